@@ -1,0 +1,99 @@
+# DriftQ: what you can do here. `make` alone lists the targets.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.driftq-setup
+DATA   ?= ./driftq-data
+ARGS   ?=
+
+# Suites that need Python and Java only, the quick part of them, and those that need other services.
+SUITES   := unit property simulation crash conformance contract spark acceptance docs
+QUICK    := unit property simulation
+SERVICES := integration browser services
+
+SUITE_DIRS   := $(wildcard $(SUITES:%=tests/%))
+QUICK_DIRS   := $(wildcard $(QUICK:%=tests/%))
+SERVICE_DIRS := $(wildcard $(SERVICES:%=tests/%))
+TYPED_DIRS   := $(wildcard src tests scripts bench examples)
+
+COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+           --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo serve test test-quick test-services check format bench contract lock docs clean
+MAKEFLAGS += --no-print-directory
+export NO_MKDOCS_2_WARNING := 1
+
+help: ## List the targets
+	@echo "DriftQ"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make .venv and install everything, pinned by the lock (does nothing when up to date)
+
+$(STAMP): requirements/dev.txt requirements/uv.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "DriftQ needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>/dev/null || echo missing)."; \
+	  echo "Name another one like this:  make $(or $(MAKECMDGOALS),setup) PYTHON=python3.12"; exit 1; }
+	@test ! -e $(BIN)/python || $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "$(VENV) was made with a Python older than 3.11: run 'make clean', then this again."; exit 1; }
+	@test -x $(BIN)/python || { echo "making $(VENV)"; $(PYTHON) -m venv $(VENV) || { \
+	  rm -rf $(VENV); echo "Python's venv module is missing or broken (on Debian: apt install python3-venv)."; exit 1; }; }
+	@echo "installing from requirements/dev.txt"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+	@echo "ready: $$($(BIN)/python --version), $(BIN)/driftq"
+
+demo: $(STAMP) ## Run the whole story on a free port and print what happened
+	@$(BIN)/python examples/demo.py $(ARGS)
+
+serve: $(STAMP) ## Run a server on ./driftq-data (DATA=... for another folder)
+	@$(BIN)/driftq serve --data $(DATA) $(ARGS)
+
+test: $(STAMP) ## Run every suite that needs no outside service
+	@$(BIN)/python -m pytest $(SUITE_DIRS) $(ARGS)
+
+test-quick: $(STAMP) ## Run unit, property and simulation tests
+	@$(BIN)/python -m pytest $(QUICK_DIRS) $(ARGS)
+
+# pytest exits with 5 when it found no test: an empty suite is no failure here, and is said aloud.
+test-services: $(STAMP) ## Run the suites that need outside services
+	@if [ -z "$(SERVICE_DIRS)" ]; then echo "no service suites: none of $(SERVICES:%=tests/%) exists"; exit 0; fi; \
+	$(BIN)/python -m pytest $(SERVICE_DIRS) $(ARGS); code=$$?; \
+	if [ $$code -eq 5 ]; then echo "no service tests yet in $(SERVICE_DIRS)"; exit 0; fi; exit $$code
+
+check: $(STAMP) ## Format, lint, types, imports, contract page, docs
+	@echo "format";   $(BIN)/ruff format --check .
+	@echo "lint";     $(BIN)/ruff check .
+	@echo "types";    $(BIN)/mypy $(TYPED_DIRS)
+	@echo "imports";  $(BIN)/lint-imports
+	@echo "contract"; $(BIN)/python scripts/contract.py --check
+	@echo "docs";     $(BIN)/mkdocs build --quiet --strict --site-dir build/site
+	@echo "all checks passed"
+
+format: $(STAMP) ## Format the code and mend what the linter can mend
+	@$(BIN)/ruff check --fix-only .
+	@$(BIN)/ruff format .
+
+bench: $(STAMP) ## Run the benchmarks
+	@$(BIN)/python -m bench $(ARGS)
+
+contract: $(STAMP) ## Fill docs/contract.md with the tests that name each clause
+	@$(BIN)/python scripts/contract.py
+
+lock: $(STAMP) ## Renew requirements/*.txt
+	@$(COMPILE) requirements/uv.in --output-file requirements/uv.txt
+	@$(COMPILE) pyproject.toml --output-file requirements/run.txt
+	@$(COMPILE) pyproject.toml --group dev -c requirements/run.txt -c requirements/uv.txt \
+	  --output-file requirements/dev.txt
+	@echo "written: requirements/uv.txt requirements/run.txt requirements/dev.txt"
+
+docs: $(STAMP) ## Build the documentation into build/site
+	@$(BIN)/mkdocs build --strict --site-dir build/site
+
+clean: ## Remove .venv, build results and caches (never a data folder)
+	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+	@echo "clean"

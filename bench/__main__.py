@@ -1,0 +1,31 @@
+"""`python -m bench [NAME …]`: run the named benchmarks, or all, and show one table."""
+
+import sys
+
+from bench import broker
+from bench.report import Figure, show
+
+BENCHMARKS = {
+    "singles": broker.singles,
+    "batches": broker.batches,
+    "core": broker.core,
+    "memory": broker.memory,
+}
+
+
+def main() -> int:
+    names = sys.argv[1:] or list(BENCHMARKS)
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        print(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
+        return 2
+    figures: list[Figure] = []
+    for name in names:
+        print(f"measuring {name} …", file=sys.stderr, flush=True)
+        figures += BENCHMARKS[name]()
+    show(figures)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

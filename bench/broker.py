@@ -1,0 +1,149 @@
+"""The broker's own figures: durable produces over HTTP, core and log alone, memory a message."""
+
+import json
+import os
+import time
+import urllib.request
+
+from bench.load import answers_per_second, http_request
+from bench.machine import Server, folder, server
+from bench.report import Figure
+from driftq.core.commands import Ack, Produce, Taker
+from driftq.core.decide import decide_acks, decide_deliveries, decide_group, decide_produce, decide_topic
+from driftq.core.limits import Limits
+from driftq.core.state import State
+from driftq.log.disk import OsFolder
+from driftq.log.log import Log
+from driftq.model import Message, TopicOptions
+from driftq.server.ingest import prepare_all
+from driftq.server.journal import Journal
+from driftq.server.payloads import Payloads
+
+SECONDS = 6.0
+VALUE = "x" * 200
+
+
+def bare_syncs_per_second() -> float:
+    """One 200-byte write and one fdatasync after the other: what a broker without group commit can do."""
+    with folder() as place:
+        descriptor = os.open(place / "bare", os.O_RDWR | os.O_CREAT)
+        os.posix_fallocate(descriptor, 0, 16 << 20)
+        octets = VALUE.encode()
+        began, count = time.perf_counter(), 0
+        while (took := time.perf_counter() - began) < SECONDS / 2:
+            os.pwrite(descriptor, octets, count * len(octets))
+            os.fdatasync(descriptor)
+            count += 1
+        os.close(descriptor)
+        return count / took
+
+
+def _create(running: Server, topic: str) -> None:
+    body = json.dumps({"name": topic}).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{running.port}/v1/topics", body, method="POST")
+    urllib.request.urlopen(request).close()
+
+
+def singles() -> list[Figure]:
+    """Durable single produces at 64 connections, against the bare loop before and after."""
+    before = bare_syncs_per_second()
+    with server() as running:
+        _create(running, "singles")
+        body = json.dumps({"topic": "singles", "value": VALUE}).encode()
+        rate = answers_per_second(
+            running.port, http_request("/v1/produce", body), connections=64, seconds=SECONDS
+        )
+    bare = max(before, bare_syncs_per_second())
+    return [
+        Figure("bare loop: 200-byte write + fdatasync", f"{bare:,.0f}/s"),
+        Figure("durable single produce over HTTP, 64 connections", f"{rate:,.0f}/s"),
+        Figure("… as a multiple of the bare loop", f"{rate / bare:.1f}×", "≥ 5×", rate / bare >= 5),
+    ]
+
+
+def batches() -> list[Figure]:
+    """Durable produces in requests of 500."""
+    with server() as running:
+        _create(running, "batches")
+        body = json.dumps({"messages": [{"topic": "batches", "value": VALUE}] * 500}).encode()
+        rate = 500 * answers_per_second(
+            running.port, http_request("/v1/produce/batch", body), connections=8, seconds=SECONDS
+        )
+    return [
+        Figure(
+            "durable batch produce over HTTP, 500 a request",
+            f"{rate:,.0f} messages/s",
+            "≥ 250,000",
+            rate >= 250_000,
+        )
+    ]
+
+
+def core() -> list[Figure]:
+    """Produce, logged delivery and ack of 64 gathered messages, written without sync, no HTTP."""
+    messages = [Message(topic="t", value=VALUE) for _ in range(64)]
+    limits = Limits()
+    with folder() as place:
+        log = Log.open(OsFolder(str(place)))
+        journal = Journal(log, Payloads(log), new_state=lambda: State(limits))
+        journal.recover()
+        now = time.time_ns() // 1_000_000
+        created = decide_topic(journal.state, "t", partitions=1, options=TopicOptions(), now=now)
+        assert created is not None
+        journal.add(created)
+        topic = journal.state.topics["t"]
+        joined = decide_group(journal.state, topic, "g", latest=False, now=now)
+        assert joined is not None
+        journal.add(joined)
+        group = topic.groups["g"]
+        began, count = time.perf_counter(), 0
+        while (took := time.perf_counter() - began) < SECONDS:
+            now += 1
+            commands = [one for one in prepare_all(messages, at=now) if isinstance(one, Produce)]
+            batch = decide_produce(journal.state, topic, commands, recall=_never, now=now)
+            for record, entries in batch.records:
+                journal.add_stored(record, entries)
+            deal = decide_deliveries(group, 0, [Taker(0, "w", 30_000, 64)], limits=limits, now=now)
+            assert deal is not None
+            journal.add_delivered(deal.record)
+            acks = [Ack("w", 0, placed[1]) for placed in batch.outcomes if isinstance(placed, tuple)]
+            settled, _ = decide_acks(topic, group, acks, now=now)
+            for one in settled:
+                journal.add(one)
+            for frame in journal.take():
+                log.write(frame)
+            log.confirm()
+            count += 64
+        log.close()
+    rate = count / took
+    return [
+        Figure(
+            "core + log: produce, logged delivery, ack (64 gathered, no sync)",
+            f"{rate:,.0f} messages/s",
+            "≥ 250,000",
+            rate >= 250_000,
+        )
+    ]
+
+
+def _never(_claim: object) -> None:  # type: ignore[misc]
+    raise AssertionError("no keys are in use")
+
+
+def memory() -> list[Figure]:
+    """Memory of the server for each message it keeps, beyond what it needs when idle."""
+    with server("--fsync", "off") as running:
+        _create(running, "kept")
+        body = json.dumps({"messages": [{"topic": "kept", "value": VALUE}] * 500}).encode()
+        request = http_request("/v1/produce/batch", body)
+        answers_per_second(running.port, request, connections=2, seconds=2.0)
+        idle, first = running.memory_bytes(), _kept(running)
+        answers_per_second(running.port, request, connections=2, seconds=SECONDS)
+        grown, kept = running.memory_bytes() - idle, _kept(running) - first
+    each = grown / kept
+    return [Figure(f"memory per kept message ({kept:,} kept)", f"{each:.0f} B", "< 60 B", each < 60)]
+
+
+def _kept(running: Server) -> int:
+    with urllib.request.urlopen(f"http://127.0.0.1:{running.port}/v1/topics/kept") as answer:
+        return int(json.load(answer)["partitions"][0]["messages"])

@@ -1,0 +1,250 @@
+"""The whole story in half a minute: a real server, killed with SIGKILL in the middle of its work.
+
+Producers send orders, each under its own idempotency key, until each is confirmed. Workers have an effect for
+each order and ack it. The server is killed while all are busy; a new one takes its folder; then we count.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from driftq.cli.connection import Connection, ServerRefused, ServerUnreachable
+
+ORDERS_PER_PRODUCER = 300
+PRODUCERS = 3
+WORKERS = 3
+PARTITIONS = 3
+LEASE_MS = 6_000
+WAIT_S = 25.0
+
+console = Console(highlight=False)
+began = time.monotonic()
+
+
+def tell(text: str) -> None:
+    console.print(f"[dim]{time.monotonic() - began:5.1f} s[/dim]  {text}", soft_wrap=True)
+
+
+class Server:
+    """`driftq serve` as a process of its own; the second start is on the same folder and port."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._port = "0"
+        self.url = ""
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "driftq", "serve", "--port", self._port]
+        with (self._folder / "server.log").open("ab") as errors:
+            self.process = subprocess.Popen(
+                [*command, "--data", str(self._folder / "driftq")],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        assert self.process.stdout is not None
+        found = re.search(r"http://\S+:(\d+)", self.process.stdout.readline())
+        if found is None:
+            sys.exit(f"the server did not start: {(self._folder / 'server.log').read_text()}")
+        self.url, self._port = found[0], found[1]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+class Producer(threading.Thread):
+    """Sends each order until it is confirmed: no answer is not a no, and the key makes asking again safe."""
+
+    def __init__(self, name: str, url: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self._connection = Connection(url)
+        self.confirmed: dict[str, tuple[int, int]] = {}
+        self.repeats = 0
+
+    def run(self) -> None:
+        for number in range(ORDERS_PER_PRODUCER):
+            order = f"{self.name}/{number}"
+            message = {
+                "topic": "orders",
+                "key": order,
+                "value": order,
+                "envelope": {"idempotency_key": order},
+            }
+            while order not in self.confirmed:
+                try:
+                    answer = self._connection.post("/v1/produce", message)
+                except (ServerUnreachable, ServerRefused):
+                    self.repeats += 1
+                    time.sleep(0.05)
+                else:
+                    self.confirmed[order] = (answer["partition"], answer["offset"])
+
+
+class Worker(threading.Thread):
+    """Has the effect, then acks until that is confirmed. A place it has dealt with has no second effect."""
+
+    def __init__(self, name: str, url: str, done: Done) -> None:
+        super().__init__(name=name, daemon=True)
+        self._url = url
+        self._settling = Connection(url)
+        self._done = done
+        self.go_on = threading.Event()
+        self.go_on.set()
+        self.acked_late = 0
+
+    def run(self) -> None:
+        query: dict[str, str | int | None] = {
+            "topic": "orders",
+            "group": "kitchen",
+            "owner": self.name,
+            "lease_ms": LEASE_MS,
+            "prefetch": 20,
+        }
+        while True:
+            try:
+                for line in Connection(self._url, timeout_s=None).lines("/v1/consume", query):
+                    self._work(json.loads(line))
+            except (ServerUnreachable, ServerRefused):
+                time.sleep(0.05)
+
+    def _work(self, delivery: dict[str, Any]) -> None:
+        self._done.effect(delivery)
+        waited = not self.go_on.is_set()
+        self._done.held += waited
+        self.go_on.wait()
+        ack = {"topic": "orders", "group": "kitchen", "owner": self.name, "attempt": delivery["attempts"]}
+        ack |= {"partition": delivery["partition"], "offset": delivery["offset"]}
+        while True:
+            try:
+                self._settling.post("/v1/ack", ack)
+                self.acked_late += waited
+                return
+            except (ServerUnreachable, ServerRefused) as failure:
+                if getattr(failure, "status", 503) == 409:
+                    return  # Too late: it will come again, and be recognised.
+                time.sleep(0.05)
+
+
+class Done:
+    """What happened in the world outside the broker."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._places: set[tuple[int, int]] = set()
+        self.effects: Counter[str] = Counter()
+        self.deliveries = 0
+        self.recognised = 0
+        self.held = 0
+
+    def effect(self, delivery: dict[str, Any]) -> None:
+        place = (delivery["partition"], delivery["offset"])
+        with self._lock:
+            self.deliveries += 1
+            if place in self._places:
+                self.recognised += 1
+                return
+            self._places.add(place)
+            self.effects[delivery["value"]] += 1
+
+
+def wait_until(what: str, reached: Any) -> None:
+    end = time.monotonic() + WAIT_S
+    while not reached():
+        if time.monotonic() > end:
+            console.print(f"[red]gave up waiting until {what}[/red]")
+            return
+        time.sleep(0.02)
+
+
+def stored(url: str) -> Counter[str]:
+    """How often each order is in the topic, read from the log without a group."""
+    found: Counter[str] = Counter()
+    for partition in range(PARTITIONS):
+        query = {"partition": partition, "from": 0, "limit": 10 * PRODUCERS * ORDERS_PER_PRODUCER}
+        lines = Connection(url).lines("/v1/topics/orders/records", query)
+        found.update(json.loads(line)["value"] for line in lines)
+    return found
+
+
+def lag(url: str) -> int:
+    return sum(row["lag"] for row in Connection(url).get("/v1/topics/orders")["groups"])
+
+
+def tell_story(folder: Path) -> bool:
+    """True when nothing was lost and nothing doubled."""
+    total = PRODUCERS * ORDERS_PER_PRODUCER
+    server = Server(folder)
+    tell(f"a server listens on {server.url}, its log is in {folder / 'driftq' / 'log'}")
+    Connection(server.url).post("/v1/topics", {"name": "orders", "partitions": PARTITIONS})
+    tell(f"topic [b]orders[/b] has {PARTITIONS} partitions; {PRODUCERS} producers send {total} orders")
+    done = Done()
+    producers = [Producer(f"producer-{number}", server.url) for number in range(1, PRODUCERS + 1)]
+    workers = [Worker(f"worker-{number}", server.url, done) for number in range(1, WORKERS + 1)]
+    for actor in (*producers, *workers):
+        actor.start()
+    wait_until("a third is produced", lambda: sum(len(one.confirmed) for one in producers) > total / 3)
+    for worker in workers:
+        worker.go_on.clear()
+    wait_until("each worker holds an order", lambda: done.held == WORKERS)
+    confirmed = sum(len(one.confirmed) for one in producers)
+    server.kill()
+    tell(f"[red]kill -9[/red] with {confirmed} of {total} orders confirmed and {done.deliveries} delivered;")
+    tell(f"each of the {WORKERS} workers has had an effect that it could not ack yet")
+    server.start()
+    tell("a new server has the same folder, and everybody goes on as if nothing had happened")
+    for worker in workers:
+        worker.go_on.set()
+    for producer in producers:
+        producer.join(WAIT_S)
+    wait_until("everything is settled", lambda: lag(server.url) == 0)
+    tell("everything is acked")
+    in_log = stored(server.url)
+    server.process.terminate()
+    server.process.communicate()
+    return show_counts(producers, workers, done, in_log)
+
+
+def show_counts(producers: list[Producer], workers: list[Worker], done: Done, in_log: Counter[str]) -> bool:
+    confirmed = [order for producer in producers for order in producer.confirmed]
+    lost = [order for order in confirmed if not done.effects[order] or not in_log[order]]
+    doubled = [order for order in {*in_log, *done.effects} if in_log[order] > 1 or done.effects[order] > 1]
+    plain = not console.is_terminal
+    table = Table(title="what happened", title_justify="left", box=box.ASCII if plain else box.ROUNDED)
+    table.add_column("orders")
+    table.add_column("count", justify="right")
+    for what, count in (
+        ("produced", PRODUCERS * ORDERS_PER_PRODUCER),
+        ("confirmed", len(confirmed)),
+        ("produces repeated because no answer came", sum(producer.repeats for producer in producers)),
+        ("stored", sum(in_log.values())),
+        ("delivered", done.deliveries),
+        ("delivered again and recognised by the worker", done.recognised),
+        ("delivered before the kill, acked after it", sum(worker.acked_late for worker in workers)),
+        ("effects", sum(done.effects.values())),
+    ):
+        table.add_row(what, str(count))
+    table.add_section()
+    table.add_row(f"[b]lost {len(lost)}[/b]", str(len(lost)), style="red" if lost else "green")
+    table.add_row(f"[b]doubled {len(doubled)}[/b]", str(len(doubled)), style="red" if doubled else "green")
+    console.print(table)
+    return len(confirmed) == PRODUCERS * ORDERS_PER_PRODUCER and not lost and not doubled
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory(prefix="driftq-demo-") as made:
+        sys.exit(0 if tell_story(Path(made)) else 1)

@@ -1,0 +1,41 @@
+"""`driftq config`: every knob, what it is set to, and by whom."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from driftq.cli.screen import Json, say_json, show, table
+from driftq.settings import PROFILES, Setting, Source, load_settings
+
+ProfileName = Literal["default", "v1-dev"]
+ProfileOption = Annotated[ProfileName, typer.Option("--profile", help="The named set of limits.")]
+
+
+def config(profile: ProfileOption = "default", as_json: Json = False) -> None:
+    """List every setting: its default, the value in force and where that came from."""
+    settings = load_settings(PROFILES[profile])
+    if as_json:
+        listed = [
+            {
+                "name": setting.knob.name,
+                "default": setting.knob.default,
+                "value": setting.value,
+                "source": setting.source,
+                "allowed": setting.knob.kind.allowed,
+                "meaning": setting.knob.meaning,
+            }
+            for setting in settings.in_force
+        ]
+        say_json({"profile": settings.profile, "settings": listed})
+        return
+    shown = table(f"profile {settings.profile}", "name", "value", "from", "default", "meaning")
+    for setting in settings.in_force:
+        knob = setting.knob
+        shown.add_row(
+            knob.name, str(setting.value), _origin(setting, profile), str(knob.default), knob.meaning
+        )
+    show(shown)
+
+
+def _origin(setting: Setting, profile: ProfileName) -> str:
+    return f"profile {profile}" if setting.source is Source.PROFILE else str(setting.source)

@@ -1,0 +1,119 @@
+"""`driftq consume`: receive messages, print them, ack them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from driftq.cli.connection import Connection, ServerRefused
+from driftq.cli.screen import Json, Url, say, say_aside
+from driftq.settings import load_url
+
+PREFETCH = 100
+
+
+def consume(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    group: Annotated[str, typer.Option("--group", "-g", help="Who shares the messages.")],
+    owner: Annotated[
+        str | None, typer.Option("--owner", "-o", help="Who holds them; made up if not given.")
+    ] = None,
+    most: Annotated[int | None, typer.Option("--max", "-n", min=1, help="Stop after so many.")] = None,
+    ack: Annotated[
+        bool, typer.Option("--ack/--no-ack", help="Ack each one once printed, or leave that to `driftq ack`.")
+    ] = True,
+    lease_ms: Annotated[int | None, typer.Option("--lease-ms", help="How long each one stays yours.")] = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Print messages as they come, until --max or Ctrl-C."""
+    address = load_url(url)
+    owner = owner or f"cli-{socket.gethostname()}-{os.getpid()}"
+    query = {
+        "topic": topic,
+        "group": group,
+        "owner": owner,
+        "lease_ms": lease_ms,
+        "prefetch": min(most or PREFETCH, PREFETCH) if ack else most,
+        # What is acked here needs no lease beyond the stream; what is not waits for its owner's `driftq ack`.
+        "release_on_close": "true" if ack else None,
+    }
+    printed = 0
+    stopped = False
+    with Connection(address, timeout_s=None) as stream, Connection(address) as settling:
+        try:
+            with _ended_by_terminate():
+                for line in stream.lines("/v1/consume", query):
+                    delivery = json.loads(line)
+                    _print(line, delivery, as_json=as_json)
+                    printed += 1
+                    if ack:
+                        _ack(settling, delivery, topic=topic, group=group, owner=owner)
+                    if printed == most:
+                        stopped = True
+                        break
+        except KeyboardInterrupt:
+            stopped = True
+    note = "" if stopped else "; the server ended the stream"
+    say_aside(f"{printed} message{'s' if printed != 1 else ''}{note}")
+    if not ack and printed:
+        say_aside(f"held by owner {owner} until acked or the lease ends")
+
+
+def _ack(settling: Connection, delivery: dict[str, Any], *, topic: str, group: str, owner: str) -> None:
+    place = {
+        "partition": delivery["partition"],
+        "offset": delivery["offset"],
+        "attempt": delivery["attempts"],
+    }
+    try:
+        settling.post("/v1/ack", {"topic": topic, "group": group, "owner": owner, **place})
+    except ServerRefused as refused:
+        if refused.status != 409:
+            raise
+        say_aside(f"offset {delivery['offset']} could not be acked ({refused.message}) and will come again")
+
+
+def _print(line: bytes, delivery: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        say(line.decode().rstrip("\n"))
+    else:
+        head = (
+            f"partition {delivery['partition']}  offset {delivery['offset']}  attempt {delivery['attempts']}"
+        )
+        for name, shown in _extras(delivery):
+            head += f"  {name} {shown}"
+        say(f"{typer.style(head, dim=True)}\n{delivery['value']}")
+    sys.stdout.flush()  # Printed comes before acked.
+
+
+def _extras(delivery: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What only some deliveries have, in short."""
+    envelope = delivery.get("envelope", {})
+    if delivery.get("key"):
+        yield "key", delivery["key"]
+    if delivery.get("last_error"):
+        yield "last error", json.dumps(delivery["last_error"], ensure_ascii=False)
+    for name, field in (("run", "run_id"), ("step", "step_id"), ("tenant", "tenant_id")):
+        if envelope.get(field):
+            yield name, envelope[field]
+    if delivery.get("routing", {}).get("label"):
+        yield "label", delivery["routing"]["label"]
+
+
+@contextmanager
+def _ended_by_terminate() -> Iterator[None]:
+    """SIGTERM ends the stream as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

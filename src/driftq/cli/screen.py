@@ -1,0 +1,61 @@
+"""How the commands speak: results on stdout, everything else on stderr, JSON where a script reads."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Url = Annotated[
+    str | None,
+    typer.Option("--url", metavar="URL", help="The server (else DRIFTQ_URL, else http://127.0.0.1:8080)."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script to read.")]
+
+
+def say(text: str) -> None:
+    """A result."""
+    typer.echo(text)
+
+
+def say_json(value: Any) -> None:
+    typer.echo(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def say_error(text: str) -> None:
+    typer.echo(f"error: {text}", err=True)
+
+
+def say_aside(text: str) -> None:
+    """What a person wants to know and a script does not."""
+    typer.echo(text, err=True)
+
+
+def on_terminal() -> bool:
+    """Somebody watches stderr, where progress is shown."""
+    return sys.stderr.isatty()
+
+
+def table(title: str, *columns: str, right: frozenset[str] = frozenset()) -> Table:
+    """An empty table; columns named in `right` hold numbers."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return made
+
+
+def show(*shown: Table) -> None:
+    """Tables as wide as the terminal; not cut off where there is none."""
+    from rich.console import Console
+
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+    for one in shown:
+        console.print(one)

@@ -1,0 +1,77 @@
+"""`driftq serve`: run a server in the foreground."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from typing import Annotated, Literal
+
+import typer
+
+from driftq.cli.config import ProfileOption
+from driftq.cli.screen import say_error
+from driftq.settings import PROFILES, load_settings
+
+FsyncName = Literal["always", "interval", "off"]
+
+
+def serve(
+    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="The port to listen on; 0 takes a free one.")
+    ] = 8080,
+    data: Annotated[
+        str | None,
+        typer.Option("--data", metavar="DIR", help="The folder (else DRIFTQ_DATA, else ./driftq-data)."),
+    ] = None,
+    profile: ProfileOption = "default",
+    no_wal: Annotated[
+        bool, typer.Option("--no-wal", help="Keep everything in memory, nothing on disk.")
+    ] = False,
+    fsync: Annotated[
+        FsyncName,
+        typer.Option("--fsync", help="Sync before every answer, every 50 ms, or when the system likes."),
+    ] = "always",
+    router: Annotated[
+        str | None,
+        typer.Option("--router", metavar="MODULE:ATTR", help="A callable asked about each produce."),
+    ] = None,
+    router_timeout_ms: Annotated[
+        int, typer.Option("--router-timeout-ms", min=1, help="After this the message goes on unrouted.")
+    ] = 1000,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen beyond this machine although nobody has to log in.")
+    ] = False,
+) -> None:
+    """Run a server until SIGTERM or Ctrl-C."""
+    settings = load_settings(PROFILES[profile])
+    if not insecure and not is_loopback(host):
+        say_error(f"{host} can be reached from other machines, and this server asks nobody for a password")
+        say_error("use --host 127.0.0.1, or say --insecure if everybody there may read and write everything")
+        raise typer.Exit(1)
+    # Everything that a server needs and a client command does not is imported here.
+    from driftq.cli.serving import Serving, run_server
+
+    serving = Serving(
+        host=host,
+        port=port,
+        data=data or settings.data,
+        wal=not no_wal,
+        fsync=fsync,
+        router=router,
+        router_timeout_ms=router_timeout_ms,
+    )
+    raise typer.Exit(run_server(serving, settings))
+
+
+def is_loopback(host: str) -> bool:
+    """Only this machine can reach it; a name must lead nowhere else."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        pass
+    try:
+        found = socket.getaddrinfo(host, None)
+    except OSError:
+        return True  # It leads nowhere: listening will fail and say so.
+    return all(ipaddress.ip_address(str(address[4][0]).split("%")[0]).is_loopback for address in found)

@@ -1,0 +1,122 @@
+"""Starting a server from its settings, and what is said when it cannot start."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+import sys
+import time
+from dataclasses import dataclass
+
+import uvloop
+
+import driftq
+from driftq.cli.router import RouterNotUsable, load_router
+from driftq.cli.screen import say, say_error
+from driftq.errors import LogError
+from driftq.http.options import HttpOptions
+from driftq.http.server import HttpServer, run
+from driftq.log.disk import OsFolder
+from driftq.log.files import Folder
+from driftq.log.memory import MemoryFolder
+from driftq.server.broker import BrokerOptions
+from driftq.server.thread import Fsync
+from driftq.settings import Settings
+
+_NO_ADDRESS = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """What the command line says about a server."""
+
+    host: str
+    port: int
+    data: str
+    wal: bool
+    fsync: str
+    router: str | None
+    router_timeout_ms: int
+
+    @property
+    def log_folder(self) -> str:
+        return os.path.join(self.data, "log")
+
+
+def run_server(serving: Serving, settings: Settings) -> int:
+    """Serve until a signal; the exit code. What cannot be started is told in a line."""
+    _log_to_stderr()
+    try:
+        router = load_router(serving.router) if serving.router is not None else None
+    except RouterNotUsable as problem:
+        return _refused(str(problem))
+    try:
+        folder: Folder = OsFolder(serving.log_folder) if serving.wal else MemoryFolder()
+    except OSError as error:
+        return _refused(f"the folder {serving.log_folder} cannot be used: {_words(error)}")
+    options = BrokerOptions(
+        limits=settings.limits,
+        fsync=Fsync(serving.fsync),
+        durable=serving.wal,
+        router=router,
+        router_timeout_ms=serving.router_timeout_ms,
+    )
+    http = HttpOptions(version=driftq.__version__, commit=settings.commit)
+    work = run(
+        options, folder, serving.host, serving.port, http, ready=lambda server: _ready(server, serving)
+    )
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(work)
+    except LogError as error:
+        return _refused(str(error))
+    except OSError as error:
+        return _refused(_what_failed(error, serving))
+    except KeyboardInterrupt:
+        return 130  # Before it was ready; afterwards Ctrl-C is an orderly end.
+    finally:
+        folder.close()
+
+
+def _ready(server: HttpServer, serving: Serving) -> None:
+    kept = (
+        f"log in {serving.log_folder}, fsync {serving.fsync}" if serving.wal else "in memory, nothing is kept"
+    )
+    say(f"DriftQ {driftq.__version__} listens on {server.address} ({kept})")
+    sys.stdout.flush()
+
+
+def _log_to_stderr() -> None:
+    lines = logging.Formatter(
+        "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S"
+    )
+    lines.converter = time.gmtime
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(lines)
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+
+
+def _refused(text: str) -> int:
+    say_error(text)
+    return 1
+
+
+def _what_failed(error: OSError, serving: Serving) -> str:
+    place = f"{serving.host} port {serving.port}"
+    if error.errno == errno.EADDRINUSE:
+        return f"{place} is in use by another program; choose another with --port, or 0 for a free one"
+    if isinstance(error, socket.gaierror) or error.errno in _NO_ADDRESS:
+        return f"cannot listen on {place}: {_words(error)}"
+    if error.errno == errno.EACCES and error.filename is None and 0 < serving.port < 1024:
+        return f"cannot listen on {place}: ports below 1024 need special rights"
+    return f"the log in {serving.log_folder} cannot be used: {_words(error)}"
+
+
+def _words(error: OSError) -> str:
+    words = (error.strerror or str(error)).lower()
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        words = "a file is in its place"
+    return f"{words} ({error.filename})" if error.filename else words

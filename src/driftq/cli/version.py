@@ -1,0 +1,16 @@
+"""`driftq version`: which DriftQ this is."""
+
+import platform
+
+import driftq
+from driftq.cli.screen import Json, say, say_json
+from driftq.settings import load_settings
+
+
+def version(as_json: Json = False) -> None:
+    """Say which DriftQ this is; what a server runs is at its /v1/version."""
+    commit = load_settings().commit
+    if as_json:
+        say_json({"version": driftq.__version__, "commit": commit, "python": platform.python_version()})
+    else:
+        say(f"driftq {driftq.__version__} (commit {commit}, Python {platform.python_version()})")

@@ -1,0 +1,65 @@
+"""What the outside asks of the machine."""
+
+import msgspec
+
+
+class Produce(msgspec.Struct, gc=False):
+    """One message, encoded and ready to be stored.
+
+    Plain ones need nothing but room: they have none of the fields behind `entry`.
+    """
+
+    topic: str
+    """Where it goes: the target if one was given, else the requested topic."""
+    requested_topic: str
+    key: str
+    value: str
+    size_bytes: int
+    """Key and value in UTF-8, which is what limits count."""
+    entry: bytes
+    """The stored form: checksum, time, JSON text."""
+    plain: bool = True
+    override: int | None = None
+    deadline: int | None = None
+    flags: int = 0
+    idempotency_key: str = ""
+    tenant_id: str = ""
+    fingerprint: int = 0
+
+
+class Ack(msgspec.Struct, gc=False):
+    """Done with one delivery. Without an attempt the owner alone is checked."""
+
+    owner: str
+    partition: int
+    offset: int
+    attempt: int | None = None
+
+
+class Nack(msgspec.Struct, gc=False):
+    """One delivery failed."""
+
+    owner: str
+    partition: int
+    offset: int
+    reason: str = ""
+    attempt: int | None = None
+
+
+class Extend(msgspec.Struct, gc=False):
+    """Hold one delivery for so long from now."""
+
+    owner: str
+    partition: int
+    offset: int
+    lease_ms: int
+    attempt: int | None = None
+
+
+class Taker(msgspec.Struct, gc=False):
+    """A consumer with room for so many messages, known by its seat number to the one who asks."""
+
+    seat: int
+    owner: str
+    lease_ms: int
+    room: int

@@ -1,0 +1,89 @@
+"""Who gets which message next."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from driftq.core.commands import Taker
+from driftq.core.group import Group
+from driftq.core.limits import Limits
+from driftq.core.records import AgainBlock, FreshBlock, MessagesDelivered
+
+
+class Deal(msgspec.Struct, gc=False):
+    """The deliveries, and which seat gets each block: fresh ones first, in the record's order."""
+
+    record: MessagesDelivered
+    seats: list[int]
+    count: int
+
+
+def decide_deliveries(
+    group: Group, partition: int, takers: Sequence[Taker], *, limits: Limits, now: int
+) -> Deal | None:
+    """Deal out what is due and what is new, a message each in turn; None when there is nothing to deal.
+
+    Takers come in the order of their turn and leave with less room. Messages that were delivered before go
+    first, because they are older.
+    """
+    progress = group.partitions[partition]
+    room = min(limits.in_flight_max - len(progress.leases), sum(taker.room for taker in takers))
+    if room <= 0:
+        return None
+    hand = [taker for taker in takers if taker.room > 0]
+    ready: list[int] = []
+    again: list[tuple[int, AgainBlock]] = []
+    if progress.waiting:
+        ready = progress.due(now, limit=room)
+        again, turn = _deal_again(ready, hand)
+        hand = [taker for taker in hand[turn:] + hand[:turn] if taker.room > 0]
+    upto = progress.upto
+    stop = min(upto + room - len(ready), progress.index.end)
+    fresh = _deal_fresh(upto, stop, hand) if stop > upto else []
+    if not fresh and not again:
+        return None
+    record = MessagesDelivered(
+        at=now,
+        group=group.id,
+        partition=partition,
+        upto=stop,
+        fresh=[block for _, block in fresh],
+        again=[block for _, block in again],
+    )
+    seats = [seat for seat, _ in fresh] + [seat for seat, _ in again]
+    return Deal(record=record, seats=seats, count=stop - upto + len(ready))
+
+
+def _deal_again(ordinals: list[int], hand: list[Taker]) -> tuple[list[tuple[int, AgainBlock]], int]:
+    """One block a taker, and whose turn comes next."""
+    dealt: dict[int, list[int]] = {}
+    turn = 0
+    for ordinal in ordinals:
+        while hand[turn].room <= 0:
+            turn = (turn + 1) % len(hand)
+        dealt.setdefault(turn, []).append(ordinal)
+        hand[turn].room -= 1
+        turn = (turn + 1) % len(hand)
+    blocks = [
+        (hand[slot].seat, AgainBlock(owner=hand[slot].owner, lease_ms=hand[slot].lease_ms, ordinals=mine))
+        for slot, mine in dealt.items()
+    ]
+    return blocks, turn
+
+
+def _deal_fresh(start: int, stop: int, hand: list[Taker]) -> list[tuple[int, FreshBlock]]:
+    """Stripes: with three takers each gets every third message, until one of them is full."""
+    blocks: list[tuple[int, FreshBlock]] = []
+    while start < stop:
+        width = min(len(hand), stop - start)
+        rows = max(1, min((stop - start) // width, min(taker.room for taker in hand[:width])))
+        end = start + rows * width
+        for slot, taker in enumerate(hand[:width]):
+            block = FreshBlock(
+                owner=taker.owner, lease_ms=taker.lease_ms, start=start + slot, stop=end, step=width
+            )
+            blocks.append((taker.seat, block))
+            taker.room -= rows
+        start = end
+        hand = [taker for taker in hand[width:] + hand[:width] if taker.room > 0]
+    return blocks

@@ -1,0 +1,236 @@
+"""Which of the produced messages are stored, where, and which are refused or known already.
+
+One call decides everything that one turn has for a topic, so that it becomes few records. A message is
+refused alone: its neighbours are stored.
+"""
+
+from array import array
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from driftq.core.commands import Produce
+from driftq.core.keys import Claim
+from driftq.core.partitioner import partition_of
+from driftq.core.records import MessagesStored
+from driftq.core.state import Partition, State, Topic
+from driftq.errors import DriftQError, IdempotencyFull, IdempotencyMismatch, InvalidArgument, Overloaded
+from driftq.model import StoredMessage
+
+RECORD_MESSAGES_MAX = 1_000
+RECORD_BYTES_MAX = 1 << 20
+
+Recall = Callable[[Claim], StoredMessage]
+"""Reads back the message that holds a key."""
+
+
+class Duplicate(msgspec.Struct, gc=False):
+    """The message is there already."""
+
+    partition: int
+    offset: int
+    payload_mismatch: bool
+
+
+Accepted = tuple[int, int]
+"""Partition and offset of a stored message."""
+
+Outcome = Accepted | Duplicate | DriftQError
+
+Claimed = dict[int, list[tuple[Produce, Accepted]]]
+"""Keys of messages that are placed and not folded yet, by fingerprint."""
+
+
+class Batch(msgspec.Struct):
+    """Records with the messages' stored forms behind them, and an outcome for each command."""
+
+    records: list[tuple[MessagesStored, list[bytes]]]
+    outcomes: list[Outcome]
+
+
+def decide_produce(
+    state: State,
+    topic: Topic,
+    commands: Sequence[Produce],
+    *,
+    recall: Recall,
+    now: int,
+    claimed: Claimed | None = None,
+) -> Batch:
+    """Decide all of a topic's new messages at once.
+
+    `claimed` is given, and filled, where several topics' parts are decided before any of them is folded.
+    """
+    partitions = _room_for_all(state, topic, commands)
+    if partitions is not None:
+        first = topic.next_offset
+        return Batch(
+            records=_records(topic, commands, partitions, plain=True, now=now),
+            outcomes=list(zip(partitions, range(first, first + len(commands)), strict=True)),
+        )
+    plan = _Plan(state, topic, recall=recall, now=now, claimed={} if claimed is None else claimed)
+    outcomes = [plan.place(command) for command in commands]
+    records = _records(topic, plan.accepted, plan.partitions, plain=False, now=now)
+    return Batch(records=records, outcomes=outcomes)
+
+
+def _room_for_all(state: State, topic: Topic, commands: Sequence[Produce]) -> list[int] | None:
+    """The partitions of plain messages that all fit easily; None when they must be looked at one by one."""
+    for command in commands:
+        if not command.plain:
+            return None
+    count = len(topic.partitions)
+    if count == 1:
+        partitions = [0] * len(commands)
+    else:
+        partitions = [partition_of(command.key, partitions=count) for command in commands]
+    limits = state.limits
+    messages_max = limits.partition_messages_max - len(commands)
+    bytes_max = limits.partition_bytes_max - sum([command.size_bytes for command in commands])
+    for number in set(partitions):
+        part = topic.partitions[number]
+        if part.pressure > messages_max or part.pressure_bytes > bytes_max:
+            return None
+    return partitions
+
+
+def _records(
+    topic: Topic, accepted: Sequence[Produce], partitions: list[int], *, plain: bool, now: int
+) -> list[tuple[MessagesStored, list[bytes]]]:
+    """What was accepted, as records of a bounded size."""
+    entries = [command.entry for command in accepted]
+    lengths = array("I", map(len, entries))
+    cuts = [0]
+    if len(entries) > RECORD_MESSAGES_MAX or sum(lengths) > RECORD_BYTES_MAX:
+        size = 0
+        for slot, length in enumerate(lengths):
+            size += length
+            if slot - cuts[-1] == RECORD_MESSAGES_MAX or (size > RECORD_BYTES_MAX and slot > cuts[-1]):
+                cuts.append(slot)
+                size = length
+    if entries:
+        cuts.append(len(entries))
+    records: list[tuple[MessagesStored, list[bytes]]] = []
+    for start, stop in pairwise(cuts):
+        mine = accepted[start:stop]
+        numbers = partitions[start:stop]
+        alone = numbers[0] if len(topic.partitions) == 1 or len(set(numbers)) == 1 else -1
+        flags = b"" if plain else bytes([command.flags for command in mine])
+        prints = [] if plain else [command.fingerprint for command in mine]
+        record = MessagesStored(
+            at=now,
+            topic=topic.id,
+            first_offset=topic.next_offset + start,
+            partition=alone,
+            partitions=b"" if alone >= 0 else array("H", numbers).tobytes(),
+            lengths=lengths[start:stop].tobytes(),
+            sizes=array("I", [command.size_bytes for command in mine]).tobytes(),
+            flags=flags if any(flags) else b"",
+            fingerprints=array("Q", prints).tobytes() if any(prints) else b"",
+        )
+        records.append((record, entries[start:stop]))
+    return records
+
+
+class _Plan:
+    """The messages accepted so far; the state does not change before their records are folded."""
+
+    def __init__(self, state: State, topic: Topic, *, recall: Recall, now: int, claimed: Claimed) -> None:
+        self._state = state
+        self._topic = topic
+        self._recall = recall
+        self._now = now
+        self.accepted: list[Produce] = []
+        self.partitions: list[int] = []
+        self._next_offset = topic.next_offset
+        self._added: dict[int, list[int]] = {}
+        self._claimed = claimed
+
+    def place(self, command: Produce) -> Outcome:
+        topic = self._topic
+        try:
+            if command.deadline is not None and command.deadline <= self._now:
+                raise InvalidArgument("deadline", "is already past")
+            count = len(topic.partitions)
+            if command.override is None:
+                number = partition_of(command.key, partitions=count)
+            elif 0 <= command.override < count:
+                number = command.override
+            else:
+                raise InvalidArgument("partition_override", f"must be from 0 to {count - 1}")
+            if command.fingerprint:
+                known = self._find_duplicate(command)
+                if known is not None:
+                    return known
+            self._take_room(number, command.size_bytes)
+        except DriftQError as refused:
+            return refused
+        placed = (number, self._next_offset)
+        self._next_offset += 1
+        self.accepted.append(command)
+        self.partitions.append(number)
+        if command.fingerprint:
+            self._claimed.setdefault(command.fingerprint, []).append((command, placed))
+        return placed
+
+    def _take_room(self, number: int, size_bytes: int) -> None:
+        added = self._added.get(number)
+        if added is None:
+            added = self._added[number] = [0, 0]
+        part = self._topic.partitions[number]
+        limit = self._limit_hit(part, added, size_bytes)
+        if limit and part.relieved:
+            self._topic.count_pressure(number, count_unread=self._state.limits.count_unread)
+            limit = self._limit_hit(part, added, size_bytes)
+        if limit and not self._is_bounded():
+            limit = None
+        if limit:
+            raise Overloaded(self._topic.name, partition=number, limit=limit)
+        added[0] += 1
+        added[1] += size_bytes
+
+    def _is_bounded(self) -> bool:
+        """Nobody reads: nobody is late, unless the profile counts all."""
+        return bool(self._topic.groups or self._topic.readers or self._state.limits.count_unread)
+
+    def _limit_hit(self, part: Partition, added: list[int], size_bytes: int) -> str | None:
+        limits = self._state.limits
+        if part.pressure + added[0] >= limits.partition_messages_max:
+            return f"at most {limits.partition_messages_max} unsettled messages"
+        if part.pressure_bytes + added[1] + size_bytes > limits.partition_bytes_max:
+            return f"at most {limits.partition_bytes_max} unsettled bytes"
+        return None
+
+    def _find_duplicate(self, command: Produce) -> Duplicate | None:
+        """The earlier message with this key, in the log or in this very plan."""
+        for other, (partition, offset) in self._claimed.get(command.fingerprint, ()):
+            if (other.tenant_id, other.requested_topic, other.idempotency_key) == (
+                command.tenant_id,
+                command.requested_topic,
+                command.idempotency_key,
+            ):
+                same = (other.key, other.value) == (command.key, command.value)
+                return self._duplicate(command, partition, offset, same=same)
+        state = self._state
+        for claim in state.keys.find(command.fingerprint):
+            stored = self._recall(claim)
+            topic = state.topics_by_id[claim.topic]
+            envelope = stored.envelope
+            if (
+                envelope is not None
+                and envelope.idempotency_key == command.idempotency_key
+                and (envelope.tenant_id or "") == command.tenant_id
+                and (stored.requested_topic or topic.name) == command.requested_topic
+            ):
+                offset = topic.partitions[claim.partition].index.offset_at(claim.ordinal)
+                same = (stored.key, stored.value) == (command.key, command.value)
+                return self._duplicate(command, claim.partition, offset, same=same)
+        if len(state.keys) + len(self._claimed) >= state.limits.idempotency_keys_max:
+            raise IdempotencyFull(keys=len(state.keys))
+        return None
+
+    def _duplicate(self, command: Produce, partition: int, offset: int, *, same: bool) -> Duplicate:
+        if not same and self._state.limits.refuse_mismatch:
+            raise IdempotencyMismatch(command.idempotency_key, offset=offset)
+        return Duplicate(partition=partition, offset=offset, payload_mismatch=not same)

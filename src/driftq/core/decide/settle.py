@@ -1,0 +1,206 @@
+"""The end of deliveries: ack, nack, extend, expiry, release.
+
+A delivery can be settled only by the owner that holds it, while its lease runs. Anything else is refused
+and changes nothing.
+"""
+
+from array import array
+from collections.abc import Sequence
+
+from driftq.core.backoff import nack_delay_ms
+from driftq.core.commands import Ack, Extend, Nack
+from driftq.core.group import Group, GroupPartition
+from driftq.core.lease import Holder
+from driftq.core.limits import LEASE_MS_MAX
+from driftq.core.records import (
+    CAUSE_EXPIRED,
+    CAUSE_NACKED,
+    CAUSE_RELEASED,
+    DeliveriesEnded,
+    EndedDelivery,
+    LeaseExtended,
+    MessagesSettled,
+)
+from driftq.core.state import Topic
+from driftq.errors import (
+    AlreadySettled,
+    DriftQError,
+    InvalidArgument,
+    NoCurrentDelivery,
+    NotOwner,
+    StaleAttempt,
+)
+
+
+def check_place(topic: Topic, *, partition: int, offset: int) -> None:
+    """Refuse a partition or an offset that cannot be."""
+    if not 0 <= partition < len(topic.partitions):
+        raise InvalidArgument("partition", f"must be from 0 to {len(topic.partitions) - 1}")
+    if offset < 0:
+        raise InvalidArgument("offset", "must not be negative")
+
+
+def _require_current(
+    progress: GroupPartition, ordinal: int, *, owner: str, attempt: int | None, now: int
+) -> None:
+    block = progress.leases.leased.get(ordinal)
+    if block is None or block.until <= now:
+        raise NoCurrentDelivery
+    if block.owner != owner:
+        raise NotOwner
+    if attempt is not None and attempt != progress.attempts.get(ordinal, 1):
+        raise StaleAttempt(held=progress.attempts.get(ordinal, 1), given=attempt)
+
+
+class _Lane:
+    """The acks of one partition that settle something."""
+
+    __slots__ = ("first", "fresh", "last", "leased", "progress", "shift")
+
+    def __init__(self, progress: GroupPartition) -> None:
+        self.progress = progress
+        self.leased = progress.leases.leased
+        self.fresh: dict[int, None] = {}
+        self.first, self.last, self.shift = progress.index.dense_tail()
+
+
+def decide_acks(
+    topic: Topic, group: Group | None, acks: Sequence[Ack], *, now: int
+) -> tuple[list[MessagesSettled], list[DriftQError | None]]:
+    """One record a partition for the acks that settle something, and what became of each ack."""
+    lanes: dict[int, _Lane] = {}
+    outcomes: list[DriftQError | None] = [None] * len(acks)
+    for slot, ack in enumerate(acks):
+        lane = lanes.get(ack.partition)
+        offset = ack.offset
+        if lane is not None and lane.first <= offset <= lane.last and ack.attempt is None:
+            ordinal = offset + lane.shift
+            block = lane.leased.get(ordinal)
+            if block is not None and block.owner == ack.owner and block.until > now:
+                lane.fresh[ordinal] = None
+                continue
+        try:
+            if lane is None:
+                check_place(topic, partition=ack.partition, offset=offset)
+                if group is None:
+                    raise NoCurrentDelivery
+                lane = lanes[ack.partition] = _Lane(group.partitions[ack.partition])
+            _judge(topic, lane, ack, now)
+        except DriftQError as refused:
+            outcomes[slot] = refused
+    if group is None:
+        return [], outcomes
+    records = [_settled(group, partition, lane.fresh, now) for partition, lane in lanes.items() if lane.fresh]
+    return records, outcomes
+
+
+def _judge(topic: Topic, lane: _Lane, ack: Ack, now: int) -> None:
+    """Count the ack as fresh, or as done before; raises when it is refused."""
+    check_place(topic, partition=ack.partition, offset=ack.offset)
+    progress = lane.progress
+    ordinal = progress.index.find(ack.offset)
+    if ordinal is None:
+        raise NoCurrentDelivery
+    if progress.is_settled(ordinal) or ordinal in lane.fresh:
+        return
+    _require_current(progress, ordinal, owner=ack.owner, attempt=ack.attempt, now=now)
+    lane.fresh[ordinal] = None
+
+
+def _settled(group: Group, partition: int, ordinals: dict[int, None], now: int) -> MessagesSettled:
+    base = min(ordinals)
+    deltas = array("I", [ordinal - base for ordinal in ordinals])
+    return MessagesSettled(at=now, group=group.id, partition=partition, base=base, deltas=deltas.tobytes())
+
+
+def _current(
+    topic: Topic,
+    group: Group | None,
+    *,
+    partition: int,
+    offset: int,
+    owner: str,
+    attempt: int | None,
+    now: int,
+) -> tuple[Group, GroupPartition, int]:
+    """The delivery that is meant, for those who may end or extend it."""
+    check_place(topic, partition=partition, offset=offset)
+    if group is None:
+        raise NoCurrentDelivery
+    progress = group.partitions[partition]
+    ordinal = progress.index.find(offset)
+    if ordinal is None:
+        raise NoCurrentDelivery
+    if progress.is_settled(ordinal):
+        raise AlreadySettled
+    _require_current(progress, ordinal, owner=owner, attempt=attempt, now=now)
+    return group, progress, ordinal
+
+
+def decide_nack(topic: Topic, group: Group | None, nack: Nack, *, now: int) -> DeliveriesEnded:
+    """The delivery failed: the message waits, longer after each attempt."""
+    holder, progress, ordinal = _current(
+        topic,
+        group,
+        partition=nack.partition,
+        offset=nack.offset,
+        owner=nack.owner,
+        attempt=nack.attempt,
+        now=now,
+    )
+    due_at = now + nack_delay_ms(progress.attempt_of(ordinal))
+    ended = EndedDelivery(ordinal=ordinal, due_at=due_at, error=nack.reason)
+    return DeliveriesEnded(
+        at=now, group=holder.id, partition=nack.partition, cause=CAUSE_NACKED, ended=[ended]
+    )
+
+
+def decide_extend(topic: Topic, group: Group | None, extend: Extend, *, now: int) -> LeaseExtended:
+    """The owner goes on holding the delivery, for `lease_ms` from now."""
+    if not 1 <= extend.lease_ms <= LEASE_MS_MAX:
+        raise InvalidArgument("lease_ms", f"must be from 1 to {LEASE_MS_MAX}")
+    holder, _, ordinal = _current(
+        topic,
+        group,
+        partition=extend.partition,
+        offset=extend.offset,
+        owner=extend.owner,
+        attempt=extend.attempt,
+        now=now,
+    )
+    return LeaseExtended(
+        at=now, group=holder.id, partition=extend.partition, ordinal=ordinal, lease_ms=extend.lease_ms
+    )
+
+
+def decide_expiries(group: Group, partition: int, *, now: int) -> DeliveriesEnded | None:
+    """Leases that are over: their messages are due again at once."""
+    progress = group.partitions[partition]
+    ended = [
+        EndedDelivery(ordinal=ordinal, due_at=block.until, error="")
+        for block in progress.leases.expired(now)
+        for ordinal in progress.leases.held_by(block)
+    ]
+    if not ended:
+        return None
+    return DeliveriesEnded(at=now, group=group.id, partition=partition, cause=CAUSE_EXPIRED, ended=ended)
+
+
+def decide_release(group: Group, holder: Holder, *, now: int) -> list[DeliveriesEnded]:
+    """A consumer that goes gives back everything that it holds."""
+    records: list[DeliveriesEnded] = []
+    for partition, progress in enumerate(group.partitions):
+        if not progress.leases.leased:
+            continue
+        ended = [
+            EndedDelivery(ordinal=ordinal, due_at=now, error="")
+            for ordinal, block in progress.leases.leased.items()
+            if block.holder is holder
+        ]
+        if ended:
+            records.append(
+                DeliveriesEnded(
+                    at=now, group=group.id, partition=partition, cause=CAUSE_RELEASED, ended=ended
+                )
+            )
+    return records

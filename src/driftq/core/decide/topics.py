@@ -1,0 +1,47 @@
+"""Topics, groups and readers come into being."""
+
+from driftq.core.records import GroupCreated, ReaderReported, TopicCreated
+from driftq.core.state import State, Topic
+from driftq.errors import InvalidArgument, TopicExists
+from driftq.model import MAX_PARTITIONS, TopicOptions, topic_name_problem
+
+
+def decide_topic(
+    state: State, name: str, *, partitions: int, options: TopicOptions, now: int
+) -> TopicCreated | None:
+    """The new topic; None when it is there with as many partitions."""
+    problem = topic_name_problem(name)
+    if problem:
+        raise InvalidArgument("name", problem)
+    if not 1 <= partitions <= MAX_PARTITIONS:
+        raise InvalidArgument("partitions", f"must be from 1 to {MAX_PARTITIONS}")
+    for field in ("retention_ms", "retention_bytes"):
+        number = getattr(options, field)
+        if number is not None and number < 1:
+            raise InvalidArgument(field, "must be at least 1")
+    topic = state.topics.get(name)
+    if topic is None:
+        return TopicCreated(at=now, topic=state.next_topic, name=name, partitions=partitions, options=options)
+    if len(topic.partitions) != partitions:
+        raise TopicExists(name, partitions=len(topic.partitions), asked=partitions)
+    return None
+
+
+def decide_group(state: State, topic: Topic, name: str, *, latest: bool, now: int) -> GroupCreated | None:
+    """A group that nobody used before; None when it is there. It starts at the oldest kept message."""
+    if name in topic.groups:
+        return None
+    starts = [part.index.end if latest else part.index.first for part in topic.partitions]
+    return GroupCreated(at=now, topic=topic.id, group=state.next_group, name=name, starts=starts)
+
+
+def decide_reader(topic: Topic, reader: str, *, offsets: dict[int, int], now: int) -> ReaderReported:
+    """A reader says up to which offset, exclusive, it is done with each partition."""
+    positions: list[tuple[int, int]] = []
+    for number, offset in sorted(offsets.items()):
+        if not 0 <= number < len(topic.partitions):
+            raise InvalidArgument("offsets", f"partition {number} is out of range")
+        if offset < 0:
+            raise InvalidArgument("offsets", "an offset must not be negative")
+        positions.append((number, topic.partitions[number].index.first_ordinal_from(offset)))
+    return ReaderReported(at=now, topic=topic.id, reader=reader, positions=positions)

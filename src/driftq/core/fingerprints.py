@@ -1,0 +1,106 @@
+"""A table from 64-bit fingerprints to 64-bit numbers, in arrays: no object a key, no long pause to grow.
+
+Keys are spread over many small tables with linear probing. A small table grows alone, and each has a load of
+its own at which it does, so that they do not all grow at once. Several numbers may be kept under one
+fingerprint. 0 is not a fingerprint.
+"""
+
+from array import array
+from collections.abc import Iterator
+
+_SHARD_BITS = 10
+_SHARDS = 1 << _SHARD_BITS
+_SMALLEST = 8
+
+
+class FingerprintTable:
+    """Numbers by fingerprint; a multimap."""
+
+    __slots__ = ("_limits", "_prints", "_used", "_values", "count")
+
+    def __init__(self) -> None:
+        self._prints = [array("Q", bytes(8 * _SMALLEST)) for _ in range(_SHARDS)]
+        self._values = [array("Q", bytes(8 * _SMALLEST)) for _ in range(_SHARDS)]
+        self._used = array("L", bytes(8 * _SHARDS))
+        self._limits = array("L", [_limit(shard, _SMALLEST) for shard in range(_SHARDS)])
+        self.count = 0
+
+    def find(self, print_: int) -> list[int]:
+        """The numbers under a fingerprint, in no order."""
+        prints = self._prints[print_ & (_SHARDS - 1)]
+        mask = len(prints) - 1
+        slot = (print_ >> _SHARD_BITS) & mask
+        found: list[int] = []
+        while True:
+            here = prints[slot]
+            if here == print_:
+                found.append(self._values[print_ & (_SHARDS - 1)][slot])
+            elif not here:
+                return found
+            slot = (slot + 1) & mask
+
+    def add(self, print_: int, value: int) -> None:
+        shard = print_ & (_SHARDS - 1)
+        if self._used[shard] >= self._limits[shard]:
+            self._grow(shard)
+        _put(self._prints[shard], self._values[shard], print_, value)
+        self._used[shard] += 1
+        self.count += 1
+
+    def remove(self, print_: int, value: int) -> bool:
+        """Forget one number under a fingerprint; False when it was not there."""
+        shard = print_ & (_SHARDS - 1)
+        prints, values = self._prints[shard], self._values[shard]
+        mask = len(prints) - 1
+        slot = (print_ >> _SHARD_BITS) & mask
+        while prints[slot] != print_ or values[slot] != value:
+            if not prints[slot]:
+                return False
+            slot = (slot + 1) & mask
+        _close_gap(prints, values, slot)
+        self._used[shard] -= 1
+        self.count -= 1
+        return True
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        for prints, values in zip(self._prints, self._values, strict=True):
+            for print_, value in zip(prints, values, strict=True):
+                if print_:
+                    yield print_, value
+
+    def _grow(self, shard: int) -> None:
+        old_prints, old_values = self._prints[shard], self._values[shard]
+        size = len(old_prints) * 2
+        prints, values = array("Q", bytes(8 * size)), array("Q", bytes(8 * size))
+        for print_, value in zip(old_prints, old_values, strict=True):
+            if print_:
+                _put(prints, values, print_, value)
+        self._prints[shard], self._values[shard] = prints, values
+        self._limits[shard] = _limit(shard, size)
+
+
+def _limit(shard: int, size: int) -> int:
+    """How full a small table may be: from 60 % to 85 %, another share in each shard."""
+    return size * (60 + shard * 25 // _SHARDS) // 100
+
+
+def _put(prints: "array[int]", values: "array[int]", print_: int, value: int) -> None:
+    mask = len(prints) - 1
+    slot = (print_ >> _SHARD_BITS) & mask
+    while prints[slot]:
+        slot = (slot + 1) & mask
+    prints[slot] = print_
+    values[slot] = value
+
+
+def _close_gap(prints: "array[int]", values: "array[int]", gap: int) -> None:
+    """Move later ones of the same run forward, so that no search ends too early."""
+    mask = len(prints) - 1
+    slot = (gap + 1) & mask
+    while prints[slot]:
+        home = (prints[slot] >> _SHARD_BITS) & mask
+        if (slot - home) & mask >= (slot - gap) & mask:
+            prints[gap], values[gap] = prints[slot], values[slot]
+            gap = slot
+        slot = (slot + 1) & mask
+    prints[gap] = values[gap] = 0

@@ -1,0 +1,175 @@
+"""A group's progress in one partition, and the group as a whole.
+
+Every ordinal below `floor` is settled. From there to `upto` each has a byte in `ahead` that is 1 when it was
+settled out of order. What is neither leased nor settled and lies below `upto` waits for its next delivery.
+"""
+
+import heapq
+
+from driftq.core.index import PartitionIndex
+from driftq.core.lease import LeaseTable
+
+ORDINAL_BITS = 44
+_ORDINAL_MASK = (1 << ORDINAL_BITS) - 1
+
+
+class GroupPartition:
+    """Where one group stands in one partition."""
+
+    __slots__ = (
+        "_ready",
+        "_schedule",
+        "acked",
+        "ahead",
+        "ahead_bytes",
+        "ahead_count",
+        "attempts",
+        "errors",
+        "floor",
+        "index",
+        "leases",
+        "timer_at",
+        "upto",
+        "waiting",
+    )
+
+    def __init__(self, index: PartitionIndex, *, start: int) -> None:
+        self.index = index
+        self.floor = start
+        self.upto = start
+        """Ordinal behind the last one ever delivered."""
+        self.acked = -1
+        """Highest acked offset."""
+        self.ahead = bytearray()
+        self.ahead_count = 0
+        self.ahead_bytes = 0
+        self.leases = LeaseTable()
+        self.attempts: dict[int, int] = {}
+        """Deliveries so far of messages that had more than one, or that wait for the next."""
+        self.errors: dict[int, str] = {}
+        self.waiting: dict[int, int] = {}
+        """When each waiting message may be delivered again."""
+        self._schedule: list[int] = []
+        self._ready: list[int] = []
+        self.timer_at: int | None = None
+        """The server's note of when it will look at this partition next."""
+
+    @property
+    def unsettled(self) -> int:
+        return self.index.end - self.floor - self.ahead_count
+
+    @property
+    def unsettled_bytes(self) -> int:
+        return self.index.total_bytes - self.index.bytes_upto(self.floor) - self.ahead_bytes
+
+    def attempt_of(self, ordinal: int) -> int:
+        """Number of the latest delivery, 0 when it was never delivered."""
+        if ordinal >= self.upto:
+            return 0
+        return self.attempts.get(ordinal, 1)
+
+    def is_settled(self, ordinal: int) -> bool:
+        if ordinal < self.floor:
+            return True
+        slot = ordinal - self.floor
+        return slot < len(self.ahead) and self.ahead[slot] == 1
+
+    def cover(self, upto: int) -> None:
+        """Make room in `ahead` for what is delivered now."""
+        if upto > self.upto:
+            self.upto = upto
+            missing = upto - self.floor - len(self.ahead)
+            if missing > 0:
+                self.ahead.extend(bytes(missing))
+
+    def settle(self, ordinal: int) -> None:
+        """Mark one unsettled message as settled; `advance` moves the floor afterwards."""
+        self.ahead[ordinal - self.floor] = 1
+        self.ahead_count += 1
+        self.ahead_bytes += self.index.bytes_upto(ordinal + 1) - self.index.bytes_upto(ordinal)
+        if self.attempts or self.waiting:
+            self.attempts.pop(ordinal, None)
+            self.errors.pop(ordinal, None)
+            self.waiting.pop(ordinal, None)
+
+    def advance(self) -> None:
+        """Move the floor over everything that is settled."""
+        ahead = self.ahead
+        if not ahead or not ahead[0]:
+            return
+        run = ahead.find(0)
+        if run < 0:
+            run = len(ahead)
+        index = self.index
+        self.ahead_bytes -= index.bytes_upto(self.floor + run) - index.bytes_upto(self.floor)
+        self.ahead_count -= run
+        self.floor += run
+        del ahead[:run]
+
+    def settle_run(self, start: int, stop: int) -> None:
+        """Settle every message from the floor on up to `stop`, when none of them is settled yet."""
+        del self.ahead[: stop - start]
+        self.floor = stop
+        if self.attempts or self.waiting:
+            for ordinal in range(start, stop):
+                self.attempts.pop(ordinal, None)
+                self.errors.pop(ordinal, None)
+                self.waiting.pop(ordinal, None)
+        self.advance()
+
+    def wait_until(self, ordinal: int, due_at: int) -> None:
+        """Deliver this message again, but not before `due_at`."""
+        self.waiting[ordinal] = due_at
+        heapq.heappush(self._schedule, due_at << ORDINAL_BITS | ordinal)
+
+    def stop_waiting(self, ordinal: int) -> None:
+        self.waiting.pop(ordinal, None)
+
+    def next_due(self) -> int | None:
+        """When a message that waits becomes due; those already found due are not counted."""
+        schedule = self._schedule
+        while schedule:
+            due_at, ordinal = schedule[0] >> ORDINAL_BITS, schedule[0] & _ORDINAL_MASK
+            if self.waiting.get(ordinal) == due_at:
+                return due_at
+            heapq.heappop(schedule)
+        return None
+
+    def find_due(self, now: int) -> None:
+        """Note which waiting messages have become due."""
+        schedule = self._schedule
+        while schedule and schedule[0] >> ORDINAL_BITS <= now:
+            packed = heapq.heappop(schedule)
+            ordinal = packed & _ORDINAL_MASK
+            if self.waiting.get(ordinal) == packed >> ORDINAL_BITS:
+                heapq.heappush(self._ready, ordinal)
+
+    def due(self, now: int, *, limit: int) -> list[int]:
+        """Up to so many messages that are to be delivered again now, lowest first."""
+        self.find_due(now)
+        ready: list[int] = []
+        heap = self._ready
+        while heap and len(ready) < limit:
+            ordinal = heapq.heappop(heap)
+            due_at = self.waiting.get(ordinal)
+            if due_at is not None and due_at <= now and (not ready or ready[-1] != ordinal):
+                ready.append(ordinal)
+        for ordinal in ready:
+            heapq.heappush(heap, ordinal)  # They leave when their delivery is a fact.
+        return ready
+
+    def has_work(self, now: int) -> bool:
+        """Whether anything could be delivered if a consumer had room."""
+        return self.upto < self.index.end or bool(self.waiting and self.due(now, limit=1))
+
+
+class Group:
+    """A group of consumers on one topic."""
+
+    __slots__ = ("id", "name", "partitions", "topic")
+
+    def __init__(self, *, id: int, name: str, topic: str, partitions: list[GroupPartition]) -> None:
+        self.id = id
+        self.name = name
+        self.topic = topic
+        self.partitions = partitions

@@ -1,0 +1,148 @@
+"""Leases: who holds which deliveries, and until when.
+
+One dispatch is one block. Blocks of the same lease length end in the order they began, so each length has a
+FIFO and only heads are ever looked at. A block whose messages are all done is dropped when it reaches the
+head, or when finished blocks outnumber the others.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+_COMPACT_FROM = 64
+
+
+class Holder:
+    """What one consumer has in its hands. Not part of the log: after a restart nobody holds anything."""
+
+    __slots__ = ("held", "held_bytes")
+
+    def __init__(self) -> None:
+        self.held = 0
+        self.held_bytes = 0
+
+
+NOBODY = Holder()
+
+
+class LeaseBlock:
+    """Deliveries that went to one owner at one time."""
+
+    __slots__ = ("holder", "lease_ms", "ordinals", "owner", "remaining", "size_bytes", "until")
+
+    def __init__(self, *, owner: str, lease_ms: int, until: int, ordinals: Sequence[int]) -> None:
+        self.owner = owner
+        self.lease_ms = lease_ms
+        self.until = until
+        self.ordinals = ordinals
+        self.remaining = len(ordinals)
+        self.holder = NOBODY
+        self.size_bytes = 0
+
+    def give_to(self, holder: Holder, *, size_bytes: int) -> None:
+        """From now on the holder is charged for what this block holds."""
+        self.holder = holder
+        self.size_bytes = size_bytes
+        holder.held += self.remaining
+        holder.held_bytes += size_bytes
+
+    def drop(self, count: int) -> None:
+        """So many of its messages are no longer leased."""
+        share = self.size_bytes * count // self.remaining
+        self.remaining -= count
+        self.size_bytes -= share
+        self.holder.held -= count
+        self.holder.held_bytes -= share
+
+
+class LeaseTable:
+    """The leased messages of one group in one partition, by ordinal."""
+
+    __slots__ = ("_blocks", "_fifos", "_finished", "leased")
+
+    def __init__(self) -> None:
+        self.leased: dict[int, LeaseBlock] = {}
+        self._fifos: dict[int, deque[LeaseBlock]] = {}
+        self._blocks = 0
+        self._finished = 0
+
+    def __len__(self) -> int:
+        return len(self.leased)
+
+    def grant(self, block: LeaseBlock) -> None:
+        self.leased.update(dict.fromkeys(block.ordinals, block))
+        fifo = self._fifos.get(block.lease_ms)
+        if fifo is None:
+            fifo = self._fifos[block.lease_ms] = deque()
+        fifo.append(block)
+        self._blocks += 1
+
+    def release(self, ordinal: int) -> bool:
+        """End one lease; False when there was none."""
+        block = self.leased.pop(ordinal, None)
+        if block is None:
+            return False
+        block.drop(1)
+        if not block.remaining:
+            self._finish(block)
+        return True
+
+    def release_all(self, ordinals: Sequence[int]) -> None:
+        """End many leases at once; those that are not leased are passed over."""
+        pop = self.leased.pop
+        current: LeaseBlock | None = None
+        count = 0
+        for ordinal in ordinals:
+            block = pop(ordinal, None)
+            if block is current:
+                count += 1
+                continue
+            if current is not None:
+                current.drop(count)
+                if not current.remaining:
+                    self._finish(current)
+            current, count = block, 1
+        if current is not None:
+            current.drop(count)
+            if not current.remaining:
+                self._finish(current)
+
+    def expired(self, now: int) -> Iterator[LeaseBlock]:
+        """Blocks whose time is over and that still hold something."""
+        for fifo in self._fifos.values():
+            for block in fifo:
+                if block.until > now:
+                    break
+                if block.remaining:
+                    yield block
+
+    def held_by(self, block: LeaseBlock) -> list[int]:
+        """The messages that are still leased by this block."""
+        leased = self.leased
+        return [ordinal for ordinal in block.ordinals if leased.get(ordinal) is block]
+
+    def next_end(self) -> int | None:
+        """When the next lease ends."""
+        ends = [fifo[0].until for fifo in self._fifos.values() if fifo]
+        return min(ends) if ends else None
+
+    def _finish(self, block: LeaseBlock) -> None:
+        self._finished += 1
+        fifo = self._fifos[block.lease_ms]
+        while fifo and not fifo[0].remaining:
+            fifo.popleft()
+            self._blocks -= 1
+            self._finished -= 1
+        if not fifo:
+            del self._fifos[block.lease_ms]
+        elif self._finished > _COMPACT_FROM and self._finished * 2 > self._blocks:
+            self._compact()
+
+    def _compact(self) -> None:
+        for lease_ms, fifo in list(self._fifos.items()):
+            live = deque(block for block in fifo if block.remaining)
+            if live:
+                self._fifos[lease_ms] = live
+            else:
+                del self._fifos[lease_ms]
+        self._blocks = sum(map(len, self._fifos.values()))
+        self._finished = 0

@@ -1,0 +1,77 @@
+"""Everything the broker knows: topics with their index, groups with their progress, live keys."""
+
+from driftq.core.group import Group, GroupPartition
+from driftq.core.index import PartitionIndex
+from driftq.core.keys import KeyTable
+from driftq.core.limits import Limits
+from driftq.model import TopicOptions
+
+
+class Partition:
+    """One partition: its messages and how much of them is not settled yet.
+
+    `pressure` and `pressure_bytes` are never below the truth: producing raises them, and only when they say
+    "full" and something was settled since are they counted anew.
+    """
+
+    __slots__ = ("index", "pressure", "pressure_bytes", "relieved")
+
+    def __init__(self) -> None:
+        self.index = PartitionIndex()
+        self.pressure = 0
+        self.pressure_bytes = 0
+        self.relieved = True
+
+
+class Topic:
+    """A topic with its partitions, groups and readers."""
+
+    __slots__ = ("groups", "id", "name", "next_offset", "options", "partitions", "readers")
+
+    def __init__(self, *, id: int, name: str, partitions: int, options: TopicOptions) -> None:
+        self.id = id
+        self.name = name
+        self.options = options
+        self.next_offset = 0
+        self.partitions = [Partition() for _ in range(partitions)]
+        self.groups: dict[str, Group] = {}
+        self.readers: dict[str, list[int]] = {}
+        """Next ordinal per partition of each registered reader."""
+
+    def count_pressure(self, partition: int, *, count_unread: bool) -> None:
+        """Count what the slowest group or reader has not settled."""
+        part = self.partitions[partition]
+        index = part.index
+        count = size_bytes = 0
+        if not self.groups and not self.readers and count_unread:
+            count, size_bytes = index.end - index.first, index.total_bytes - index.bytes_before
+        for group in self.groups.values():
+            progress = group.partitions[partition]
+            count = max(count, progress.unsettled)
+            size_bytes = max(size_bytes, progress.unsettled_bytes)
+        for positions in self.readers.values():
+            count = max(count, index.end - positions[partition])
+            size_bytes = max(size_bytes, index.total_bytes - index.bytes_upto(positions[partition]))
+        part.pressure, part.pressure_bytes, part.relieved = count, size_bytes, False
+
+
+class State:
+    """The fold of the log."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.topics: dict[str, Topic] = {}
+        self.topics_by_id: dict[int, Topic] = {}
+        self.groups_by_id: dict[int, Group] = {}
+        self.keys = KeyTable(ttl_ms=limits.idempotency_ttl_ms)
+        self.last_at = 0
+        """The latest time in the log: the clock never falls behind it."""
+        self.next_topic = 1
+        self.next_group = 1
+
+    def progress(self, group: int, partition: int) -> GroupPartition:
+        return self.groups_by_id[group].partitions[partition]
+
+    def find_group(self, topic: str, group: str) -> Group | None:
+        found = self.topics.get(topic)
+        return found.groups.get(group) if found else None

@@ -1,0 +1,123 @@
+"""A draft: an event that is fit to be stored, with its hash and its stored texts, before it has a number."""
+
+import datetime as dt
+
+import msgspec
+
+from driftq.errors import InvalidArgument
+from driftq.eventstore.canonical import canonical_json, content_hash
+from driftq.eventstore.options import AllocatorMode
+from driftq.eventstore.outcome import Append
+from driftq.model import Aggregate, Event, Operation
+from driftq.sql import key_text
+
+ID_BYTES_MAX = 512  # The index on type, id and number must fit what PostgreSQL takes.
+SEQUENCE_MAX = 2**53 - 1  # What every reader of JSON can hold.
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """What the append rule decides about. Making one costs CPU, so it is done before the transaction."""
+
+    event_id: str
+    aggregate: Aggregate
+    event_type: str
+    operation: Operation
+    expected_seq: int | None
+    sequence_number: int | None
+    content_hash: str
+    occurred_at_us: int
+    payload: str
+    metadata: str
+    schema_version: str
+
+
+def draft(command: Append, *, mode: AllocatorMode, now: dt.datetime) -> Draft:
+    """The draft of a command; raises InvalidArgument naming the field that cannot be meant."""
+    event = command.event
+    _named("event_id", event.event_id)
+    _named("event_type", event.event_type)
+    key_text("aggregate_type", event.aggregate_type, bytes_max=ID_BYTES_MAX)
+    key_text("aggregate_id", event.aggregate_id)
+    kind = _kind(event)
+    payload = canonical_json(event.payload, field="payload")
+    return Draft(
+        event_id=event.event_id,
+        aggregate=event.aggregate,
+        event_type=event.event_type,
+        operation=event.operation,
+        expected_seq=_expected_seq(command),
+        sequence_number=_given_number(event, mode),
+        content_hash=content_hash(
+            event.aggregate,
+            event_type=event.event_type,
+            kind=kind,
+            operation=event.operation,
+            payload_json=payload,
+        ),
+        occurred_at_us=microseconds(event.occurred_at or now),
+        payload=payload,
+        metadata=canonical_json({**event.metadata, "kind": kind}, field="metadata"),
+        schema_version=canonical_json(event.schema_version, field="schema_version"),
+    )
+
+
+def microseconds(instant: dt.datetime) -> int:
+    """Microseconds since 1970 UTC; raises InvalidArgument for an instant without a zone."""
+    if instant.tzinfo is None:
+        raise InvalidArgument("occurred_at", "needs a time zone")
+    try:
+        return (instant.astimezone(dt.UTC) - _EPOCH) // _MICROSECOND
+    except OverflowError:
+        raise InvalidArgument("occurred_at", "is outside the years 1 to 9999") from None
+
+
+def instant(since_epoch_us: int) -> dt.datetime:
+    return _EPOCH + since_epoch_us * _MICROSECOND
+
+
+def _named(field: str, text: str) -> str:
+    if not text:
+        raise InvalidArgument(field, "must not be empty")
+    return key_text(field, text, bytes_max=ID_BYTES_MAX)
+
+
+def _kind(event: Event) -> str:
+    inner = event.metadata.get("kind", event.kind)
+    kind = inner if event.kind is None else event.kind
+    if kind is None:
+        raise InvalidArgument("kind", "must be given")
+    if inner != kind:
+        raise InvalidArgument("kind", f"is {kind!r}, but metadata.kind is {inner!r}")
+    if not isinstance(kind, str):
+        raise InvalidArgument("metadata.kind", "must be text")
+    return _named("kind", kind)
+
+
+def _expected_seq(command: Append) -> int | None:
+    if command.expected_seq is not None:
+        if not 0 <= command.expected_seq <= SEQUENCE_MAX:
+            raise InvalidArgument("expected_seq", f"must be from 0 to {SEQUENCE_MAX}")
+        return command.expected_seq
+    match command.event.operation:
+        case Operation.UPDATE | Operation.DELETE:
+            raise InvalidArgument("expected_seq", f"must be given with operation {command.event.operation}")
+        case Operation.CREATE:
+            return 0
+        case Operation.APPEND:
+            return None
+
+
+def _given_number(event: Event, mode: AllocatorMode) -> int | None:
+    number = event.sequence_number
+    if mode is not AllocatorMode.OFF:
+        if number is not None:
+            raise InvalidArgument("sequence_number", "may be given only when the sequence allocator is off")
+        return None
+    if number is None:
+        raise InvalidArgument("sequence_number", "must be given when the sequence allocator is off")
+    if not 1 <= number <= SEQUENCE_MAX:
+        raise InvalidArgument("sequence_number", f"must be from 1 to {SEQUENCE_MAX}")
+    return number

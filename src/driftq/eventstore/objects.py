@@ -1,0 +1,131 @@
+"""Where segments are kept: a folder or an S3 bucket, both through obstore.
+
+An object is created once, whole, and never changed. A folder needs care that a bucket does not: the file is
+written and synced beside the segments and then linked to its name, so that whoever lists the folder, at any
+moment and after any crash, sees whole files only.
+"""
+
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.store import LocalStore, S3Store
+
+from driftq.errors import InvalidArgument, SegmentLost
+from driftq.eventstore.names import SEGMENT_FOLDER, SegmentRange, parse_segment_name
+
+if TYPE_CHECKING:
+    from obstore.store import S3Config
+
+_STAGING = "staging"
+
+
+@dataclass(frozen=True, slots=True)
+class S3Access:
+    """How to reach a bucket; what is None is left to the usual AWS settings of the process."""
+
+    endpoint: str | None = None
+    region: str | None = None
+    access_key_id: str | None = None
+    secret_access_key: str | None = None
+
+
+class Objects:
+    """Segments in a bucket."""
+
+    def __init__(self, store: S3Store | LocalStore) -> None:
+        self._store = store
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Keep the content under the name, durably; False, and no change, when the name is taken."""
+        try:
+            obstore.put(self._store, name, content, mode="create", use_multipart=False)
+        except AlreadyExistsError:
+            return False
+        return True
+
+    def read(self, name: str) -> bytes:
+        """The content of an object; raises SegmentLost when it is not there."""
+        try:
+            return bytes(obstore.get(self._store, name).bytes())
+        except (FileNotFoundError, BaseError) as error:
+            raise SegmentLost(name, cause=str(error).partition("\n")[0]) from error
+
+    def segments(self, *, after: SegmentRange | None = None) -> Iterator[SegmentRange]:
+        """The segments in order of position, those behind a given one if asked."""
+        offset = after.name if after else None
+        found = [
+            segment
+            for page in obstore.list(self._store, prefix=SEGMENT_FOLDER, offset=offset)
+            for meta in page
+            if (segment := parse_segment_name(meta["path"])) is not None
+        ]
+        yield from sorted(found)
+
+    def sweep(self) -> None:
+        """Remove what a killed writer left behind; a bucket has no such thing."""
+
+
+class FolderObjects(Objects):
+    """Segments in a folder of this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(LocalStore(folder, mkdir=True))
+        self._folder = folder
+        for name in (SEGMENT_FOLDER, _STAGING):
+            (folder / name).mkdir(exist_ok=True)
+        _sync(folder)
+
+    def create(self, name: str, content: bytes) -> bool:
+        staged = f"{_STAGING}/{uuid.uuid4().hex}"
+        obstore.put(self._store, staged, content, use_multipart=False)
+        _sync(self._folder / staged)
+        try:
+            obstore.rename(self._store, staged, name, overwrite=False)
+        except AlreadyExistsError:
+            obstore.delete(self._store, staged)
+            return False
+        finally:
+            _sync((self._folder / name).parent)  # Also for a name that a killed writer did not get to sync.
+        return True
+
+    def sweep(self) -> None:
+        for left in (self._folder / _STAGING).iterdir():
+            left.unlink(missing_ok=True)
+
+
+def open_objects(url: str, *, access: S3Access | None = None) -> Objects:
+    """The place that `file:///folder` or `s3://bucket/prefix` names."""
+    parts = urlsplit(url)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path:
+        return FolderObjects(Path(unquote(parts.path)))
+    if parts.scheme == "s3" and parts.netloc:
+        return Objects(_bucket(parts.netloc, prefix=parts.path.strip("/"), access=access or S3Access()))
+    raise InvalidArgument("objects_url", f"{url!r} is neither file:///folder nor s3://bucket")
+
+
+def _bucket(bucket: str, *, prefix: str, access: S3Access) -> S3Store:
+    config: "S3Config" = {}
+    if access.endpoint:
+        config["endpoint"] = access.endpoint
+    if access.region:
+        config["region"] = access.region
+    if access.access_key_id and access.secret_access_key:
+        config["access_key_id"] = access.access_key_id
+        config["secret_access_key"] = access.secret_access_key
+    plain = (access.endpoint or "").startswith("http://")
+    return S3Store(bucket, prefix=prefix or None, config=config, client_options={"allow_http": plain})
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

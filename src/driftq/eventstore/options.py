@@ -1,0 +1,48 @@
+"""How an event store is set up: who numbers events, what a reused id means, how much goes into a segment."""
+
+import enum
+from dataclasses import dataclass
+
+
+class AllocatorMode(enum.StrEnum):
+    """Who picks the sequence number. The id check, expected_seq and uniqueness hold in every mode."""
+
+    POSTGRES = "postgres"
+    SQLITE = "sqlite"
+    LEGACY = "legacy"
+    S3 = "s3"
+    OFF = "off"
+
+    @property
+    def is_optimistic(self) -> bool:
+        """The newest stored event plus one: whoever loses a race is told so."""
+        return self in (AllocatorMode.LEGACY, AllocatorMode.S3)
+
+
+class MismatchMode(enum.StrEnum):
+    """What happens to a known event_id with other content."""
+
+    ERROR = "error"
+    WARN = "warn"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """The knobs of the write side. `allocator=None` means: the database's own."""
+
+    allocator: AllocatorMode | None = None
+    mismatch: MismatchMode = MismatchMode.ERROR
+    sequence_schema: str = "spice_event_registry"
+    handler_prefix: str = "write_side"
+    transaction_events_max: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class SealOptions:
+    """How the log is cut into segments."""
+
+    lease_ms: int = 15_000
+    position_events_max: int = 1_000
+    segment_events_max: int = 50_000
+    segment_bytes_max: int = 32 * 1024 * 1024
+    trim: bool = False

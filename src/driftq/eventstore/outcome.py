@@ -1,0 +1,43 @@
+"""What the event store is asked and what it answers."""
+
+import msgspec
+
+from driftq.errors import DriftQError
+from driftq.model import Event
+
+
+class Append(msgspec.Struct, frozen=True):
+    """Append this event, if the aggregate is where `expected_seq` says."""
+
+    event: Event
+    expected_seq: int | None = None
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """The event is stored under this number: now, or before when it is a duplicate."""
+
+    event_id: str
+    sequence_number: int
+    duplicate: bool = False
+    payload_mismatch: bool = False
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """The event is not stored, because of itself or of another event of its aggregate in the same list."""
+
+    event_id: str
+    error: DriftQError
+
+
+class AggregatePage(msgspec.Struct, frozen=True):
+    """Events of one aggregate in sequence order; `next_seq` is where to go on, None at the end."""
+
+    events: list[Event]
+    next_seq: int | None
+
+
+class LogPage(msgspec.Struct, frozen=True):
+    """Events in log order; `next_position` is where to go on, now or when more were sealed."""
+
+    events: list[Event]
+    next_position: int

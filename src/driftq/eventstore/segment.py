@@ -1,0 +1,92 @@
+"""A segment: a closed range of the log as one plain Parquet file.
+
+The same events give the same bytes under one version of pyarrow, so a sealer that starts again after a crash
+writes what the one before wrote. Columns and their order are the disk format: add at the end, never change.
+`payload`, `metadata` and `schema_version` are JSON texts; `occurred_at` is in microseconds UTC.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+from driftq.errors import SegmentLost
+
+FORMAT = "1"
+
+SCHEMA = pa.schema(
+    [
+        pa.field("position", pa.int64(), nullable=False),
+        pa.field("event_id", pa.string(), nullable=False),
+        pa.field("aggregate_type", pa.string(), nullable=False),
+        pa.field("aggregate_id", pa.string(), nullable=False),
+        pa.field("sequence_number", pa.int64(), nullable=False),
+        pa.field("event_type", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("operation", pa.string(), nullable=False),
+        pa.field("occurred_at", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("payload", pa.string(), nullable=False),
+        pa.field("metadata", pa.string(), nullable=False),
+        pa.field("schema_version", pa.string(), nullable=False),
+        pa.field("content_hash", pa.string(), nullable=False),
+    ],
+    metadata={"driftq.segment": FORMAT},
+)
+
+
+class StoredEvent(msgspec.Struct, frozen=True):
+    """An event as it is kept, in SQL and in segments; texts stay encoded until somebody reads them."""
+
+    position: int
+    event_id: str
+    aggregate_type: str
+    aggregate_id: str
+    sequence_number: int
+    event_type: str
+    kind: str
+    operation: str
+    occurred_at_us: int
+    payload: str
+    metadata: str
+    schema_version: str
+    content_hash: str
+
+
+def encode_segment(events: Sequence[StoredEvent]) -> bytes:
+    """The Parquet file of these events, which must be in order and without a gap."""
+    first = events[0].position
+    if [event.position for event in events] != list(range(first, first + len(events))):
+        raise ValueError(f"positions from {first} are not consecutive")
+    columns = zip(*map(msgspec.structs.astuple, events), strict=True)
+    table = pa.Table.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+    )
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table,
+        sink,
+        compression="zstd",
+        version="2.6",
+        data_page_version="1.0",
+        coerce_timestamps="us",
+        store_schema=False,
+    )
+    return bytes(sink.getvalue())
+
+
+def decode_segment(content: bytes, *, name: str) -> list[StoredEvent]:
+    """The events of a segment; raises SegmentLost when it is damaged or of another format."""
+    try:
+        table = pq.read_table(pa.BufferReader(content))
+        written = (table.schema.metadata or {}).get(b"driftq.segment", b"").decode()
+        if written != FORMAT:
+            raise SegmentLost(name, cause=f"its format is {written or 'unknown'}, not {FORMAT}")
+        table = table.select(SCHEMA.names)
+        at = SCHEMA.get_field_index("occurred_at")
+        columns = [
+            column.cast(pa.int64()) if place == at else column for place, column in enumerate(table.columns)
+        ]
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise SegmentLost(name, cause=str(error)) from error
+    return [StoredEvent(*row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]

@@ -1,0 +1,185 @@
+"""POST /v1/produce/batch: many messages, one durable write, a result for each in order.
+
+The whole body is read in one go. Only when that fails is it read message by message, so that a bad one gets
+its own error and the others go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import NamedTuple, cast
+
+import msgspec
+
+from driftq.core.commands import Produce
+from driftq.core.decide.produce import Outcome
+from driftq.errors import DriftQError, FailedPrecondition, InvalidArgument
+from driftq.http.answers import error_body, error_fields, error_headers
+from driftq.http.exchange import Exchange
+from driftq.http.params import Form, decode
+from driftq.http.produce import as_produced, produced, read_message, whole_message
+from driftq.http.schemas import BatchBody, BatchParts, BatchQuery, ProduceBody
+from driftq.server.ingest import Produced, prepare_all
+from driftq.server.requests import ProduceRequest
+from driftq.server.routing import RouterDesk
+
+QUERY = Form(BatchQuery)
+_decode = msgspec.json.Decoder(BatchBody).decode
+_parts = msgspec.json.Decoder(BatchParts)
+_decode_lines = msgspec.json.Decoder(ProduceBody).decode_lines
+_encode = msgspec.json.Encoder().encode
+
+_ACCEPTED = b'{"status":"produced","topic":"%b","partition":%%d,"offset":%%d,"duplicate":false}'
+_NOT_STORED = FailedPrecondition("not stored: another message of this atomic batch was refused")
+
+
+class Batch(NamedTuple):
+    """The messages that could be read, and by their places the errors of the others."""
+
+    messages: list[Produced]
+    errors: dict[int, DriftQError]
+    atomic: bool
+
+
+def produce_batch(exchange: Exchange) -> None:
+    batch = _read(exchange)
+    limit = exchange.edge.options.batch_max
+    if len(batch.messages) + len(batch.errors) > limit:
+        raise InvalidArgument("messages", f"at most {limit} in one request")
+    desk = exchange.edge.desk
+    if desk is not None:
+        exchange.edge.spawn(exchange, _route(exchange, desk, batch))
+    else:
+        _store(exchange, batch)
+
+
+# Reading
+
+
+def _read(exchange: Exchange) -> Batch:
+    body = exchange.body
+    asked = QUERY.from_query(exchange.query)
+    if exchange.content_type[:20].lower() == b"application/x-ndjson":
+        return _read_lines(body, atomic=asked.atomic is True)
+    try:
+        whole = _decode(body)
+    except (ValueError, RecursionError):
+        parts = decode(_parts, body)
+        atomic = asked.atomic if parts.atomic is None else parts.atomic
+        return _read_parts(parts.messages, atomic=atomic is True)
+    atomic = asked.atomic if whole.atomic is None else whole.atomic
+    return Batch(_shaped(whole.messages), {}, atomic is True)
+
+
+def _read_lines(body: bytes, *, atomic: bool) -> Batch:
+    try:
+        return Batch(_shaped(_decode_lines(body)), {}, atomic)
+    except (ValueError, RecursionError):
+        return _read_parts([line for line in body.split(b"\n") if line.strip()], atomic=atomic)
+
+
+def _shaped(messages: list[ProduceBody]) -> list[Produced]:
+    shaped = [message if message.envelope is None else as_produced(message) for message in messages]
+    return cast("list[Produced]", shaped)
+
+
+def _read_parts(parts: list[msgspec.Raw] | list[bytes], *, atomic: bool) -> Batch:
+    messages: list[Produced] = []
+    errors: dict[int, DriftQError] = {}
+    for slot, part in enumerate(parts):
+        try:
+            messages.append(read_message(part))
+        except InvalidArgument as refused:
+            errors[slot] = refused
+    return Batch(messages, errors, atomic)
+
+
+async def _route(exchange: Exchange, desk: RouterDesk, batch: Batch) -> None:
+    routed = await asyncio.gather(*[desk.route(whole_message(message)) for message in batch.messages])
+    _store(exchange, batch._replace(messages=list(routed)))
+
+
+# Storing
+
+
+def _store(exchange: Exchange, batch: Batch) -> None:
+    errors = batch.errors
+    prepared = prepare_all(batch.messages, at=exchange.edge.clock.now())
+    commands = [command for command in prepared if type(command) is Produce]
+    if len(commands) < len(prepared):
+        _add_errors(errors, prepared)
+    reply = partial(_stored, exchange, commands, errors, batch.atomic)
+    if not commands:
+        reply([])
+        return
+    doomed = batch.atomic and bool(errors)
+    exchange.edge.engine.produce(ProduceRequest(commands, reply, atomic=batch.atomic, doomed=doomed))
+
+
+def _add_errors(errors: dict[int, DriftQError], prepared: list[Produce | InvalidArgument]) -> None:
+    """Put the errors of messages that could be read in their places among those that could not."""
+    places = [slot for slot in range(len(prepared) + len(errors)) if slot not in errors]
+    for slot, command in zip(places, prepared, strict=True):
+        if isinstance(command, InvalidArgument):
+            errors[slot] = command
+
+
+def _stored(
+    exchange: Exchange,
+    commands: list[Produce],
+    errors: dict[int, DriftQError],
+    atomic: bool,
+    outcomes: list[Outcome] | DriftQError,
+) -> None:
+    if isinstance(outcomes, DriftQError):
+        exchange.reply_error(outcomes)
+        return
+    if not errors and set(map(type, outcomes)) == {tuple}:
+        exchange.reply_ok(_all_accepted(commands, outcomes))
+        return
+    results: list[Outcome] = list(outcomes)
+    placed: list[Produce | None] = list(commands)
+    for slot, error in sorted(errors.items()):
+        results.insert(slot, error)
+        placed.insert(slot, None)
+    refused = [result for result in results if isinstance(result, DriftQError)]
+    if atomic and refused:
+        _refuse(exchange, results, refused[0])
+        return
+    texts = [
+        produced(command, result)
+        if command is not None and not isinstance(result, DriftQError)
+        else error_body(result if isinstance(result, DriftQError) else _NOT_STORED)
+        for command, result in zip(placed, results, strict=True)
+    ]
+    exchange.reply_ok(_body(len(texts) - len(refused), len(refused), texts))
+
+
+def _all_accepted(commands: list[Produce], outcomes: list[Outcome]) -> bytes:
+    """The usual case: nothing but new messages, most often of one topic."""
+    texts: list[bytes] = []
+    topic = ""
+    template = b""
+    for command, outcome in zip(commands, outcomes, strict=True):
+        if command.topic != topic:
+            topic = command.topic
+            template = _ACCEPTED % topic.encode()
+        texts.append(template % outcome)
+    return _body(len(texts), 0, texts)
+
+
+def _body(stored: int, failed: int, texts: list[bytes]) -> bytes:
+    return b'{"produced":%d,"failed":%d,"results":[%b]}' % (stored, failed, b",".join(texts))
+
+
+def _refuse(exchange: Exchange, results: list[Outcome], first: DriftQError) -> None:
+    """An atomic batch of which nothing was stored."""
+    fields = error_fields(first) | {
+        "produced": 0,
+        "failed": len(results),
+        "results": [
+            error_fields(result if isinstance(result, DriftQError) else _NOT_STORED) for result in results
+        ],
+    }
+    exchange.reply(exchange.edge.heads.whole(first.status, _encode(fields), extra=error_headers(first)))

@@ -1,0 +1,83 @@
+"""What all connections of one server share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Protocol
+
+from driftq.http.answers import Heads
+from driftq.http.exchange import Exchange
+from driftq.http.options import HttpOptions
+from driftq.server.broker import Broker
+
+if TYPE_CHECKING:
+    from driftq.http.protocol import Connection
+
+
+class EndableStream(Protocol):
+    def end(self) -> None:
+        """Send the end of the stream and close."""
+
+
+class Edge:
+    """The broker behind, the limits, and everything that is open in front."""
+
+    def __init__(self, broker: Broker, options: HttpOptions) -> None:
+        self.broker = broker
+        self.engine = broker.engine
+        self.clock = broker.engine.clock
+        self.counters = broker.engine.counters
+        self.desk = broker.desk
+        self.options = options
+        self.heads = Heads()
+        self.connections: set[Connection] = set()
+        self.emptied = asyncio.Event()
+        """Set when the last connection has gone."""
+        self.streams: set[EndableStream] = set()
+        self.tick = 0
+        """Seconds since the start, as far as anybody here needs to know."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def enter(self, connection: Connection) -> bool:
+        """Count a new connection; False when there are as many as may be."""
+        room = len(self.connections) < self.options.connections_max
+        self.connections.add(connection)
+        self.counters.connections += 1
+        self.emptied.clear()
+        return room
+
+    def leave(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        if not self.connections:
+            self.emptied.set()
+
+    def spawn(self, exchange: Exchange, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Answer a request by a coroutine: for routing and long reads, never for the hot path."""
+        task = asyncio.get_running_loop().create_task(self._watch(exchange, work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _watch(self, exchange: Exchange, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001 - the boundary: logged and answered
+            exchange.failed(error)
+
+    async def finish_tasks(self, *, within_s: float) -> None:
+        """Let requests that are under way in coroutines end, and stop those that do not."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=within_s)
+        late = list(self._tasks)
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=within_s)
+
+    def second(self) -> None:
+        """Once a second: the date goes on, and those who fell silent are let go."""
+        self.tick += 1
+        self.heads.refresh()
+        for connection in list(self.connections):
+            connection.look_after()

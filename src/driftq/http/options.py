@@ -1,0 +1,27 @@
+"""How much the edge takes from one client and from all of them."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpOptions:
+    """Limits and facts of one server."""
+
+    version: str = "dev"
+    commit: str = "unknown"
+    body_bytes_max: int = 16 << 20
+    head_bytes_max: int = 32 << 10
+    """All headers of one request together."""
+    url_bytes_max: int = 16 << 10
+    connections_max: int = 1_024
+    outstanding_max: int = 128
+    """Requests of one connection that wait for their answers; beyond, it is not read from."""
+    batch_max: int = 100_000
+    """Messages or acks in one request."""
+    request_idle_s: int = 30
+    """A client that falls silent in the middle of a request is let go."""
+    keep_alive_s: int = 90
+    write_high_bytes: int = 256 << 10
+    write_low_bytes: int = 64 << 10
+    prefetch: int = 100
+    prefetch_bytes: int = 1 << 20

@@ -1,0 +1,110 @@
+"""What answers say, as types: the OpenAPI document is made from them, the bytes themselves by hand."""
+
+from typing import Literal
+
+import msgspec
+
+from driftq.model import Envelope, Routing
+
+
+class ErrorReply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Any refusal or failure."""
+
+    error: str
+    message: str
+    reason: str | None = None
+    retry_after_ms: int | None = None
+
+
+class StatusReply(msgspec.Struct, frozen=True):
+    status: str
+
+
+class VersionReply(msgspec.Struct, frozen=True):
+    version: str
+    commit: str
+    wal_enabled: bool
+    fsync: str
+
+
+class TopicsReply(msgspec.Struct, frozen=True):
+    topics: list[str]
+
+
+class CreatedReply(msgspec.Struct, frozen=True):
+    status: Literal["created"]
+    name: str
+    partitions: int
+
+
+class ProducedReply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a message is now, or was before when it is a duplicate."""
+
+    status: Literal["produced"]
+    topic: str
+    partition: int
+    offset: int
+    duplicate: bool
+    payload_mismatch: bool = False
+
+
+class BatchResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of one message: it has a status, or an error."""
+
+    status: Literal["produced"] | None = None
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    duplicate: bool | None = None
+    payload_mismatch: bool | None = None
+    error: str | None = None
+    message: str | None = None
+    reason: str | None = None
+    retry_after_ms: int | None = None
+
+
+class BatchReply(msgspec.Struct, frozen=True):
+    """One result a message, in order."""
+
+    produced: int
+    failed: int
+    results: list[BatchResult]
+
+
+class BatchRefusal(msgspec.Struct, frozen=True):
+    """An atomic batch of which nothing was stored: its first error, and one for each message."""
+
+    error: str
+    message: str
+    produced: int
+    failed: int
+    results: list[BatchResult]
+    reason: str | None = None
+    retry_after_ms: int | None = None
+
+
+class AckResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of one ack: it has a status, or an error."""
+
+    status: Literal["acked"] | None = None
+    error: str | None = None
+    message: str | None = None
+
+
+class AckBatchReply(msgspec.Struct, frozen=True):
+    """One result an ack, in order."""
+
+    results: list[AckResult]
+
+
+class RecordLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A stored message, one a line."""
+
+    partition: int
+    offset: int
+    timestamp: str
+    key: str
+    value: str
+    envelope: Envelope | None = None
+    routing: Routing | None = None
+    requested_topic: str | None = None

@@ -1,0 +1,62 @@
+"""What the server says about itself: alive, ready, which version, how busy."""
+
+from prometheus_client import generate_latest
+
+from driftq.core.state import State
+from driftq.http.answers import HTML
+from driftq.http.docs_page import PAGE
+from driftq.http.exchange import Exchange
+from driftq.http.metrics import new_registry
+from driftq.http.params import Form
+from driftq.http.schemas import Request
+from driftq.server.requests import ReadRequest
+
+NOTHING = Form(Request)
+_PROMETHEUS = b"text/plain; version=0.0.4; charset=utf-8"
+
+
+def healthz(exchange: Exchange) -> None:
+    NOTHING.read(exchange.body, exchange.query)
+    exchange.reply_ok(b'{"status":"ok"}')
+
+
+def readyz(exchange: Exchange) -> None:
+    NOTHING.read(exchange.body, exchange.query)
+    refusal = exchange.edge.engine.refusal
+    if refusal is None:
+        exchange.reply_ok(b'{"status":"ready"}')
+    else:
+        exchange.reply_error(refusal)
+
+
+def version(exchange: Exchange) -> None:
+    NOTHING.read(exchange.body, exchange.query)
+    edge = exchange.edge
+    options = edge.broker.options
+    exchange.reply_json(
+        {
+            "version": edge.options.version,
+            "commit": edge.options.commit,
+            "wal_enabled": options.durable,
+            "fsync": options.fsync.value,
+        }
+    )
+
+
+def metrics(exchange: Exchange) -> None:
+    """Numbers are gathered when they are asked for; the hot path only adds to plain counters."""
+    NOTHING.read(exchange.body, exchange.query)
+    edge = exchange.edge
+
+    def query(state: State) -> bytes:
+        return generate_latest(new_registry(edge, state))
+
+    def send(text: bytes) -> None:
+        exchange.reply(edge.heads.whole(200, text, content_type=_PROMETHEUS))
+
+    edge.engine.read(ReadRequest(query, exchange.answering(send)))
+
+
+def docs(exchange: Exchange) -> None:
+    NOTHING.read(exchange.body, exchange.query)
+    exchange.reply(exchange.edge.heads.whole(200, PAGE, content_type=HTML))

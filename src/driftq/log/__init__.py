@@ -1,0 +1,8 @@
+"""Bytes on disk: the log's frames, segments, writing and recovery. It knows nothing of what records mean."""
+
+from driftq.log.files import File, Folder
+from driftq.log.frame import MAX_PAYLOAD, Frame
+from driftq.log.log import Log
+from driftq.log.recovery import Cut, Recovery
+
+__all__ = ["MAX_PAYLOAD", "Cut", "File", "Folder", "Frame", "Log", "Recovery"]

@@ -1,0 +1,156 @@
+"""Files of the operating system, behind the port of `driftq.log.files`."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Sequence
+
+from driftq.errors import LogLocked
+from driftq.log.files import Bytes
+
+_PARTS_MAX = min(os.sysconf("SC_IOV_MAX"), 1024)
+_NO_WAIT: int | None = getattr(os, "RWF_NOWAIT", None)
+_NOT_SUPPORTED = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+_ZEROS = bytes(1024 * 1024)
+_sync = getattr(os, "fdatasync", os.fsync)
+_allocate = getattr(os, "posix_fallocate", None)
+
+
+class OsFile:
+    """A file descriptor. It is closed by `close` or when the last thread that reads from it lets go."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def write_at(self, position: int, parts: Sequence[Bytes]) -> None:
+        waiting = [memoryview(part).cast("B") for part in parts if len(part)]
+        first = 0
+        while first < len(waiting):
+            written = os.pwritev(self._descriptor, waiting[first : first + _PARTS_MAX], position)
+            if written == 0:
+                raise OSError(errno.EIO, "the file takes no more bytes")
+            position += written
+            while first < len(waiting) and written >= len(waiting[first]):
+                written -= len(waiting[first])
+                first += 1
+            if written:
+                waiting[first] = waiting[first][written:]
+
+    def read_at(self, position: int, size: int) -> bytes:
+        found = os.pread(self._descriptor, size, position)
+        if len(found) == size or not found:
+            return found
+        pieces = [found]
+        missing = size - len(found)
+        while missing and (found := os.pread(self._descriptor, missing, position + size - missing)):
+            pieces.append(found)
+            missing -= len(found)
+        return b"".join(pieces)
+
+    def try_read_at(self, position: int, size: int) -> bytes | None:
+        if _NO_WAIT is None:
+            return None
+        target = bytearray(size)
+        try:
+            read = os.preadv(self._descriptor, [target], position, _NO_WAIT)
+        except OSError as refusal:
+            if refusal.errno == errno.EAGAIN or refusal.errno in _NOT_SUPPORTED:
+                return None
+            raise
+        if read == size:
+            return bytes(target)
+        return bytes(target[:read]) if position + read >= self.size() else None
+
+    def sync(self) -> None:
+        _sync(self._descriptor)
+
+    def allocate(self, size: int) -> None:
+        present = self.size()
+        if size <= present:
+            return
+        if _allocate is not None:
+            try:
+                _allocate(self._descriptor, present, size - present)
+                return
+            except OSError as refusal:
+                if refusal.errno not in _NOT_SUPPORTED:
+                    raise
+        for position in range(present, size, len(_ZEROS)):
+            self.write_at(position, [_ZEROS[: size - position]])
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class OsFolder:
+    """A directory, made if missing; all names are resolved inside it, wherever it is moved."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = os.fspath(path)
+        self._descriptor = -1
+        _make_durably(os.path.abspath(self._path))
+        self._descriptor = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY)
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def names(self) -> list[str]:
+        return os.listdir(self._descriptor)
+
+    def create(self, name: str) -> OsFile:
+        return OsFile(os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o640, dir_fd=self._descriptor))
+
+    def open(self, name: str) -> OsFile:
+        return OsFile(os.open(name, os.O_RDWR, dir_fd=self._descriptor))
+
+    def remove(self, name: str) -> None:
+        os.unlink(name, dir_fd=self._descriptor)
+
+    def sync(self) -> None:
+        os.fsync(self._descriptor)
+
+    def lock(self) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LogLocked(self._path) from None
+
+    def free_bytes(self) -> int:
+        room = os.fstatvfs(self._descriptor)
+        return room.f_bavail * room.f_frsize
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _make_durably(path: str) -> None:
+    """Make the folder and those above it, each synced into its parent."""
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(path)
+    _make_durably(parent)
+    os.makedirs(path, mode=0o750, exist_ok=True)
+    descriptor = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,65 @@
+"""The port to storage: what the log needs of a file and of the folder that holds it.
+
+Three adapters stand behind it: `OsFolder` (real files), `MemoryFolder` (running without a WAL) and the
+simulated disk in `driftq.testing.disk`. All methods block and raise `OSError`, except `try_read_at`, which
+may be called on an event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+Bytes = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    """One file, addressed by byte position; there is no file pointer, so threads may share it."""
+
+    def write_at(self, position: int, parts: Sequence[Bytes]) -> None:
+        """Write all parts one behind the other. An error may leave any prefix of them written."""
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+
+    def try_read_at(self, position: int, size: int) -> bytes | None:
+        """Like `read_at`, but None where the disk would have to be waited for."""
+
+    def sync(self) -> None:
+        """Return when content and size are on stable storage. After an error nothing is known of either."""
+
+    def allocate(self, size: int) -> None:
+        """Reserve space up to `size` and grow the file to it with zeros; never shrinks it."""
+
+    def truncate(self, size: int) -> None: ...
+
+    def size(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class Folder(Protocol):
+    """A flat folder that belongs to one log."""
+
+    @property
+    def path(self) -> str:
+        """For messages only."""
+
+    def names(self) -> list[str]: ...
+
+    def create(self, name: str) -> File:
+        """Create the file; FileExistsError if it is there."""
+
+    def open(self, name: str) -> File: ...
+
+    def remove(self, name: str) -> None: ...
+
+    def sync(self) -> None:
+        """Return when creations and removals are on stable storage."""
+
+    def lock(self) -> None:
+        """Take the folder for this log until `close`; LogLocked at once if somebody has it."""
+
+    def free_bytes(self) -> int: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,60 @@
+"""Open segment files, shared by the threads that read and the one that writes.
+
+Only so many are kept open. One that is pushed out is not closed here: a thread may be reading from it, and it
+closes when the last of them lets go.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+
+from driftq.log.files import File, Folder
+from driftq.log.segment import segment_name
+
+_OPEN_MAX = 256
+
+
+class OpenSegments:
+    def __init__(self, folder: Folder, *, open_max: int = _OPEN_MAX) -> None:
+        self._folder = folder
+        self._open_max = open_max
+        self._files: dict[int, File] = {}
+        self._opening = Lock()
+
+    def at_hand(self, number: int) -> File | None:
+        """The file if it is open; opening could block, so this does not."""
+        return self._files.get(number)
+
+    def get(self, number: int) -> File:
+        """The file, opened if it is not; FileNotFoundError if there is none."""
+        file = self._files.get(number)
+        if file is not None:
+            return file
+        with self._opening:
+            file = self._files.get(number)
+            if file is None:
+                file = self._folder.open(segment_name(number))
+                self._keep(number, file)
+            return file
+
+    def create(self, number: int) -> File:
+        file = self._folder.create(segment_name(number))
+        with self._opening:
+            self._keep(number, file)
+        return file
+
+    def remove(self, number: int) -> None:
+        with self._opening:
+            self._files.pop(number, None)
+        self._folder.remove(segment_name(number))
+
+    def close(self) -> None:
+        with self._opening:
+            for file in self._files.values():
+                file.close()
+            self._files.clear()
+
+    def _keep(self, number: int, file: File) -> None:
+        self._files[number] = file
+        if len(self._files) > self._open_max:
+            del self._files[next(iter(self._files))]

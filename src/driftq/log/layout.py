@@ -1,0 +1,52 @@
+"""Where the next frame goes. Belongs to the thread that decides records; nothing here touches a file."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from driftq.log.frame import HEADER_BYTES, MAX_PAYLOAD, NOTHING, Frame, LogEnd
+from driftq.log.segment import SEGMENT_HEADER_BYTES
+
+
+class Layout:
+    """Lays frames out one behind the other, ahead of the writer.
+
+    `waiting` holds the finished frames in order: this side adds at the right, the writer takes from the left.
+    """
+
+    def __init__(self, segment_bytes: int) -> None:
+        self._segment_bytes = segment_bytes
+        self._end = NOTHING
+        self._open: Frame | None = None
+        self.waiting: deque[Frame] = deque()
+
+    def start_over(self, end: LogEnd) -> None:
+        """Forget every frame that was laid out; the next one follows `end`."""
+        self._end = end
+        self._open = None
+        self.waiting.clear()
+
+    def begin(self, size: int) -> Frame:
+        if self._open is not None:
+            raise ValueError(f"frame {self._open.lsn} is still open")
+        if size > MAX_PAYLOAD:
+            raise ValueError(f"{size} bytes do not fit into a frame of {MAX_PAYLOAD}")
+        segment, start, lsn = self._end
+        size = max(size, 1)
+        room = self._segment_bytes - start - HEADER_BYTES
+        if segment == 0 or (room < size and start > SEGMENT_HEADER_BYTES):
+            segment += 1
+            start = SEGMENT_HEADER_BYTES
+            room = self._segment_bytes - start - HEADER_BYTES
+        capacity = min(max(size, room), MAX_PAYLOAD)
+        self._open = Frame(segment=segment, lsn=lsn + 1, position=start + HEADER_BYTES, capacity=capacity)
+        return self._open
+
+    def finish(self, frame: Frame) -> None:
+        if frame is not self._open:
+            raise ValueError(f"frame {frame.lsn} is not the open one")
+        self._open = None
+        frame.capacity = frame.size
+        if frame.size:
+            self._end = frame.end
+            self.waiting.append(frame)

@@ -1,0 +1,147 @@
+"""The log: frames in segment files, laid out by one thread, written by another.
+
+One thread, the loop, lays frames out (`begin`, `append`, `finish`) and reads; one thread writes them in that
+order (`write`, `sync`). `confirm` is for the writer thread, or for the loop while no write is under way: it
+takes in everything that is written. `recover` and `cut_back` need the writer thread idle. `read` is for any
+thread.
+
+    log = Log.open(OsFolder(path))
+    log.recover(fold)
+    frame = log.begin(len(record))
+    position = frame.append(record)
+    log.finish(frame)
+    log.write(frame); log.sync(); log.confirm()
+
+Where a power cut must do no more than tear the tail, sync after each frame: of two that wait for the same
+sync the second may reach the disk without the first, and recovery takes that for corruption.
+"""
+
+from __future__ import annotations
+
+from driftq.errors import LogCorrupt, LogError
+from driftq.log.files import Folder
+from driftq.log.frame import Frame
+from driftq.log.handles import OpenSegments
+from driftq.log.layout import Layout
+from driftq.log.recovery import Recovery, examine, settle
+from driftq.log.scan import Fold
+from driftq.log.segment import segment_name
+from driftq.log.writer import Writer
+
+SEGMENT_BYTES = 64 * 1024 * 1024
+
+
+class Log:
+    def __init__(self, folder: Folder, *, segment_bytes: int) -> None:
+        """Use `open`, which takes the folder's lock."""
+        self._folder = folder
+        self._segment_bytes = segment_bytes
+        self._files = OpenSegments(folder)
+        self._layout = Layout(segment_bytes)
+        self._writer = Writer(folder, self._files, segment_bytes=segment_bytes)
+        self._recovered = False
+
+    @classmethod
+    def open(cls, folder: Folder, *, segment_bytes: int = SEGMENT_BYTES) -> Log:
+        """Take the folder for this log; LogLocked if another has it. `recover` comes next."""
+        folder.lock()
+        return cls(folder, segment_bytes=segment_bytes)
+
+    @property
+    def last_lsn(self) -> int:
+        """Of the last frame written; 0 in an empty log."""
+        return self._writer.written.lsn
+
+    @property
+    def segments(self) -> list[int]:
+        return list(self._writer.segments)
+
+    @property
+    def written_bytes(self) -> int:
+        """Frames and their headers, since `open`."""
+        return self._writer.written_bytes
+
+    @property
+    def broken(self) -> str | None:
+        """Why nothing is written any more, for good."""
+        return self._writer.broken
+
+    def recover(self, fold: Fold) -> Recovery:
+        """Verify the log and call `fold(segment, payload_position, payload)` for each frame, in order.
+
+        A torn tail is cut and reported; LogCorrupt and FormatTooNew leave the files as they are. All that is
+        kept is on stable storage on return. May be called again, after `cut_back`, to fold anew. The payload
+        is a view into memory that is never reused.
+        """
+        self._writer.require_sound()
+        self._recovered = False
+        found = examine(self._folder, self._files, fold)
+        settle(self._folder, self._files, found, segment_bytes=self._segment_bytes)
+        self._layout.start_over(found.end)
+        self._writer.start_from(found)
+        self._recovered = True
+        return found
+
+    def begin(self, size: int) -> Frame:
+        """Open the next frame, with room for at least `size` bytes.
+
+        It lies behind the last one laid out if it fits there below the segment's end, else at the start of
+        the next segment. ValueError if a frame is open or `size` is above MAX_PAYLOAD.
+        """
+        if not self._recovered:
+            raise LogError(f"{self._folder.path} has not been recovered")
+        return self._layout.begin(size)
+
+    def finish(self, frame: Frame) -> None:
+        """Fix the frame's length; the next one is laid out behind it. An empty frame is forgotten."""
+        self._layout.finish(frame)
+
+    def write(self, frame: Frame) -> None:
+        """Write a finished frame; ValueError if it is not its turn. After OSError, `cut_back` comes next."""
+        waiting = self._layout.waiting
+        if not waiting or waiting[0] is not frame:
+            raise ValueError(f"frame {frame.lsn} is not the next to be written")
+        self._writer.write(frame)
+        waiting.popleft()
+
+    def sync(self) -> None:
+        """Return when everything written is on stable storage. After OSError, `cut_back` comes next."""
+        self._writer.sync()
+
+    def confirm(self) -> None:
+        """From here on, what is written so far may not be cut back."""
+        self._writer.confirm()
+
+    def cut_back(self) -> None:
+        """Forget every frame laid out or written since the last `confirm`, here and in the files.
+
+        OSError if that fails, and then `broken` says why and every later write is refused.
+        """
+        self._writer.cut_back()
+        self._layout.start_over(self._writer.confirmed)
+
+    def read(self, segment: int, position: int, size: int) -> bytes:
+        """Bytes that were written; LogCorrupt if the file ends before them."""
+        found = self._files.get(segment).read_at(position, size)
+        return self._whole(found, segment=segment, position=position, size=size)
+
+    def try_read(self, segment: int, position: int, size: int) -> bytes | None:
+        """Like `read`, but None where it would have to wait for the disk: then `read` in another thread."""
+        file = self._files.at_hand(segment)
+        found = None if file is None else file.try_read_at(position, size)
+        return None if found is None else self._whole(found, segment=segment, position=position, size=size)
+
+    def damage(self, segment: int, position: int, problem: str) -> LogCorrupt:
+        """What to raise when bytes of this log turn out to be wrong."""
+        path = f"{self._folder.path}/{segment_name(segment)}"
+        return LogCorrupt(path, position=position, problem=problem, folder=self._folder.path)
+
+    def close(self) -> None:
+        """Let go of files and lock, without a sync."""
+        self._files.close()
+        self._folder.close()
+
+    def _whole(self, found: bytes, *, segment: int, position: int, size: int) -> bytes:
+        if len(found) == size:
+            return found
+        raise self.damage(segment, position, f"the file ends {size - len(found)} bytes too early")

@@ -1,0 +1,118 @@
+"""Bringing frames to disk. Belongs to the writer thread, except `cut_back`, for which that thread is idle.
+
+Three places matter: `written` (behind the last whole frame in the file), `synced` (known to be on stable
+storage) and `confirmed` (told to somebody, or about to be: it may not be cut). After a failed write or sync
+nothing more is written until `cut_back` has restored `confirmed`: the kernel drops its dirty pages after a
+failed sync, so that a second sync would succeed and mean nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+
+from driftq.errors import LogError
+from driftq.log.files import File, Folder
+from driftq.log.frame import HEADER_BYTES, NOTHING, Frame, LogEnd
+from driftq.log.handles import OpenSegments
+from driftq.log.recovery import Recovery
+from driftq.log.segment import encode_segment_header, reserve_again, segment_numbers
+
+
+class Writer:
+    def __init__(self, folder: Folder, files: OpenSegments, *, segment_bytes: int) -> None:
+        self._folder = folder
+        self._files = files
+        self._segment_bytes = segment_bytes
+        self._file: File | None = None
+        self._trouble: str | None = None
+        self._sync_failed = False
+        self._synced = NOTHING
+        self.written = NOTHING
+        self.confirmed = NOTHING
+        self.segments: tuple[int, ...] = ()
+        self.written_bytes = 0
+        self.broken: str | None = None
+
+    def start_from(self, found: Recovery) -> None:
+        """Go on behind what recovery kept and synced."""
+        self.segments = found.segments
+        self._resume_at(found.end)
+
+    def write(self, frame: Frame) -> None:
+        self.require_sound()
+        self._trouble = f"frame {frame.lsn} could not be written"
+        if frame.segment != self.written.segment:
+            self._roll(frame)
+        assert self._file is not None  # Rolling opened the first one.
+        self._file.write_at(frame.position - HEADER_BYTES, frame.encoded())
+        self._trouble = None
+        self.written = frame.end
+        self.written_bytes += HEADER_BYTES + frame.size
+
+    def sync(self) -> None:
+        self.require_sound()
+        if self._file is not None:
+            self._trouble = "a sync failed"
+            self._sync(self._file)
+            self._trouble = None
+
+    def confirm(self) -> None:
+        self.require_sound()
+        self.confirmed = self.written
+
+    def cut_back(self) -> None:
+        if self.broken is not None:
+            raise OSError(errno.EIO, self.broken)
+        try:
+            self._cut_to(self.confirmed)
+            self._resume_at(self.confirmed)
+        except OSError as failure:
+            self.broken = f"the log could not be cut back to frame {self.confirmed.lsn}: {failure}"
+            raise
+
+    def require_sound(self) -> None:
+        """LogError after a failure that has not been cut back."""
+        if self.broken is not None:
+            raise LogError(self.broken)
+        if self._trouble is not None:
+            raise LogError(f"{self._trouble} and the log has not been cut back")
+
+    def _roll(self, frame: Frame) -> None:
+        """Seal the segment in use and create the next, both on stable storage before a frame goes there."""
+        if self._file is not None:
+            self._file.truncate(self.written.position)
+            self._sync(self._file)
+        self._file = self._files.create(frame.segment)
+        self.segments += (frame.segment,)
+        self._file.allocate(max(self._segment_bytes, frame.position + frame.size))
+        self._file.write_at(0, [encode_segment_header(number=frame.segment, first_lsn=frame.lsn)])
+        self._file.sync()
+        self._folder.sync()
+
+    def _sync(self, file: File) -> None:
+        self._sync_failed = True
+        file.sync()
+        self._sync_failed = False
+        self._synced = self.written
+
+    def _cut_to(self, end: LogEnd) -> None:
+        if self._sync_failed and end.lsn > self._synced.lsn:
+            # Confirmed without a sync, and now lost to it, perhaps: no cut makes that whole again.
+            raise OSError(errno.EIO, f"frames {self._synced.lsn + 1} to {end.lsn} could not be synced")
+        later = [number for number in segment_numbers(self._folder.names()) if number > end.segment]
+        for number in reversed(later):
+            self._files.remove(number)
+        if later:
+            self._folder.sync()  # They must be gone before the segment in front of them is changed.
+        if end.segment:
+            file = self._files.get(end.segment)
+            file.truncate(end.position)
+            reserve_again(file, self._segment_bytes)
+            file.sync()
+        self.segments = tuple(number for number in self.segments if number <= end.segment)
+
+    def _resume_at(self, end: LogEnd) -> None:
+        self._file = self._files.get(end.segment) if end.segment else None
+        self._trouble = None
+        self._sync_failed = False
+        self._synced = self.written = self.confirmed = end

@@ -1,0 +1,24 @@
+"""The vocabulary: what a message, an envelope, a routing decision and a delivery are. Data only."""
+
+from driftq.model.delivery import Delivery
+from driftq.model.envelope import DeadLetterFacts, Envelope, RetryPolicy
+from driftq.model.event import Aggregate, Event, Operation
+from driftq.model.message import Message, Routing, RoutingDecision, StoredMessage
+from driftq.model.topic import MAX_PARTITIONS, TopicOptions, topic_name_problem
+
+__all__ = [
+    "MAX_PARTITIONS",
+    "Aggregate",
+    "DeadLetterFacts",
+    "Delivery",
+    "Envelope",
+    "Event",
+    "Message",
+    "Operation",
+    "RetryPolicy",
+    "Routing",
+    "RoutingDecision",
+    "StoredMessage",
+    "TopicOptions",
+    "topic_name_problem",
+]

@@ -1,0 +1,68 @@
+"""The envelope: who a message belongs to, where it should go and how often it may be tried.
+
+Fields are kept as the producer wrote them. A field that was not given is None and is left out wherever
+the envelope is written.
+"""
+
+import datetime as dt
+
+import msgspec
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How often and how far apart a message is delivered again."""
+
+    max_attempts: int | None = None
+    backoff_ms: int | None = None
+    max_backoff_ms: int | None = None
+
+    def problem(self) -> str | None:
+        """Why this policy cannot be followed, or None when it can."""
+        for name in ("max_attempts", "backoff_ms", "max_backoff_ms"):
+            number = getattr(self, name)
+            if number is not None and not 0 <= number <= _LARGEST:
+                return f"retry_policy.{name} must be from 0 to {_LARGEST}"
+        if self.backoff_ms and self.max_backoff_ms is not None and self.max_backoff_ms < self.backoff_ms:
+            return "retry_policy.max_backoff_ms must not be below backoff_ms"
+        return None
+
+
+class DeadLetterFacts(msgspec.Struct, frozen=True):
+    """Where a dead letter came from and why it was given up."""
+
+    original_topic: str
+    original_partition: int
+    original_offset: int
+    group: str
+    attempts: int
+    last_error: str
+    reason: str
+    at: str
+
+
+class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What travels with a message besides key and value."""
+
+    run_id: str | None = None
+    step_id: str | None = None
+    parent_step_id: str | None = None
+    tenant_id: str | None = None
+    idempotency_key: str | None = None
+    target_topic: str | None = None
+    partition_override: int | None = None
+    deadline: str | None = None
+    retry_policy: RetryPolicy | None = None
+    traceparent: str | None = None
+    labels: dict[str, str] | None = None
+    dlq: DeadLetterFacts | None = None
+
+
+_LARGEST = 2**31 - 1
+
+
+def deadline_ms(text: str) -> int:
+    """The instant of an RFC 3339 deadline in milliseconds; raises ValueError when it is none."""
+    instant = msgspec.convert(text, dt.datetime)
+    if instant.tzinfo is None:
+        raise ValueError("a deadline needs a time zone")
+    return int(instant.timestamp() * 1000)

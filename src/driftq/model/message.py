@@ -1,0 +1,41 @@
+"""A message as produced, as stored and as routed."""
+
+import msgspec
+
+from driftq.model.envelope import Envelope
+
+
+class Routing(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a router said about a message; kept with it and shown to consumers."""
+
+    label: str = ""
+    meta: dict[str, str] | None = None
+
+
+class RoutingDecision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A router's answer. Controls that are None leave the producer's own in force."""
+
+    label: str = ""
+    target_topic: str | None = None
+    partition_override: int | None = None
+    meta: dict[str, str] | None = None
+
+
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a producer hands over: a payload for a topic."""
+
+    topic: str
+    value: str
+    key: str = ""
+    envelope: Envelope | None = None
+    routing: Routing | None = None
+
+
+class StoredMessage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The part of a message that is kept as JSON text and spliced into every delivery."""
+
+    key: str
+    value: str
+    envelope: Envelope | None = None
+    routing: Routing | None = None
+    requested_topic: str | None = None

@@ -1,0 +1,1 @@
+"""The process around the core and the log: one writer that gathers, commits, then answers."""

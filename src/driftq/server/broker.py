@@ -1,0 +1,101 @@
+"""A broker that is open: log, engine and threads on one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from driftq.core.limits import Limits
+from driftq.core.state import State
+from driftq.log.files import Folder
+from driftq.log.log import SEGMENT_BYTES, Log
+from driftq.log.recovery import Recovery
+from driftq.server.clock import SystemClock
+from driftq.server.engine import Engine
+from driftq.server.ports import Clock
+from driftq.server.routing import ROUTER_TIMEOUT_MS, Router, RouterDesk
+from driftq.server.thread import AsyncioLoop, Fsync, Threads
+
+logger = logging.getLogger("driftq.broker")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerOptions:
+    """How a broker works."""
+
+    limits: Limits = field(default_factory=Limits)
+    fsync: Fsync = Fsync.ALWAYS
+    durable: bool = True
+    """False when the folder is in memory."""
+    segment_bytes: int = SEGMENT_BYTES
+    router: Router | None = None
+    router_timeout_ms: int = ROUTER_TIMEOUT_MS
+
+
+class Broker:
+    """Opened by `open_broker` on a running loop, closed by `close`."""
+
+    def __init__(
+        self,
+        log: Log,
+        options: BrokerOptions,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        on_fatal: Callable[[Exception], None],
+        clock: Clock | None = None,
+    ) -> None:
+        self.options = options
+        self.log = log
+        self._threads = Threads(log, loop, fsync=options.fsync)
+        clock = clock or SystemClock()
+        self.engine = Engine(
+            log,
+            new_state=lambda: State(options.limits),
+            clock=clock,
+            loop=AsyncioLoop(loop, clock),
+            background=self._threads,
+            on_fatal=on_fatal,
+        )
+        self.desk = (
+            RouterDesk(
+                options.router,
+                state=lambda: self.engine.state,
+                counters=self.engine.counters,
+                timeout_ms=options.router_timeout_ms,
+            )
+            if options.router is not None
+            else None
+        )
+
+    def start(self) -> Recovery:
+        """Fold the log; LogCorrupt and the like come from here."""
+        found = self.engine.start()
+        if found.cut is not None:
+            logger.warning("the end of the log was torn and has been cut: %s", found.cut)
+        return found
+
+    async def close(self) -> None:
+        """Accept nothing more, finish what is being made durable, let go of the folder."""
+        idle = asyncio.Event()
+        self.engine.stop(idle.set)
+        await idle.wait()
+        if self.desk is not None:
+            self.desk.stop()
+        self._threads.stop()
+        self.log.close()
+
+
+def open_broker(
+    folder: Folder,
+    options: BrokerOptions,
+    *,
+    on_fatal: Callable[[Exception], None],
+    clock: Clock | None = None,
+) -> Broker:
+    """Take the folder and fold its log. LogLocked when another server has it."""
+    log = Log.open(folder, segment_bytes=options.segment_bytes)
+    broker = Broker(log, options, loop=asyncio.get_running_loop(), on_fatal=on_fatal, clock=clock)
+    broker.start()
+    return broker

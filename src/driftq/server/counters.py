@@ -1,0 +1,23 @@
+"""What the server counts while it works; plain numbers, shown by the metrics page."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Counters:
+    produced: int = 0
+    produce_refused: int = 0
+    duplicates: int = 0
+    payload_mismatches: int = 0
+    delivered: int = 0
+    redelivered: int = 0
+    acked: int = 0
+    nacked: int = 0
+    expired: int = 0
+    commits: int = 0
+    commit_failures: int = 0
+    committed_bytes: int = 0
+    router_failures: int = 0
+    requests: int = 0
+    connections: int = 0
+    streams: int = 0

@@ -1,0 +1,44 @@
+"""The stored form of one message: `crc32c u32 · produced at, ms, u64 · JSON text`.
+
+The checksum lets a single message be trusted when it is read alone. The text is an object that is encoded
+once, at produce, and spliced into every delivery without being decoded.
+"""
+
+import struct
+
+import msgspec
+from crc32c import crc32c
+
+from driftq.model import StoredMessage
+
+PREFIX_BYTES = 12
+BODY_AT = PREFIX_BYTES + 1
+"""Behind the text's opening brace."""
+
+_TIME = struct.Struct("<Q")
+_encode = msgspec.json.Encoder().encode
+_decoder = msgspec.json.Decoder(StoredMessage)
+
+
+def encode_time(at: int) -> bytes:
+    """The produce time of entries; the same for all that are encoded together."""
+    return _TIME.pack(at)
+
+
+def encode_entry(stored: StoredMessage, time: bytes) -> bytes:
+    tail = time + _encode(stored)
+    return crc32c(tail).to_bytes(4, "little") + tail
+
+
+def is_whole(entry: bytes) -> bool:
+    """Whether the entry is as it was written."""
+    return len(entry) > PREFIX_BYTES and crc32c(entry[4:]) == int.from_bytes(entry[:4], "little")
+
+
+def decode_entry(entry: bytes) -> StoredMessage:
+    return _decoder.decode(entry[PREFIX_BYTES:])
+
+
+def produced_at(entry: bytes) -> int:
+    """When the message was produced, in milliseconds."""
+    return int(_TIME.unpack_from(entry, 4)[0])

@@ -1,0 +1,110 @@
+"""From a message as a client gave it to a command that the core can decide."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from driftq.core.commands import Produce
+from driftq.core.index import FLAG_DEADLINE, FLAG_KEYED, FLAG_RETRY_POLICY
+from driftq.core.keys import fingerprint
+from driftq.errors import InvalidArgument
+from driftq.model import Envelope, Routing, StoredMessage
+from driftq.model.envelope import deadline_ms
+from driftq.server.entry import encode_entry, encode_time
+
+ENTRY_MAX = 16 << 20
+"""Stored bytes of one message: what one request may carry, and half of what a frame holds."""
+
+
+class Produced(Protocol):
+    """A message as it comes from outside: `model.Message`, or a request of the same shape."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def value(self) -> str: ...
+    @property
+    def envelope(self) -> Envelope | None: ...
+    @property
+    def routing(self) -> Routing | None: ...
+
+
+def size_of(text: str) -> int:
+    """Bytes in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def prepare(message: Produced, *, at: int) -> Produce:
+    """Check and encode one message; raises InvalidArgument."""
+    (command,) = prepare_all((message,), at=at)
+    if isinstance(command, InvalidArgument):
+        raise command
+    return command
+
+
+def prepare_all(messages: Iterable[Produced], *, at: int) -> list[Produce | InvalidArgument]:
+    """Check and encode messages; those that cannot be stored give the reason instead."""
+    time = encode_time(at)
+    commands: list[Produce | InvalidArgument] = []
+    for message in messages:
+        key, value, topic = message.key, message.value, message.topic
+        size = len(key) + len(value) if value.isascii() and key.isascii() else size_of(key) + size_of(value)
+        if message.envelope is None:
+            entry = encode_entry(StoredMessage(key, value, None, message.routing), time)
+            if len(entry) <= ENTRY_MAX:
+                commands.append(Produce(topic, topic, key, value, size, entry))
+            else:
+                commands.append(InvalidArgument("value", f"takes more than {ENTRY_MAX} bytes"))
+        else:
+            try:
+                commands.append(_prepare_enveloped(message, message.envelope, size, time))
+            except InvalidArgument as refused:
+                commands.append(refused)
+    return commands
+
+
+def _prepare_enveloped(message: Produced, envelope: Envelope, size: int, time: bytes) -> Produce:
+    topic = envelope.target_topic or message.topic
+    flags = 0
+    deadline = None
+    if envelope.deadline:
+        flags |= FLAG_DEADLINE
+        try:
+            deadline = deadline_ms(envelope.deadline)
+        except (ValueError, OverflowError) as error:
+            raise InvalidArgument("deadline", "must be an RFC 3339 time with a zone") from error
+    if envelope.retry_policy is not None:
+        flags |= FLAG_RETRY_POLICY
+        problem = envelope.retry_policy.problem()
+        if problem:
+            raise InvalidArgument("envelope", problem)
+    key = envelope.idempotency_key or ""
+    tenant = envelope.tenant_id or ""
+    if key:
+        flags |= FLAG_KEYED
+    stored = StoredMessage(
+        key=message.key,
+        value=message.value,
+        envelope=envelope,
+        routing=message.routing,
+        requested_topic=message.topic if topic != message.topic else None,
+    )
+    entry = encode_entry(stored, time)
+    if len(entry) > ENTRY_MAX:
+        raise InvalidArgument("value", f"takes more than {ENTRY_MAX} bytes")
+    return Produce(
+        topic=topic,
+        requested_topic=message.topic,
+        key=message.key,
+        value=message.value,
+        size_bytes=size,
+        entry=entry,
+        plain=False,
+        override=envelope.partition_override,
+        deadline=deadline,
+        flags=flags,
+        idempotency_key=key,
+        tenant_id=tenant,
+        fingerprint=fingerprint(tenant, message.topic, key) if key else 0,
+    )

@@ -1,0 +1,88 @@
+"""The open commit: records become true in memory and bytes in a frame, in one step."""
+
+from collections.abc import Callable, Sequence
+
+from driftq.core.evolve import deliver, evolve
+from driftq.core.lease import LeaseBlock
+from driftq.core.records import MessagesDelivered, MessagesStored, Record, decode_records, encode_record
+from driftq.core.state import State
+from driftq.log.frame import Frame
+from driftq.log.log import Log
+from driftq.log.recovery import Recovery
+from driftq.server.payloads import Payloads
+
+
+class Journal:
+    """Joins state and log. Nothing else changes the state."""
+
+    def __init__(self, log: Log, payloads: Payloads, *, new_state: Callable[[], State]) -> None:
+        self._log = log
+        self._payloads = payloads
+        self._new_state = new_state
+        self.state = new_state()
+        self._frame: Frame | None = None
+        self._frames: list[Frame] = []
+        self.size_bytes = 0
+
+    def recover(self) -> Recovery:
+        """Fold the log from its beginning."""
+        self._frame = None
+        self._frames = []
+        self.size_bytes = 0
+        self._payloads.forget()
+        self.state = state = self._new_state()
+
+        def fold(segment: int, position: int, payload: memoryview) -> None:
+            for record, blob_at in decode_records(payload):
+                evolve(state, record, segment=segment, blob_at=position + blob_at)
+
+        return self._log.recover(fold)
+
+    def add(self, record: Record) -> None:
+        """A record without messages."""
+        self._append(encode_record(record))
+        evolve(self.state, record, segment=0, blob_at=0)
+
+    def add_delivered(self, record: MessagesDelivered) -> list[LeaseBlock]:
+        self._append(encode_record(record))
+        self.state.last_at = max(self.state.last_at, record.at)
+        return deliver(self.state, record)
+
+    def add_stored(self, record: MessagesStored, entries: Sequence[bytes]) -> None:
+        blob = entries[0] if len(entries) == 1 else b"".join(entries)
+        head = encode_record(record, blob_bytes=len(blob))
+        frame, position = self._append(head, blob)
+        blob_at = position + len(head)
+        self._payloads.remember(frame.segment, blob_at, blob)
+        evolve(self.state, record, segment=frame.segment, blob_at=blob_at)
+
+    def keep_together(self, size: int) -> None:
+        """The next `size` bytes of records go into one frame, so that no crash parts them."""
+        if self._frame is not None and self._frame.size + size > self._frame.capacity:
+            self._close_frame()
+        if self._frame is None:
+            self._frame = self._log.begin(size)
+
+    def _append(self, *parts: bytes) -> tuple[Frame, int]:
+        size = sum(map(len, parts))
+        frame = self._frame
+        if frame is not None and frame.size + size > frame.capacity:
+            self._close_frame()
+            frame = None
+        if frame is None:
+            frame = self._frame = self._log.begin(size)
+        self.size_bytes += size
+        return frame, frame.append(*parts)
+
+    def _close_frame(self) -> None:
+        if self._frame is not None:
+            self._log.finish(self._frame)
+            self._frames.append(self._frame)
+            self._frame = None
+
+    def take(self) -> list[Frame]:
+        """The frames of this commit, finished; the next record opens another."""
+        self._close_frame()
+        frames, self._frames = self._frames, []
+        self.size_bytes = 0
+        return frames

@@ -1,0 +1,74 @@
+"""What is on its way to one consumer, in order: a cold read holds back only this consumer's messages."""
+
+from collections import deque
+from collections.abc import Callable
+
+from driftq.errors import LogCorrupt
+from driftq.server.parcel import Parcel
+from driftq.server.payloads import Payloads
+from driftq.server.ports import Background, Consumer
+
+
+class Outbox:
+    """Sends parcels as soon as their bytes are at hand."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        *,
+        payloads: Payloads,
+        background: Background,
+        on_damage: Callable[[LogCorrupt], None],
+    ) -> None:
+        self._consumer = consumer
+        self._payloads = payloads
+        self._background = background
+        self._on_damage = on_damage
+        self._parcels: deque[Parcel] = deque()
+        self._fetching = False
+        self._pending_bytes = 0
+        self.closed = False
+
+    def unsent_bytes(self) -> int:
+        return self._pending_bytes + self._consumer.unsent_bytes()
+
+    def put(self, parcel: Parcel) -> None:
+        """Send this behind everything put before."""
+        self._parcels.append(parcel)
+        self._pending_bytes += parcel.size_bytes()
+        self._drain()
+
+    def _drain(self) -> None:
+        while self._parcels and not self._fetching and not self.closed:
+            parcel = self._parcels[0]
+            try:
+                entries = self._payloads.fetch(parcel.index, parcel.ordinals)
+            except LogCorrupt as damage:
+                self._on_damage(damage)
+                return
+            if entries is None:
+                self._fetching = True
+                self._background.read(
+                    lambda parcel=parcel: self._payloads.read(parcel.index, parcel.ordinals),  # type: ignore[misc]
+                    self._fetched,
+                )
+                return
+            self._send(entries)
+
+    def _fetched(self, entries: list[bytes] | Exception) -> None:
+        self._fetching = False
+        if self.closed:
+            return
+        if isinstance(entries, LogCorrupt):
+            self._on_damage(entries)
+            return
+        if isinstance(entries, Exception):
+            self._consumer.end()  # The disk does not answer: the lease will bring these messages back.
+            return
+        self._send(entries)
+        self._drain()
+
+    def _send(self, entries: list[bytes]) -> None:
+        parcel = self._parcels.popleft()
+        self._pending_bytes -= parcel.size_bytes()
+        self._consumer.send(parcel.lines(entries))

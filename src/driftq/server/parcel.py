@@ -1,0 +1,62 @@
+"""Deliveries on their way out: what one consumer gets from one decision, and how it looks on the wire."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from driftq.core.group import GroupPartition
+from driftq.core.index import PartitionIndex
+from driftq.core.lease import LeaseBlock
+from driftq.server.entry import BODY_AT
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Parcel:
+    """Messages of one partition for one consumer, with attempt and last error as they were decided."""
+
+    __slots__ = ("again", "index", "ordinals", "partition")
+
+    def __init__(self, progress: GroupPartition, block: LeaseBlock, *, partition: int, again: bool) -> None:
+        self.partition = partition
+        self.index: PartitionIndex = progress.index
+        self.ordinals: Sequence[int] = block.ordinals
+        self.again = (
+            [(progress.attempt_of(ordinal), progress.errors.get(ordinal, "")) for ordinal in block.ordinals]
+            if again
+            else None
+        )
+
+    def size_bytes(self) -> int:
+        """Bytes of keys and values, counted over the whole stretch that the parcel spans."""
+        first, last = self.ordinals[0], self.ordinals[-1]
+        spanned = self.index.bytes_upto(last + 1) - self.index.bytes_upto(first)
+        return spanned * len(self.ordinals) // (last + 1 - first)
+
+    def lines(self, entries: list[bytes]) -> bytes:
+        """NDJSON of these deliveries around the stored text."""
+        head = b'{"partition":%d,"offset":' % self.partition
+        offsets = self._offsets()
+        if self.again is None:
+            return b"".join(
+                [
+                    b'%b%d,"attempts":1,"last_error":"",%b\n' % (head, offset, entry[BODY_AT:])
+                    for offset, entry in zip(offsets, entries, strict=True)
+                ]
+            )
+        return b"".join(
+            [
+                b'%b%d,"attempts":%d,"last_error":%b,%b\n'
+                % (head, offset, attempt, _encode(error), entry[BODY_AT:])
+                for offset, entry, (attempt, error) in zip(offsets, entries, self.again, strict=True)
+            ]
+        )
+
+    def _offsets(self) -> list[int]:
+        ordinals = self.ordinals
+        if isinstance(ordinals, range):
+            offsets: list[int] = []
+            for chunk, slots in self.index.runs(ordinals.start, ordinals.stop, ordinals.step):
+                offsets += chunk.offsets[slots.start : slots.stop : slots.step]
+            return offsets
+        return [self.index.offset_at(ordinal) for ordinal in ordinals]

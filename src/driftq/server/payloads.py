@@ -1,0 +1,130 @@
+"""The messages' bytes: the newest from memory, others from the page cache, the rest by a reader thread.
+
+What comes from a file is checked against its own checksum before it goes anywhere.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from driftq.core.index import LENGTH_MASK, PartitionIndex
+from driftq.log.log import Log
+from driftq.server.entry import is_whole
+
+CACHE_BYTES = 16 << 20
+_GAP_BYTES = 4_096
+_READ_BYTES = 1 << 20
+
+
+class Payloads:
+    """Reads stored forms by ordinal."""
+
+    def __init__(self, log: Log, *, cache_bytes: int = CACHE_BYTES) -> None:
+        self._log = log
+        self._cache_bytes = cache_bytes
+        self._starts: list[int] = []
+        self._blobs: list[bytes] = []
+        self._cached = 0
+
+    def remember(self, segment: int, position: int, blob: bytes) -> None:
+        """Keep the newest bytes of the log at hand. Positions only grow."""
+        self._starts.append(segment << 32 | position)
+        self._blobs.append(blob)
+        self._cached += len(blob)
+        if self._cached > self._cache_bytes:
+            self._trim()
+
+    def forget(self) -> None:
+        """The log was cut back: its positions will be used again."""
+        self._starts.clear()
+        self._blobs.clear()
+        self._cached = 0
+
+    def _trim(self) -> None:
+        drop = 0
+        while self._cached > self._cache_bytes // 2 and drop < len(self._blobs) - 1:
+            self._cached -= len(self._blobs[drop])
+            drop += 1
+        del self._starts[:drop], self._blobs[:drop]
+
+    def fetch(self, index: PartitionIndex, ordinals: Sequence[int]) -> list[bytes] | None:
+        """The stored forms of these messages, in order; None when that would block."""
+        entries: list[bytes] = []
+        places = _places(index, ordinals)
+        slot = 0
+        while slot < len(places):
+            taken = self._from_cache(places, slot, entries) or self._from_file(
+                places, slot, entries, may_block=False
+            )
+            if not taken:
+                return None
+            slot += taken
+        return entries
+
+    def read(self, index: PartitionIndex, ordinals: Sequence[int]) -> list[bytes]:
+        """The same from the files alone, however long it takes; for a thread of its own."""
+        entries: list[bytes] = []
+        places = _places(index, ordinals)
+        while len(entries) < len(places):
+            self._from_file(places, len(entries), entries, may_block=True)
+        return entries
+
+    def _from_cache(self, places: list[tuple[int, int]], slot: int, entries: list[bytes]) -> int:
+        """Take as many as one cached blob holds; how many that was."""
+        if not self._starts:
+            return 0
+        number = bisect_right(self._starts, places[slot][0]) - 1
+        if number < 0:
+            return 0
+        start, blob = self._starts[number], self._blobs[number]
+        end = start + len(blob)
+        taken = 0
+        for place, length in places[slot:] if slot else places:
+            if not start <= place < end:
+                break
+            begin = place - start
+            entries.append(blob[begin : begin + length])
+            taken += 1
+        return taken
+
+    def _from_file(
+        self, places: list[tuple[int, int]], slot: int, entries: list[bytes], *, may_block: bool
+    ) -> int:
+        """Read neighbours with one call; how many, or 0 when it would block."""
+        first, length = places[slot]
+        end = first + length
+        stop = slot + 1
+        while stop < len(places):
+            place, length = places[stop]
+            if place >> 32 != first >> 32 or not 0 <= place - end <= _GAP_BYTES:
+                break
+            if place + length - first > _READ_BYTES:
+                break
+            end = place + length
+            stop += 1
+        read = self._log.read if may_block else self._log.try_read
+        segment, position = first >> 32, first & 0xFFFFFFFF
+        octets = read(segment, position, end - first)
+        if octets is None:
+            return 0
+        for place, length in places[slot:stop]:
+            begin = place - first
+            entry = octets[begin : begin + length]
+            if not is_whole(entry):
+                raise self._log.damage(segment, place & 0xFFFFFFFF, "a message does not match its checksum")
+            entries.append(entry)
+        return stop - slot
+
+
+def _places(index: PartitionIndex, ordinals: Sequence[int]) -> list[tuple[int, int]]:
+    """Segment and position in one number, and the length, of each message."""
+    places: list[tuple[int, int]] = []
+    if isinstance(ordinals, range):
+        for chunk, slots in index.runs(ordinals.start, ordinals.stop, ordinals.step):
+            base = chunk.segment << 32
+            packed = chunk.places[slots.start : slots.stop : slots.step]
+            places += [(base | place >> 32, place & LENGTH_MASK) for place in packed]
+        return places
+    for ordinal in ordinals:
+        place = index.place_at(ordinal)
+        places.append((place.segment << 32 | place.position, place.length))
+    return places

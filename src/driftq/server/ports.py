@@ -1,0 +1,71 @@
+"""What the engine needs from its surroundings, so that a simulator can stand in for all of them."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from driftq.core.lease import Holder
+from driftq.log.frame import Frame
+
+_T = TypeVar("_T")
+
+
+class SyncLost(OSError):
+    """Bytes that were answered for may not be on disk: nothing may be written behind them."""
+
+
+class Clock(Protocol):
+    """Milliseconds since 1970 that never go back."""
+
+    def now(self) -> int: ...
+
+    def not_below(self, at: int) -> None:
+        """From now on it is at least `at`."""
+        ...
+
+
+class Alarm(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Loop(Protocol):
+    """Where the engine's turns run: one thread."""
+
+    def soon(self, call: Callable[[], None]) -> None: ...
+
+    def at(self, when: int, call: Callable[[], None]) -> Alarm:
+        """Call at a time of the engine's clock."""
+        ...
+
+
+class Background(Protocol):
+    """Work that may block, away from the loop; `done` gets its result or error, on the loop."""
+
+    def commit(self, frames: Sequence[Frame], done: Callable[[OSError | None], None]) -> None:
+        """Make frames durable at the level in force."""
+        ...
+
+    def read(self, work: Callable[[], _T], done: Callable[[_T | Exception], None]) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class Consumer(Protocol):
+    """One open consume stream."""
+
+    topic: str
+    group: str
+    owner: str
+    lease_ms: int
+    prefetch: int
+    prefetch_bytes: int
+    latest: bool
+    release_on_close: bool
+    holder: Holder
+
+    def send(self, lines: bytes) -> None: ...
+
+    def unsent_bytes(self) -> int: ...
+
+    def end(self) -> None:
+        """The server closes the stream."""
+        ...

@@ -1,0 +1,120 @@
+"""What waits for the engine's next turn, each with the call that takes its answer.
+
+An answer is a result or a DriftQError, and it is given once, on the loop, when what it says is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from driftq.core.commands import Ack, Extend, Nack, Produce
+from driftq.core.decide.produce import Outcome
+from driftq.core.state import State
+from driftq.errors import DriftQError
+from driftq.model import TopicOptions
+from driftq.server.ports import Consumer
+
+Reply = Callable[[Any], None]
+
+
+class ProduceRequest:
+    """Messages that are answered together: a list of outcomes in their order.
+
+    `atomic`: all or nothing. `doomed`: an atomic request that is known to fail; its messages are only judged.
+    """
+
+    __slots__ = ("atomic", "commands", "doomed", "outcomes", "reply")
+
+    def __init__(
+        self, commands: list[Produce], reply: Reply, *, atomic: bool = False, doomed: bool = False
+    ) -> None:
+        self.commands = commands
+        self.reply = reply
+        self.atomic = atomic
+        self.doomed = doomed
+        self.outcomes: list[Outcome] = []
+
+
+class AckRequest:
+    """Acks of one group; answered by a list with None or an error for each."""
+
+    __slots__ = ("acks", "group", "reply", "topic")
+
+    def __init__(self, topic: str, group: str, acks: list[Ack], reply: Reply) -> None:
+        self.topic = topic
+        self.group = group
+        self.acks = acks
+        self.reply = reply
+
+
+@dataclass(frozen=True, slots=True)
+class NackRequest:
+    topic: str
+    group: str
+    nack: Nack
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendRequest:
+    topic: str
+    group: str
+    extend: Extend
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRequest:
+    name: str
+    partitions: int
+    options: TopicOptions
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderRequest:
+    topic: str
+    reader: str
+    offsets: dict[int, int]
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRequest:
+    """A consumer opens its stream; answered by None when it is in its ring."""
+
+    consumer: Consumer
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveRequest:
+    consumer: Consumer
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """A question that is answered from durable state alone."""
+
+    query: Callable[[State], Any]
+    reply: Reply
+
+
+SeldomRequest = TopicRequest | ReaderRequest | JoinRequest | LeaveRequest | NackRequest | ExtendRequest
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Answers that are held until the commit they belong to is durable."""
+
+    replies: list[tuple[Reply, Any]]
+
+    def fail(self, error: DriftQError) -> None:
+        for reply, _ in self.replies:
+            reply(error)
+
+    def release(self) -> None:
+        for reply, answer in self.replies:
+            reply(answer)

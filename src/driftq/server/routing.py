@@ -1,0 +1,107 @@
+"""Asking a router where a message should go, without ever waiting for it on the loop.
+
+A router that raises, takes too long or answers nonsense is counted and logged, and the message goes on as if
+there were none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+import msgspec
+
+from driftq.core.state import State
+from driftq.model import Envelope, Message, Routing, RoutingDecision
+from driftq.model.topic import DEAD_LETTER_PREFIX
+from driftq.server.counters import Counters
+
+ROUTER_TIMEOUT_MS = 1_000
+_WORKERS = 8
+
+logger = logging.getLogger("driftq.router")
+
+
+class Router(Protocol):
+    """Says where a message goes; None leaves it as it is. Called from several threads."""
+
+    def __call__(self, topic: str, message: Message) -> RoutingDecision | None: ...
+
+
+class NonsenseDecision(ValueError):
+    """A router's answer that cannot be followed."""
+
+
+def follow(message: Message, decision: object, state: State) -> Message:
+    """The message as the decision wants it; raises NonsenseDecision."""
+    if decision is None:
+        return message
+    if not isinstance(decision, RoutingDecision):
+        raise NonsenseDecision(f"expected a RoutingDecision or None, got {type(decision).__name__}")
+    try:
+        decision = msgspec.convert(msgspec.to_builtins(decision), RoutingDecision)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise NonsenseDecision(str(error)) from error
+    envelope = message.envelope
+    if decision.target_topic is not None or decision.partition_override is not None:
+        envelope = envelope or Envelope()
+        envelope = msgspec.structs.replace(
+            envelope,
+            target_topic=decision.target_topic or envelope.target_topic,
+            partition_override=(
+                envelope.partition_override
+                if decision.partition_override is None
+                else decision.partition_override
+            ),
+        )
+        _check_controls(message, envelope, state)
+    routing = Routing(label=decision.label, meta=decision.meta)
+    return msgspec.structs.replace(message, envelope=envelope, routing=routing)
+
+
+def _check_controls(message: Message, envelope: Envelope, state: State) -> None:
+    name = envelope.target_topic or message.topic
+    topic = state.topics.get(name)
+    if topic is None or name.startswith(DEAD_LETTER_PREFIX):
+        raise NonsenseDecision(f"there is no topic {name!r} to route to")
+    override = envelope.partition_override
+    if override is not None and not 0 <= override < len(topic.partitions):
+        raise NonsenseDecision(f"topic {name!r} has no partition {override}")
+
+
+class RouterDesk:
+    """Runs a router in threads of its own and hands the routed messages back on the loop."""
+
+    def __init__(
+        self,
+        router: Router,
+        *,
+        state: Callable[[], State],
+        counters: Counters,
+        timeout_ms: int = ROUTER_TIMEOUT_MS,
+    ) -> None:
+        self._router = router
+        self._state = state
+        self._counters = counters
+        self._timeout_s = timeout_ms / 1000
+        self._threads = ThreadPoolExecutor(_WORKERS, thread_name_prefix="driftq-router")
+
+    async def route(self, message: Message) -> Message:
+        """The routed message, or the same one when the router failed."""
+        loop = asyncio.get_running_loop()
+        asked = loop.run_in_executor(self._threads, self._router, message.topic, message)
+        try:
+            decision = await asyncio.wait_for(asked, self._timeout_s)
+            return follow(message, decision, self._state())
+        except Exception as error:  # noqa: BLE001 (whatever a router does, the produce goes on)
+            self._counters.router_failures += 1
+            logger.warning(
+                "the router failed, the message goes on unrouted: %s: %s", type(error).__name__, error
+            )
+            return message
+
+    def stop(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,124 @@
+"""The writer and reader threads, and the loop they report to."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from queue import SimpleQueue
+from typing import TypeVar
+
+from driftq.errors import LogError
+from driftq.log.frame import Frame
+from driftq.log.log import Log
+from driftq.server.ports import Alarm, Clock, SyncLost
+
+_T = TypeVar("_T")
+
+
+class Fsync(StrEnum):
+    """When the log is forced to the disk."""
+
+    ALWAYS = "always"
+    """Before every answer."""
+    INTERVAL = "interval"
+    """Every 50 ms: a power cut may take as much."""
+    OFF = "off"
+    """When the system sees fit."""
+
+
+SYNC_INTERVAL_S = 0.05
+
+
+class AsyncioLoop:
+    """The engine's view of an asyncio loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+        self._loop = loop
+        self._clock = clock
+
+    def soon(self, call: Callable[[], None]) -> None:
+        self._loop.call_soon(call)
+
+    def at(self, when: int, call: Callable[[], None]) -> Alarm:
+        return self._loop.call_later(max(0, when - self._clock.now()) / 1000, call)
+
+
+class Threads:
+    """One thread that writes, one that reads what the page cache does not hold."""
+
+    def __init__(self, log: Log, loop: asyncio.AbstractEventLoop, *, fsync: Fsync) -> None:
+        self._log = log
+        self._loop = loop
+        self._fsync = fsync
+        self._writes: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._reads: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._sync_due: asyncio.TimerHandle | None = None
+        self._sync_lost: SyncLost | None = None
+        self._threads = [
+            threading.Thread(target=_work, args=(queue,), name=name, daemon=True)
+            for queue, name in ((self._writes, "driftq-writer"), (self._reads, "driftq-reader"))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def commit(self, frames: Sequence[Frame], done: Callable[[OSError | None], None]) -> None:
+        self._writes.put(lambda: self._tell(done, self._write(frames)))
+
+    def _write(self, frames: Sequence[Frame]) -> OSError | None:
+        try:
+            if self._sync_lost is not None:
+                return self._sync_lost
+            for frame in frames:
+                self._log.write(frame)
+                if self._fsync is Fsync.ALWAYS:
+                    self._log.sync()
+            self._log.confirm()
+        except (OSError, LogError) as error:
+            return error if isinstance(error, OSError) else OSError(str(error))
+        if self._fsync is Fsync.INTERVAL:
+            self._loop.call_soon_threadsafe(self._want_sync)
+        return None
+
+    def _want_sync(self) -> None:
+        if self._sync_due is None:
+            self._sync_due = self._loop.call_later(SYNC_INTERVAL_S, self._sync_later)
+
+    def _sync_later(self) -> None:
+        self._sync_due = None
+        self._writes.put(self._sync)
+
+    def _sync(self) -> None:
+        try:
+            self._log.sync()
+        except OSError as error:
+            self._sync_lost = SyncLost(error.errno, f"answered messages could not be synced: {error}")
+
+    def read(self, work: Callable[[], _T], done: Callable[[_T | Exception], None]) -> None:
+        def run() -> None:
+            result: _T | Exception
+            try:
+                result = work()
+            except Exception as error:  # noqa: BLE001 (it belongs to whoever asked)
+                result = error
+            self._tell(done, result)
+
+        self._reads.put(run)
+
+    def _tell(self, done: Callable[[_T], None], result: _T) -> None:
+        try:
+            self._loop.call_soon_threadsafe(done, result)
+        except RuntimeError:
+            pass  # The loop is closed: nobody waits any more.
+
+    def stop(self) -> None:
+        """Finish what was asked, sync, end the threads."""
+        if self._fsync is not Fsync.ALWAYS:
+            self._writes.put(self._sync)
+        for queue, thread in zip((self._writes, self._reads), self._threads, strict=True):
+            queue.put(None)
+            thread.join()
+
+
+def _work(queue: "SimpleQueue[Callable[[], None] | None]") -> None:
+    while (job := queue.get()) is not None:
+        job()

@@ -1,0 +1,102 @@
+"""What can be read of the state: answers for people and programs that look from outside."""
+
+import msgspec
+
+from driftq.core.state import State, Topic
+from driftq.errors import TopicNotFound
+
+
+class PartitionView(msgspec.Struct, frozen=True):
+    partition: int
+    first_offset: int
+    next_offset: int
+    messages: int
+    bytes: int
+
+
+class GroupView(msgspec.Struct, frozen=True):
+    group: str
+    partition: int
+    acked: int
+    floor: int
+    in_flight: int
+    lag: int
+
+
+class ReaderView(msgspec.Struct, frozen=True):
+    reader: str
+    partition: int
+    next_offset: int
+    lag: int
+
+
+class TopicView(msgspec.Struct, frozen=True):
+    name: str
+    partitions: list[PartitionView]
+    groups: list[GroupView]
+    readers: list[ReaderView]
+
+
+def topic_names(state: State) -> list[str]:
+    return sorted(state.topics)
+
+
+def find_topic(state: State, name: str) -> Topic:
+    topic = state.topics.get(name)
+    if topic is None:
+        raise TopicNotFound(name)
+    return topic
+
+
+def topic_view(state: State, name: str) -> TopicView:
+    """A topic with its partitions, and every group's and reader's progress."""
+    topic = find_topic(state, name)
+    numbers = range(len(topic.partitions))
+    return TopicView(
+        name=name,
+        partitions=[_partition(topic, number) for number in numbers],
+        groups=[
+            _group(topic, group_name, number) for group_name in sorted(topic.groups) for number in numbers
+        ],
+        readers=[_reader(topic, reader, number) for reader in sorted(topic.readers) for number in numbers],
+    )
+
+
+def _partition(topic: Topic, number: int) -> PartitionView:
+    index = topic.partitions[number].index
+    empty = index.end == index.first
+    return PartitionView(
+        partition=number,
+        first_offset=topic.next_offset if empty else index.offset_at(index.first),
+        next_offset=topic.next_offset if empty else index.offset_at(index.end - 1) + 1,
+        messages=index.end - index.first,
+        bytes=index.total_bytes - index.bytes_before,
+    )
+
+
+def _group(topic: Topic, name: str, number: int) -> GroupView:
+    progress = topic.groups[name].partitions[number]
+    return GroupView(
+        group=name,
+        partition=number,
+        acked=progress.acked,
+        floor=_offset(topic, number, progress.floor),
+        in_flight=len(progress.leases),
+        lag=progress.unsettled,
+    )
+
+
+def _reader(topic: Topic, reader: str, number: int) -> ReaderView:
+    position = topic.readers[reader][number]
+    return ReaderView(
+        reader=reader,
+        partition=number,
+        next_offset=_offset(topic, number, position),
+        lag=topic.partitions[number].index.end - position,
+    )
+
+
+def _offset(topic: Topic, number: int, ordinal: int) -> int:
+    """The offset of an ordinal; for the one behind the last, the topic's next."""
+    index = topic.partitions[number].index
+    return index.offset_at(ordinal) if ordinal < index.end else topic.next_offset

@@ -1,0 +1,142 @@
+"""What a knob is, and which texts each kind of knob takes."""
+
+import re
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import urlsplit
+
+Value = int | str
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
+_TEXT_MAX = 4096
+
+
+class Kind(Protocol):
+    """A set of values with a text for each."""
+
+    @property
+    def name(self) -> str:
+        """One word for tables."""
+
+    @property
+    def allowed(self) -> str:
+        """Completes the sentence "it must be …"."""
+
+    def read(self, text: str) -> Value:
+        """The value that the text stands for; ValueError when it stands for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A whole number between two others, both included."""
+
+    low: int
+    high: int
+    unit: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.unit or "number"
+
+    @property
+    def allowed(self) -> str:
+        return f"a whole number from {self.low} to {self.high}{' ' + self.unit if self.unit else ''}"
+
+    def read(self, text: str) -> int:
+        if not _WHOLE.fullmatch(text) or not self.low <= int(text) <= self.high:
+            raise ValueError(self.allowed)
+        return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return "word"
+
+    @property
+    def allowed(self) -> str:
+        return " or ".join(self.words)
+
+    def read(self, text: str) -> str:
+        if text not in self.words:
+            raise ValueError(self.allowed)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Anything printable on one line that is not empty."""
+
+    name: str
+    allowed: str = "a text on one line, not empty"
+
+    def read(self, text: str) -> str:
+        if not text.strip() or len(text) > _TEXT_MAX or not text.isprintable():
+            raise ValueError(self.allowed)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class HttpUrl:
+    """The address of a server, without query, fragment or password."""
+
+    name: str = "url"
+    allowed: str = "an address like http://127.0.0.1:8080"
+
+    def read(self, text: str) -> str:
+        try:
+            parts = urlsplit(text)
+            port = parts.port
+        except ValueError:
+            raise ValueError(self.allowed) from None
+        sound = parts.scheme in ("http", "https") and parts.hostname and text.isprintable() and port != 0
+        if not sound or parts.query or parts.fragment or parts.username is not None or " " in text:
+            raise ValueError(self.allowed)
+        return text.rstrip("/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knob:
+    """One name in the environment: what it takes, what holds without it, what it is for."""
+
+    name: str
+    default: Value
+    kind: Kind
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One name in the environment that cannot be followed."""
+
+    name: str
+    given: str
+    must_be: str
+
+    def __str__(self) -> str:
+        return f"{self.name} is {self.given!r}; it must be {self.must_be}"
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownName:
+    """A name that only a knob may have and no knob has."""
+
+    name: str
+    nearest: str | None
+
+    def __str__(self) -> str:
+        hint = f"did you mean {self.nearest}?" if self.nearest else "`driftq config` lists the names that are"
+        return f"{self.name} is not a setting; {hint}"
+
+
+class SettingsRefused(Exception):
+    """The environment asks for something that cannot be; nothing was started."""
+
+    def __init__(self, problems: tuple[Problem | UnknownName, ...]) -> None:
+        super().__init__("; ".join(str(problem) for problem in problems))
+        self.problems = problems

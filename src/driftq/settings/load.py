@@ -1,0 +1,118 @@
+"""From the environment to one frozen object; nothing else in DriftQ reads the environment."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from driftq.core.limits import Limits
+from driftq.settings import table
+from driftq.settings.knob import Knob, Problem, SettingsRefused, UnknownName, Value
+from driftq.settings.profile import DEFAULT, Profile
+
+
+class Source(StrEnum):
+    """Where a value came from; the later one wins."""
+
+    DEFAULT = "default"
+    PROFILE = "profile"
+    ENVIRONMENT = "environment"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A knob with the value in force."""
+
+    knob: Knob
+    value: Value
+    source: Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that can be set from outside, checked."""
+
+    profile: str
+    limits: Limits
+    retention_ms: int
+    url: str
+    data: str
+    commit: str
+    in_force: tuple[Setting, ...]
+    """All knobs in the order of the table."""
+
+
+def load_settings(profile: Profile = DEFAULT, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Read every knob; SettingsRefused names all that cannot be followed."""
+    in_force = _read(table.KNOBS, profile, environ, unknown=_unknown_names(environ))
+    values = {setting.knob.name: setting.value for setting in in_force}
+    return Settings(
+        profile=profile.name,
+        limits=Limits(
+            in_flight_max=_number(values, table.IN_FLIGHT_MAX),
+            ack_timeout_ms=_number(values, table.ACK_TIMEOUT_MS),
+            partition_messages_max=_number(values, table.PARTITION_MESSAGES_MAX),
+            partition_bytes_max=_number(values, table.PARTITION_BYTES_MAX),
+            idempotency_ttl_ms=_number(values, table.IDEMPOTENCY_TTL_MS),
+            idempotency_keys_max=_number(values, table.IDEMPOTENCY_KEYS_MAX),
+            refuse_mismatch=values[table.MISMATCH_MODE.name] == "error",
+            count_unread=profile.count_unread,
+        ),
+        retention_ms=_number(values, table.RETENTION_MS),
+        url=str(values[table.URL.name]),
+        data=str(values[table.DATA.name]),
+        commit=str(values[table.COMMIT.name]),
+        in_force=in_force,
+    )
+
+
+def load_url(given: str | None = None, environ: Mapping[str, str] = os.environ) -> str:
+    """The server's address for a client command, whatever the broker's knobs are; or SettingsRefused."""
+    if given is not None:
+        try:
+            return str(table.URL.kind.read(given))
+        except ValueError as must_be:
+            raise SettingsRefused((Problem("--url", given, str(must_be)),)) from None
+    return str(_read((table.URL,), DEFAULT, environ)[0].value)
+
+
+def _read(
+    knobs: Iterable[Knob],
+    profile: Profile,
+    environ: Mapping[str, str],
+    *,
+    unknown: tuple[UnknownName, ...] = (),
+) -> tuple[Setting, ...]:
+    found: list[Setting] = []
+    problems: list[Problem | UnknownName] = [*unknown]
+    for knob in knobs:
+        given = environ.get(knob.name)
+        if given is not None:
+            try:
+                found.append(Setting(knob, knob.kind.read(given), Source.ENVIRONMENT))
+            except ValueError as must_be:
+                problems.append(Problem(knob.name, given, str(must_be)))
+        elif knob.name in profile.values:
+            found.append(Setting(knob, profile.values[knob.name], Source.PROFILE))
+        else:
+            found.append(Setting(knob, knob.default, Source.DEFAULT))
+    if problems:
+        raise SettingsRefused(tuple(problems))
+    return tuple(found)
+
+
+def _unknown_names(environ: Mapping[str, str]) -> tuple[UnknownName, ...]:
+    """Names that only a knob may have: a typo must not pass in silence."""
+    known = [knob.name for knob in table.KNOBS]
+    return tuple(
+        UnknownName(name, next(iter(difflib.get_close_matches(name, known, n=1)), None))
+        for name in sorted(environ)
+        if name.startswith(table.OWNED_PREFIXES) and name not in known
+    )
+
+
+def _number(values: Mapping[str, Value], knob: Knob) -> int:
+    return int(values[knob.name])

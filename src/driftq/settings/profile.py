@@ -1,0 +1,34 @@
+"""Named sets of limits; a knob in the environment changes one of them on top."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from driftq.settings import table
+from driftq.settings.knob import Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What differs from the defaults of the table."""
+
+    name: str
+    values: Mapping[str, Value] = field(default_factory=dict)
+    count_unread: bool = False
+    """Messages of a topic that nobody reads count against its limits."""
+
+
+DEFAULT = Profile(name="default")
+
+V1_DEV = Profile(
+    name="v1-dev",
+    values={
+        table.IN_FLIGHT_MAX.name: 2,
+        table.ACK_TIMEOUT_MS.name: 2_000,
+        table.PARTITION_MESSAGES_MAX.name: 2,
+        table.PARTITION_BYTES_MAX.name: 20,
+        table.IDEMPOTENCY_TTL_MS.name: 600_000,
+    },
+    count_unread=True,
+)
+
+PROFILES: Mapping[str, Profile] = {profile.name: profile for profile in (DEFAULT, V1_DEV)}

@@ -1,0 +1,94 @@
+"""Every knob, in the order in which `driftq config` lists them."""
+
+from driftq.core.limits import LEASE_MS_MAX, Limits
+from driftq.settings.knob import HttpUrl, Knob, Text, Whole, Word
+
+_COUNT_MAX = 2**31 - 1
+_BYTES_MAX = 2**60
+_YEARS_100_MS = 100 * 365 * 24 * 3600 * 1000
+_WEEK_MS = 7 * 24 * 3600 * 1000
+_LIMITS = Limits()
+
+OWNED_PREFIXES = ("DRIFTQ_BROKER_", "DRIFTQ_IDEMPOTENCY_")
+"""A name that begins like this and is not in the table is a mistake."""
+
+IN_FLIGHT_MAX = Knob(
+    name="DRIFTQ_BROKER_IN_FLIGHT_MAX",
+    default=_LIMITS.in_flight_max,
+    kind=Whole(1, _COUNT_MAX, "messages"),
+    meaning="unacked messages that may be out per topic, group and partition",
+)
+ACK_TIMEOUT_MS = Knob(
+    name="DRIFTQ_BROKER_ACK_TIMEOUT_MS",
+    default=_LIMITS.ack_timeout_ms,
+    kind=Whole(1, LEASE_MS_MAX, "ms"),
+    meaning="how long a delivery is leased when its consumer names no lease_ms",
+)
+PARTITION_MESSAGES_MAX = Knob(
+    name="DRIFTQ_BROKER_PARTITION_MESSAGES_MAX",
+    default=_LIMITS.partition_messages_max,
+    kind=Whole(1, _COUNT_MAX, "messages"),
+    meaning="unsettled messages per partition, beyond which produce answers 429",
+)
+PARTITION_BYTES_MAX = Knob(
+    name="DRIFTQ_BROKER_PARTITION_BYTES_MAX",
+    default=_LIMITS.partition_bytes_max,
+    kind=Whole(1, _BYTES_MAX, "bytes"),
+    meaning="unsettled bytes of keys and values per partition, beyond which produce answers 429",
+)
+IDEMPOTENCY_TTL_MS = Knob(
+    name="DRIFTQ_BROKER_IDEMPOTENCY_TTL_MS",
+    default=_LIMITS.idempotency_ttl_ms,
+    kind=Whole(1, _YEARS_100_MS, "ms"),
+    meaning="how long an idempotency key is remembered",
+)
+IDEMPOTENCY_KEYS_MAX = Knob(
+    name="DRIFTQ_BROKER_IDEMPOTENCY_KEYS_MAX",
+    default=_LIMITS.idempotency_keys_max,
+    kind=Whole(1, _COUNT_MAX, "keys"),
+    meaning="live idempotency keys, beyond which keyed requests get 429",
+)
+RETENTION_MS = Knob(
+    name="DRIFTQ_BROKER_RETENTION_MS",
+    default=_WEEK_MS,
+    kind=Whole(1, _YEARS_100_MS, "ms"),
+    meaning="how long messages are kept at least (this release deletes nothing)",
+)
+MISMATCH_MODE = Knob(
+    name="DRIFTQ_IDEMPOTENCY_MISMATCH_MODE",
+    default="warn",
+    kind=Word(("warn", "error")),
+    meaning="a used idempotency key with another payload: a duplicate with a warning, or a 409",
+)
+URL = Knob(
+    name="DRIFTQ_URL",
+    default="http://127.0.0.1:8080",
+    kind=HttpUrl(),
+    meaning="the server that client commands talk to",
+)
+DATA = Knob(
+    name="DRIFTQ_DATA",
+    default="./driftq-data",
+    kind=Text("folder", "the path of a folder"),
+    meaning="the folder of the server; the log is in its subfolder log",
+)
+COMMIT = Knob(
+    name="DRIFTQ_COMMIT",
+    default="unknown",
+    kind=Text("text"),
+    meaning="the commit this build was made from, shown by /v1/version",
+)
+
+KNOBS: tuple[Knob, ...] = (
+    IN_FLIGHT_MAX,
+    ACK_TIMEOUT_MS,
+    PARTITION_MESSAGES_MAX,
+    PARTITION_BYTES_MAX,
+    IDEMPOTENCY_TTL_MS,
+    IDEMPOTENCY_KEYS_MAX,
+    RETENTION_MS,
+    MISMATCH_MODE,
+    URL,
+    DATA,
+    COMMIT,
+)

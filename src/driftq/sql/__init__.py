@@ -1,0 +1,42 @@
+"""One way to SQLite and PostgreSQL: transactions, named queries, versioned tables.
+
+    database = open_database("sqlite:///events.db")         # or postgresql://…
+    prepare(database, [MIGRATIONS])                         # makes SQLite's tables, checks PostgreSQL's
+    queries = Queries.load("driftq.registry", database.spelling)  # driftq/registry/queries/*.sql
+    with database.transaction() as transaction:
+        transaction.run(queries["finish"], given=as_rows([{"event_id": "e-1"}]))
+
+A room keeps its SQL in `queries/` and `migrations/` beside its modules and states it once where it can:
+`driftq.sql.dialect` spells out what differs.
+"""
+
+from driftq.sql.clock import Clock, WallClock
+from driftq.sql.database import Database, perform
+from driftq.sql.dialect import Dialect, Spelling
+from driftq.sql.keys import KEY_BYTES_MAX, key_text, storable
+from driftq.sql.migrations import Applied, Migrations, prepare, require, upgrade
+from driftq.sql.open import open_database
+from driftq.sql.queries import Queries, Statement
+from driftq.sql.transaction import Transaction, as_rows
+
+__all__ = [
+    "KEY_BYTES_MAX",
+    "Applied",
+    "Clock",
+    "Database",
+    "Dialect",
+    "Migrations",
+    "Queries",
+    "Spelling",
+    "Statement",
+    "Transaction",
+    "WallClock",
+    "as_rows",
+    "key_text",
+    "open_database",
+    "perform",
+    "prepare",
+    "require",
+    "storable",
+    "upgrade",
+]

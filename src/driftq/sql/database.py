@@ -1,0 +1,87 @@
+"""The port to a database, and how a transaction is begun, kept and given up."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol, TypeVar
+
+from sqlalchemy import Engine, exc
+
+from driftq.errors import TransactionConflict
+from driftq.sql.clock import Clock
+from driftq.sql.dialect import Dialect, Spelling
+from driftq.sql.failures import translate
+from driftq.sql.transaction import Transaction
+
+Result = TypeVar("Result")
+
+
+class Database(Protocol):
+    """SQLite or PostgreSQL. Safe to share between threads.
+
+    Every method that reaches the database raises DatabaseUnavailable when it cannot, and DatabaseBusy when
+    others held it for too long; in both cases, and for any other exception, nothing of the transaction is
+    kept — but for a DatabaseUnavailable that says `unconfirmed`.
+    """
+
+    @property
+    def dialect(self) -> Dialect: ...
+
+    @property
+    def spelling(self) -> Spelling:
+        """How this database wants its SQL; what `Queries.load` needs."""
+
+    @property
+    def address(self) -> str:
+        """Where it is, for people; holds no password."""
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Read and write; kept when the block ends, dropped when it raises. Do not nest.
+
+        On SQLite one thread at a time is inside, the others wait: keep it short, and put at most 64
+        changes into one.
+        """
+
+    def snapshot(self) -> AbstractContextManager[Transaction]:
+        """Read only, all statements seeing the same moment; never waits for a writer."""
+
+    def check(self) -> None:
+        """Reach the database once; raises as above."""
+
+    def close(self) -> None:
+        """Let go of every connection."""
+
+
+@contextmanager
+def session(
+    engine: Engine, spelling: Spelling, clock: Clock, *, address: str, waited_ms: int, reading: bool = False
+) -> Iterator[Transaction]:
+    """One transaction on a connection of the engine, with the engine's complaints translated."""
+    committing = False
+    try:
+        with engine.connect() as connection:
+            # Leaving early closes the connection, and closing rolls back.
+            under_way = connection.begin()
+            yield Transaction(connection, spelling, clock)
+            committing = True
+            under_way.commit()
+    except exc.SQLAlchemyError as error:
+        meant = translate(error, address=address, waited_ms=waited_ms, committing=committing, reading=reading)
+        if meant is None:
+            raise
+        raise meant from error
+
+
+def perform(database: Database, work: Callable[[Transaction], Result], *, tries: int = 5) -> Result:
+    """What `work` returns from a transaction of its own, repeated where the database asks for that.
+
+    PostgreSQL breaks deadlocks and serialization ties by failing one side. `work` may run several times, and
+    only its last run is kept: it must have no effect but through its transaction.
+    """
+    for _ in range(tries - 1):
+        try:
+            with database.transaction() as transaction:
+                return work(transaction)
+        except TransactionConflict:
+            continue
+    with database.transaction() as transaction:
+        return work(transaction)

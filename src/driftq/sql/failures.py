@@ -1,0 +1,62 @@
+"""What a database's complaint means to the caller: gone, busy, to be repeated, or a mistake of ours."""
+
+from sqlalchemy import exc
+
+from driftq.errors import DatabaseBusy, DatabaseUnavailable, DriftQError, TransactionConflict
+
+# Primary result codes of SQLite.
+_SQLITE_BUSY = {5, 6}
+_SQLITE_READ_ONLY = 8
+_SQLITE_AWAY = {
+    _SQLITE_READ_ONLY,
+    10,
+    11,
+    13,
+    14,
+    26,
+}  # I/O error, corrupt, full, cannot open, not a database
+
+# SQLSTATE of PostgreSQL. 25006: the server became read-only, as a demoted primary does.
+_REPEAT = {"40001", "40P01"}
+_BUSY = {"55P03"}
+_READ_ONLY = "25006"
+_AWAY = ("08", "53", "57P", "58", _READ_ONLY)
+
+
+def translate(
+    error: exc.SQLAlchemyError,
+    *,
+    address: str,
+    waited_ms: int,
+    committing: bool = False,
+    reading: bool = False,
+) -> DriftQError | None:
+    """The error to raise instead, or None where the complaint is about the statement itself.
+
+    `reading`: the transaction was opened for reading only, and a refused write is the caller's mistake.
+    """
+    if isinstance(error, exc.TimeoutError):
+        return DatabaseBusy(address, waited_ms=waited_ms)
+    if not isinstance(error, exc.DBAPIError):
+        return None
+    cause = error.orig
+    said = str(cause).strip().splitlines()[0] if str(cause).strip() else type(cause).__name__
+    away = DatabaseUnavailable(address, cause=said, unconfirmed=committing)
+    sqlite_code: int | None = getattr(cause, "sqlite_errorcode", None)
+    if sqlite_code is not None:
+        if reading and sqlite_code & 0xFF == _SQLITE_READ_ONLY:
+            return None
+        if sqlite_code & 0xFF in _SQLITE_BUSY:
+            return DatabaseBusy(address, waited_ms=waited_ms)
+        return away if sqlite_code & 0xFF in _SQLITE_AWAY else None
+    state: str | None = getattr(cause, "sqlstate", None)
+    if reading and state == _READ_ONLY:
+        return None
+    if state in _REPEAT:
+        return TransactionConflict(address, cause=said)
+    if state in _BUSY:
+        return DatabaseBusy(address, waited_ms=waited_ms)
+    if error.connection_invalidated or (state or "").startswith(_AWAY):
+        return away
+    # Without a SQLSTATE the server never answered: the connection could not be made.
+    return away if state is None and isinstance(error, exc.OperationalError) else None

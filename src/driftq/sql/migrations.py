@@ -1,0 +1,149 @@
+"""Tables by version: each room numbers its changes, and the database remembers which it has had.
+
+A room's changes are files `migrations/0001_what.sql`, or a pair `0001_what.sqlite.sql` and
+`0001_what.postgres.sql`; a change that was released is never edited. Each is applied in the transaction
+that records it. SQLite upgrades itself when a room opens it. PostgreSQL is shared, so it is upgraded on
+request, by `driftq db upgrade`, and an outdated one refuses the start.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from sqlalchemy import inspect, text
+
+from driftq.errors import SchemaOutdated, SchemaTooNew
+from driftq.sql.database import Database
+from driftq.sql.dialect import Dialect, Spelling
+from driftq.sql.queries import Queries, Statement, without_comments
+from driftq.sql.transaction import Transaction
+
+_FILE = re.compile(r"(\d{4})_([a-z_]+)(?:\.(sqlite|postgres))?\.sql")
+_END = re.compile(r";\s*$", re.MULTILINE)
+_LOCK = 0x6472_6966_7471  # Any number will do, as long as every release uses the same.
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One step of a room's tables, written for one engine or for both."""
+
+    version: int
+    name: str
+    dialect: Dialect | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """One change that an upgrade has made."""
+
+    room: str
+    version: int
+    name: str
+
+
+class Migrations:
+    """All changes of one room, in order."""
+
+    def __init__(self, room: str, changes: Sequence[Change]) -> None:
+        self.room = room
+        self._changes = sorted(changes, key=lambda change: change.version)
+
+    @classmethod
+    def load(cls, package: str) -> "Migrations":
+        """Those in the package's folder `migrations`; the room is called like the package."""
+        found = [(_FILE.fullmatch(file.name), file) for file in (files(package) / "migrations").iterdir()]
+        changes = [
+            Change(
+                int(match[1]),
+                match[2],
+                Dialect(match[3]) if match[3] else None,
+                file.read_text(encoding="utf-8"),
+            )
+            for match, file in found
+            if match
+        ]
+        return cls(package.rpartition(".")[2], changes)
+
+    def changes(self, dialect: Dialect) -> list[Change]:
+        return [change for change in self._changes if change.dialect in (None, dialect)]
+
+    def version(self, dialect: Dialect) -> int:
+        """The newest one that this release knows."""
+        return max((change.version for change in self.changes(dialect)), default=0)
+
+
+def prepare(database: Database, rooms: Sequence[Migrations]) -> None:
+    """Make sure that the rooms can work: upgrade SQLite, refuse an outdated PostgreSQL."""
+    if database.dialect is Dialect.SQLITE and _outdated(database, rooms):
+        upgrade(database, rooms)
+    require(database, rooms)
+
+
+def upgrade(database: Database, rooms: Sequence[Migrations]) -> list[Applied]:
+    """Bring the tables of these rooms up to date. Safe to run twice, and by two at once."""
+    applied: list[Applied] = []
+    with database.transaction() as transaction:
+        _make_places(transaction)
+    for room in rooms:
+        for change in room.changes(database.dialect):
+            with database.transaction() as transaction:
+                if _apply(transaction, room.room, change):
+                    applied.append(Applied(room.room, change.version, change.name))
+    return applied
+
+
+def require(database: Database, rooms: Sequence[Migrations]) -> None:
+    """Raise SchemaOutdated or SchemaTooNew unless the tables are those of this release."""
+    for room, found, known in _versions(database, rooms):
+        if found < known:
+            raise SchemaOutdated(database.address, room=room, found=found, needed=known)
+        if found > known:
+            raise SchemaTooNew(database.address, room=room, found=found, known=known)
+
+
+def _outdated(database: Database, rooms: Sequence[Migrations]) -> bool:
+    return any(found < known for _, found, known in _versions(database, rooms))
+
+
+def _versions(database: Database, rooms: Sequence[Migrations]) -> Iterator[tuple[str, int, int]]:
+    """Room, version in the database, version of this release."""
+    queries = _queries(database.spelling)
+    with database.snapshot() as transaction:
+        schema = database.spelling.schema if database.dialect is Dialect.POSTGRES else None
+        if inspect(transaction.connection).has_table("schema_versions", schema=schema):
+            versions = {row.room: row.version for row in transaction.rows(queries["versions"])}
+        else:
+            versions = {}
+    for room in rooms:
+        yield room.room, versions.get(room.room, 0), room.version(database.dialect)
+
+
+def _make_places(transaction: Transaction) -> None:
+    """The schemas, and the table of versions; one upgrade at a time."""
+    queries = _queries(transaction.spelling)
+    if transaction.dialect is Dialect.POSTGRES:
+        transaction.connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+        there = set(inspect(transaction.connection).get_schema_names())
+        for schema in transaction.spelling.all_schemas:
+            # IF NOT EXISTS asks for the right to create schemas even where there is nothing to create.
+            if schema not in there:
+                transaction.connection.execute(text(f'CREATE SCHEMA "{schema}"'))
+    transaction.connection.execute(queries["make_versions"].text)
+
+
+def _apply(transaction: Transaction, room: str, change: Change) -> bool:
+    queries = _queries(transaction.spelling)
+    if transaction.dialect is Dialect.POSTGRES:
+        transaction.connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+    if transaction.row(queries["version"], room=room, version=change.version):
+        return False
+    for source in filter(str.strip, _END.split(without_comments(change.source))):
+        transaction.connection.execute(Statement.of(change.name, source, transaction.spelling).text)
+    transaction.run(queries["record_version"], room=room, version=change.version, name=change.name)
+    return True
+
+
+def _queries(spelling: Spelling) -> Queries:
+    return Queries.load("driftq.sql", spelling)

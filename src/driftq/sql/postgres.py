@@ -1,0 +1,113 @@
+"""PostgreSQL as a database: a pool of connections that notices when the server was away.
+
+A server that cannot be reached is told at once, at the latest after the connect timeout; one that hangs is
+given up after the TCP timeout. A connection that has been idle for a second is tried before it is handed
+out, so that a server which was restarted meanwhile costs nobody an error.
+
+Isolation is READ COMMITTED: each statement sees what was committed before it began. What must not change
+between two statements has to be locked, with `{for_update}` or by writing it.
+"""
+
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event, exc
+from sqlalchemy.engine import URL
+from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
+
+from driftq.errors import DatabaseUnsuitable
+from driftq.sql.clock import Clock, WallClock
+from driftq.sql.database import session
+from driftq.sql.dialect import Dialect, Spelling
+from driftq.sql.transaction import Transaction
+
+_TRY_AFTER_IDLE_S = 1.0
+_USED_AT = "driftq_used_at"
+
+
+class PostgresDatabase:
+    """One PostgreSQL database; our tables live in `schema`, those of `schemas` in schemas of their own."""
+
+    dialect = Dialect.POSTGRES
+
+    def __init__(
+        self,
+        url: URL,
+        *,
+        schema: str = "driftq",
+        schemas: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+        connections: int = 8,
+        connect_timeout_s: int = 5,
+        lock_timeout_ms: int = 10_000,
+    ) -> None:
+        self.address = url.set(drivername="postgresql").render_as_string(hide_password=True)
+        self.spelling = Spelling(
+            Dialect.POSTGRES, schema=schema, schemas=schemas or {}, clock_given=clock is not None
+        )
+        self._clock = clock or WallClock()
+        self._lock_timeout_ms = lock_timeout_ms
+        self._engine = create_engine(
+            url.set(drivername="postgresql+psycopg"),
+            pool_size=connections,
+            max_overflow=0,
+            pool_timeout=lock_timeout_ms / 1000,
+            use_native_hstore=False,
+            connect_args={
+                "connect_timeout": connect_timeout_s,
+                "application_name": "driftq",
+                "options": f"-c lock_timeout={lock_timeout_ms}",
+                "keepalives_idle": 10,
+                "keepalives_interval": 5,
+                "keepalives_count": 3,
+                "tcp_user_timeout": 15_000,
+            },
+        )
+        _try_idle_connections(self._engine)
+        self._reading = self._engine.execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
+        )
+        try:
+            self.check()
+        except BaseException:
+            self.close()
+            raise
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        return self._session(self._engine, reading=False)
+
+    def snapshot(self) -> AbstractContextManager[Transaction]:
+        return self._session(self._reading, reading=True)
+
+    def check(self) -> None:
+        with self.transaction() as transaction:
+            encoding = transaction.connection.exec_driver_sql("SHOW server_encoding").scalar_one()
+        if encoding != "UTF8":
+            raise DatabaseUnsuitable(self.address, problem=f"its encoding is {encoding}, not UTF8")
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def _session(self, engine: Engine, *, reading: bool) -> AbstractContextManager[Transaction]:
+        waited_ms = self._lock_timeout_ms
+        return session(
+            engine, self.spelling, self._clock, address=self.address, waited_ms=waited_ms, reading=reading
+        )
+
+
+def _try_idle_connections(engine: Engine) -> None:
+    @event.listens_for(engine, "checkin")
+    def returned(_: Any, entry: ConnectionPoolEntry) -> None:
+        entry.info[_USED_AT] = time.monotonic()
+
+    @event.listens_for(engine, "checkout")
+    def taken(connection: Any, entry: ConnectionPoolEntry, _: PoolProxiedConnection) -> None:
+        used_at = entry.info.get(_USED_AT)
+        if used_at is None or time.monotonic() - used_at < _TRY_AFTER_IDLE_S:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error as gone:
+            raise exc.DisconnectionError from gone  # The pool then makes a new connection.

@@ -1,0 +1,114 @@
+"""A state as plain values that can be compared, and the fold of a folder to compare it with."""
+
+from typing import Any
+
+from driftq.core.evolve import evolve
+from driftq.core.group import GroupPartition
+from driftq.core.index import PartitionIndex
+from driftq.core.keys import KeyTable
+from driftq.core.limits import Limits
+from driftq.core.records import decode_records
+from driftq.core.state import State, Topic
+from driftq.log.files import Folder
+from driftq.log.handles import OpenSegments
+from driftq.log.recovery import examine
+
+
+def fold_folder(folder: Folder, limits: Limits) -> State:
+    """What a restart would make of the files as they are; changes nothing."""
+    state = State(limits)
+
+    def fold(segment: int, position: int, payload: memoryview) -> None:
+        for record, blob_at in decode_records(payload):
+            evolve(state, record, segment=segment, blob_at=position + blob_at)
+
+    examine(folder, OpenSegments(folder), fold)
+    return state
+
+
+def canonical(state: State, *, now: int) -> dict[str, Any]:
+    """Everything that the log decides, as seen at `now`; what is only at hand in memory is left out."""
+    state.keys.expire(now)
+    return {
+        "last_at": state.last_at,
+        "next_topic": state.next_topic,
+        "next_group": state.next_group,
+        "keys": _keys(state.keys),
+        "topics": {name: _topic(topic) for name, topic in sorted(state.topics.items())},
+    }
+
+
+def differences(one: Any, other: Any, path: str = "") -> list[str]:
+    """Where two canonical values differ, for people."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return [
+            line
+            for name in sorted({*one, *other}, key=str)
+            for line in differences(one.get(name), other.get(name), f"{path}/{name}")
+        ]
+    return [] if one == other else [f"{path}: {one!r} is not {other!r}"]
+
+
+def unsettled(topic: Topic, partition: int) -> tuple[int, int]:
+    """Messages and bytes that the slowest group or reader has not settled, counted one by one."""
+    index = topic.partitions[partition].index
+    sizes = [index.bytes_upto(ordinal + 1) - index.bytes_upto(ordinal) for ordinal in range(index.end)]
+    counts = [(0, 0)]
+    for group in topic.groups.values():
+        progress = group.partitions[partition]
+        open_ = [size for ordinal, size in enumerate(sizes) if not progress.is_settled(ordinal)]
+        counts.append((len(open_), sum(open_)))
+    for positions in topic.readers.values():
+        rest = sizes[positions[partition] :]
+        counts.append((len(rest), sum(rest)))
+    return max(count for count, _ in counts), max(size for _, size in counts)
+
+
+def _topic(topic: Topic) -> dict[str, Any]:
+    return {
+        "id": topic.id,
+        "options": topic.options,
+        "next_offset": topic.next_offset,
+        "partitions": {number: _index(part.index) for number, part in enumerate(topic.partitions)},
+        "groups": {
+            name: {
+                "id": group.id,
+                "partitions": {number: _progress(part) for number, part in enumerate(group.partitions)},
+            }
+            for name, group in sorted(topic.groups.items())
+        },
+        "readers": dict(sorted(topic.readers.items())),
+    }
+
+
+def _index(index: PartitionIndex) -> list[tuple[int, int, int, int]]:
+    """Offset, segment, place and cumulative bytes of each message."""
+    return [
+        (offset, chunk.segment, place, end)
+        for chunk in index.chunks
+        for offset, place, end in zip(chunk.offsets, chunk.places, chunk.ends, strict=True)
+    ]
+
+
+def _progress(progress: GroupPartition) -> dict[str, Any]:
+    unsettled = [ordinal for ordinal in range(progress.floor, progress.upto) if not progress.is_settled(ordinal)]
+    return {
+        "floor": progress.floor,
+        "upto": progress.upto,
+        "acked": progress.acked,
+        "unsettled": unsettled,
+        "ahead_count": progress.ahead_count,
+        "ahead_bytes": progress.ahead_bytes,
+        "leases": {
+            ordinal: (block.owner, block.lease_ms, block.until)
+            for ordinal, block in progress.leases.leased.items()
+        },
+        "lease_end": progress.leases.next_end(),
+        "attempts": {ordinal: progress.attempt_of(ordinal) for ordinal in unsettled},
+        "errors": {ordinal: progress.errors.get(ordinal, "") for ordinal in unsettled},
+        "waiting": dict(progress.waiting),
+    }
+
+
+def _keys(keys: KeyTable) -> dict[int, list[Any]]:
+    return {print_: sorted(map(repr, keys.find(print_))) for print_ in sorted(keys)}

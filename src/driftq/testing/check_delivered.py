@@ -1,0 +1,151 @@
+"""Judges deliveries: in order, one at a time, one attempt more each, and never after a confirmed ack."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from driftq.model import Delivery
+from driftq.testing.check_settled import Settled, Track
+from driftq.testing.check_stored import StoredChecker
+from driftq.testing.checkers import Circumstances, require
+
+Ring = tuple[str, str]
+"""Topic and group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Listener:
+    """A consumer as the judges see it."""
+
+    topic: str
+    group: str
+    owner: str
+    lease_ms: int
+    release_on_close: bool
+
+
+@dataclass(slots=True)
+class _GroupFacts:
+    tracks: dict[int, Track] = field(default_factory=dict)
+    changed: int = 0
+    """When a consumer left last, and a delivery may have been lost unseen."""
+    epoch: int = 0
+    first_now: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    """Per partition: instant of the latest first deliveries, highest offset before it, highest so far."""
+    listener_first: dict[tuple[Listener, int], int] = field(default_factory=dict)
+
+
+class DeliveryChecker:
+    """Takes in every line of every stream."""
+
+    def __init__(self, circumstances: Circumstances, stored: StoredChecker) -> None:
+        self._run = circumstances
+        self._stored = stored
+        self._groups: defaultdict[Ring, _GroupFacts] = defaultdict(_GroupFacts)
+        self._crashed = 0
+
+    def track(self, topic: str, group: str, offset: int) -> Track:
+        return self._groups[topic, group].tracks[offset]
+
+    def tracks(self, topic: str, group: str) -> Mapping[int, Track]:
+        return self._groups[topic, group].tracks
+
+    def rings(self) -> list[Ring]:
+        return list(self._groups)
+
+    def crashed(self) -> None:
+        """The server died, and with it what was on its way."""
+        self._crashed = self._run.next_moment()
+        for facts in self._groups.values():
+            facts.epoch += 1
+            for track in facts.tracks.values():
+                if track.tickets:
+                    track.shake()
+                    track.tickets.clear()
+
+    def left(self, listener: Listener) -> None:
+        """A consumer closed its stream: what was on its way to it is not seen."""
+        facts = self._groups[listener.topic, listener.group]
+        facts.epoch += 1
+        facts.changed = self._run.next_moment()
+        if listener.release_on_close:
+            for track in facts.tracks.values():
+                if track.owner == listener.owner:
+                    track.shake()
+
+    def delivered(self, listener: Listener, delivery: Delivery, now: int) -> Track:
+        """One line of the stream."""
+        facts = self._groups[listener.topic, listener.group]
+        self._stored.seen(listener.topic, delivery.partition, delivery.offset, delivery.value)
+        track = facts.tracks.get(delivery.offset)
+        if track is None:
+            name = f"{listener.topic}/{delivery.offset} for {listener.group}"
+            track = facts.tracks[delivery.offset] = Track(name, delivery.partition)
+            unbroken = max(facts.changed, self._crashed) < self._stored.moment_of(delivery.value)
+            require(delivery.attempts >= 1, "D1", f"{name}: the first attempt is {delivery.attempts}")
+            require(delivery.attempts == 1 or not unbroken, "D1", f"{name} begins with {delivery.attempts}")
+            require(delivery.attempts > 1 or not delivery.last_error, "A6", f"{name}: {delivery.last_error}")
+        else:
+            self._judge_again(track, facts, listener, delivery, now)
+        if delivery.attempts == 1:
+            self._judge_order(facts, listener, delivery, now)
+        track.delivered(
+            owner=listener.owner,
+            attempt=delivery.attempts,
+            lease_ms=listener.lease_ms,
+            epoch=facts.epoch,
+            error=delivery.last_error,
+            at=now,
+            slack=self._run.slack_ms,
+        )
+        self._judge_in_flight(facts, delivery.partition, now)
+        return track
+
+    def _judge_again(
+        self, track: Track, facts: _GroupFacts, listener: Listener, delivery: Delivery, now: int
+    ) -> None:
+        if track.settled is Settled.YES:
+            late = track.late_to == (listener.owner, self._run.crashes)
+            require(late, "A3", f"{track.name} was acked and is delivered again")
+            track.late_to = None
+        elif track.settled is Settled.MAYBE and track.epoch != facts.epoch and not track.tickets:
+            track.settled = Settled.NO
+        step = delivery.attempts - track.attempt
+        require(step >= 1, "W3", f"{track.name}: attempt {delivery.attempts} after {track.attempt}")
+        unbroken = track.epoch == facts.epoch
+        require(step == 1 or not unbroken, "D1", f"{track.name}: attempt {delivery.attempts} after {track.attempt}")
+        require(now >= track.again_from, "G5", f"{track.name} came again {track.again_from - now} ms early")
+        allowed = track.errors | track.errors_after_lease()
+        if unbroken and not track.loose:
+            allowed = track.errors_after_lease()
+        require(delivery.last_error in allowed, "A5", f"{track.name}: last_error {delivery.last_error!r}")
+
+    def _judge_order(self, facts: _GroupFacts, listener: Listener, delivery: Delivery, now: int) -> None:
+        partition, offset = delivery.partition, delivery.offset
+        before = facts.listener_first.get((listener, partition), -1)
+        require(offset > before, "T5", f"{listener.group}: first delivery of {offset} after {before}")
+        facts.listener_first[listener, partition] = offset
+        instant, floor, top = facts.first_now.get(partition, (-1, -1, -1))
+        if now > instant:
+            instant, floor = now, top
+        require(offset > floor or self._run.cold_reads, "T5", f"{listener.group}: {offset} goes out after {floor}")
+        facts.first_now[partition] = (instant, floor, max(top, offset))
+
+    def _judge_in_flight(self, facts: _GroupFacts, partition: int, now: int) -> None:
+        held = [
+            track for track in facts.tracks.values() if track.partition == partition and track.surely_held(now)
+        ]
+        limit = self._run.limits.in_flight_max
+        require(len(held) <= limit, "G2", f"{len(held)} in flight, limit {limit}: {[t.name for t in held]}")
+
+    def drained(self, topic: str, group: str, expected: set[int]) -> None:
+        """A patient consumer has acked all that came: every expected offset must be settled."""
+        tracks = self._groups[topic, group].tracks
+        missing = [
+            offset
+            for offset in sorted(expected)
+            if offset not in tracks or tracks[offset].settled is Settled.NO
+        ]
+        require(not missing, "G4", f"{topic} for {group}: never delivered to the end: {missing}")

@@ -1,0 +1,166 @@
+"""Judges producing: what was confirmed is there, once, where it was said to be, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from driftq.core.decide.produce import Duplicate, Outcome
+from driftq.errors import DriftQError, Overloaded, TopicNotFound, Unavailable
+from driftq.testing.checkers import Circumstances, fnv1a, require
+
+Identity = tuple[str, str, str]
+"""Tenant, requested topic, idempotency key."""
+Spot = tuple[str, int]
+"""Topic and offset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """One message as a producer means it. Its value is unique unless it is a retry of the same intent."""
+
+    topic: str
+    requested_topic: str
+    key: str
+    value: str
+    override: int | None = None
+    identity: Identity | None = None
+    expired: bool = False
+    """Its deadline was over when it was asked."""
+
+
+@dataclass(slots=True)
+class _Fate:
+    """What is known of a value."""
+
+    intent: Intent
+    asked_at: int
+    moment: int
+    open: int = 0
+    """Requests that may have stored it: unanswered, unconfirmed or accepted."""
+    spots: set[Spot] = field(default_factory=set)
+
+
+class StoredChecker:
+    """Takes in every produce and its answer, and every place at which a message was seen."""
+
+    def __init__(self, circumstances: Circumstances) -> None:
+        self._run = circumstances
+        self.partitions: dict[str, int] = {}
+        """Topics that were confirmed, with their partition counts."""
+        self._fates: dict[str, _Fate] = {}
+        self._at: dict[Spot, tuple[int, str]] = {}
+        self._claims: dict[Identity, dict[Spot, int]] = {}
+        self._atomic: list[list[str]] = []
+
+    def asked(self, intents: list[Intent], *, atomic: bool, now: int) -> None:
+        for intent in intents:
+            fate = self._fates.setdefault(intent.value, _Fate(intent, now, self._run.next_moment()))
+            fate.open += 1
+        if atomic:
+            self._atomic.append([intent.value for intent in intents if intent.identity is None])
+
+    def moment_of(self, value: str) -> int:
+        """When this value was asked for first."""
+        return self._fates[value].moment
+
+    def answered(self, intents: list[Intent], answer: object, *, atomic: bool, now: int) -> None:
+        """Take in the answer to one request."""
+        if isinstance(answer, DriftQError):  # 503 for all of it: not confirmed, not absent.
+            require(isinstance(answer, Unavailable), "P1", f"a produce was answered by {answer!r}")
+            return
+        outcomes: list[Outcome] = answer  # type: ignore[assignment]
+        require(len(outcomes) == len(intents), "P6", f"{len(outcomes)} outcomes for {len(intents)} messages")
+        sunk = atomic and any(isinstance(outcome, DriftQError) for outcome in outcomes)
+        for intent, outcome in zip(intents, outcomes, strict=True):
+            if isinstance(outcome, DriftQError):
+                self._refused(intent, outcome)
+            elif sunk:
+                self._fates[intent.value].open -= 1
+            elif isinstance(outcome, Duplicate):
+                self._repeated(intent, outcome)
+            else:
+                self._accepted(intent, *outcome, now=now)
+
+    def _accepted(self, intent: Intent, partition: int, offset: int, *, now: int) -> None:
+        require(not intent.expired, "P2", f"{intent.value} was stored after its deadline")
+        if intent.identity is not None:
+            for spot, asked_at in self._claims.get(intent.identity, {}).items():
+                lapsed = spot == (intent.topic, offset) or now >= asked_at + self._run.limits.idempotency_ttl_ms
+                require(lapsed, "I2", f"{intent.identity} was stored at {spot} and again at {offset}")
+        self.seen(intent.topic, partition, offset, intent.value)
+
+    def _repeated(self, intent: Intent, outcome: Duplicate) -> None:
+        require(intent.identity is not None, "I1", f"{intent.value} has no key and is called a duplicate")
+        assert intent.identity is not None
+        fate = self._fates[intent.value]
+        fate.open -= 1
+        firsts = [spot for spot in self._at if spot[1] == outcome.offset and self._holds(spot, intent)]
+        if firsts:
+            same = [self._at[first][1] == intent.value for first in firsts]
+            told = outcome.payload_mismatch
+            require((not told) in same, "I4", f"{intent.value} is said to differ: {told}; {firsts}")
+            return
+        others = [f for f in self._fates.values() if f.intent.identity == intent.identity and f.open > 0]
+        require(bool(others), "I2", f"{intent.identity} is called a duplicate of {outcome.offset}")
+        if not outcome.payload_mismatch and fate.open:
+            self.seen(intent.topic, outcome.partition, outcome.offset, intent.value)
+
+    def _holds(self, spot: Spot, intent: Intent) -> bool:
+        return self._fates[self._at[spot][1]].intent.identity == intent.identity
+
+    def _refused(self, intent: Intent, error: DriftQError) -> None:
+        self._fates[intent.value].open -= 1
+        known = intent.topic in self.partitions
+        require(not (known and isinstance(error, TopicNotFound)), "T2", f"topic {intent.topic} is gone")
+        require(not isinstance(error, Unavailable), "P1", f"one message alone was answered by {error!r}")
+        if not isinstance(error, Overloaded | TopicNotFound) and known:
+            sound = intent.override is None or 0 <= intent.override < self.partitions[intent.topic]
+            require(intent.expired or not sound, "P6", f"{intent.value} was refused: {error}")
+
+    def seen(self, topic: str, partition: int, offset: int, value: str) -> None:
+        """A client was told that this message is at this place."""
+        spot = (topic, offset)
+        fate = self._fates.get(value)
+        require(fate is not None, "P1", f"{value!r} at {spot} was never produced")
+        assert fate is not None
+        intent = fate.intent
+        require(fate.open > 0, "P1", f"{value} is at {spot}, but every produce of it was refused")
+        known = self._at.setdefault(spot, (partition, value))
+        require(known == (partition, value), "T4", f"{spot} was {known} and is now {(partition, value)}")
+        self._run.seen.add(spot)
+        if spot in fate.spots:
+            return
+        fate.spots.add(spot)
+        count = self.partitions.get(topic)
+        if count is not None:
+            expected = intent.override if intent.override is not None else _partition(intent.key, count)
+            require(partition == expected, "T3", f"{value} is in partition {partition}, not {expected}")
+        if intent.identity is not None:
+            self._claims.setdefault(intent.identity, {})[spot] = fate.asked_at
+        elif fate.open == 1:
+            require(len(fate.spots) == 1, "P1", f"{value} was produced once and is at {sorted(fate.spots)}")
+
+    def audit(self, contents: Mapping[str, Mapping[int, str]], *, now: int) -> None:
+        """The whole contents of every topic, read from the start at the end of the run."""
+        for topic, messages in contents.items():
+            for offset, value in messages.items():
+                require(value in self._fates, "P1", f"{value!r} at {(topic, offset)} was never produced")
+            if not self._run.crashes and not self._run.failures:
+                require(sorted(messages) == list(range(len(messages))), "T4", f"gaps in {topic}")
+        for topic, offset in sorted(self._run.seen):
+            value = self._at[topic, offset][1]
+            found = contents.get(topic, {}).get(offset)
+            require(found == value, "W1", f"{value} at {(topic, offset)} is lost: found {found!r}")
+        ttl_ms = self._run.limits.idempotency_ttl_ms
+        for identity, spots in self._claims.items():
+            once = len(spots) == 1 or now >= min(spots.values()) + ttl_ms
+            require(once, "I3", f"{identity} is stored at {sorted(spots)}")
+        stored = {value for messages in contents.values() for value in messages.values()}
+        for values in self._atomic:
+            kept = sum(value in stored for value in values)
+            require(kept in (0, len(values)), "P6", f"{kept} of an atomic batch are there: {values}")
+
+
+def _partition(key: str, partitions: int) -> int:
+    return fnv1a(key) % partitions if key else 0

@@ -1,0 +1,56 @@
+"""Judges of a run that know only what clients asked and saw, and no more.
+
+Each keeps a small model of what may be true and raises `Violation` as soon as an answer, a delivery or a read
+contradicts it. What a crash or a 503 left open stays open in the model until something seen decides it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from driftq.core.limits import Limits
+
+
+class Violation(AssertionError):
+    """The broker broke a clause of its contract."""
+
+    def __init__(self, clause: str, story: str) -> None:
+        super().__init__(f"{clause}: {story}")
+        self.clause = clause
+        self.story = story
+
+
+@dataclass(slots=True)
+class Circumstances:
+    """What the judges may take for granted about a run."""
+
+    limits: Limits
+    slack_ms: int
+    """The longest way from a decision to a client, or from a client to a decision."""
+    cold_reads: bool = False
+    """Payloads may come late, and then one consumer's deliveries after another's later ones."""
+    crashes: int = 0
+    failures: int = 0
+    """Commits that failed."""
+    moment: int = 0
+    """Grows with everything that is asked; says what came first when the clock is set back."""
+    seen: set[tuple[str, int]] = field(default_factory=set)
+    """Every (topic, offset) that any client was told."""
+
+    def next_moment(self) -> int:
+        self.moment += 1
+        return self.moment
+
+
+def require(holds: bool, clause: str, story: str) -> None:  # noqa: FBT001
+    """Raise Violation unless the clause holds."""
+    if not holds:
+        raise Violation(clause, story)
+
+
+def fnv1a(text: str) -> int:
+    """The partitioner's hash, written down a second time."""
+    digest = 2166136261
+    for octet in text.encode():
+        digest = (digest ^ octet) * 16777619 % 2**32
+    return digest

@@ -1,0 +1,72 @@
+"""Consume streams of the simulation, and the workers behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from driftq.core.lease import Holder
+from driftq.model import Delivery
+from driftq.testing.check_delivered import Listener
+
+_decoder = msgspec.json.Decoder(Delivery)
+
+
+@dataclass(frozen=True, slots=True)
+class Hand:
+    """A delivery in a worker's hands."""
+
+    topic: str
+    group: str
+    delivery: Delivery
+
+
+@dataclass(slots=True)
+class Worker:
+    """Somebody with an owner name, who may outlive the server."""
+
+    owner: str
+    hands: list[Hand] = field(default_factory=list)
+    done: list[Hand] = field(default_factory=list)
+    """Deliveries that it has acked, to be acked once more or too late."""
+
+
+class SimConsumer:
+    """An open stream. What it is sent is with its worker at once; when paused, its socket is full."""
+
+    def __init__(
+        self,
+        listener: Listener,
+        worker: Worker,
+        *,
+        on_delivery: Callable[[SimConsumer, Delivery], None],
+        prefetch: int = 100,
+        latest: bool = False,
+    ) -> None:
+        self.topic = listener.topic
+        self.group = listener.group
+        self.owner = listener.owner
+        self.lease_ms = listener.lease_ms
+        self.release_on_close = listener.release_on_close
+        self.prefetch = prefetch
+        self.prefetch_bytes = 1 << 20
+        self.latest = latest
+        self.holder = Holder()
+        self.listener = listener
+        self.worker = worker
+        self.paused_at: int | None = None
+        self.open = True
+        self.refused = False
+        self._on_delivery = on_delivery
+
+    def send(self, lines: bytes) -> None:
+        for line in lines.splitlines():
+            self._on_delivery(self, _decoder.decode(line))
+
+    def unsent_bytes(self) -> int:
+        return 0 if self.paused_at is None else 1 << 20
+
+    def end(self) -> None:
+        self.open = False

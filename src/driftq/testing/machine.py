@@ -1,0 +1,108 @@
+"""One life of a server on the simulated disk: from a start to a kill, a power cut or a clean stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from driftq.core.limits import Limits
+from driftq.core.state import State
+from driftq.log.log import Log
+from driftq.log.recovery import Recovery
+from driftq.server.engine import Engine
+from driftq.testing.canonical import canonical, differences, fold_folder, unsettled
+from driftq.testing.checkers import Violation
+from driftq.testing.clock import VirtualClock
+from driftq.testing.disk import SimFolder
+from driftq.testing.loop import Latency, SimBackground, SimLoop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineOptions:
+    """How the simulated server is set up."""
+
+    limits: Limits = field(default_factory=Limits)
+    segment_bytes: int = 16_384
+    latency: Latency = field(default_factory=Latency)
+    fsync: bool = True
+    cold_reads: float = 0.0
+    """The chance that bytes are not in the page cache."""
+
+
+class _ColdLog(Log):
+    """A log whose pages are not always in memory."""
+
+    def __init__(self, folder: SimFolder, options: MachineOptions, random: Random) -> None:
+        super().__init__(folder, segment_bytes=options.segment_bytes)
+        self._chance = options.cold_reads
+        self._random = random
+
+    def try_read(self, segment: int, position: int, size: int) -> bytes | None:
+        if self._random.random() < self._chance:
+            return None
+        return super().try_read(segment, position, size)
+
+
+class Machine:
+    """A server that runs in virtual time. It is thrown away with everything in memory when it dies."""
+
+    def __init__(
+        self,
+        folder: SimFolder,
+        options: MachineOptions,
+        *,
+        clock: VirtualClock,
+        random: Random,
+        on_fatal: Callable[[Exception], None],
+    ) -> None:
+        self.folder = folder
+        self.options = options
+        self.clock = clock
+        self.loop = SimLoop(clock, random)
+        folder.lock()
+        log = _ColdLog(folder, options, random)
+        self._log = log
+        self.background = SimBackground(
+            log, self.loop, clock, random, latency=options.latency, fsync=options.fsync
+        )
+        self.engine = Engine(
+            log,
+            new_state=lambda: State(options.limits),
+            clock=clock,
+            loop=self.loop,
+            background=self.background,
+            on_fatal=on_fatal,
+        )
+
+    def start(self) -> Recovery:
+        return self.engine.start()
+
+    def stop(self) -> None:
+        """A clean stop, however long it takes; the folder can be opened again."""
+        stopped: list[bool] = []
+        self.engine.stop(lambda: stopped.append(True))
+        for _ in range(10_000):
+            if stopped:
+                break
+            self.loop.run_for(1)
+        else:
+            raise Violation("H6", "the server does not come to rest")
+        self._log.close()
+
+    def compare_with_log(self) -> None:
+        """The state must be what the files say, whenever nothing is on its way to the disk."""
+        if self.background.committing or self.engine.refusal is not None:
+            return
+        now = self.clock.now()
+        state = self.engine.state
+        folded = fold_folder(self.folder, self.options.limits)
+        found = differences(canonical(state, now=now), canonical(folded, now=now))
+        if found:
+            raise Violation("W2", "the state is not the fold of the log: " + "; ".join(found[:5]))
+        for topic in state.topics.values():
+            for number, part in enumerate(topic.partitions):
+                count, size_bytes = unsettled(topic, number)
+                if part.pressure < count or part.pressure_bytes < size_bytes:
+                    told = f"{part.pressure} messages, {part.pressure_bytes} bytes"
+                    raise Violation("P4", f"{topic.name}/{number}: {told}, not {count}, {size_bytes}")

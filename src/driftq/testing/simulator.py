@@ -1,0 +1,163 @@
+"""The whole broker in virtual time on a disk that fails: one seed, one run, the same each time.
+
+    python -m driftq.testing.simulator --seed 123 --steps 400
+
+A run draws its limits, its clients' actions, every latency and every fault from the seed, lets a patient
+consumer drain all groups at the end, and reads every topic from the start. The judges are in the `check_*`
+modules.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from random import Random
+
+from driftq.core.limits import Limits
+from driftq.errors import WritingStopped
+from driftq.testing.check_delivered import Listener
+from driftq.testing.checkers import Violation, require
+from driftq.testing.consumer import Hand, SimConsumer, Worker
+from driftq.testing.machine import MachineOptions
+from driftq.testing.workload import LATE_GROUP, Workload
+from driftq.testing.world import World
+
+STEPS = 250
+_TRACE_SHOWN = 40
+
+
+class SimulationFailed(AssertionError):
+    """A run went wrong; the text says how to see it again."""
+
+    def __init__(self, seed: int, *, steps: int, cause: BaseException, trace: list[str]) -> None:
+        shown = "\n".join(trace[-_TRACE_SHOWN:])
+        super().__init__(
+            f"{type(cause).__name__}: {cause}\n{shown}\n"
+            f"replay: python -m driftq.testing.simulator --seed {seed} --steps {steps}"
+        )
+        self.seed = seed
+        self.cause = cause
+
+
+def simulate(seed: int, *, steps: int = STEPS, trace: list[str] | None = None) -> World:
+    """One run; SimulationFailed when a judge or the code itself objects."""
+    lines = [] if trace is None else trace
+    try:
+        return _Run(Random(seed), lines).go(steps)
+    except Exception as error:
+        raise SimulationFailed(seed, steps=steps, cause=error, trace=lines) from error
+
+
+def draw_options(random: Random) -> MachineOptions:
+    """A server with small limits, so that all of them are met."""
+    return MachineOptions(
+        limits=Limits(
+            in_flight_max=random.choice((1, 3, 20)),
+            partition_messages_max=random.choice((8, 40, 1_000)),
+            partition_bytes_max=random.choice((3_000, 100_000)),
+            idempotency_ttl_ms=random.choice((600_000, 600_000, 3_000)),
+        ),
+        segment_bytes=random.choice((2_048, 8_192, 65_536)),
+        fsync=random.random() < 0.9,
+        cold_reads=random.choice((0.0, 0.0, 0.3)),
+    )
+
+
+class _Run:
+    """A seeded workload, then the end of the day."""
+
+    def __init__(self, random: Random, trace: list[str]) -> None:
+        options = draw_options(random)
+        trace.append(f"         {options}")
+        self._world = World(random, options, slack_ms=300, say=trace.append)
+        self._workload = Workload(self._world)
+        self._patient = Worker("patient")
+
+    def go(self, steps: int) -> World:
+        world = self._world
+        self._workload.begin()
+        for _ in range(steps):
+            self._workload.step()
+            if isinstance(world.machine.engine.refusal, WritingStopped):
+                world.crash(power=world.options.fsync)  # What an operator would do.
+        self._drain()
+        return world
+
+    def _drain(self) -> None:
+        """Everybody leaves; one patient consumer a group acks whatever comes."""
+        world = self._world
+        world.stop_and_start()
+        world.say("DRAIN")
+        audited: dict[str, dict[int, str]] = {topic: {} for topic in world.stored.partitions}
+        waiting: list[Hand] = []
+        world.on_delivery = waiting.append
+        for topic in audited:
+            for group in {group for name, group in world.groups if name == topic} | {"audit"}:
+                listener = Listener(
+                    topic=topic, group=group, owner="patient", lease_ms=60_000, release_on_close=False
+                )
+                world.join(
+                    SimConsumer(
+                        listener, self._patient, on_delivery=world.receive, latest=group == LATE_GROUP
+                    )
+                )
+        quiet_ms = 0
+        while quiet_ms < 12_000:  # Longer than any lease or backoff.
+            world.run_for(200)
+            quiet_ms = 0 if waiting else quiet_ms + 200
+            for hand in waiting:
+                if hand.group == "audit":
+                    audited[hand.topic][hand.delivery.offset] = hand.delivery.value
+                world.ack("patient", [hand], with_attempt=True)
+            waiting.clear()
+        self._judge(audited)
+
+    def _judge(self, audited: dict[str, dict[int, str]]) -> None:
+        world = self._world
+        world.stored.audit(audited, now=world.now)
+        for topic, group in world.groups:
+            since = world.groups[topic, group] if group == LATE_GROUP else -1
+            expected = {
+                offset
+                for offset, value in audited[topic].items()
+                if world.stored.moment_of(value) > since
+            }
+            world.deliveries.drained(topic, group, expected)
+        for topic in audited:
+            world.read(topic)
+        world.run_for(100)
+        world.stop_and_start()
+        state = world.machine.engine.state
+        for topic, messages in audited.items():
+            stored = sum(part.index.end for part in state.topics[topic].partitions)
+            require(stored == len(messages), "W2", f"{topic} holds {stored}, the audit saw {len(messages)}")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Replay one seed, or run many."""
+    parser = argparse.ArgumentParser(prog="python -m driftq.testing.simulator", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--seeds", type=int, default=1, help="so many seeds from the first on, without a trace")
+    given = parser.parse_args(arguments)
+    logging.disable(logging.CRITICAL)
+    failed = 0
+    for seed in range(given.seed, given.seed + given.seeds):
+        trace: list[str] = []
+        try:
+            simulate(seed, steps=given.steps, trace=trace)
+        except SimulationFailed as failure:
+            failed += 1
+            if given.seeds > 1:
+                sys.stdout.write(f"seed {seed}: {type(failure.cause).__name__}: {failure.cause}\n")
+                continue
+            sys.stdout.write("\n".join(trace) + f"\n{failure}\n")
+        else:
+            if given.seeds == 1:
+                sys.stdout.write("\n".join(trace) + f"\nseed {seed} is good\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

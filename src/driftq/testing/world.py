@@ -1,0 +1,281 @@
+"""Clients and a server that dies and comes back: each thing a client can do, told to the judges as it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from driftq.core.commands import Ack, Extend, Nack
+from driftq.errors import DriftQError, LogError, Unavailable
+from driftq.model import Delivery, Envelope, Message, TopicOptions
+from driftq.server.ingest import prepare
+from driftq.server.requests import (
+    AckRequest,
+    ExtendRequest,
+    JoinRequest,
+    LeaveRequest,
+    NackRequest,
+    ProduceRequest,
+    ReadRequest,
+    TopicRequest,
+)
+from driftq.server.views import topic_view
+from driftq.testing.check_delivered import DeliveryChecker
+from driftq.testing.check_read import ReadChecker
+from driftq.testing.check_settled import Ask, SettledChecker, Ticket
+from driftq.testing.check_stored import Intent, StoredChecker
+from driftq.testing.checkers import Circumstances, Violation, require
+from driftq.testing.clock import VirtualClock
+from driftq.testing.consumer import Hand, SimConsumer, Worker
+from driftq.testing.disk import PowerCut, SimFolder
+from driftq.testing.machine import Machine, MachineOptions
+
+PAST = "2001-01-01T00:00:00Z"
+
+
+class World:
+    """The server, its disk and everybody who talks to it."""
+
+    def __init__(
+        self, random: Random, options: MachineOptions, *, slack_ms: int, say: Callable[[str], None]
+    ) -> None:
+        self.random = random
+        self.options = options
+        self.run = Circumstances(options.limits, slack_ms, cold_reads=options.cold_reads > 0)
+        self.stored = StoredChecker(self.run)
+        self.deliveries = DeliveryChecker(self.run, self.stored)
+        self.settled = SettledChecker(self.run)
+        self.reads = ReadChecker(self.run, self.stored, self.deliveries)
+        self.groups: dict[tuple[str, str], int] = {}
+        """When each group was confirmed for the first time."""
+        self.consumers: list[SimConsumer] = []
+        self.unconfirmed: list[Intent] = []
+        """Keyed messages that their producers will send again."""
+        self.on_delivery: Callable[[Hand], None] | None = None
+        self._say = say
+        self._tickets: list[Ticket] = []
+        self._keyed: dict[int, list[Intent]] = {}
+        self._serial = 0
+        self.machine = self._boot(SimFolder(random), VirtualClock())
+
+    @property
+    def now(self) -> int:
+        return self.machine.clock.now()
+
+    def say(self, text: str) -> None:
+        self._say(f"{self.now % 10_000_000:>8} {text}")
+
+    # The server's life
+
+    def run_for(self, ms: int) -> None:
+        """Let time pass; a planned power cut may strike."""
+        try:
+            self.machine.loop.run_for(ms)
+        except PowerCut:
+            self.crash(power=True)
+        failures = self.machine.engine.counters.commit_failures
+        if failures:
+            self.run.failures = max(self.run.failures, failures)
+
+    def crash(self, *, power: bool) -> None:
+        """The process is killed, or the machine loses power; then the server is started again."""
+        self.say("POWER CUT" if power else "KILLED")
+        folder = self.machine.folder
+        self._forget_clients()
+        self._reboot(folder.crash() if power else folder.process_kill())
+
+    def stop_and_start(self) -> None:
+        """A clean stop, after which the state must be the fold of the log."""
+        self.say("clean stop")
+        machine = self.machine
+        try:
+            machine.stop()
+        except PowerCut:
+            self.crash(power=True)
+            return
+        self._forget_clients()
+        self._reboot(machine.folder.process_kill())
+
+    def _forget_clients(self) -> None:
+        self.run.crashes += 1
+        self.deliveries.crashed()
+        for ticket in self._tickets:
+            self.settled.lost(ticket)
+        self._tickets.clear()
+        self.consumers.clear()
+        self.unconfirmed += [intent for intents in self._keyed.values() for intent in intents]
+        self._keyed.clear()
+
+    def _reboot(self, folder: SimFolder) -> None:
+        """The wall clock may have been set in between, in either direction."""
+        jump = self.random.choice((0, 0, 3, 40, 1_500, -700, -5_000))
+        self.machine = self._boot(folder, VirtualClock(self.now + jump))
+        self.machine.compare_with_log()
+        for topic in self.stored.partitions:
+            self.read(topic)
+
+    def _boot(self, folder: SimFolder, clock: VirtualClock) -> Machine:
+        for patience in range(20, -1, -1):
+            machine = Machine(
+                folder, self.options, clock=clock, random=self.random, on_fatal=self._fatal
+            )
+            if self.options.fsync and patience and self.random.random() < 0.1:
+                folder.cut_power_after(self.random.randint(0, 6))
+            try:
+                found = machine.start()
+            except PowerCut:
+                self._say("         power cut while starting")
+                folder = folder.crash()
+                continue
+            except LogError as error:
+                raise Violation("W4", f"the log cannot be recovered: {error}") from error
+            folder.cut_power_after(1 << 60)  # A cut that did not strike the start is off.
+            self._say(f"         started: {found.frames} frames, cut {found.cut}, clock {clock.now() % 10_000_000}")
+            return machine
+        raise Violation("W4", "the server does not start")
+
+    def _fatal(self, error: Exception) -> None:
+        raise Violation("W4", f"the server found damage where none was done: {error}") from error
+
+    # What clients do
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        def reply(answer: DriftQError | None) -> None:
+            self.say(f"topic {name}: {answer}")
+            if answer is None:
+                known = self.stored.partitions.setdefault(name, partitions)
+                require(known == partitions, "T2", f"{name} had {known} partitions, now {partitions}")
+
+        self.machine.engine.ask(TopicRequest(name, partitions, TopicOptions(), reply))
+
+    def produce(self, intents: Sequence[Intent], *, atomic: bool = False) -> None:
+        mine = list(intents)
+        self._serial += 1
+        serial = self._serial
+        values = [intent.value.rstrip("x") for intent in mine]
+        self.say(f"produce {mine[0].topic} {values}{' atomic' if atomic else ''} #{serial}")
+        self.stored.asked(mine, atomic=atomic, now=self.now)
+        self._keyed[serial] = [intent for intent in mine if intent.identity is not None]
+
+        def reply(answer: object) -> None:
+            self.say(f"  produced #{serial}: {answer}")
+            keyed = self._keyed.pop(serial)
+            if isinstance(answer, Unavailable):
+                self.unconfirmed += keyed
+            self.stored.answered(mine, answer, atomic=atomic, now=self.now)
+
+        commands = [prepare(_message(intent), at=self.now) for intent in mine]
+        self.machine.engine.produce(ProduceRequest(commands, reply, atomic=atomic))
+
+    def join(self, consumer: SimConsumer) -> None:
+        name = (consumer.topic, consumer.group)
+        self.say(f"join {name} as {consumer.owner}")
+        self.consumers.append(consumer)
+
+        def reply(answer: DriftQError | None) -> None:
+            self.say(f"  joined {name} as {consumer.owner}: {answer}")
+            if answer is None:
+                self.groups.setdefault(name, self.run.next_moment())
+            elif consumer in self.consumers:
+                consumer.refused = True
+                self.consumers.remove(consumer)
+
+        self.machine.engine.ask(JoinRequest(consumer, reply))
+
+    def leave(self, consumer: SimConsumer) -> None:
+        self.say(f"leave {consumer.topic} {consumer.group} as {consumer.owner}")
+        consumer.open = False
+        self.consumers.remove(consumer)
+        self.deliveries.left(consumer.listener)
+        self.machine.engine.ask(LeaveRequest(consumer))
+
+    def receive(self, consumer: SimConsumer, delivery: Delivery) -> None:
+        """A line of a stream has arrived."""
+        at = f"{consumer.topic}/{delivery.partition}/{delivery.offset}"
+        self.say(f"  {consumer.owner} of {consumer.group} gets {at} attempt {delivery.attempts} {delivery.last_error}")
+        require(not consumer.refused, "G1", f"{consumer.owner} was refused and gets {at}")
+        if not consumer.open:
+            return
+        if consumer.paused_at is not None:
+            waited = self.now - consumer.paused_at
+            require(waited <= self.run.slack_ms, "G1", f"{consumer.owner} is full and gets {at}")
+        self.deliveries.delivered(consumer.listener, delivery, self.now)
+        hand = Hand(consumer.topic, consumer.group, delivery)
+        consumer.worker.hands.append(hand)
+        if self.on_delivery is not None:
+            self.on_delivery(hand)
+
+    def ack(self, owner: str, hands: Sequence[Hand], *, with_attempt: bool) -> None:
+        """Ack deliveries of one group in one request."""
+        tickets = [self._ticket(Ask.ACK, owner, hand, with_attempt=with_attempt) for hand in hands]
+        acks = [Ack(owner, hand.delivery.partition, hand.delivery.offset, t.attempt)
+                for hand, t in zip(hands, tickets, strict=True)]
+
+        def reply(answers: list[DriftQError | None] | DriftQError) -> None:
+            self.say(f"  acked by {owner} {offsets}: {answers}")
+            each = [answers] * len(tickets) if isinstance(answers, DriftQError) else answers
+            for ticket, answer in zip(tickets, each, strict=True):
+                self._tickets.remove(ticket)
+                self.settled.answered(ticket, answer)
+
+        offsets = [hand.delivery.offset for hand in hands]
+        self.say(f"ack by {owner} {hands[0].topic} {hands[0].group} {offsets} {[t.attempt for t in tickets]}")
+        self.machine.engine.ack(AckRequest(hands[0].topic, hands[0].group, acks, reply))
+
+    def nack(self, owner: str, hand: Hand, *, reason: str) -> None:
+        ticket = self._ticket(Ask.NACK, owner, hand, with_attempt=True, reason=reason)
+        nack = Nack(owner, hand.delivery.partition, hand.delivery.offset, reason, ticket.attempt)
+        self.say(f"nack by {owner} {hand.topic} {hand.group} {hand.delivery.offset}: {reason}")
+
+        def reply(answer: DriftQError | None) -> None:
+            self.say(f"  nacked by {owner} {hand.delivery.offset}: {answer}")
+            self._tickets.remove(ticket)
+            self.settled.answered(ticket, answer)
+
+        self.machine.engine.ask(NackRequest(hand.topic, hand.group, nack, reply))
+
+    def extend(self, owner: str, hand: Hand, *, lease_ms: int) -> None:
+        ticket = self._ticket(Ask.EXTEND, owner, hand, with_attempt=True, lease_ms=lease_ms)
+        extend = Extend(owner, hand.delivery.partition, hand.delivery.offset, lease_ms, ticket.attempt)
+        self.say(f"extend by {owner} {hand.topic} {hand.group} {hand.delivery.offset}: {lease_ms} ms")
+
+        def reply(answer: DriftQError | None) -> None:
+            self.say(f"  extended by {owner} {hand.delivery.offset}: {answer}")
+            self._tickets.remove(ticket)
+            self.settled.answered(ticket, answer)
+
+        self.machine.engine.ask(ExtendRequest(hand.topic, hand.group, extend, reply))
+
+    def _ticket(
+        self, ask: Ask, owner: str, hand: Hand, *, with_attempt: bool, reason: str = "", lease_ms: int = 0
+    ) -> Ticket:
+        track = self.deliveries.track(hand.topic, hand.group, hand.delivery.offset)
+        attempt = hand.delivery.attempts if with_attempt else None
+        ticket = self.settled.asked(
+            ask, track, owner=owner, attempt=attempt, now=self.now, reason=reason, lease_ms=lease_ms
+        )
+        self._tickets.append(ticket)
+        return ticket
+
+    def read(self, topic: str) -> None:
+        self.machine.engine.read(
+            ReadRequest(lambda state: topic_view(state, topic), lambda answer: self.reads.answered(topic, answer))
+        )
+
+
+def _message(intent: Intent) -> Message:
+    tenant, _, key = intent.identity or ("", "", "")
+    rerouted = intent.topic != intent.requested_topic
+    envelope = Envelope(
+        tenant_id=tenant or None,
+        idempotency_key=key or None,
+        target_topic=intent.topic if rerouted else None,
+        partition_override=intent.override,
+        deadline=PAST if intent.expired else None,
+    )
+    return Message(
+        topic=intent.requested_topic,
+        value=intent.value,
+        key=intent.key,
+        envelope=None if envelope == Envelope() else envelope,
+    )

@@ -1,0 +1,50 @@
+"""Runs one server for the contract tests: what to run is one JSON argument, where it listens one line of output.
+
+`{"folder": PATH | null, "port": 0, "limits": {…}, "http": {…}, "router": "module:attr" | null, "fsync": "always"}`
+"""
+
+import importlib
+import json
+import logging
+import sys
+from typing import Any
+
+import uvloop
+
+from driftq.core.limits import Limits
+from driftq.http.options import HttpOptions
+from driftq.http.server import HttpServer, run
+from driftq.log.disk import OsFolder
+from driftq.log.memory import MemoryFolder
+from driftq.server.broker import BrokerOptions
+from driftq.server.thread import Fsync
+
+
+def _find(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _ready(server: HttpServer) -> None:
+    print(server.port, flush=True)
+
+
+def main() -> int:
+    asked = json.loads(sys.argv[1])
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    path = asked.get("folder")
+    router = asked.get("router")
+    options = BrokerOptions(
+        limits=Limits(**asked.get("limits", {})),
+        fsync=Fsync(asked.get("fsync", "always")),
+        durable=path is not None,
+        router=_find(router) if router else None,
+        router_timeout_ms=asked.get("router_timeout_ms", 1000),
+    )
+    folder = OsFolder(path) if path is not None else MemoryFolder()
+    http = HttpOptions(**asked.get("http", {}))
+    return uvloop.run(run(options, folder, "127.0.0.1", asked.get("port", 0), http, ready=_ready))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""Memory follows the number of messages, not their size."""
+
+import json
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+
+from tests.harness import ServerProcess
+
+MESSAGES = 20_000
+SIZE = 8 * 1024
+BATCH = 500
+PAYLOAD_BYTES = MESSAGES * SIZE
+
+
+def memory_of(server: ServerProcess) -> int:
+    rss: int = psutil.Process(server.process.pid).memory_info().rss
+    return rss
+
+
+@pytest.mark.clause("W8")
+def test_payloads_stay_on_disk(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data", "--fsync", "off") as server:
+        client = server.client()
+        client.post("/v1/topics", {"name": "orders"})
+        batch = {"messages": [{"topic": "orders", "value": "x" * SIZE}] * BATCH}
+        assert client.post("/v1/produce/batch", batch).status == 200  # Buffers of this size are there now.
+        before = memory_of(server)
+        for _ in range(MESSAGES // BATCH - 1):
+            assert client.post("/v1/produce/batch", batch).body["failed"] == 0
+        assert memory_of(server) - before < PAYLOAD_BYTES // 5
+        server.restart()
+        (partition,) = server.client().get("/v1/topics/orders").body["partitions"]
+        assert partition["messages"] == MESSAGES
+        assert memory_of(server) - before < PAYLOAD_BYTES // 5
+        deliveries = server.stream("orders", "check", "me", lease_ms=60_000)
+        assert all(delivery["value"] == "x" * SIZE for delivery in deliveries.take(50))
+        assert len(json.dumps(batch)) > PAYLOAD_BYTES // (MESSAGES // BATCH)

@@ -1,0 +1,62 @@
+"""The configuration page has the numbers that the code has."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from driftq.core.limits import Limits
+from driftq.settings import KNOBS, PROFILES, load_settings
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs/configuration.md").read_text(encoding="utf-8")
+UNITS = {"": 1, "ms": 1, "min": 60_000, "GiB": 1 << 30}
+
+
+def number(cell: str) -> int:
+    """`10,000`, `2000 ms`, `1 GiB` and the like."""
+    match = re.fullmatch(r"([\d,]+) ?(\w*)", cell)
+    assert match, cell
+    return int(match[1].replace(",", "")) * UNITS[match[2]]
+
+
+def profile_table() -> dict[str, tuple[str, str]]:
+    section = PAGE.split("## Profiles")[1].split("\n## ")[0]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if "|" in line
+    ]
+    assert rows[0] == ["Limit", "`default`", "`v1-dev`"]
+    return {limit: (default, v1_dev) for limit, default, v1_dev in rows[2:]}
+
+
+def described(limits: Limits) -> dict[str, int]:
+    return {
+        "Messages in flight per topic, group and partition": limits.in_flight_max,
+        "Ack timeout (default lease)": limits.ack_timeout_ms,
+        "Unsettled messages per partition": limits.partition_messages_max,
+        "Unsettled bytes per partition (key + value)": limits.partition_bytes_max,
+        "Lifetime of an idempotency key": limits.idempotency_ttl_ms,
+    }
+
+
+@pytest.mark.clause("N2")
+@pytest.mark.parametrize(("column", "profile"), enumerate(["default", "v1-dev"]))
+def test_the_profile_tables_show_what_is_in_force(column: int, profile: str) -> None:
+    limits = load_settings(PROFILES[profile], environ={}).limits
+    table = profile_table()
+    unread = table.pop("Messages of a topic that nobody reads")
+    assert {limit: number(cells[column]) for limit, cells in table.items()} == described(limits)
+    assert unread[column] == ("count" if limits.count_unread else "do not count")
+
+
+@pytest.mark.clause("N2")
+def test_there_are_no_profiles_but_those_of_the_page() -> None:
+    assert list(PROFILES) == ["default", "v1-dev"]
+
+
+@pytest.mark.parametrize("name", [knob.name for knob in KNOBS])
+def test_every_knob_is_on_the_page(name: str) -> None:
+    assert f"| `{name}` |" in PAGE
+
+
+def test_the_page_has_no_knob_that_does_not_exist() -> None:
+    assert set(re.findall(r"`(DRIFTQ_[A-Z_]+)`", PAGE)) <= {knob.name for knob in KNOBS}

@@ -1,0 +1,68 @@
+"""The documents point to things that exist and keep their own promises."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+ROW = re.compile(r"^\| (?P<limit>[^|]+) \| (?P<verdict>[^|]+) \|$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_relative_links_lead_to_a_file(document: Path) -> None:
+    links = [link for link in LINK.findall(document.read_text(encoding="utf-8")) if "://" not in link]
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+def test_every_make_target_in_the_documents_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    said = {
+        target
+        for document in DOCUMENTS
+        for command in re.findall(
+            r"(?:^|`)make ((?:[a-z-]+ ?)+)", document.read_text(encoding="utf-8"), re.MULTILINE
+        )
+        for target in command.split()
+    }
+    assert said - targets == set()
+
+
+def test_every_suite_is_run_by_a_make_target() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    run = {
+        suite
+        for line in re.findall(r"^(?:SUITES|SERVICES) +:= (.*)$", makefile, re.MULTILINE)
+        for suite in line.split()
+    }
+    suites = {path.relative_to(ROOT / "tests").parts[0] for path in (ROOT / "tests").rglob("test_*.py")}
+    assert suites <= run
+
+
+def test_every_decision_is_listed() -> None:
+    index = (ROOT / "docs/adr/index.md").read_text(encoding="utf-8")
+    pages = {path.name for path in (ROOT / "docs/adr").glob("0*.md")}
+    assert set(re.findall(r"\((0[^)]+\.md)\)", index)) == pages
+
+
+@pytest.mark.clause("N3")
+def test_each_limit_of_the_v1_texts_has_a_verdict() -> None:
+    text = (ROOT / "docs/guarantees.md").read_text(encoding="utf-8")
+    tables = text.split("## What the v1 texts do not guarantee")[1].split("\n### ")[1:]
+    assert [table.splitlines()[0] for table in tables] == [
+        "Broker and groups", "Partitions", "The log", "Envelope and router", "Idempotency", "Jobs", "Events",
+    ]  # fmt: skip
+    for table in tables:
+        rows = [row for row in ROW.finditer(table) if not row["limit"].startswith("Not guaranteed")]
+        assert rows
+        for row in rows:
+            assert row["verdict"].startswith(("**Stays", "**Lifted", "**Planned", "**To be lifted")), row[0]
+
+
+@pytest.mark.clause("N3")
+def test_the_guarantees_say_that_a_server_is_one_node() -> None:
+    text = (ROOT / "docs/guarantees.md").read_text(encoding="utf-8")
+    assert "## One server is one node" in text
+    assert "never a second truth" in text

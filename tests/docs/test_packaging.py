@@ -1,0 +1,45 @@
+"""The package asks for what it imports, and imports nothing that it does not ask for."""
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def module_name(requirement: str) -> str:
+    name = re.match(r"[A-Za-z0-9._-]+", requirement)
+    assert name
+    return name[0].lower().replace("-", "_")
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.split(".")[0]
+
+
+def test_every_import_is_declared() -> None:
+    extras = PROJECT["optional-dependencies"].values()
+    declared = {module_name(text) for texts in [PROJECT["dependencies"], *extras] for text in texts}
+    known = declared | set(sys.stdlib_module_names) | {"driftq"}
+    undeclared = {
+        f"{path.relative_to(ROOT).as_posix()} imports {module}"
+        for path in (ROOT / "src").rglob("*.py")
+        for module in imported_modules(path)
+        if module not in known
+    }
+    assert undeclared == set()
+
+
+def test_the_bare_install_stays_small() -> None:
+    lock = (ROOT / "requirements/run.txt").read_text(encoding="utf-8")
+    pinned = [line for line in re.findall(r"^[a-z0-9-]+==.*$", lock, re.MULTILINE) if "win32" not in line]
+    assert len(pinned) + 1 < 15
+    assert len(pinned) + 1 == 13, "docs/index.md says thirteen"

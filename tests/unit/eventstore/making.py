@@ -1,0 +1,45 @@
+"""Events for tests, short to write."""
+
+import datetime as dt
+from typing import Any
+
+from driftq.eventstore.draft import Draft, draft
+from driftq.eventstore.options import AllocatorMode
+from driftq.eventstore.outcome import Append
+from driftq.model import Event, Operation
+
+NOW = dt.datetime(2026, 1, 8, 12, 0, 0, 123456, tzinfo=dt.UTC)
+
+
+def event(event_id: str = "e1", **fields: Any) -> Event:
+    return Event(
+        **{
+            "event_id": event_id,
+            "aggregate_type": "order",
+            "aggregate_id": "o-1",
+            "event_type": "OrderPlaced",
+            "kind": "event",
+            "payload": {"total": 3},
+            **fields,
+        }
+    )
+
+
+def command(event_id: str = "e1", *, expected_seq: int | None = None, **fields: Any) -> Append:
+    return Append(event(event_id, **fields), expected_seq)
+
+
+def a_draft(
+    event_id: str = "e1",
+    *,
+    mode: AllocatorMode = AllocatorMode.SQLITE,
+    expected_seq: int | None = None,
+    **fields: Any,
+) -> Draft:
+    return draft(command(event_id, expected_seq=expected_seq, **fields), mode=mode, now=NOW)
+
+
+def update(event_id: str, expected_seq: int, **fields: Any) -> Append:
+    return command(
+        event_id, expected_seq=expected_seq, operation=Operation.UPDATE, **{"kind": "command", **fields}
+    )

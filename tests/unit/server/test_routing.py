@@ -1,0 +1,96 @@
+"""Routers: their word counts when it makes sense, and never stands in the way when it does not."""
+
+import time
+
+import msgspec
+import pytest
+
+from driftq.core.evolve import evolve
+from driftq.core.limits import Limits
+from driftq.core.records import TopicCreated
+from driftq.core.state import State
+from driftq.model import Envelope, Message, RoutingDecision
+from driftq.server.counters import Counters
+from driftq.server.routing import NonsenseDecision, RouterDesk, follow
+
+
+@pytest.fixture
+def state() -> State:
+    state = State(Limits())
+    for number, (name, partitions) in enumerate([("in", 1), ("out", 2), ("other", 3)]):
+        evolve(state, TopicCreated(1, number + 1, name, partitions), segment=0, blob_at=0)
+    return state
+
+
+@pytest.mark.clause("R1")
+def test_the_routers_controls_replace_the_producers(state: State) -> None:
+    asked = Message(
+        topic="in", value="v", envelope=Envelope(target_topic="other", partition_override=2, run_id="r")
+    )
+    decision = RoutingDecision(label="l", target_topic="out", partition_override=1, meta={"score": "0.9"})
+    routed = follow(asked, decision, state)
+    assert routed.envelope == Envelope(target_topic="out", partition_override=1, run_id="r")
+    assert routed.routing is not None
+    assert (routed.routing.label, routed.routing.meta) == ("l", {"score": "0.9"})
+
+
+@pytest.mark.clause("R1")
+def test_a_label_alone_leaves_the_producers_controls(state: State) -> None:
+    envelope = Envelope(target_topic="out", partition_override=1)
+    routed = follow(Message(topic="in", value="v", envelope=envelope), RoutingDecision(label="l"), state)
+    assert routed.envelope == envelope
+
+
+@pytest.mark.clause("R2")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        RoutingDecision(target_topic="nowhere"),
+        RoutingDecision(target_topic="out", partition_override=2),
+        RoutingDecision(partition_override=-1),
+        RoutingDecision(label=5),  # type: ignore[arg-type]
+        RoutingDecision(meta={"score": 0.9}),  # type: ignore[dict-item]
+        "out",
+        {"target_topic": "out"},
+    ],
+    ids=str,
+)
+def test_nonsense_is_told_from_sense(state: State, answer: object) -> None:
+    with pytest.raises(NonsenseDecision):
+        follow(Message(topic="in", value="v"), answer, state)
+
+
+@pytest.mark.clause("R2", "R3")
+async def test_a_router_that_fails_in_any_way_leaves_the_message_as_it_was(state: State) -> None:
+    def raises(topic: str, message: Message) -> RoutingDecision:
+        raise RuntimeError(topic)
+
+    def sleeps(topic: str, message: Message) -> RoutingDecision:
+        time.sleep(0.2)
+        return RoutingDecision(label="late")
+
+    def unknown(topic: str, message: Message) -> RoutingDecision:
+        return RoutingDecision(target_topic="nowhere")
+
+    message = Message(topic="in", value="v")
+    for router in (raises, sleeps, unknown):
+        counters = Counters()
+        desk = RouterDesk(router, state=lambda: state, counters=counters, timeout_ms=50)
+        assert await desk.route(message) is message
+        assert counters.router_failures == 1
+        desk.stop()
+
+
+@pytest.mark.clause("R1")
+async def test_the_router_sees_the_requested_topic_and_the_whole_message(state: State) -> None:
+    seen: list[tuple[str, Message]] = []
+
+    def router(topic: str, message: Message) -> None:
+        seen.append((topic, message))
+
+    message = Message(topic="in", value="v", key="k", envelope=Envelope(target_topic="out"))
+    desk = RouterDesk(router, state=lambda: state, counters=Counters())
+    assert await desk.route(message) is message
+    assert seen == [("in", message)]
+    assert msgspec.structs.asdict(seen[0][1])["key"] == "k"
+    desk.stop()

@@ -19,7 +19,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from driftq.cli.connection import Connection, ServerRefused, ServerUnreachable
 
@@ -27,7 +27,12 @@ ORDERS_PER_PRODUCER = 300
 PRODUCERS = 3
 WORKERS = 3
 PARTITIONS = 3
-LEASE_MS = 6_000
+CONSUME: dict[str, str | int | None] = {
+    "topic": "orders",
+    "group": "kitchen",
+    "lease_ms": 6_000,
+    "prefetch": 20,
+}
 WAIT_S = 25.0
 
 console = Console(highlight=False)
@@ -42,29 +47,25 @@ class Server:
     """`driftq serve` as a process of its own; the second start is on the same folder and port."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder / "driftq"
+        self._errors = folder / "server.log"
         self._port = "0"
         self.url = ""
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "driftq", "serve", "--port", self._port]
-        with (self._folder / "server.log").open("ab") as errors:
-            self.process = subprocess.Popen(
-                [*command, "--data", str(self._folder / "driftq")],
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-            )
+        command = [sys.executable, "-m", "driftq", "serve", "--port", self._port, "--data", str(self.folder)]
+        with self._errors.open("ab") as errors:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
         assert self.process.stdout is not None
         found = re.search(r"http://\S+:(\d+)", self.process.stdout.readline())
         if found is None:
-            sys.exit(f"the server did not start: {(self._folder / 'server.log').read_text()}")
+            sys.exit(f"the server did not start: {self._errors.read_text()}")
         self.url, self._port = found[0], found[1]
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
 
 
 class Producer(threading.Thread):
@@ -73,26 +74,21 @@ class Producer(threading.Thread):
     def __init__(self, name: str, url: str) -> None:
         super().__init__(name=name, daemon=True)
         self._connection = Connection(url)
-        self.confirmed: dict[str, tuple[int, int]] = {}
+        self.confirmed: set[str] = set()
         self.repeats = 0
 
     def run(self) -> None:
         for number in range(ORDERS_PER_PRODUCER):
             order = f"{self.name}/{number}"
-            message = {
-                "topic": "orders",
-                "key": order,
-                "value": order,
-                "envelope": {"idempotency_key": order},
-            }
+            message: dict[str, Any] = {"topic": "orders", "key": order, "value": order}
+            message["envelope"] = {"idempotency_key": order}
             while order not in self.confirmed:
                 try:
-                    answer = self._connection.post("/v1/produce", message)
+                    self._connection.post("/v1/produce", message)
+                    self.confirmed.add(order)
                 except (ServerUnreachable, ServerRefused):
                     self.repeats += 1
                     time.sleep(0.05)
-                else:
-                    self.confirmed[order] = (answer["partition"], answer["offset"])
 
 
 class Worker(threading.Thread):
@@ -103,18 +99,11 @@ class Worker(threading.Thread):
         self._url = url
         self._settling = Connection(url)
         self._done = done
-        self.go_on = threading.Event()
-        self.go_on.set()
+        self.holds = False
         self.acked_late = 0
 
     def run(self) -> None:
-        query: dict[str, str | int | None] = {
-            "topic": "orders",
-            "group": "kitchen",
-            "owner": self.name,
-            "lease_ms": LEASE_MS,
-            "prefetch": 20,
-        }
+        query = {**CONSUME, "owner": self.name}
         while True:
             try:
                 for line in Connection(self._url, timeout_s=None).lines("/v1/consume", query):
@@ -124,9 +113,9 @@ class Worker(threading.Thread):
 
     def _work(self, delivery: dict[str, Any]) -> None:
         self._done.effect(delivery)
-        waited = not self.go_on.is_set()
-        self._done.held += waited
-        self.go_on.wait()
+        waited = not self._done.go_on.is_set()
+        self.holds = waited
+        self._done.go_on.wait()
         ack = {"topic": "orders", "group": "kitchen", "owner": self.name, "attempt": delivery["attempts"]}
         ack |= {"partition": delivery["partition"], "offset": delivery["offset"]}
         while True:
@@ -149,25 +138,23 @@ class Done:
         self.effects: Counter[str] = Counter()
         self.deliveries = 0
         self.recognised = 0
-        self.held = 0
+        self.go_on = threading.Event()
+        self.go_on.set()
 
     def effect(self, delivery: dict[str, Any]) -> None:
         place = (delivery["partition"], delivery["offset"])
         with self._lock:
             self.deliveries += 1
-            if place in self._places:
-                self.recognised += 1
-                return
+            self.recognised += place in self._places
+            self.effects[delivery["value"]] += place not in self._places
             self._places.add(place)
-            self.effects[delivery["value"]] += 1
 
 
 def wait_until(what: str, reached: Any) -> None:
     end = time.monotonic() + WAIT_S
     while not reached():
         if time.monotonic() > end:
-            console.print(f"[red]gave up waiting until {what}[/red]")
-            return
+            sys.exit(f"gave up waiting until {what}")
         time.sleep(0.02)
 
 
@@ -181,15 +168,10 @@ def stored(url: str) -> Counter[str]:
     return found
 
 
-def lag(url: str) -> int:
-    return sum(row["lag"] for row in Connection(url).get("/v1/topics/orders")["groups"])
-
-
-def tell_story(folder: Path) -> bool:
+def tell_story(server: Server) -> bool:
     """True when nothing was lost and nothing doubled."""
     total = PRODUCERS * ORDERS_PER_PRODUCER
-    server = Server(folder)
-    tell(f"a server listens on {server.url}, its log is in {folder / 'driftq' / 'log'}")
+    tell(f"a server listens on {server.url}, its folder is {server.folder}")
     Connection(server.url).post("/v1/topics", {"name": "orders", "partitions": PARTITIONS})
     tell(f"topic [b]orders[/b] has {PARTITIONS} partitions; {PRODUCERS} producers send {total} orders")
     done = Done()
@@ -198,36 +180,31 @@ def tell_story(folder: Path) -> bool:
     for actor in (*producers, *workers):
         actor.start()
     wait_until("a third is produced", lambda: sum(len(one.confirmed) for one in producers) > total / 3)
-    for worker in workers:
-        worker.go_on.clear()
-    wait_until("each worker holds an order", lambda: done.held == WORKERS)
+    done.go_on.clear()
+    wait_until("each worker holds an order", lambda: all(worker.holds for worker in workers))
     confirmed = sum(len(one.confirmed) for one in producers)
     server.kill()
-    tell(f"[red]kill -9[/red] with {confirmed} of {total} orders confirmed and {done.deliveries} delivered;")
-    tell(f"each of the {WORKERS} workers has had an effect that it could not ack yet")
+    tell(f"[red]kill -9[/red] with {confirmed} of {total} orders confirmed and {done.deliveries} delivered")
     server.start()
-    tell("a new server has the same folder, and everybody goes on as if nothing had happened")
-    for worker in workers:
-        worker.go_on.set()
+    tell("a new server has the same folder: everybody goes on, and workers ack what they hold")
+    done.go_on.set()
     for producer in producers:
         producer.join(WAIT_S)
-    wait_until("everything is settled", lambda: lag(server.url) == 0)
+    view = Connection(server.url)
+    topic = "/v1/topics/orders"
+    wait_until("all is acked", lambda: not any(group["lag"] for group in view.get(topic)["groups"]))
     tell("everything is acked")
-    in_log = stored(server.url)
-    server.process.terminate()
-    server.process.communicate()
-    return show_counts(producers, workers, done, in_log)
+    return show_counts(producers, workers, done, stored(server.url))
 
 
 def show_counts(producers: list[Producer], workers: list[Worker], done: Done, in_log: Counter[str]) -> bool:
     confirmed = [order for producer in producers for order in producer.confirmed]
     lost = [order for order in confirmed if not done.effects[order] or not in_log[order]]
     doubled = [order for order in {*in_log, *done.effects} if in_log[order] > 1 or done.effects[order] > 1]
-    plain = not console.is_terminal
-    table = Table(title="what happened", title_justify="left", box=box.ASCII if plain else box.ROUNDED)
-    table.add_column("orders")
-    table.add_column("count", justify="right")
-    for what, count in (
+    lines = box.ROUNDED if console.is_terminal else box.ASCII
+    count = Column("count", justify="right")
+    table = Table("orders", count, title="what happened", title_justify="left", box=lines)
+    for what, number in (
         ("produced", PRODUCERS * ORDERS_PER_PRODUCER),
         ("confirmed", len(confirmed)),
         ("produces repeated because no answer came", sum(producer.repeats for producer in producers)),
@@ -237,7 +214,7 @@ def show_counts(producers: list[Producer], workers: list[Worker], done: Done, in
         ("delivered before the kill, acked after it", sum(worker.acked_late for worker in workers)),
         ("effects", sum(done.effects.values())),
     ):
-        table.add_row(what, str(count))
+        table.add_row(what, str(number))
     table.add_section()
     table.add_row(f"[b]lost {len(lost)}[/b]", str(len(lost)), style="red" if lost else "green")
     table.add_row(f"[b]doubled {len(doubled)}[/b]", str(len(doubled)), style="red" if doubled else "green")
@@ -247,4 +224,9 @@ def show_counts(producers: list[Producer], workers: list[Worker], done: Done, in
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="driftq-demo-") as made:
-        sys.exit(0 if tell_story(Path(made)) else 1)
+        started = Server(Path(made))
+        try:
+            sound = tell_story(started)
+        finally:
+            started.kill()
+    sys.exit(0 if sound else 1)

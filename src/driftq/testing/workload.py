@@ -42,7 +42,7 @@ class Workload:
             (8, self._nack),
             (4, self._extend),
             (3, self._drop),
-            (6, self._read),
+            (12, self._read),
             (2, self._create_topic),
             (1, self._look),
             (2 * trouble, self._break_disk),

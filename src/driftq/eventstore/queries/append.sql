@@ -1,0 +1,51 @@
+-- name: heads
+SELECT g.aggregate_type, g.aggregate_id, COALESCE(
+    (SELECT max(e.sequence_number) FROM {events} AS e
+     WHERE e.aggregate_type = g.aggregate_type AND e.aggregate_id = g.aggregate_id), 0) AS head
+FROM {rows g: aggregate_type text, aggregate_id text};
+
+-- Numbers for as many events as are asked for, after the last reserved or stored one. Whoever has reserved keeps
+-- the others out of the aggregate until the transaction ends; all lock in the same order.
+-- name: reserve
+INSERT INTO {sequence.aggregate_sequences} AS held
+    (handler_prefix, aggregate_type, aggregate_id, last_sequence, reserved)
+SELECT CAST(:handler_prefix AS text), g.aggregate_type, g.aggregate_id, g.events + COALESCE(
+    (SELECT max(e.sequence_number) FROM {events} AS e
+     WHERE e.aggregate_type = g.aggregate_type AND e.aggregate_id = g.aggregate_id), 0), g.events
+FROM {rows g: aggregate_type text, aggregate_id text, events bigint}
+WHERE true
+ORDER BY g.aggregate_type, g.aggregate_id
+ON CONFLICT (handler_prefix, aggregate_type, aggregate_id) DO UPDATE SET
+    last_sequence = {greatest}(held.last_sequence + excluded.reserved, excluded.last_sequence),
+    reserved = excluded.reserved
+RETURNING aggregate_type, aggregate_id, last_sequence - reserved AS head;
+
+-- name: give_back
+UPDATE {sequence.aggregate_sequences} AS held SET last_sequence = g.last_sequence
+FROM {rows g: aggregate_type text, aggregate_id text, last_sequence bigint}
+WHERE held.handler_prefix = :handler_prefix
+  AND held.aggregate_type = g.aggregate_type AND held.aggregate_id = g.aggregate_id;
+
+-- name: known
+SELECT e.event_id, e.content_hash, e.sequence_number
+FROM {rows g: event_id text} JOIN {events} AS e ON e.event_id = g.event_id;
+
+-- name: store (sqlite)
+INSERT INTO {events} (event_id, aggregate_type, aggregate_id, sequence_number, event_type, operation,
+                      occurred_at_us, payload, metadata, schema_version, content_hash)
+VALUES (:event_id, :aggregate_type, :aggregate_id, :sequence_number, :event_type, :operation,
+        :occurred_at_us, :payload, :metadata, :schema_version, :content_hash);
+
+-- name: store (postgres)
+WITH stored AS (
+    INSERT INTO {events} (event_id, aggregate_type, aggregate_id, sequence_number, event_type, operation,
+                          occurred_at_us, payload, metadata, schema_version, content_hash)
+    SELECT g.event_id, g.aggregate_type, g.aggregate_id, g.sequence_number, g.event_type, g.operation,
+           g.occurred_at_us, g.payload, g.metadata, g.schema_version, g.content_hash
+    FROM {rows g: place bigint, event_id text, aggregate_type text, aggregate_id text, sequence_number bigint,
+          event_type text, operation text, occurred_at_us bigint, payload text, metadata text,
+          schema_version text, content_hash text}
+    ORDER BY g.place
+    RETURNING row_id
+)
+INSERT INTO {event_waiting} (row_id) SELECT row_id FROM stored;

@@ -1,0 +1,70 @@
+-- name: find_claim
+SELECT
+    handler, event_id, aggregate_type, aggregate_id, sequence_number, state, token, attempts, requeues, owner,
+    effect, lease_until, retry_at, last_error, reason, claimed_at, finished_at
+FROM {claims}
+WHERE handler = :handler AND event_id = :event_id
+{for_update};
+
+-- name: list_claims
+SELECT
+    handler, event_id, aggregate_type, aggregate_id, sequence_number, state, token, attempts, requeues, owner,
+    effect, lease_until, retry_at, last_error, reason, claimed_at, finished_at
+FROM {claims}
+WHERE state = :state AND (:any_handler = 1 OR handler = :handler)
+    AND (handler > :after_handler OR (handler = :after_handler AND event_id > :after_event))
+ORDER BY handler, event_id
+LIMIT :most;
+
+-- name: list_due
+-- What may be claimed now without being delivered again: requeued, given back, failed and due, or abandoned.
+SELECT
+    handler, event_id, aggregate_type, aggregate_id, sequence_number, state, token, attempts, requeues, owner,
+    effect, lease_until, retry_at, last_error, reason, claimed_at, finished_at
+FROM {claims}
+WHERE handler = :handler AND state IN ('ready', 'failed', 'claimed')
+    AND lease_until <= {now} AND retry_at <= {now}
+ORDER BY sequence_number, event_id
+LIMIT :most;
+
+-- name: count_states
+SELECT state, count(*) AS claims
+FROM {claims}
+WHERE handler = :handler AND state NOT IN ('done', 'stale')
+GROUP BY state;
+
+-- name: report_unknown
+UPDATE {claims}
+SET state = 'unknown', lease_until = 0, reason = 'lease_expired', finished_at = {now}
+WHERE state = 'claimed' AND effect = 'unknown' AND lease_until <= {now};
+
+-- name: make_ready
+UPDATE {claims}
+SET state = 'ready', attempts = 0, requeues = requeues + 1, lease_until = 0, retry_at = 0, reason = :reason
+WHERE handler = :handler AND event_id = :event_id;
+
+-- name: close
+UPDATE {claims}
+SET state = :state, lease_until = 0, retry_at = 0, reason = :reason, finished_at = {now}
+WHERE handler = :handler AND event_id = :event_id;
+
+-- name: make_position
+INSERT INTO {positions} (handler, aggregate_type, aggregate_id, last_sequence, last_token)
+VALUES (:handler, :aggregate_type, :aggregate_id, 0, 0)
+ON CONFLICT (handler, aggregate_type, aggregate_id) DO NOTHING;
+
+-- name: position
+SELECT last_sequence
+FROM {positions}
+WHERE handler = :handler AND aggregate_type = :aggregate_type AND aggregate_id = :aggregate_id;
+
+-- name: forget_finished
+-- The position stays, so a forgotten event is stale if it ever comes again.
+DELETE FROM {claims}
+WHERE (handler, event_id) IN (
+    SELECT handler, event_id
+    FROM {claims}
+    WHERE state IN ('done', 'stale') AND finished_at <= {now} - :older_than_ms
+    ORDER BY finished_at
+    LIMIT :most
+);

@@ -111,7 +111,7 @@ def open_objects(url: str, *, access: S3Access | None = None) -> Objects:
 
 
 def _bucket(bucket: str, *, prefix: str, access: S3Access) -> S3Store:
-    config: "S3Config" = {}
+    config: S3Config = {}
     if access.endpoint:
         config["endpoint"] = access.endpoint
     if access.region:

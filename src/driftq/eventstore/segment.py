@@ -14,6 +14,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from driftq.errors import SegmentLost
 
 FORMAT = "1"
+_FORMAT_KEY = "driftq.segment"
 
 SCHEMA = pa.schema(
     [
@@ -30,8 +31,7 @@ SCHEMA = pa.schema(
         pa.field("metadata", pa.string(), nullable=False),
         pa.field("schema_version", pa.string(), nullable=False),
         pa.field("content_hash", pa.string(), nullable=False),
-    ],
-    metadata={"driftq.segment": FORMAT},
+    ]
 )
 
 
@@ -63,15 +63,17 @@ def encode_segment(events: Sequence[StoredEvent]) -> bytes:
         [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
     )
     sink = pa.BufferOutputStream()
-    pq.write_table(
-        table,
+    with pq.ParquetWriter(
         sink,
+        SCHEMA,
         compression="zstd",
         version="2.6",
         data_page_version="1.0",
         coerce_timestamps="us",
         store_schema=False,
-    )
+    ) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({_FORMAT_KEY: FORMAT})
     return bytes(sink.getvalue())
 
 
@@ -79,7 +81,7 @@ def decode_segment(content: bytes, *, name: str) -> list[StoredEvent]:
     """The events of a segment; raises SegmentLost when it is damaged or of another format."""
     try:
         table = pq.read_table(pa.BufferReader(content))
-        written = (table.schema.metadata or {}).get(b"driftq.segment", b"").decode()
+        written = (table.schema.metadata or {}).get(_FORMAT_KEY.encode(), b"").decode()
         if written != FORMAT:
             raise SegmentLost(name, cause=f"its format is {written or 'unknown'}, not {FORMAT}")
         table = table.select(SCHEMA.names)

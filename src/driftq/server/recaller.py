@@ -36,7 +36,7 @@ class Recaller:
         """The message of a claim; `warm` was asked for it before, or it is of this very turn."""
         entry = self._fetched.get(claim) or self._at_hand(claim)
         if entry is None:
-            entry = self._payloads.read(self._index(claim), [claim.ordinal])[0]
+            entry = self._read(claim)
         return decode_entry(entry)
 
     def warm(self, requests: list[ProduceRequest]) -> list[ProduceRequest]:
@@ -72,10 +72,18 @@ class Recaller:
     def _at_hand(self, claim: Claim) -> bytes | None:
         try:
             entries = self._payloads.fetch(self._index(claim), [claim.ordinal])
+        except LogCorrupt:
+            return None  # Whoever reads it in earnest will say so.
+        return entries[0] if entries else None
+
+    def _read(self, claim: Claim) -> bytes:
+        try:
+            return self._payloads.read(self._index(claim), [claim.ordinal])[0]
         except LogCorrupt as damage:
             self._on_damage(damage)
             raise NotConfirmed(str(damage)) from damage
-        return entries[0] if entries else None
+        except OSError as error:
+            raise NotConfirmed(str(error)) from error
 
     def _fetch(self, claims: list[Claim], request: ProduceRequest) -> None:
         indexes = [self._index(claim) for claim in claims]

@@ -40,6 +40,10 @@ class _Fate:
     """Requests that may have stored it: unanswered, unconfirmed or accepted."""
     spots: set[Spot] = field(default_factory=set)
 
+    @property
+    def size_bytes(self) -> int:
+        return len(self.intent.key.encode()) + len(self.intent.value.encode())
+
 
 class StoredChecker:
     """Takes in every produce and its answer, and every place at which a message was seen."""
@@ -140,6 +144,30 @@ class StoredChecker:
             self._claims.setdefault(intent.identity, {})[spot] = fate.asked_at
         elif fate.open == 1:
             require(len(fate.spots) == 1, "P1", f"{value} was produced once and is at {sorted(fate.spots)}")
+
+    def partition_of(self, intent: Intent) -> int | None:
+        """Where this message belongs; None when that cannot be told."""
+        count = self.partitions.get(intent.topic)
+        if count is None:
+            return None
+        return intent.override if intent.override is not None else _partition(intent.key, count)
+
+    def sizes(self, topics: set[str]) -> dict[tuple[str, int], dict[int, int]]:
+        """Bytes of key and value of every message that was seen, by topic and partition, then by offset."""
+        sizes: dict[tuple[str, int], dict[int, int]] = {}
+        for (topic, offset), (partition, value) in self._at.items():
+            if topic in topics:
+                sizes.setdefault((topic, partition), {})[offset] = self._fates[value].size_bytes
+        return sizes
+
+    def possible_sizes(self, topic: str, partition: int) -> tuple[int, int]:
+        """How many messages may be in a partition, and their bytes."""
+        count = size_bytes = 0
+        for fate in self._fates.values():
+            if fate.intent.topic == topic and fate.open > 0 and self.partition_of(fate.intent) == partition:
+                count += fate.open
+                size_bytes += fate.open * fate.size_bytes
+        return count, size_bytes
 
     def audit(self, contents: Mapping[str, Mapping[int, str]], *, now: int) -> None:
         """The whole contents of every topic, read from the start at the end of the run."""

@@ -32,6 +32,8 @@ class Circumstances:
     crashes: int = 0
     failures: int = 0
     """Commits that failed."""
+    groups_asked: set[tuple[str, str]] = field(default_factory=set)
+    """Every (topic, group) that a consumer ever wanted to join."""
     moment: int = 0
     """Grows with everything that is asked; says what came first when the clock is set back."""
     seen: set[tuple[str, int]] = field(default_factory=set)

@@ -21,6 +21,7 @@ from driftq.server.requests import (
 )
 from driftq.server.views import topic_view
 from driftq.testing.check_delivered import DeliveryChecker
+from driftq.testing.check_pressure import PressureChecker
 from driftq.testing.check_read import ReadChecker
 from driftq.testing.check_settled import Ask, SettledChecker, Ticket
 from driftq.testing.check_stored import Intent, StoredChecker
@@ -45,6 +46,7 @@ class World:
         self.stored = StoredChecker(self.run)
         self.deliveries = DeliveryChecker(self.run, self.stored)
         self.settled = SettledChecker(self.run)
+        self.pressure = PressureChecker(self.run, self.stored, self.deliveries)
         self.reads = ReadChecker(self.run, self.stored, self.deliveries)
         self.groups: dict[tuple[str, str], int] = {}
         """When each group was confirmed for the first time."""
@@ -155,6 +157,7 @@ class World:
         values = [intent.value.rstrip("x") for intent in mine]
         self.say(f"produce {mine[0].topic} {values}{' atomic' if atomic else ''} #{serial}")
         self.stored.asked(mine, atomic=atomic, now=self.now)
+        before = self.pressure.asked(mine, self.groups)
         self._keyed[serial] = [intent for intent in mine if intent.identity is not None]
 
         def reply(answer: object) -> None:
@@ -162,6 +165,7 @@ class World:
             keyed = self._keyed.pop(serial)
             if isinstance(answer, Unavailable):
                 self.unconfirmed += keyed
+            self.pressure.answered(mine, answer, before)
             self.stored.answered(mine, answer, atomic=atomic, now=self.now)
 
         commands = [prepare(_message(intent), at=self.now) for intent in mine]
@@ -171,6 +175,7 @@ class World:
         name = (consumer.topic, consumer.group)
         self.say(f"join {name} as {consumer.owner}")
         self.consumers.append(consumer)
+        self.run.groups_asked.add(name)
 
         def reply(answer: DriftQError | None) -> None:
             self.say(f"  joined {name} as {consumer.owner}: {answer}")

@@ -11,6 +11,7 @@ CREATE TABLE {claims} (
     attempts {bigint} NOT NULL,
     requeues {bigint} NOT NULL DEFAULT 0,
     effect {text} NOT NULL,
+    gap_policy {text} NOT NULL,
     owner {text} NOT NULL,
     incarnation {text} NOT NULL,
     lease_until {bigint} NOT NULL DEFAULT 0,

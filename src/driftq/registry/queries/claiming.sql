@@ -24,12 +24,12 @@ RETURNING aggregate_type, aggregate_id, last_token;
 
 -- name: grant_fresh
 INSERT INTO {claims} (
-    handler, event_id, aggregate_type, aggregate_id, sequence_number, state, token, attempts, effect, owner,
-    incarnation, lease_until, claimed_at
+    handler, event_id, aggregate_type, aggregate_id, sequence_number, state, token, attempts, effect, gap_policy,
+    owner, incarnation, lease_until, claimed_at
 )
 SELECT
-    :handler, g.id, g.of_type, g.of_id, g.place, 'claimed', g.token, g.attempt, :effect, :owner,
-    :incarnation, {now} + :lease_ms, {now}
+    :handler, g.id, g.of_type, g.of_id, g.place, 'claimed', g.token, g.attempt, :effect, :gap_policy,
+    :owner, :incarnation, {now} + :lease_ms, {now}
 FROM {rows g: id text, of_type text, of_id text, place bigint, token bigint, attempt bigint}
 WHERE true
 ORDER BY g.id
@@ -39,8 +39,8 @@ RETURNING event_id, lease_until;
 -- name: grant_again
 -- Only if nothing has happened to the claim since it was looked at.
 UPDATE {claims} AS kept
-SET state = 'claimed', token = g.fresh, attempts = g.attempt, effect = :effect, owner = :owner,
-    incarnation = :incarnation, lease_until = {now} + :lease_ms, retry_at = 0, claimed_at = {now}
+SET state = 'claimed', token = g.fresh, attempts = g.attempt, effect = :effect, gap_policy = :gap_policy,
+    owner = :owner, incarnation = :incarnation, lease_until = {now} + :lease_ms, retry_at = 0, claimed_at = {now}
 FROM {rows g: id text, fresh bigint, attempt bigint, seen_token bigint, seen_state text, seen_lease bigint}
 WHERE kept.handler = :handler AND kept.event_id = g.id AND kept.token = g.seen_token
     AND kept.state = g.seen_state AND kept.lease_until = g.seen_lease

@@ -1,4 +1,7 @@
-"""Seeded runs of the whole broker on a disk that fails; DRIFTQ_SEEDS=5000 runs more, DRIFTQ_FIRST_SEED others."""
+"""Seeded runs of the whole broker on a disk that fails.
+
+DRIFTQ_SEEDS=5000 runs more of them, DRIFTQ_FIRST_SEED=1000 others.
+"""
 
 import logging
 import os

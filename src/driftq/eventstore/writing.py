@@ -80,7 +80,7 @@ class Writer:
         if not decision.fresh:
             raise _NothingToStore(decision.answers)
         self._give_back(transaction, decision, {key: heads[key] + counts[key] for key in counts})
-        self._insert(transaction, decision.fresh)
+        self._insert(transaction, sorted(decision.fresh, key=lambda each: each.draft.place))
         return decision.answers
 
     def _counts(self, groups: Sequence[Group]) -> dict[Aggregate, int]:

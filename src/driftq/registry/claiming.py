@@ -9,6 +9,7 @@ What fails at 3 or 4 was decided on a view that is no longer true and goes back 
 more than one row locks the aggregate first and aggregates in the same order, so nobody waits in a circle.
 """
 
+import uuid
 from collections.abc import Iterator, Sequence
 
 from driftq.errors import InvalidArgument
@@ -17,6 +18,7 @@ from driftq.registry.case import Case, seen_in
 from driftq.registry.claim import Claim, ClaimOutcome, ClaimState, SequencedEvent, Wait
 from driftq.registry.decide import decide_claim
 from driftq.registry.handler import HANDLER_BYTES_MAX, GapPolicy, Handler
+from driftq.registry.held import HeldClaims
 from driftq.sql import Queries, Transaction, as_rows, key_text
 
 _ROUNDS = 8
@@ -24,33 +26,29 @@ _TYPE_BYTES_MAX = 512
 
 
 class Claiming:
-    """The claiming half of a registry. `owner` is for people, `incarnation` tells its own grants."""
+    """The claiming half of a registry. `owner` is for people and fences nothing."""
 
-    def __init__(self, queries: Queries, *, owner: str, incarnation: str) -> None:
+    def __init__(self, queries: Queries, *, owner: str, held: HeldClaims) -> None:
         self._queries = queries
         self._owner = owner
-        self._incarnation = incarnation
+        self._held = held
+        self._incarnation = uuid.uuid4().hex
 
     def claim(
-        self,
-        transaction: Transaction,
-        handler: Handler,
-        events: Sequence[SequencedEvent],
-        *,
-        unheld: set[str],
+        self, transaction: Transaction, handler: Handler, events: Sequence[SequencedEvent], *, named: bool
     ) -> list[Claim]:
-        """One answer for each event, in order. `unheld`: ids of which nobody in this process has a claim."""
+        """One answer for each event, in order. `named`: the grants can be told as ours, see `HeldClaims`."""
         key_text("handler", handler.name, bytes_max=HANDLER_BYTES_MAX)
         pending = {event.event_id: event for event in reversed(events) if check_event(event)}
         answers: dict[str, Claim] = {}
         for _ in range(_ROUNDS):
             if not pending:
                 break
-            cases = list(self._look(transaction, handler, list(pending.values()), unheld))
+            cases = list(self._look(transaction, handler, list(pending.values())))
             to_write = [case for case in cases if case.decision.write]
             settled = [case.answer(handler) for case in cases if not case.decision.write]
             if to_write:
-                settled += self._write(transaction, handler, to_write)
+                settled += self._write(transaction, handler, to_write, self._incarnation if named else "")
             for claim in settled:
                 answers[claim.event.event_id] = claim
                 del pending[claim.event.event_id]
@@ -59,7 +57,7 @@ class Claiming:
         return list(_in_order(events, answers))
 
     def _look(
-        self, transaction: Transaction, handler: Handler, events: list[SequencedEvent], unheld: set[str]
+        self, transaction: Transaction, handler: Handler, events: list[SequencedEvent]
     ) -> Iterator[Case]:
         given = [{"id": e.event_id, "of_type": e.aggregate_type, "of_id": e.aggregate_id} for e in events]
         found = transaction.rows(self._queries["look"], handler=handler.name, g=as_rows(given))
@@ -75,11 +73,14 @@ class Claiming:
                 sequence=sequence,
                 last_sequence=row.last_sequence,
                 now=row.now,
-                answer_lost=row.incarnation == self._incarnation and event.event_id in unheld,
+                answer_lost=row.incarnation == self._incarnation
+                and self._held.is_lost((handler.name, event.event_id), row.token),
             )
             yield Case(event, aggregate, sequence, seen, row.last_sequence, decision)
 
-    def _write(self, transaction: Transaction, handler: Handler, cases: list[Case]) -> Iterator[Claim]:
+    def _write(
+        self, transaction: Transaction, handler: Handler, cases: list[Case], incarnation: str
+    ) -> Iterator[Claim]:
         tokens = self._take_tokens(transaction, handler, cases)
         cases = [case for case in cases if case.aggregate in tokens]
         grants = [(c, next(tokens[c.aggregate])) for c in cases if c.granting]
@@ -91,7 +92,7 @@ class Claiming:
             "effect": handler.effect.value,
             "gap_policy": handler.gap_policy.value,
             "owner": self._owner,
-            "incarnation": self._incarnation,
+            "incarnation": incarnation,
             "lease_ms": handler.lease_ms,
         }
         leases: dict[str, int] = {}

@@ -12,7 +12,11 @@ from tests.unit.core.machine import PureBroker, command
 @pytest.mark.clause("T4", "W2")
 def test_offsets_are_counted_per_topic_and_sparse_in_a_partition() -> None:
     broker = PureBroker(partitions=3)
-    places = broker.produce("a", key="user:1") + broker.produce("b", key="user:2") + broker.produce("c", key="user:1")
+    places = (
+        broker.produce("a", key="user:1")
+        + broker.produce("b", key="user:2")
+        + broker.produce("c", key="user:1")
+    )
     assert places == [(1, 0), (0, 1), (1, 2)]
     index = broker.topic.partitions[1].index
     assert [index.offset_at(ordinal) for ordinal in range(index.end)] == [0, 2]

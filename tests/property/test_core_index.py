@@ -16,7 +16,7 @@ runs = st.lists(
 )
 
 
-@pytest.mark.clause("T4", "W8")
+@pytest.mark.clause("T4")
 @given(runs, st.data())
 def test_ordinals_offsets_and_bytes(added: list[tuple[bool, int, list[int]]], data: st.DataObject) -> None:
     index = PartitionIndex()

@@ -2,8 +2,8 @@
 
 Run with a plan in JSON as its argument. For each step, on a fresh database and a fresh place for segments: a
 process of its own runs the story and is killed with SIGKILL when it gets to that step, then a second process
-runs the same story to its end and tells what is there. One line of JSON each; the last is of a run that nobody
-killed. Processes are forked from this one only to save the time of importing everything anew.
+runs the same story to its end and tells what is there. One line of JSON each; the last is of a run that
+nobody killed. Processes are forked from this one only to save the time of importing everything anew.
 
 A step is any statement, commit, object or file that the story gets done. They are counted here, around the
 product, which knows nothing of it.
@@ -19,6 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import obstore
+import sqlalchemy.dialects.postgresql.psycopg
+import sqlalchemy.dialects.sqlite.pysqlite  # noqa: F401 - imported here, so that no child has to
 from sqlalchemy import CursorResult
 
 from driftq.eventstore import Append, Appended, EventStore, SealOptions, rooms
@@ -137,14 +140,16 @@ STORY = [
 
 
 def live(database: Database, objects: Objects, acknowledge: Callable[[list[Appended]], None]) -> None:
-    """The story: append, seal, append more, seal the rest; every call as a real writer would make it."""
+    """The story: append and place twice, then seal what is there and trim it."""
     store = EventStore(database, objects=objects)
-    sealer = Sealer(database, objects, owner="mortal", options=SealOptions(segment_events_max=2, trim=True))
+    sealer = Sealer(database, objects, owner="mortal", options=SealOptions(segment_events_max=3))
+    assert sealer.take(force=True)
     for commands in STORY:
         acknowledge(store.append(commands))
-        assert sealer.take(force=True)
-        sealer.step()
-    sealer.step(flush=True)
+        sealer.place()
+    while sealer.seal(flush=True):
+        pass
+    sealer.trim()
 
 
 class Stage:
@@ -172,8 +177,11 @@ class Stage:
     def play(self, steps: int, acknowledgements: Path) -> None:
         countdown = Countdown(steps)
         database, objects = MortalDatabase(self.database(), countdown), self.objects()
-        objects_module.obstore = MortalCalls(objects_module.obstore, countdown)  # type: ignore[assignment]
-        objects_module._sync = followed(objects_module._sync, countdown)
+        stepping = {
+            "obstore": MortalCalls(obstore, countdown),
+            "_sync": followed(objects_module._sync, countdown),
+        }
+        vars(objects_module).update(stepping)
         with acknowledgements.open("a") as file:
 
             def acknowledge(answers: list[Appended]) -> None:
@@ -183,11 +191,13 @@ class Stage:
 
             live(database, objects, acknowledge)
 
-    def look(self) -> dict[str, Any]:
-        """What a reader finds."""
-        database, objects = self.database(), self.objects()
-        log = EventStore(database, objects=objects).read_log().events
+    def play_again(self, acknowledgements: Path) -> dict[str, Any]:
+        """What a listing shows after the kill, and what a reader finds after the story was told again."""
+        listed = self.segments()
+        self.play(0, acknowledgements)
+        log = EventStore(self.database(), objects=self.objects()).read_log().events
         return {
+            "listed": listed,
             "log": [[each.position, each.event_id, each.aggregate_id, each.sequence_number] for each in log],
             "payloads": [each.payload["id"] for each in log],
             "segments": self.segments(),
@@ -226,24 +236,22 @@ def in_process_of_its_own(work: Callable[[], object]) -> Any:
 def main(plan: dict[str, Any]) -> None:
     folder = Path(plan["folder"])
     for steps in range(1, 1000):
-        stage = Stage(plan)
-        first, second = folder / f"{steps}.first", folder / f"{steps}.second"
-
-        def play(to: Path, steps: int, stage: Stage = stage) -> str:
-            stage.play(steps, to)
-            return "alive"
-
-        in_process_of_its_own(stage.prepare)
-        survived = in_process_of_its_own(lambda: play(first, steps)) is not None
-        listed = in_process_of_its_own(stage.segments)
-        in_process_of_its_own(lambda: play(second, 0))
-        found = in_process_of_its_own(stage.look)
-        told = {name: _lines(path) for name, path in (("first", first), ("second", second))}
-        print(
-            json.dumps({"step": steps, "survived": survived, "listed": listed, **told, **found}), flush=True
-        )
-        if survived:
+        run = killed_at(steps, Stage(plan), folder / f"{steps}.first", folder / f"{steps}.second")
+        print(json.dumps(run), flush=True)
+        if run["survived"]:
             return
+
+
+def killed_at(steps: int, stage: Stage, first: Path, second: Path) -> dict[str, Any]:
+    def play() -> bool:
+        stage.prepare()
+        stage.play(steps, first)
+        return True
+
+    survived = in_process_of_its_own(play) is not None
+    found = in_process_of_its_own(lambda: stage.play_again(second))
+    told = {"first": _lines(first), "second": _lines(second)}
+    return {"step": steps, "survived": survived, **told, **found}
 
 
 def _lines(path: Path) -> list[Any]:

@@ -26,10 +26,6 @@ class Site:
     database: Database
     registry: SqlRegistry
 
-    @property
-    def arguments(self) -> list[str]:
-        return [self.url, self.schema, str(self.folder)]
-
     def effects_in_database(self) -> dict[str, int]:
         """How often each event had its effect in the table `effects`."""
         query = self.database.spelling.render("SELECT event_id, count(*) FROM {effects} GROUP BY event_id")

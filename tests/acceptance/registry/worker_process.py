@@ -1,13 +1,11 @@
 """A worker as a process of its own, which stops at a named step to be killed there.
 
-    python -m tests.acceptance.registry.worker_process URL SCHEMA FOLDER EFFECT STEP [EVENTS]
-
 It claims each event, performs the effect, marks it and then acknowledges it, which is a line in `acks`. At
-STEP it says so and waits for ever; a step that never comes lets it run to its end.
+the step it is given it says so and waits for ever; a step that never comes lets it run to its end.
 """
 
 import os
-import sys
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from sqlalchemy import text
@@ -29,10 +27,11 @@ def event(number: int) -> EventKey:
 
 
 class Worker:
-    def __init__(self, database: Database, folder: Path, stop_at: str) -> None:
+    def __init__(self, database: Database, folder: Path, *, stop_at: str, line: Connection) -> None:
         self._database = database
         self._folder = folder
         self._stop_at = stop_at
+        self._line = line
         self.registry = SqlRegistry(database, owner=f"process {os.getpid()}")
 
     def handle(self, claim: Claim) -> None:
@@ -69,27 +68,25 @@ class Worker:
 
     def _step(self, name: str) -> None:
         if name == self._stop_at:
-            print(f"at {name}", flush=True)
-            sys.stdin.read()
+            self._line.send(f"at {name}")
+            self._line.recv()
 
 
-def main() -> None:
-    url, schema, folder, effect, stop_at, *count = sys.argv[1:]
-    worker = Worker(open_database(url, schema=schema), Path(folder), stop_at)
-    waiting = [event(number) for number in range(int(count[0]) if count else 1)]
+def work(
+    line: Connection, *, url: str, schema: str, folder: Path, effect: Effect, stop_at: str, events: int
+) -> None:
+    """What the process does; `line` leads to the test."""
+    worker = Worker(open_database(url, schema=schema), folder, stop_at=stop_at, line=line)
+    waiting = [event(number) for number in range(events)]
     while waiting:
         one = waiting.pop(0)
-        claim = worker.registry.claim(handler(Effect(effect)), one)
+        claim = worker.registry.claim(handler(effect), one)
         if claim.granted:
             worker.handle(claim)
         if claim.outcome is not ClaimOutcome.IN_PROGRESS:
             worker.acknowledge(one.event_id)
         elif claim.wait is Wait.UNRESOLVED:
-            print(f"unknown {one.event_id}", flush=True)
+            line.send(f"unknown {one.event_id}")
         else:
             waiting.append(one)
-    print("finished", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    line.send("finished")

@@ -135,7 +135,6 @@ def test_a_key_expires_and_a_full_table_forgets_nothing_early() -> None:
     assert broker.produce("a", idempotency_key="k") == [(0, 1)]
 
 
-@pytest.mark.clause("W5")
 def test_large_batches_become_records_of_a_bounded_size(broker: PureBroker) -> None:
     commands = [command("x") for _ in range(RECORD_MESSAGES_MAX + 1)]
     batch = decide_produce(broker.state, broker.topic, commands, recall=broker.recall, now=broker.now)

@@ -45,7 +45,6 @@ def test_creating_again_changes_nothing(broker: PureBroker) -> None:
     assert (refused.value.partitions, refused.value.asked) == (1, 2)
 
 
-@pytest.mark.clause("T7")
 @pytest.mark.parametrize("field", ["retention_ms", "retention_bytes"])
 def test_retention_is_at_least_one(broker: PureBroker, field: str) -> None:
     with pytest.raises(InvalidArgument):

@@ -45,7 +45,7 @@ WHERE handler = :handler AND event_id = :event_id;
 -- name: make_position
 INSERT INTO {positions} (handler, aggregate_type, aggregate_id, last_sequence, last_token)
 VALUES (:handler, :aggregate_type, :aggregate_id, 0, 0)
-ON CONFLICT (handler, aggregate_type, aggregate_id) DO NOTHING;
+ON CONFLICT (aggregate_id, aggregate_type, handler) DO NOTHING;
 
 -- name: position
 SELECT last_sequence

@@ -1,9 +1,10 @@
 """Claims a second in the registry, one by one and 64 a transaction, on SQLite and on PostgreSQL.
 
-Every claim is of a fresh event of a fresh aggregate and is followed by its mark: two durable transactions
-each, or two for 64 of them.
+Every claim is of a fresh event of a fresh aggregate, both with random ids, and is followed by its mark: two
+durable transactions each, or two for 64 of them. What the disk itself needs is measured in the same run.
 """
 
+import os
 import statistics
 import time
 import uuid
@@ -18,12 +19,27 @@ from driftq.sql import Database, open_database, upgrade
 from tests.services_postgres import PostgresServer
 
 SECONDS = 4.0
+PAGES = 80
 HANDLER = Handler("bench", Effect.IDEMPOTENT)
 
 
 def claims() -> list[Figure]:
     """Both engines, with the setting that says when a commit is on disk."""
-    return [*_on_sqlite(), *_on_postgres()]
+    return [_bare(), *_on_sqlite(), *_on_postgres(), _bare()]
+
+
+def _bare() -> Figure:
+    """The disk alone: about what one transaction of 64 writes to SQLite's journal."""
+    took: list[float] = []
+    octets = os.urandom(PAGES * 4096)
+    with folder() as place, (place / "bare").open("wb", buffering=0) as file:
+        for _ in range(200):
+            at = time.perf_counter()
+            file.write(octets)
+            os.fdatasync(file.fileno())
+            took.append((time.perf_counter() - at) * 1000)
+    p50, p99 = _percentiles(took)
+    return Figure(f"bare {PAGES * 4} KiB write + fdatasync, p50 and p99", f"{p50:.1f} and {p99:.1f} ms")
 
 
 def _on_sqlite() -> list[Figure]:
@@ -55,7 +71,7 @@ def _measure(database: Database, engine: str, *, aim: int) -> list[Figure]:
     _run(registry, size=BATCH_MAX, seconds=0.5)  # Plans, caches and files are there from now on.
     single, _ = _run(registry, size=1, seconds=SECONDS)
     batched, took = _run(registry, size=BATCH_MAX, seconds=SECONDS)
-    p50, p99 = statistics.median(took), statistics.quantiles(took, n=100)[98]
+    p50, p99 = _percentiles(took)
     ratio = batched / single
     return [
         Figure(f"claim + mark_done, one by one ({engine})", f"{single:,.0f}/s"),
@@ -79,3 +95,7 @@ def _run(registry: SqlRegistry, *, size: int, seconds: float) -> tuple[float, li
         took += [(between - at) * 1000, (time.perf_counter() - between) * 1000]
         count += size
     return count / passed, took
+
+
+def _percentiles(took: list[float]) -> tuple[float, float]:
+    return statistics.median(took), statistics.quantiles(took, n=100)[98]

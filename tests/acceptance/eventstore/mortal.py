@@ -16,12 +16,14 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import obstore
+import psycopg
 import sqlalchemy.dialects.postgresql.psycopg
-import sqlalchemy.dialects.sqlite.pysqlite  # noqa: F401 - imported here, so that no child has to
+import sqlalchemy.dialects.sqlite.pysqlite
 from sqlalchemy import CursorResult
 
 from driftq.eventstore import Append, Appended, EventStore, SealOptions, rooms
@@ -32,6 +34,7 @@ from driftq.eventstore.segment import decode_segment
 from driftq.model import Event, Operation
 from driftq.sql import Database, Dialect, Spelling, Statement, Transaction, open_database, upgrade
 
+IMPORTED_ONCE = (psycopg, sqlalchemy.dialects)  # Nobody else would import them before the first fork.
 CREATE, UPDATE = Operation.CREATE, Operation.UPDATE
 
 
@@ -153,7 +156,7 @@ def live(database: Database, objects: Objects, acknowledge: Callable[[list[Appen
 
 
 class Stage:
-    """One fresh database and one fresh place for segments."""
+    """One fresh database and one fresh place for segments; opened by each process for itself."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         name = f"t{uuid.uuid4().hex[:12]}"
@@ -162,21 +165,21 @@ class Stage:
         self._objects_url = plan["objects_url"].replace("FRESH", name)
         self._access = S3Access(**plan["access"])
 
+    @cached_property
     def database(self) -> Database:
         schemas = {"sequence": f"{self._schema}_sequence"}
         return open_database(self._database_url, schema=self._schema, schemas=schemas, connections=2)
 
+    @cached_property
     def objects(self) -> Objects:
         return open_objects(self._objects_url, access=self._access)
 
     def prepare(self) -> None:
-        database = self.database()
-        upgrade(database, rooms(database))
-        database.close()
+        upgrade(self.database, rooms(self.database))
 
     def play(self, steps: int, acknowledgements: Path) -> None:
         countdown = Countdown(steps)
-        database, objects = MortalDatabase(self.database(), countdown), self.objects()
+        database = MortalDatabase(self.database, countdown)
         stepping = {
             "obstore": MortalCalls(obstore, countdown),
             "_sync": followed(objects_module._sync, countdown),
@@ -189,13 +192,13 @@ class Stage:
                     file.write(json.dumps([answer.event_id, answer.sequence_number]) + "\n")
                 file.flush()
 
-            live(database, objects, acknowledge)
+            live(database, self.objects, acknowledge)
 
     def play_again(self, acknowledgements: Path) -> dict[str, Any]:
         """What a listing shows after the kill, and what a reader finds after the story was told again."""
         listed = self.segments()
         self.play(0, acknowledgements)
-        log = EventStore(self.database(), objects=self.objects()).read_log().events
+        log = EventStore(self.database, objects=self.objects).read_log().events
         return {
             "listed": listed,
             "log": [[each.position, each.event_id, each.aggregate_id, each.sequence_number] for each in log],
@@ -205,10 +208,9 @@ class Stage:
 
     def segments(self) -> list[list[int]]:
         """The positions in each segment that a listing shows; fails when one is not whole."""
-        objects = self.objects()
         return [
-            [event.position for event in decode_segment(objects.read(each.name), name=each.name)]
-            for each in objects.segments()
+            [event.position for event in decode_segment(self.objects.read(each.name), name=each.name)]
+            for each in self.objects.segments()
         ]
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from driftq.errors import InvalidArgument
 from driftq.registry import ClaimOutcome, ClaimState, EventKey
 from driftq.registry.processed_jobs import WEEK_MS, ProcessedJobs
 from driftq.registry.sql_registry import SqlRegistry
@@ -32,7 +33,7 @@ def test_only_finished_claims_are_forgotten(registry: SqlRegistry, clock: Virtua
     registry.release(registry.claim(BILLING, event(of="ready")))
     finish(registry, SEARCH, 1)
     clock.advance(ms=HOUR_MS)
-    assert registry.forget(older_than_ms=0) == 1
+    assert registry.forget(older_than_ms=HOUR_MS) == 1
     left = [claim for state in ClaimState for claim in registry.list_claims(state)]
     assert sorted(claim.aggregate_id for claim in left) == ["claimed", "dead", "failed", "ready", "unknown"]
 
@@ -41,7 +42,10 @@ def test_only_finished_claims_are_forgotten(registry: SqlRegistry, clock: Virtua
 def test_forgetting_goes_in_steps(registry: SqlRegistry, clock: VirtualClock) -> None:
     claims = registry.claim_all(SEARCH, [EventKey(f"e{n}", "order", f"o{n}", 1) for n in range(25)])
     registry.mark_done_all(claims)
-    assert [registry.forget(older_than_ms=0, limit=10) for _ in range(4)] == [10, 10, 5, 0]
+    clock.advance(ms=HOUR_MS)
+    assert [registry.forget(older_than_ms=HOUR_MS, limit=10) for _ in range(4)] == [10, 10, 5, 0]
+    with pytest.raises(InvalidArgument):
+        registry.forget(older_than_ms=59_999)
 
 
 @pytest.mark.clause("J12")

@@ -33,7 +33,6 @@ CREATE TABLE {positions} (
     aggregate_type {text} NOT NULL,
     aggregate_id {text} NOT NULL,
     last_sequence {bigint} NOT NULL,
-    last_token {bigint} NOT NULL,
     PRIMARY KEY (aggregate_id, aggregate_type, handler)
 ) {clustered};
 

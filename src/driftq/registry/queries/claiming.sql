@@ -12,17 +12,11 @@ LEFT JOIN {positions} AS place
     ON place.handler = :handler AND place.aggregate_type = g.of_type AND place.aggregate_id = g.of_id
     AND place.aggregate_id {among g: of_id};
 
--- name: take_tokens
--- Lock each aggregate and draw its next tokens, unless it has moved since it was looked at.
-INSERT INTO {positions} AS kept (handler, aggregate_type, aggregate_id, last_sequence, last_token)
-SELECT :handler, g.of_type, g.of_id, g.seen, g.tokens
-FROM {rows g: of_type text, of_id text, seen bigint, tokens bigint}
-WHERE true
-ORDER BY g.of_type, g.of_id
-ON CONFLICT (aggregate_id, aggregate_type, handler)
-DO UPDATE SET last_token = kept.last_token + excluded.last_token
-WHERE kept.last_sequence = excluded.last_sequence
-RETURNING aggregate_type, aggregate_id, last_token;
+-- name: draw_tokens (sqlite)
+UPDATE {claim_tokens} SET last_token = last_token + :tokens RETURNING last_token;
+
+-- name: draw_tokens (postgres)
+SELECT nextval('{claim_tokens}') FROM generate_series(1, :tokens);
 
 -- name: grant_fresh
 INSERT INTO {claims} (

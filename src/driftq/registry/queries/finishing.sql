@@ -1,5 +1,5 @@
 -- name: lock_positions
--- Always before a claim is finished, and in this order: whoever claims locks the aggregate first as well.
+-- Always before claims that exist are changed together with their aggregates, and in this order.
 SELECT kept.aggregate_type, kept.aggregate_id, kept.last_sequence
 FROM {positions} AS kept
 JOIN {rows g: of_type text, of_id text} ON kept.aggregate_type = g.of_type AND kept.aggregate_id = g.of_id
@@ -16,11 +16,13 @@ WHERE kept.handler = :handler AND kept.event_id {among g: id}
 RETURNING event_id;
 
 -- name: advance
-UPDATE {positions} AS kept
-SET last_sequence = {greatest}(kept.last_sequence, g.reached)
+INSERT INTO {positions} AS kept (handler, aggregate_type, aggregate_id, last_sequence)
+SELECT :handler, g.of_type, g.of_id, g.reached
 FROM {rows g: of_type text, of_id text, reached bigint}
-WHERE kept.handler = :handler AND kept.aggregate_id {among g: of_id}
-    AND kept.aggregate_type = g.of_type AND kept.aggregate_id = g.of_id;
+WHERE true
+ORDER BY g.of_type, g.of_id
+ON CONFLICT (aggregate_id, aggregate_type, handler) DO UPDATE
+SET last_sequence = {greatest}(kept.last_sequence, excluded.last_sequence);
 
 -- name: heartbeat
 UPDATE {claims} AS kept

@@ -16,6 +16,7 @@
     │   ├── StaleAttempt
     │   ├── AlreadySettled
     │   ├── IdempotencyPending
+    │   ├── EffectSuperseded
     │   ├── IdempotencyMismatch
     │   ├── LeaseLost              (reason stale_lease)
     │   ├── EventSuperseded
@@ -214,6 +215,17 @@ class WrongClaimState(FailedPrecondition):
         self.event_id = event_id
         self.state = state
         self.asked = asked
+
+
+class EffectSuperseded(FailedPrecondition):
+    """The grant was taken over, or ended: its holder can no longer finish."""
+
+    reason = "superseded"
+
+    def __init__(self, *, given: int, held: int | None) -> None:
+        super().__init__(f"token {given} is not the current one")
+        self.given = given
+        self.held = held
 
 
 class TopicExists(DriftQError):

@@ -7,6 +7,7 @@ from itertools import accumulate
 from driftq.core.effects import EFFECTS_TOPIC, Pending
 from driftq.core.group import ACK_TIMEOUT, Group, GroupPartition
 from driftq.core.index import LENGTH_BITS, pack_place
+from driftq.core.jobs.evolve import fold_job
 from driftq.core.lease import LeaseBlock
 from driftq.core.records import (
     CAUSE_EXPIRED,
@@ -35,7 +36,11 @@ def evolve(state: State, record: Record, *, segment: int, blob_at: int) -> None:
     if type(record) is MessagesStored:
         store(state, record, segment=segment, blob_at=blob_at)
     else:
-        _FOLDS[type(record)](state, record)
+        fold = _FOLDS.get(type(record))
+        if fold is not None:
+            fold(state, record)
+        else:
+            fold_job(state.jobs, record)
 
 
 def _create_topic(state: State, record: TopicCreated) -> None:

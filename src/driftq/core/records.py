@@ -190,6 +190,13 @@ _DECODERS = {kind: msgspec.msgpack.Decoder(record) for kind, record in _KINDS.it
 _encode = msgspec.msgpack.Encoder().encode
 
 
+def register(kind: int, record: type[Record]) -> None:
+    """Give a kind of record its number in the log."""
+    _KINDS[kind] = record
+    _KIND_OF[record] = kind
+    _DECODERS[kind] = msgspec.msgpack.Decoder(record)
+
+
 def encode_record(record: Record, *, blob_bytes: int = 0) -> bytes:
     """Prefix and head; the blob follows them."""
     head = _encode(record)

@@ -3,6 +3,7 @@
 from driftq.core.effects import EffectTable
 from driftq.core.group import Group, GroupPartition
 from driftq.core.index import PartitionIndex
+from driftq.core.jobs.table import JobTable
 from driftq.core.keys import KeyTable
 from driftq.core.limits import Limits
 from driftq.core.records import ORDINARY, Terms
@@ -83,6 +84,7 @@ class State:
         self.terms: list[Terms] = [ORDINARY]
         self.terms_numbers: dict[Terms, int] = {}
         self.effects = EffectTable(ttl_ms=limits.effect_ttl_ms)
+        self.jobs = JobTable()
         self.last_at = 0
         """The latest time in the log: the clock never falls behind it."""
         self.next_topic = 1

@@ -9,6 +9,7 @@
     │   ├── GroupNotFound
     │   ├── ClaimNotFound
     │   ├── JobNotFound
+    │   ├── EffectNotFound
     │   └── RouteNotFound
     ├── MethodNotAllowed           405
     ├── FailedPrecondition         409
@@ -47,7 +48,8 @@
     ├── SealerReplaced
     ├── SegmentDiffers
     ├── SegmentLost
-    └── SegmentsAhead
+    ├── SegmentsAhead
+    └── UnsealedEvents
     SchemaError                    the tables of the database, never sent to a client as such
     ├── SchemaOutdated
     ├── SchemaTooNew
@@ -120,6 +122,12 @@ class JobNotFound(NotFound):
     def __init__(self, job: int | str) -> None:
         super().__init__(f"job {job} does not exist")
         self.job = job
+
+
+class EffectNotFound(NotFound):
+    def __init__(self, key: str) -> None:
+        super().__init__(f"nothing is known of an effect with key {key!r}")
+        self.key = key
 
 
 class RouteNotFound(NotFound):
@@ -473,6 +481,14 @@ class SegmentsAhead(SegmentError):
         )
         self.sealed = sealed
         self.known = known
+
+
+class UnsealedEvents(SegmentError):
+    """The database holds events that no segment has, so it is not one to be rebuilt."""
+
+    def __init__(self, *, sealed: int) -> None:
+        super().__init__(f"the database holds events beyond position {sealed}, where the known segments end")
+        self.sealed = sealed
 
 
 class SchemaError(Exception):

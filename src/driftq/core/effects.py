@@ -1,7 +1,7 @@
 """Which effects are under way, done or failed: the consumers' side of idempotency.
 
-An identity is (tenant, requested topic, group, key). While its effect is under way it is held by one owner for
-a lease, under a fencing token that grows with every grant. A finished effect is a message in an internal
+An identity is (tenant, requested topic, group, key). While its effect is under way it is held by one owner
+for a lease, under a fencing token that grows with every grant. A finished effect is a message in an internal
 topic, so that results live on disk; here there is only its fingerprint.
 """
 

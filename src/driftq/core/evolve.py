@@ -1,8 +1,9 @@
 """Folding a record into the state: the same function when it has just been decided and at a restart."""
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import accumulate
+from operator import itemgetter
 
 from driftq.core.effects import EFFECTS_TOPIC, Pending
 from driftq.core.group import ACK_TIMEOUT, Group, GroupPartition
@@ -75,21 +76,29 @@ def store(state: State, record: MessagesStored, *, segment: int, blob_at: int) -
         part.pressure += count
         part.pressure_bytes += part.index.total_bytes - before
     else:
-        numbers = unpack_array("H", record.partitions)
-        for slot, number in enumerate(numbers):
+        lanes: dict[int, list[int]] = {}
+        for slot, number in enumerate(unpack_array("H", record.partitions)):
+            lanes.setdefault(number, []).append(slot)
+        for number, slots in lanes.items():
+            mine = itemgetter(*slots) if len(slots) > 1 else _only(slots[0])
             part = topic.partitions[number]
+            before = part.index.total_bytes
             part.index.add_run(
                 segment,
-                offsets=(record.first_offset + slot,),
-                places=(places[slot],),
-                sizes=(sizes[slot],),
-                terms=(terms[slot],) if terms else None,
-                deadlines=(deadlines[slot],) if deadlines else None,
+                offsets=mine(offsets),
+                places=mine(places),
+                sizes=mine(sizes),
+                terms=mine(terms) if terms else None,
+                deadlines=mine(deadlines) if deadlines else None,
             )
-            part.pressure += 1
-            part.pressure_bytes += sizes[slot]
+            part.pressure += len(slots)
+            part.pressure_bytes += part.index.total_bytes - before
     if record.fingerprints:
         _claim_keys(state, topic, record)
+
+
+def _only(slot: int) -> Callable[[Sequence[int]], tuple[int, ...]]:
+    return lambda numbers: (numbers[slot],)
 
 
 def _special(state: State, record: MessagesStored) -> tuple[list[int] | None, "array[int] | None"]:

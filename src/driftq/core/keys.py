@@ -45,8 +45,8 @@ class KeyTable:
         return self._claims.count
 
     def __iter__(self) -> Iterator[int]:
-        """The live fingerprints, each once for every claim."""
-        return (print_ for print_, _ in self._claims)
+        """The live fingerprints."""
+        return iter(dict.fromkeys(print_ for print_, _ in self._claims))
 
     def find(self, print_: int) -> list[Claim]:
         """The messages that may hold the key of this fingerprint."""

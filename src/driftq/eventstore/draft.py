@@ -1,6 +1,7 @@
 """A draft: an event that is fit to be stored, with its hash and its stored texts, before it has a number."""
 
 import datetime as dt
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,9 +19,17 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
 
 
+class Place(NamedTuple):
+    """Which event of which request; events of one transaction go into the log in this order."""
+
+    request: int
+    nth: int
+
+
 class Draft(msgspec.Struct, frozen=True):
     """What the append rule decides about. Making one costs CPU, so it is done before the transaction."""
 
+    place: Place
     event_id: str
     aggregate: Aggregate
     event_type: str
@@ -34,7 +43,7 @@ class Draft(msgspec.Struct, frozen=True):
     schema_version: str
 
 
-def draft(command: Append, *, mode: AllocatorMode, now: dt.datetime) -> Draft:
+def draft(command: Append, place: Place, *, mode: AllocatorMode, now: dt.datetime) -> Draft:
     """The draft of a command; raises InvalidArgument naming the field that cannot be meant."""
     event = command.event
     _named("event_id", event.event_id)
@@ -44,6 +53,7 @@ def draft(command: Append, *, mode: AllocatorMode, now: dt.datetime) -> Draft:
     kind = _kind(event)
     payload = canonical_json(event.payload, field="payload")
     return Draft(
+        place=place,
         event_id=event.event_id,
         aggregate=event.aggregate,
         event_type=event.event_type,

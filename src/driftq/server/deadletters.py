@@ -1,7 +1,7 @@
 """Giving messages up: the dead letter and the settlement are one durable write.
 
-A dead letter is the stored message with the facts of its failure in the envelope. It lies in `dlq.<topic>`, in
-the partition it came from.
+A dead letter is the stored message with the facts of its failure in the envelope. It lies in `dlq.<topic>`,
+in the partition it came from.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class DeadLetters:
 
     def cold(self, casualties: Sequence[Casualty]) -> list[Claim]:
         """The messages that must be read before they can be written again."""
-        return self._recaller.are_cold(map(self.claim_of, casualties))
+        return self._recaller.cold(map(self.claim_of, casualties))
 
     def bury(self, casualties: Sequence[Casualty], now: int) -> None:
         """Write the letters and settle their messages, as many together as fit well."""
@@ -103,7 +103,7 @@ class DeadLetters:
     def _write(self, pending: list[tuple[Casualty, Produce]], now: int) -> None:
         journal = self._journal
         size = sum(len(letter.entry) + 64 for _, letter in pending)
-        journal.reserve(size + _OVERHEAD_BYTES)
+        journal.keep_together(size + _OVERHEAD_BYTES)
         origin = journal.state.topics[pending[0][0].topic]
         grave = self._grave(origin, now)
         batch = decide_produce(

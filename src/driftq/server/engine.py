@@ -12,7 +12,9 @@ that is wholly on disk: that is what reads see. If a commit fails, everything th
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable
+from typing import Any
 
 from driftq.core.state import State
 from driftq.errors import (
@@ -27,9 +29,13 @@ from driftq.errors import (
 from driftq.log.log import Log
 from driftq.log.recovery import Recovery
 from driftq.server.counters import Counters
+from driftq.server.deadletters import DeadLetters
 from driftq.server.deliveries import Deliveries
 from driftq.server.dispatcher import Dispatcher
+from driftq.server.effects import EffectAsk, EffectDesk
 from driftq.server.gathering import Gathering
+from driftq.server.job_entry import JobEntries
+from driftq.server.jobs import JobAsk, JobDesk
 from driftq.server.journal import Journal
 from driftq.server.outbox import Outbox
 from driftq.server.parcel import Parcel
@@ -47,6 +53,8 @@ from driftq.server.requests import (
 from driftq.server.timers import Timers
 
 COMMIT_BYTES_MAX = 8 << 20
+QUIET_MS = 100
+QUIET_MS_MAX = 5_000
 
 logger = logging.getLogger("driftq.engine")
 
@@ -63,6 +71,7 @@ class Engine:
         loop: Loop,
         background: Background,
         on_fatal: Callable[[Exception], None],
+        draw: Callable[[], float] = random.random,
     ) -> None:
         self.clock = clock
         self.counters = Counters()
@@ -85,14 +94,45 @@ class Engine:
         self._alarm: Alarm | None = None
         self._alarm_at: int | None = None
         self._refusal: Unavailable | None = None
+        self._failures = 0
+        self._quiet_until = 0
+        """After a failed commit the server tries nothing of its own accord before this time."""
         self._on_idle: list[Callable[[], None]] = []
+        self._recaller = Recaller(self._journal, self.payloads, background, on_damage=self.damaged)
+        letters = DeadLetters(self._journal, self._recaller, self._dispatcher, self.counters)
         self._gathering = Gathering(
-            self._journal, self._dispatcher, self._timers, counters=self.counters, new_outbox=self._new_outbox
+            self._journal,
+            self._dispatcher,
+            self._timers,
+            counters=self.counters,
+            letters=letters,
+            recaller=self._recaller,
+            new_outbox=self._new_outbox,
+            draw=draw,
+            again=lambda request, error: self._come_again(self._seldom, request, error),
         )
-        self._recall = Recaller(
-            self._journal, self.payloads, background, again=self.produce, on_damage=self.damaged
+        self._jobs = JobDesk(
+            self._journal,
+            JobEntries(self._recaller),
+            counters=self.counters,
+            draw=draw,
+            again=self._job_again,
         )
-        self._deliveries = Deliveries(self._journal, self._dispatcher, self._timers, self.counters)
+        self._effects = EffectDesk(
+            self._journal,
+            self._recaller,
+            again=lambda request, error: self._come_again(self._effects.asked, request, error),
+        )
+        self._deliveries = Deliveries(
+            self._journal,
+            self._dispatcher,
+            self._timers,
+            letters=letters,
+            recaller=self._recaller,
+            counters=self.counters,
+            draw=draw,
+            want_turn=self.want_turn,
+        )
 
     # What the outside asks
 
@@ -124,6 +164,18 @@ class Engine:
         if self._accepts(getattr(request, "reply", None)):
             self._seldom.append(request)
 
+    def ask_job(self, request: JobAsk) -> None:
+        if self._accepts(request.reply):
+            self._jobs.ask(request)
+
+    def ask_effect(self, request: EffectAsk) -> None:
+        if self._accepts(request.reply):
+            self._effects.asked.append(request)
+
+    def forget_claim(self, reply: Reply) -> None:
+        """A worker that waits for jobs is gone."""
+        self._jobs.forget(reply)
+
     def read(self, request: ReadRequest) -> None:
         self._reads.append(request)
         self.want_turn()
@@ -137,6 +189,7 @@ class Engine:
         """Accept nothing more; `done` is called when everything accepted is durable and answered."""
         if self._refusal is None:
             self._refusal = ShuttingDown()
+            self._jobs.release_waiting()
         self._on_idle.append(done)
         self.want_turn()
 
@@ -177,7 +230,7 @@ class Engine:
         self._set_alarm()
         if self._has_requests():
             self.want_turn()
-        elif self._on_idle:
+        elif self._on_idle and not self._recaller.waiting:
             done, self._on_idle = self._on_idle, []
             for call in done:
                 self._loop.soon(call)
@@ -191,13 +244,52 @@ class Engine:
         acks, self._acks = self._acks, []
         if acks:
             self._gathering.acks(acks, replies, now)
-        self._deliveries.end_expired(now)
+        if now >= self._quiet_until:
+            self._deliveries.end_expired(now)
+        self._effects.turn(replies, now)
+        self._jobs.turn(replies, now, quiet=now < self._quiet_until)
         if self._produces:
-            ready = self._recall.warm(self._take_produces())
-            self._gathering.produces(ready, replies, now, recall=self._recall.recall)
-            self._recall.forget()
-        if self._refusal is None:
+            ready = self._warm(self._take_produces())
+            self._gathering.produces(ready, replies, now, recall=self._recaller.recall)
+        if self._refusal is None and now >= self._quiet_until:
             self._parcels += self._deliveries.deal(now)
+        self._recaller.forget()
+
+    def _come_again(self, queue: list[Any], request: Any, error: NotConfirmed | None) -> None:
+        """A request has what it waited for, or an error. It was accepted before, so a stop waits for it."""
+        if isinstance(self._refusal, WritingStopped):
+            error = error or NotConfirmed(str(self._refusal))
+        if error is None:
+            queue.append(request)
+        else:
+            request.reply(error)
+        self.want_turn()
+
+    def _job_again(self, request: JobAsk, error: NotConfirmed | None) -> None:
+        if error is None and not isinstance(self._refusal, WritingStopped):
+            self._jobs.ask(request)
+        else:
+            request.reply(error or NotConfirmed(str(self._refusal)))
+        self.want_turn()
+
+    def _warm(self, requests: list[ProduceRequest]) -> list[ProduceRequest]:
+        """Those whose keys can be judged now; the others come again when their reads are done."""
+        ready: list[ProduceRequest] = []
+        for request in requests:
+            cold = self._recaller.cold(
+                claim
+                for command in request.commands
+                if command.fingerprint
+                for claim in self.state.keys.find(command.fingerprint)
+            )
+            if cold:
+                self._recaller.fetch(
+                    cold,
+                    lambda error, request=request: self._come_again(self._produces, request, error),  # type: ignore[misc]
+                )
+            else:
+                ready.append(request)
+        return ready
 
     def _take_produces(self) -> list[ProduceRequest]:
         """As many as make one commit of a bounded size."""
@@ -212,7 +304,8 @@ class Engine:
         return taken
 
     def _has_requests(self) -> bool:
-        return bool(self._produces or self._acks or self._seldom or self._reads)
+        queues = (self._produces, self._acks, self._seldom, self._reads, self._effects.asked)
+        return any(queues) or self._jobs.is_asked()
 
     def _answer_reads(self) -> None:
         reads, self._reads = self._reads, []
@@ -234,6 +327,7 @@ class Engine:
         if error is not None:
             self._failed(error, waiting)
             return
+        self._failures = self._quiet_until = 0
         self._turn()  # The next commit is on its way to the disk while the answers of this one go out.
         waiting.release()
         for outbox, parcel in parcels:
@@ -241,6 +335,9 @@ class Engine:
 
     def _failed(self, error: OSError, waiting: Waiting) -> None:
         self.counters.commit_failures += 1
+        self._failures += 1
+        pause = min(QUIET_MS << min(self._failures - 1, 10), QUIET_MS_MAX)
+        self._quiet_until = self.clock.now() + pause
         logger.error("the log could not be written: %s", error)
         try:
             if isinstance(error, SyncLost):
@@ -272,7 +369,9 @@ class Engine:
         produces, self._produces = self._produces, []
         acks, self._acks = self._acks, []
         seldom, self._seldom = self._seldom, []
-        for request in (*produces, *acks, *seldom):
+        effects, self._effects.asked = self._effects.asked, []
+        self._jobs.refuse(refusal)
+        for request in (*produces, *acks, *seldom, *effects):
             reply = getattr(request, "reply", None)
             if reply is not None:
                 reply(refusal)
@@ -280,7 +379,10 @@ class Engine:
     # Time
 
     def _set_alarm(self) -> None:
-        at = self._timers.next_at()
+        times = (self._timers.next_at(), self._jobs.next_at())
+        at = min((one for one in times if one is not None), default=None)
+        if self.clock.now() < self._quiet_until:
+            at = self._quiet_until
         if at == self._alarm_at:
             return
         if self._alarm is not None:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from driftq.core.casualty import Casualty
 from driftq.core.commands import Ack, Produce
 from driftq.core.decide import (
     Duplicate,
@@ -22,14 +23,16 @@ from driftq.core.decide import (
 from driftq.core.decide.produce import Batch, Claimed, Outcome
 from driftq.core.records import MessagesStored
 from driftq.core.state import State, Topic
-from driftq.errors import DriftQError, InvalidArgument, PayloadTooLarge, TopicNotFound
+from driftq.errors import DriftQError, InvalidArgument, NotConfirmed, PayloadTooLarge, TopicNotFound
 from driftq.log.frame import MAX_PAYLOAD
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.counters import Counters
+from driftq.server.deadletters import DeadLetters
 from driftq.server.dispatcher import Dispatcher, Seat
 from driftq.server.journal import Journal
 from driftq.server.outbox import Outbox
 from driftq.server.ports import Consumer
+from driftq.server.recaller import Recaller
 from driftq.server.requests import (
     AckRequest,
     ExtendRequest,
@@ -59,13 +62,21 @@ class Gathering:
         timers: Timers,
         *,
         counters: Counters,
+        letters: DeadLetters,
+        recaller: Recaller,
         new_outbox: Callable[[Consumer], Outbox],
+        draw: Callable[[], float],
+        again: Callable[[SeldomRequest, NotConfirmed | None], None],
     ) -> None:
         self._journal = journal
         self._dispatcher = dispatcher
         self._timers = timers
         self._counters = counters
+        self._letters = letters
+        self._recaller = recaller
         self._new_outbox = new_outbox
+        self._draw = draw
+        self._again = again
 
     @property
     def _state(self) -> State:
@@ -97,7 +108,8 @@ class Gathering:
                     replies.append((lambda answer: self._joined(request, answer), None))
                     return
                 case NackRequest():
-                    self._nack(request, now)
+                    if not self._nack(request, now):
+                        return
                 case ExtendRequest():
                     self._extend(request, now)
         except DriftQError as refused:
@@ -138,15 +150,24 @@ class Gathering:
                 self._timers.note(group, record.partition)
                 self._dispatcher.wake(group.topic, group.name, record.partition)
 
-    def _nack(self, request: NackRequest, now: int) -> None:
+    def _nack(self, request: NackRequest, now: int) -> bool:
+        """False when the message has to be read before it can be given up; the request comes again then."""
         topic = self._topic(request.topic)
         group = topic.groups.get(request.group)
-        record = decide_nack(topic, group, request.nack, now=now)
-        self._journal.add(record)
+        decided = decide_nack(self._state, topic, group, request.nack, now=now, draw=self._draw())
+        if isinstance(decided, Casualty):
+            cold = self._letters.cold([decided])
+            if cold:
+                self._recaller.fetch(cold, lambda error: self._again(request, error))
+                return False
+            self._letters.bury([decided], now)
+        else:
+            self._journal.add(decided)
         self._counters.nacked += 1
         if group is not None:
-            self._timers.note(group, record.partition)
-            self._dispatcher.wake(group.topic, group.name, record.partition)
+            self._timers.note(group, request.nack.partition)
+            self._dispatcher.wake(group.topic, group.name, request.nack.partition)
+        return True
 
     def _extend(self, request: ExtendRequest, now: int) -> None:
         topic = self._topic(request.topic)
@@ -248,9 +269,7 @@ class Gathering:
             if topic is None or name.startswith(DEAD_LETTER_PREFIX):
                 continue
             commands = [request.commands[slot] for slot in mine]
-            batch = decide_produce(
-                self._state, topic, commands, recall=recall, now=now, claimed=claimed
-            )
+            batch = decide_produce(self._state, topic, commands, recall=recall, now=now, claimed=claimed)
             batches.append((topic, batch))
             for slot, outcome in zip(mine, batch.outcomes, strict=True):
                 request.outcomes[slot] = outcome

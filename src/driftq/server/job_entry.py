@@ -8,9 +8,9 @@ import msgspec
 
 from driftq.core.jobs.table import JobState, JobTable
 from driftq.core.keys import Claim
-from driftq.errors import JobNotFound, Unavailable
+from driftq.errors import JobNotFound, NotConfirmed
 from driftq.model.job import JobRequest, StoredJob
-from driftq.server.entry import PREFIX_BYTES, encode_stored, encode_time
+from driftq.server.entry import PREFIX_BYTES, encode_text, encode_time
 from driftq.server.recaller import Recaller
 
 _decoder = msgspec.json.Decoder(StoredJob)
@@ -27,7 +27,7 @@ def encode_job(job: JobRequest, at: int) -> bytes:
         run_at=job.run_at,
         idempotency_key=job.idempotency_key,
     )
-    return encode_stored(msgspec.json.encode(stored), encode_time(at))
+    return encode_text(msgspec.json.encode(stored), encode_time(at))
 
 
 def decode_job(entry: bytes) -> StoredJob:
@@ -41,12 +41,10 @@ class JobEntries:
         self._recaller = recaller
 
     def cold(self, claims: Iterable[list[Claim]]) -> list[Claim]:
-        return self._recaller.are_cold(claim for some in claims for claim in some)
+        return self._recaller.cold(claim for some in claims for claim in some)
 
-    def fetch(
-        self, claims: list[Claim], then: Callable[[], None], failed: Callable[[Unavailable], None]
-    ) -> None:
-        self._recaller.fetch(claims, then, failed)
+    def fetch(self, claims: list[Claim], done: Callable[[NotConfirmed | None], None]) -> None:
+        self._recaller.fetch(claims, done)
 
     def read(self, claim: Claim) -> StoredJob:
         entry = self._recaller.entry(claim)

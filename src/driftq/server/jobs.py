@@ -22,13 +22,15 @@ from driftq.core.jobs.table import JOBS_TOPIC, JobTable
 from driftq.core.keys import Claim, fingerprint
 from driftq.core.records import Record, TopicCreated
 from driftq.core.state import Topic
-from driftq.errors import DriftQError
+from driftq.errors import DriftQError, NotConfirmed
 from driftq.model import TopicOptions
 from driftq.model.job import EnqueuedJob, JobRequest, job_id
 from driftq.server.counters import Counters
 from driftq.server.job_entry import JobEntries, encode_job
 from driftq.server.journal import Journal
 from driftq.server.requests import Reply
+
+_TOGETHER_BYTES = 4 << 20
 
 Replies = list[tuple[Reply, Any]]
 
@@ -105,7 +107,7 @@ class JobDesk:
         *,
         counters: Counters,
         draw: Callable[[], float],
-        again: Callable[[JobAsk], None],
+        again: Callable[[JobAsk, NotConfirmed | None], None],
     ) -> None:
         self._journal = journal
         self._entries = entries
@@ -134,7 +136,14 @@ class JobDesk:
         """Answer everything that waits with this."""
         asked, self._asked = self._asked, _Asked()
         waiting, self._waiting = self._waiting, []
-        for request in (*asked.enqueues, *asked.claims, *asked.settles, *asked.actions, *waiting):
+        everybody: list[JobAsk] = [
+            *asked.enqueues,
+            *asked.claims,
+            *asked.settles,
+            *asked.actions,
+            *waiting,
+        ]
+        for request in everybody:
             request.reply(error)
 
     def is_asked(self) -> bool:
@@ -144,31 +153,51 @@ class JobDesk:
     def next_at(self) -> int | None:
         """When to look again without being asked."""
         times = [self._jobs.next_end()]
-        for request in self._waiting:
-            times.append(request.until)
-            times += [self._jobs.next_due(queue) for queue in request.queues]
+        if self._waiting:
+            times.append(min(request.until for request in self._waiting))
+            queues = {queue for request in self._waiting for queue in request.queues}
+            times += [self._jobs.next_due(queue) for queue in queues]
         return min((at for at in times if at is not None), default=None)
 
-    def turn(self, replies: Replies, now: int) -> None:
+    def release_waiting(self) -> None:
+        """Whoever waits for work gets none: the server stops."""
+        waiting, self._waiting = self._waiting, []
+        for request in waiting:
+            request.reply(None)
+
+    def turn(self, replies: Replies, now: int, *, quiet: bool) -> None:
+        """Decide everything that was asked. When quiet, nothing is done that nobody asked for."""
         asked, self._asked = self._asked, _Asked()
         self._jobs.expire(now)
         if asked.settles:
             self._settle(asked.settles, replies, now)
         for action in asked.actions:
             self._act(action, replies, now)
-        for record in decide_job_expiries(self._jobs, now=now, draw=self._draw):
-            self._journal.add(record)
+        if not quiet:
+            for record in decide_job_expiries(self._jobs, now=now, draw=self._draw):
+                self._journal.add(record)
         if asked.enqueues:
             self._enqueue(asked.enqueues, replies, now)
-        claims, self._waiting = self._waiting + asked.claims, []
-        for claim in claims:
+        if self._waiting:
+            self._serve_waiting(replies, now)
+        for claim in asked.claims:
             self._claim(claim, replies, now)
+
+    def _serve_waiting(self, replies: Replies, now: int) -> None:
+        """Those whose queues have work, first come first served, and those who waited long enough."""
+        queues = {queue for request in self._waiting for queue in request.queues}
+        due = ((queue, self._jobs.next_due(queue)) for queue in queues)
+        ready = {queue for queue, at in due if at is not None and at <= now}
+        waiting, self._waiting = self._waiting, []
+        for request in waiting:
+            if request.until <= now or not ready.isdisjoint(request.queues):
+                self._claim(request, replies, now)
+            else:
+                self._waiting.append(request)
 
     def _settle(self, requests: list[SettleRequest], replies: Replies, now: int) -> None:
         settlements = [one for request in requests for one in request.settlements]
-        completed, failed, outcomes = decide_settlements(
-            self._jobs, settlements, now=now, draw=self._draw
-        )
+        completed, failed, outcomes = decide_settlements(self._jobs, settlements, now=now, draw=self._draw)
         for record in (completed, failed):
             if record is not None:
                 self._journal.add(record)
@@ -217,7 +246,7 @@ class JobDesk:
         for request in requests:
             cold = self._entries.cold(self._holders(job) for job in request.jobs if job.idempotency_key)
             if cold:
-                self._entries.fetch(cold, lambda request=request: self._again(request), request.reply)  # type: ignore[misc]
+                self._entries.fetch(cold, lambda error, request=request: self._again(request, error))  # type: ignore[misc]
             else:
                 ready.append(request)
         jobs = [job for request in ready for job in request.jobs]
@@ -234,7 +263,10 @@ class JobDesk:
         topic = self._journal.state.topics.get(JOBS_TOPIC)
         if topic is None:
             return []
-        return [Claim(topic.id, offset) for offset in self._jobs.keys.find(fingerprint(job.queue, job.idempotency_key))]
+        return [
+            Claim(topic.id, offset)
+            for offset in self._jobs.keys.find(fingerprint(job.queue, job.idempotency_key))
+        ]
 
     def _store(self, jobs: list[JobRequest], now: int) -> list[EnqueuedJob]:
         topic = self._topic(now)
@@ -242,6 +274,7 @@ class JobDesk:
         fresh: dict[tuple[str, str], tuple[JobRequest, EnqueuedJob]] = {}
         terms: list[JobTerms] = []
         entries: list[bytes] = []
+        size = 0
         for job in jobs:
             known = self._known(job, fresh, now)
             if known is not None:
@@ -257,11 +290,18 @@ class JobDesk:
                 JobTerms(offset, job.queue, job.priority, due, job.max_retries, job.timeout_ms, print_)
             )
             entries.append(encode_job(job, now))
+            size += len(entries[-1])
             outcomes.append(outcome)
-        if terms:
-            self._journal.add_jobs(topic, JobsEnqueued(at=now, jobs=terms), entries)
-            self._counters.jobs_enqueued += len(terms)
+            if size > _TOGETHER_BYTES:
+                self._flush(topic, terms, entries, now)
+                terms, entries, size = [], [], 0
+        self._flush(topic, terms, entries, now)
         return outcomes
+
+    def _flush(self, topic: Topic, terms: list[JobTerms], entries: list[bytes], now: int) -> None:
+        if terms:
+            self._journal.add_texts(topic, entries, also=JobsEnqueued(at=now, jobs=terms), now=now)
+            self._counters.jobs_enqueued += len(terms)
 
     def _known(
         self, job: JobRequest, fresh: dict[tuple[str, str], tuple[JobRequest, EnqueuedJob]], now: int

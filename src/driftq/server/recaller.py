@@ -1,14 +1,14 @@
 """Reading back stored messages for a decision: those that hold a key, or that are given up.
 
-What memory or the page cache holds is there at once. For the rest, the request waits for a read off the loop
-and comes again.
+What memory or the page cache holds is there at once. For the rest, whoever needs it waits for a read off the
+loop and comes again.
 """
 
 from collections.abc import Callable, Iterable
 
 from driftq.core.index import PartitionIndex
 from driftq.core.keys import Claim
-from driftq.errors import LogCorrupt, NotConfirmed, Unavailable
+from driftq.errors import LogCorrupt, NotConfirmed
 from driftq.model import StoredMessage
 from driftq.server.entry import decode_entry
 from driftq.server.journal import Journal
@@ -32,9 +32,11 @@ class Recaller:
         self._background = background
         self._on_damage = on_damage
         self._fetched: dict[Claim, bytes] = {}
+        self.waiting = 0
+        """Reads that are under way."""
 
     def recall(self, claim: Claim) -> StoredMessage | None:
-        """The message of a claim; None when it is no longer kept. `are_cold` was asked before."""
+        """The message of a claim; None when it is no longer kept. `cold` was asked before."""
         entry = self.entry(claim)
         return decode_entry(entry) if entry is not None else None
 
@@ -46,42 +48,41 @@ class Recaller:
         place = self._place(claim)
         if place is None:
             return None
-        index, ordinal = place
-        entries = self._payloads.fetch(index, [ordinal]) or self._payloads.read(index, [ordinal])
-        return entries[0]
+        return self._at_hand(place) or self._read(place)
 
-    def are_cold(self, claims: Iterable[Claim]) -> list[Claim]:
+    def cold(self, claims: Iterable[Claim]) -> list[Claim]:
         """Those that cannot be had without waiting for the disk."""
         cold: list[Claim] = []
         for claim in claims:
             place = None if claim in self._fetched else self._place(claim)
-            if place is not None and self._payloads.fetch(place[0], [place[1]]) is None:
+            if place is not None and self._at_hand(place) is None:
                 cold.append(claim)
         return cold
 
-    def fetch(
-        self, claims: list[Claim], then: Callable[[], None], failed: Callable[[Unavailable], None]
-    ) -> None:
-        """Read them off the loop, then go on."""
+    def fetch(self, claims: list[Claim], done: Callable[[NotConfirmed | None], None]) -> None:
+        """Read them off the loop; `done` gets None when they can be had, or why not."""
         places = [(claim, place) for claim in claims if (place := self._place(claim)) is not None]
 
         def work() -> list[bytes]:
             return [self._payloads.read(index, [ordinal])[0] for _, (index, ordinal) in places]
 
-        def done(entries: list[bytes] | Exception) -> None:
+        def finish(entries: list[bytes] | Exception) -> None:
+            self.waiting -= 1
             if isinstance(entries, LogCorrupt):
                 self._on_damage(entries)
             if isinstance(entries, Exception):
-                failed(NotConfirmed(str(entries)))
+                done(NotConfirmed(str(entries)))
                 return
             self._fetched.update(zip([claim for claim, _ in places], entries, strict=True))
-            then()
+            done(None)
 
-        self._background.read(work, done)
+        self.waiting += 1
+        self._background.read(work, finish)
 
     def forget(self) -> None:
-        """What was read has been used."""
-        self._fetched.clear()
+        """What was read has been used and may go, unless others wait."""
+        if not self.waiting:
+            self._fetched.clear()
 
     def _place(self, claim: Claim) -> tuple[PartitionIndex, int] | None:
         topic = self._journal.state.topics_by_id.get(claim.topic)
@@ -89,3 +90,19 @@ class Recaller:
         if topic is None or found is None:
             return None
         return topic.partitions[found[0]].index, found[1]
+
+    def _at_hand(self, place: tuple[PartitionIndex, int]) -> bytes | None:
+        try:
+            entries = self._payloads.fetch(place[0], [place[1]])
+        except LogCorrupt:
+            return None  # Whoever reads it in earnest will say so.
+        return entries[0] if entries else None
+
+    def _read(self, place: tuple[PartitionIndex, int]) -> bytes:
+        try:
+            return self._payloads.read(place[0], [place[1]])[0]
+        except LogCorrupt as damage:
+            self._on_damage(damage)
+            raise NotConfirmed(str(damage)) from damage
+        except OSError as error:
+            raise NotConfirmed(str(error)) from error

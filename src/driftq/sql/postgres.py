@@ -58,7 +58,8 @@ class PostgresDatabase:
             connect_args={
                 "connect_timeout": connect_timeout_s,
                 "application_name": "driftq",
-                "options": f"-c lock_timeout={lock_timeout_ms}",
+                # A plan made while a table was small must not outlive that: plan with today's sizes.
+                "options": f"-c lock_timeout={lock_timeout_ms} -c plan_cache_mode=force_custom_plan",
                 "keepalives_idle": 10,
                 "keepalives_interval": 5,
                 "keepalives_count": 3,

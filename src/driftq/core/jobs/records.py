@@ -1,4 +1,4 @@
-"""What happens to jobs, as records. A job is named by its offset in the internal topic that keeps payloads."""
+"""What happens to jobs, as records. A job is named by its offset in the topic that keeps payloads."""
 
 import msgspec
 

@@ -1,8 +1,8 @@
 """All jobs that the broker knows, in columns: a few bytes a job, and objects only for those in flight.
 
 A job that waits has a due time and stands in a heap of its queue and priority. Whether it is ready or
-scheduled is a question of the time, not a state of its own. A heap may hold entries that are out of date; they
-are passed over when they come up.
+scheduled is a question of the time, not a state of its own. A heap may hold entries that are out of date;
+they are passed over when they come up.
 """
 
 import heapq

@@ -19,6 +19,8 @@ from driftq.core.records import (
     EffectFailed,
     GroupCreated,
     LeaseExtended,
+    LettersPurged,
+    LettersRedriven,
     MessagesDelivered,
     MessagesSettled,
     MessagesStored,
@@ -240,6 +242,18 @@ def _commit_effect(state: State, record: EffectCommitted) -> None:
     state.effects.commit(record.identity)
 
 
+def _redrive(state: State, record: LettersRedriven) -> None:
+    topic = state.topics_by_id[record.topic]
+    topic.redriven.update(dict.fromkeys(record.offsets, (record.at, record.by)))
+
+
+def _purge(state: State, record: LettersPurged) -> None:
+    topic = state.topics_by_id[record.topic]
+    topic.purged.update(record.offsets)
+    for offset in record.offsets:
+        topic.redriven.pop(offset, None)
+
+
 _FOLDS: dict[type[Record], Callable[[State, "object"], None]] = {
     TopicCreated: _create_topic,  # type: ignore[dict-item]
     GroupCreated: _create_group,  # type: ignore[dict-item]
@@ -251,4 +265,6 @@ _FOLDS: dict[type[Record], Callable[[State, "object"], None]] = {
     EffectBegun: _begin_effect,  # type: ignore[dict-item]
     EffectFailed: _fail_effect,  # type: ignore[dict-item]
     EffectCommitted: _commit_effect,  # type: ignore[dict-item]
+    LettersRedriven: _redrive,  # type: ignore[dict-item]
+    LettersPurged: _purge,  # type: ignore[dict-item]
 }

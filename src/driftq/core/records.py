@@ -162,6 +162,21 @@ class EffectCommitted(Record):
     identity: tuple[str, str, str, str]
 
 
+class LettersRedriven(Record):
+    """Dead letters that were sent again, and by whom."""
+
+    topic: int
+    offsets: list[int]
+    by: str
+
+
+class LettersPurged(Record):
+    """Dead letters that nobody wants any more."""
+
+    topic: int
+    offsets: list[int]
+
+
 SETTLED_BY_ACK = 1
 SETTLED_DEAD = 2
 """Given up: it is in the dead-letter topic."""
@@ -184,6 +199,8 @@ _KINDS: dict[int, type[Record]] = {
     9: EffectBegun,
     10: EffectFailed,
     11: EffectCommitted,
+    12: LettersRedriven,
+    13: LettersPurged,
 }
 _KIND_OF = {record: kind for kind, record in _KINDS.items()}
 _DECODERS = {kind: msgspec.msgpack.Decoder(record) for kind, record in _KINDS.items()}

@@ -30,7 +30,17 @@ class Partition:
 class Topic:
     """A topic with its partitions, groups and readers."""
 
-    __slots__ = ("groups", "id", "name", "next_offset", "options", "partitions", "readers")
+    __slots__ = (
+        "groups",
+        "id",
+        "name",
+        "next_offset",
+        "options",
+        "partitions",
+        "purged",
+        "readers",
+        "redriven",
+    )
 
     def __init__(self, *, id: int, name: str, partitions: int, options: TopicOptions) -> None:
         self.id = id
@@ -41,6 +51,10 @@ class Topic:
         self.groups: dict[str, Group] = {}
         self.readers: dict[str, list[int]] = {}
         """Next ordinal per partition of each registered reader."""
+        self.redriven: dict[int, tuple[int, str]] = {}
+        """Of a dead-letter topic: when and by whom a letter was sent again."""
+        self.purged: set[int] = set()
+        """Of a dead-letter topic: the letters that are gone."""
 
     @property
     def has_dead_letters(self) -> bool:

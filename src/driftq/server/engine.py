@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 from driftq.core.state import State
 from driftq.errors import (
@@ -31,16 +31,18 @@ from driftq.log.recovery import Recovery
 from driftq.server.counters import Counters
 from driftq.server.deadletters import DeadLetters
 from driftq.server.deliveries import Deliveries
+from driftq.server.desks import Desks
 from driftq.server.dispatcher import Dispatcher
-from driftq.server.effects import EffectAsk, EffectDesk
+from driftq.server.effects import EffectAsk
 from driftq.server.gathering import Gathering
-from driftq.server.job_entry import JobEntries
-from driftq.server.jobs import JobAsk, JobDesk
+from driftq.server.job_requests import JobAsk
 from driftq.server.journal import Journal
+from driftq.server.letters import LetterAsk
 from driftq.server.outbox import Outbox
 from driftq.server.parcel import Parcel
 from driftq.server.payloads import Payloads
 from driftq.server.ports import Alarm, Background, Clock, Consumer, Loop, SyncLost
+from driftq.server.producing import Producing
 from driftq.server.recaller import Recaller
 from driftq.server.requests import (
     AckRequest,
@@ -109,19 +111,18 @@ class Engine:
             recaller=self._recaller,
             new_outbox=self._new_outbox,
             draw=draw,
-            again=lambda request, error: self._come_again(self._seldom, request, error),
+            again=lambda request, error: self._come_back(
+                lambda: self._seldom.append(request), request.reply, error
+            ),
         )
-        self._jobs = JobDesk(
-            self._journal,
-            JobEntries(self._recaller),
-            counters=self.counters,
-            draw=draw,
-            again=self._job_again,
-        )
-        self._effects = EffectDesk(
+        self._producing = Producing(self._journal, self._dispatcher, self.counters)
+        self.desks = Desks(
             self._journal,
             self._recaller,
-            again=lambda request, error: self._come_again(self._effects.asked, request, error),
+            self._dispatcher,
+            counters=self.counters,
+            draw=draw,
+            come_back=self._come_back,
         )
         self._deliveries = Deliveries(
             self._journal,
@@ -164,17 +165,10 @@ class Engine:
         if self._accepts(getattr(request, "reply", None)):
             self._seldom.append(request)
 
-    def ask_job(self, request: JobAsk) -> None:
+    def ask_desk(self, request: JobAsk | EffectAsk | LetterAsk) -> None:
+        """Anything about jobs, effects and dead letters."""
         if self._accepts(request.reply):
-            self._jobs.ask(request)
-
-    def ask_effect(self, request: EffectAsk) -> None:
-        if self._accepts(request.reply):
-            self._effects.asked.append(request)
-
-    def forget_claim(self, reply: Reply) -> None:
-        """A worker that waits for jobs is gone."""
-        self._jobs.forget(reply)
+            self.desks.ask(request)
 
     def read(self, request: ReadRequest) -> None:
         self._reads.append(request)
@@ -189,7 +183,7 @@ class Engine:
         """Accept nothing more; `done` is called when everything accepted is durable and answered."""
         if self._refusal is None:
             self._refusal = ShuttingDown()
-            self._jobs.release_waiting()
+            self.desks.jobs.release_waiting()
         self._on_idle.append(done)
         self.want_turn()
 
@@ -246,31 +240,26 @@ class Engine:
             self._gathering.acks(acks, replies, now)
         if now >= self._quiet_until:
             self._deliveries.end_expired(now)
-        self._effects.turn(replies, now)
-        self._jobs.turn(replies, now, quiet=now < self._quiet_until)
+        self.desks.turn(replies, now, quiet=now < self._quiet_until)
         if self._produces:
             ready = self._warm(self._take_produces())
-            self._gathering.produces(ready, replies, now, recall=self._recaller.recall)
+            self._producing.produces(ready, replies, now, recall=self._recaller.recall)
         if self._refusal is None and now >= self._quiet_until:
             self._parcels += self._deliveries.deal(now)
         self._recaller.forget()
 
-    def _come_again(self, queue: list[Any], request: Any, error: NotConfirmed | None) -> None:
+    def _come_back(self, put: Callable[[], None], reply: Reply, error: NotConfirmed | None) -> None:
         """A request has what it waited for, or an error. It was accepted before, so a stop waits for it."""
         if isinstance(self._refusal, WritingStopped):
             error = error or NotConfirmed(str(self._refusal))
         if error is None:
-            queue.append(request)
+            put()
         else:
-            request.reply(error)
+            reply(error)
         self.want_turn()
 
-    def _job_again(self, request: JobAsk, error: NotConfirmed | None) -> None:
-        if error is None and not isinstance(self._refusal, WritingStopped):
-            self._jobs.ask(request)
-        else:
-            request.reply(error or NotConfirmed(str(self._refusal)))
-        self.want_turn()
+    def _put_produce(self, request: ProduceRequest) -> None:
+        self._produces.append(request)
 
     def _warm(self, requests: list[ProduceRequest]) -> list[ProduceRequest]:
         """Those whose keys can be judged now; the others come again when their reads are done."""
@@ -283,10 +272,8 @@ class Engine:
                 for claim in self.state.keys.find(command.fingerprint)
             )
             if cold:
-                self._recaller.fetch(
-                    cold,
-                    lambda error, request=request: self._come_again(self._produces, request, error),  # type: ignore[misc]
-                )
+                put = partial(self._put_produce, request)
+                self._recaller.fetch(cold, partial(self._come_back, put, request.reply))
             else:
                 ready.append(request)
         return ready
@@ -304,8 +291,7 @@ class Engine:
         return taken
 
     def _has_requests(self) -> bool:
-        queues = (self._produces, self._acks, self._seldom, self._reads, self._effects.asked)
-        return any(queues) or self._jobs.is_asked()
+        return bool(self._produces or self._acks or self._seldom or self._reads or self.desks.is_asked())
 
     def _answer_reads(self) -> None:
         reads, self._reads = self._reads, []
@@ -369,9 +355,8 @@ class Engine:
         produces, self._produces = self._produces, []
         acks, self._acks = self._acks, []
         seldom, self._seldom = self._seldom, []
-        effects, self._effects.asked = self._effects.asked, []
-        self._jobs.refuse(refusal)
-        for request in (*produces, *acks, *seldom, *effects):
+        self.desks.refuse(refusal)
+        for request in (*produces, *acks, *seldom):
             reply = getattr(request, "reply", None)
             if reply is not None:
                 reply(refusal)
@@ -379,7 +364,7 @@ class Engine:
     # Time
 
     def _set_alarm(self) -> None:
-        times = (self._timers.next_at(), self._jobs.next_at())
+        times = (self._timers.next_at(), self.desks.jobs.next_at())
         at = min((one for one in times if one is not None), default=None)
         if self.clock.now() < self._quiet_until:
             at = self._quiet_until

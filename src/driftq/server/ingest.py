@@ -78,7 +78,7 @@ def _prepare_enveloped(message: Produced, envelope: Envelope, size: int, time: b
             raise InvalidArgument("deadline", "must be an RFC 3339 time with a zone") from error
     if envelope.retry_policy is not None:
         flags |= FLAG_RETRY_POLICY
-        terms = _terms(envelope.retry_policy)
+        terms = terms_of(envelope.retry_policy)
     key = envelope.idempotency_key or ""
     tenant = envelope.tenant_id or ""
     if key:
@@ -111,7 +111,7 @@ def _prepare_enveloped(message: Produced, envelope: Envelope, size: int, time: b
     )
 
 
-def _terms(policy: RetryPolicy) -> Terms | None:
+def terms_of(policy: RetryPolicy) -> Terms | None:
     """What a retry policy asks for; None when that is nothing out of the ordinary."""
     problem = policy.problem()
     if problem:

@@ -8,85 +8,24 @@ from typing import Any
 
 import msgspec
 
-from driftq.core.jobs.decide import (
-    Settlement,
-    decide_cancel,
-    decide_claim,
-    decide_heartbeat,
-    decide_job_expiries,
-    decide_requeue,
-    decide_settlements,
-)
+from driftq.core.jobs.decide import decide_claim, decide_job_expiries, decide_settlements
 from driftq.core.jobs.records import JobsClaimed, JobsEnqueued, JobTerms
 from driftq.core.jobs.table import JOBS_TOPIC, JobTable
 from driftq.core.keys import Claim, fingerprint
-from driftq.core.records import Record, TopicCreated
+from driftq.core.records import TopicCreated
 from driftq.core.state import Topic
 from driftq.errors import DriftQError, NotConfirmed
 from driftq.model import TopicOptions
 from driftq.model.job import EnqueuedJob, JobRequest, job_id
 from driftq.server.counters import Counters
 from driftq.server.job_entry import JobEntries, encode_job
+from driftq.server.job_requests import ClaimRequest, EnqueueRequest, JobAction, JobAsk, SettleRequest
 from driftq.server.journal import Journal
 from driftq.server.requests import Reply
 
 _TOGETHER_BYTES = 4 << 20
 
 Replies = list[tuple[Reply, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class EnqueueRequest:
-    """New jobs; answered by a list with an EnqueuedJob or an error for each."""
-
-    jobs: list[JobRequest]
-    reply: Reply
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimRequest:
-    """Work for one owner; answered by the JobsClaimed record, or None when there was none in time."""
-
-    queues: list[str]
-    owner: str
-    lease_ms: int
-    limit: int
-    until: int
-    """Wait so long for work."""
-    reply: Reply
-
-
-@dataclass(frozen=True, slots=True)
-class SettleRequest:
-    """Ends of runs; answered by a list with None or an error for each."""
-
-    settlements: list[Settlement]
-    reply: Reply
-
-
-@dataclass(frozen=True, slots=True)
-class JobAction:
-    """Heartbeat, cancel or requeue of one job; answered by None."""
-
-    decide: Callable[[JobTable, int], Record]
-    reply: Reply
-
-
-def heartbeat(offset: int, *, token: int, lease_ms: int, reply: Reply) -> JobAction:
-    return JobAction(
-        lambda jobs, now: decide_heartbeat(jobs, offset, token=token, lease_ms=lease_ms, now=now), reply
-    )
-
-
-def cancel(offset: int, reply: Reply) -> JobAction:
-    return JobAction(lambda jobs, now: decide_cancel(jobs, offset, now), reply)
-
-
-def requeue(offset: int, reply: Reply) -> JobAction:
-    return JobAction(lambda jobs, now: decide_requeue(jobs, offset, now), reply)
-
-
-JobAsk = EnqueueRequest | ClaimRequest | SettleRequest | JobAction
 
 
 @dataclass(slots=True)

@@ -5,7 +5,6 @@ import msgspec
 from driftq.core.state import State, Topic
 from driftq.errors import TopicNotFound
 
-
 INTERNAL_PREFIX = "~"
 """Topics of the broker's own, which no client can name."""
 

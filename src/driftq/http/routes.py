@@ -8,7 +8,19 @@ from typing import Any
 import msgspec
 
 from driftq.errors import DriftQError, MethodNotAllowed, RouteNotFound
-from driftq.http import batch, consume, produce, records, replies, schemas, settle, system, topics
+from driftq.http import (
+    batch,
+    consume,
+    dlq,
+    dlq_schemas,
+    produce,
+    records,
+    replies,
+    schemas,
+    settle,
+    system,
+    topics,
+)
 from driftq.http.exchange import Exchange
 from driftq.http.openapi import document
 from driftq.http.params import unquote
@@ -95,6 +107,40 @@ ROUTES = (
         query=schemas.ReaderBody,
         body=schemas.ReaderBody,
         answers={204: Answer(text="Noted")},
+        errors=(404,),
+    ),
+    Route(
+        method="GET",
+        path="/v1/dlq",
+        handler=dlq.list_dlqs,
+        summary="Which topics have dead letters",
+        answers={200: Answer(text="Dead-letter topics", body=dlq_schemas.DlqsReply)},
+    ),
+    Route(
+        method="GET",
+        path="/v1/dlq/{topic}",
+        handler=dlq.show_dlq,
+        summary="The dead letters of a topic",
+        query=dlq_schemas.DlqQuery,
+        answers={200: Answer(text="Dead letters by offset", body=dlq_schemas.LettersReply)},
+        errors=(404,),
+    ),
+    Route(
+        method="POST",
+        path="/v1/dlq/{topic}/redrive",
+        handler=dlq.redrive,
+        summary="Send dead letters again, each once",
+        body=dlq_schemas.RedriveBody,
+        answers={200: Answer(text="How many were meant and sent", body=dlq_schemas.RedriveReply)},
+        errors=(404,),
+    ),
+    Route(
+        method="POST",
+        path="/v1/dlq/{topic}/purge",
+        handler=dlq.purge,
+        summary="Forget dead letters",
+        body=dlq_schemas.PurgeBody,
+        answers={200: Answer(text="How many were meant and are gone", body=dlq_schemas.PurgeReply)},
         errors=(404,),
     ),
     Route(

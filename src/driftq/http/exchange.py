@@ -34,6 +34,7 @@ class Exchange:
         "edge",
         "ends_connection",
         "method",
+        "names",
         "old",
         "parked",
         "path",
@@ -51,6 +52,8 @@ class Exchange:
         self.content_type = b""
         self.topic = ""
         """From the path, where the route has one."""
+        self.names: dict[str, str] = {}
+        """All names in the path."""
         self.old = False
         """HTTP/1.0: no chunks, and keep-alive has to be said."""
         self.ends_connection = False

@@ -243,7 +243,12 @@ _BY_PATH: dict[bytes, dict[bytes, Route]] = {}
 for _route in ROUTES:
     _BY_PATH.setdefault(_route.path.encode(), {})[_route.method.encode()] = _route
 
-_TOPICS = b"/v1/topics/"
+_TEMPLATES: dict[int, list[tuple[list[bytes], dict[bytes, Route]]]] = {}
+"""Paths with names in them, by how many parts they have."""
+for _path, _methods in _BY_PATH.items():
+    if b"{" in _path:
+        _parts = _path.split(b"/")
+        _TEMPLATES.setdefault(len(_parts), []).append((_parts, _methods))
 
 
 def dispatch(exchange: Exchange) -> None:
@@ -265,19 +270,29 @@ def dispatch(exchange: Exchange) -> None:
 
 
 def find(exchange: Exchange) -> Route:
-    """The route of a path that has a topic in it, or is written in full; else the error that says so."""
+    """The route of a path that has names in it, or is written in full; else the error that says so."""
     path = exchange.path
     if b"://" in path[:12]:  # The whole address, as for a proxy.
         path = b"/" + path.partition(b"://")[2].partition(b"/")[2]
-    if path.startswith(_TOPICS) and len(path) > len(_TOPICS):
-        name, slash, rest = path[len(_TOPICS) :].partition(b"/")
-        exchange.topic = unquote(name, "topic")
-        path = _TOPICS + b"{topic}" + slash + rest
-    methods = _BY_PATH.get(path)
-    if methods is None or b"{topic}" in exchange.path:
-        raise RouteNotFound(exchange.path[:200].decode(errors="replace"))
+    methods = _BY_PATH.get(path) if b"{" not in path else None
+    if methods is None:
+        methods = _match(exchange, path.split(b"/"))
     route = methods.get(exchange.method)
     if route is None:
         allow = ", ".join(sorted(method.decode() for method in methods))
         raise MethodNotAllowed(exchange.method.decode(), allow=allow)
     return route
+
+
+def _match(exchange: Exchange, parts: list[bytes]) -> dict[bytes, Route]:
+    """The first template that fits; its names are noted in the exchange."""
+    for template, methods in _TEMPLATES.get(len(parts), ()):
+        pairs = list(zip(template, parts, strict=True))
+        if all(part and (wanted.startswith(b"{") or wanted == part) for wanted, part in pairs[1:]):
+            for wanted, part in pairs:
+                if wanted.startswith(b"{"):
+                    name = wanted.strip(b"{}").decode()
+                    exchange.names[name] = unquote(part, name)
+            exchange.topic = exchange.names.get("topic", "")
+            return methods
+    raise RouteNotFound(exchange.path[:200].decode(errors="replace"))

@@ -7,10 +7,14 @@ from collections.abc import Callable
 from driftq.core.casualty import Casualty
 from driftq.core.decide import decide_deliveries, decide_expiries, decide_passing, settled
 from driftq.core.group import Group
-from driftq.core.records import SETTLED_PASSED
+from driftq.core.index import FLAG_KEYED
+from driftq.core.keys import Claim
+from driftq.core.records import SETTLED_BY_ACK, SETTLED_PASSED
+from driftq.core.state import Topic
 from driftq.server.counters import Counters
 from driftq.server.deadletters import DeadLetters
 from driftq.server.dispatcher import Dispatcher, Ring
+from driftq.server.effects import EffectDesk, identity_of
 from driftq.server.journal import Journal
 from driftq.server.outbox import Outbox
 from driftq.server.parcel import Parcel
@@ -31,6 +35,7 @@ class Deliveries:
         *,
         letters: DeadLetters,
         recaller: Recaller,
+        effects: EffectDesk,
         counters: Counters,
         draw: Callable[[], float],
         want_turn: Callable[[], None],
@@ -40,6 +45,7 @@ class Deliveries:
         self._timers = timers
         self._letters = letters
         self._recaller = recaller
+        self._effects = effects
         self._counters = counters
         self._draw = draw
         self._want_turn = want_turn
@@ -48,6 +54,8 @@ class Deliveries:
         """Leases that are over, and retries that are due: their groups have work again."""
         for group, partition in self._timers.pop_due(now):
             topic = self._journal.state.topics[group.topic]
+            if not self._settle_done(topic, group, partition, now):
+                continue
             record, casualties = decide_expiries(
                 self._journal.state, topic, group, partition, now=now, draw=self._draw
             )
@@ -58,6 +66,36 @@ class Deliveries:
             self._dispatcher.wake(group.topic, group.name, partition)
             if self._give_up(casualties, group, partition, now):
                 self._timers.note(group, partition)
+
+    def _settle_done(self, topic: Topic, group: Group, partition: int, now: int) -> bool:
+        """Settle expired deliveries whose effect is done; False when the disk has to be asked first."""
+        if not self._journal.state.effects.committed:
+            return True
+        progress = group.partitions[partition]
+        keyed = [
+            ordinal
+            for block in progress.leases.expired(now)
+            for ordinal in progress.leases.held_by(block)
+            if progress.index.place_at(ordinal).flags & FLAG_KEYED
+        ]
+        claims = [Claim(topic.id, progress.index.offset_at(ordinal)) for ordinal in keyed]
+        cold = self._recaller.cold(claims)
+        done: list[int] = []
+        if not cold:
+            for ordinal, claim in zip(keyed, claims, strict=True):
+                stored = self._recaller.recall(claim)
+                identity = identity_of(stored, topic=topic.name, group=group.name) if stored else None
+                if identity is not None:
+                    cold += self._effects.cold(identity)
+                    if not cold and self._effects.is_committed(identity):
+                        done.append(ordinal)
+        if cold:
+            self._fetch_then_look(cold, group, partition, now)
+            return False
+        if done:
+            self._journal.add(settled(group, partition, done, cause=SETTLED_BY_ACK, now=now))
+            self._counters.acked += len(done)
+        return True
 
     def deal(self, now: int) -> Parcels:
         """Deliver all that can be delivered; the parcels go out when the commit is durable."""
@@ -122,10 +160,15 @@ class Deliveries:
             self._letters.bury(casualties, now)
             return True
 
+        self._fetch_then_look(cold, group, partition, now)
+        return False
+
+    def _fetch_then_look(self, cold: list[Claim], group: Group, partition: int, now: int) -> None:
+        """Read these off the loop, then look at the group's partition again."""
+
         def again(_error: object) -> None:
             self._timers.ring(group, partition, at=now)
             self._dispatcher.wake(group.topic, group.name, partition)
             self._want_turn()
 
         self._recaller.fetch(cold, again)
-        return False

@@ -18,7 +18,7 @@ from driftq.core.keys import Claim
 from driftq.core.records import EffectBegun, EffectCommitted, TopicCreated
 from driftq.core.state import State, Topic
 from driftq.errors import DriftQError, EffectNotFound, NotConfirmed
-from driftq.model import TopicOptions
+from driftq.model import StoredMessage, TopicOptions
 from driftq.server.entry import PREFIX_BYTES, encode_text, encode_time
 from driftq.server.journal import Journal
 from driftq.server.recaller import Recaller
@@ -129,11 +129,11 @@ class EffectDesk:
                 answer = refused
             replies.append((request.reply, answer))
 
-    def is_committed(self, identity: Identity) -> bool | None:
-        """Whether the effect is done; None when the disk has to be asked first."""
-        claims = self._claims(identity)
-        if self._recaller.cold(claims):
-            return None
+    def cold(self, identity: Identity) -> list[Claim]:
+        """What has to be read before `is_committed` can tell."""
+        return self._recaller.cold(self._claims(identity))
+
+    def is_committed(self, identity: Identity) -> bool:
         return self._done(identity) is not None
 
     def _claims(self, identity: Identity) -> list[Claim]:
@@ -238,6 +238,14 @@ class EffectDesk:
             options = TopicOptions(retention_ms=state.limits.effect_ttl_ms)
             self._journal.add(TopicCreated(now, state.next_topic, EFFECTS_TOPIC, 1, options))
         return state.topics[EFFECTS_TOPIC]
+
+
+def identity_of(stored: StoredMessage, *, topic: str, group: str) -> Identity | None:
+    """The identity of a message's effect in a group; None when it has no key."""
+    envelope = stored.envelope
+    if envelope is None or not envelope.idempotency_key:
+        return None
+    return (envelope.tenant_id or "", stored.requested_topic or topic, group, envelope.idempotency_key)
 
 
 def _committed(done: StoredEffect | None) -> Committed | None:

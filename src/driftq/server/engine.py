@@ -130,6 +130,7 @@ class Engine:
             self._timers,
             letters=letters,
             recaller=self._recaller,
+            effects=self.desks.effects,
             counters=self.counters,
             draw=draw,
             want_turn=self.want_turn,

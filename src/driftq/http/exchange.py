@@ -36,6 +36,7 @@ class Exchange:
         "method",
         "names",
         "old",
+        "on_lost",
         "parked",
         "path",
         "query",
@@ -54,6 +55,8 @@ class Exchange:
         """From the path, where the route has one."""
         self.names: dict[str, str] = {}
         """All names in the path."""
+        self.on_lost: Callable[[], None] | None = None
+        """Called when the client goes away before it has its answer. Only those who wait long have one."""
         self.old = False
         """HTTP/1.0: no chunks, and keep-alive has to be said."""
         self.ends_connection = False

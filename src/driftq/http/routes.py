@@ -8,27 +8,12 @@ from typing import Any
 import msgspec
 
 from driftq.errors import DriftQError, MethodNotAllowed, RouteNotFound
-from driftq.http import (
-    batch,
-    consume,
-    dlq,
-    dlq_schemas,
-    produce,
-    records,
-    replies,
-    schemas,
-    settle,
-    system,
-    topics,
-)
+from driftq.http import topics
+from driftq.http.broker_routes import BROKER_ROUTES
 from driftq.http.exchange import Exchange
 from driftq.http.openapi import document
 from driftq.http.params import unquote
 from driftq.http.route import Answer, Route
-from driftq.model import Delivery
-from driftq.server.views import TopicView
-
-_NDJSON = "application/x-ndjson"
 
 
 def openapi(exchange: Exchange) -> None:
@@ -42,200 +27,13 @@ def _document(version: str) -> bytes:
 
 
 ROUTES = (
-    Route(
-        method="GET",
-        path="/v1/healthz",
-        handler=system.healthz,
-        summary="The process is alive",
-        answers={200: Answer(text="Alive", body=replies.StatusReply)},
-    ),
-    Route(
-        method="GET",
-        path="/v1/readyz",
-        handler=system.readyz,
-        summary="The server can do its work",
-        answers={200: Answer(text="Ready; 503 says why not", body=replies.StatusReply)},
-    ),
-    Route(
-        method="GET",
-        path="/v1/version",
-        handler=system.version,
-        summary="Version, and how durable a confirmed message is",
-        answers={200: Answer(text="Version", body=replies.VersionReply)},
-    ),
-    Route(
-        method="GET",
-        path="/v1/topics",
-        handler=topics.list_topics,
-        summary="List topics by name",
-        query=schemas.PageQuery,
-        answers={200: Answer(text="Names", body=replies.TopicsReply)},
-    ),
-    Route(
-        method="POST",
-        path="/v1/topics",
-        handler=topics.create_topic,
-        summary="Create a topic",
-        query=schemas.TopicBody,
-        body=schemas.TopicBody,
-        answers={201: Answer(text="It is there", body=replies.CreatedReply)},
-        errors=(409,),
-    ),
-    Route(
-        method="GET",
-        path="/v1/topics/{topic}",
-        handler=topics.show_topic,
-        summary="A topic's partitions, groups and readers",
-        answers={200: Answer(text="As it is on disk", body=TopicView)},
-        errors=(404,),
-    ),
-    Route(
-        method="GET",
-        path="/v1/topics/{topic}/records",
-        handler=records.records,
-        summary="Read stored messages without a group",
-        query=schemas.RecordsQuery,
-        answers={200: Answer(text="One message a line", body=replies.RecordLine, content_type=_NDJSON)},
-        errors=(404,),
-        streams=True,
-    ),
-    Route(
-        method="POST",
-        path="/v1/topics/{topic}/readers",
-        handler=topics.report_reader,
-        summary="Report how far a reader is",
-        query=schemas.ReaderBody,
-        body=schemas.ReaderBody,
-        answers={204: Answer(text="Noted")},
-        errors=(404,),
-    ),
-    Route(
-        method="GET",
-        path="/v1/dlq",
-        handler=dlq.list_dlqs,
-        summary="Which topics have dead letters",
-        answers={200: Answer(text="Dead-letter topics", body=dlq_schemas.DlqsReply)},
-    ),
-    Route(
-        method="GET",
-        path="/v1/dlq/{topic}",
-        handler=dlq.show_dlq,
-        summary="The dead letters of a topic",
-        query=dlq_schemas.DlqQuery,
-        answers={200: Answer(text="Dead letters by offset", body=dlq_schemas.LettersReply)},
-        errors=(404,),
-    ),
-    Route(
-        method="POST",
-        path="/v1/dlq/{topic}/redrive",
-        handler=dlq.redrive,
-        summary="Send dead letters again, each once",
-        body=dlq_schemas.RedriveBody,
-        answers={200: Answer(text="How many were meant and sent", body=dlq_schemas.RedriveReply)},
-        errors=(404,),
-    ),
-    Route(
-        method="POST",
-        path="/v1/dlq/{topic}/purge",
-        handler=dlq.purge,
-        summary="Forget dead letters",
-        body=dlq_schemas.PurgeBody,
-        answers={200: Answer(text="How many were meant and are gone", body=dlq_schemas.PurgeReply)},
-        errors=(404,),
-    ),
-    Route(
-        method="POST",
-        path="/v1/produce",
-        handler=produce.produce,
-        summary="Produce a message",
-        query=schemas.ProduceQuery,
-        body=schemas.ProduceBody,
-        answers={200: Answer(text="It is durable", body=replies.ProducedReply)},
-        errors=(404, 409, 429),
-    ),
-    Route(
-        method="POST",
-        path="/v1/produce/batch",
-        handler=batch.produce_batch,
-        summary="Produce many messages with one durable write",
-        query=schemas.BatchQuery,
-        body=schemas.BatchBody,
-        lines=schemas.ProduceBody,
-        answers={200: Answer(text="A result for each message, in order", body=replies.BatchReply)},
-        errors=(404, 409, 429),
-        notes="Where a batch is atomic and refused, the error also has `results`.",
-    ),
-    Route(
-        method="GET",
-        path="/v1/consume",
-        handler=consume.consume,
-        summary="Receive messages as a stream",
-        query=schemas.ConsumeBody,
-        answers={200: Answer(text="One delivery a line", body=Delivery, content_type=_NDJSON)},
-        errors=(404,),
-        streams=True,
-        notes="The parameters may also be a JSON body.",
-    ),
-    Route(
-        method="POST",
-        path="/v1/ack",
-        handler=settle.ack,
-        summary="Done with a message",
-        query=schemas.AckBody,
-        body=schemas.AckBody,
-        answers={204: Answer(text="Settled, now or before")},
-        errors=(404, 409),
-    ),
-    Route(
-        method="POST",
-        path="/v1/nack",
-        handler=settle.nack,
-        summary="A message failed: deliver it again later",
-        query=schemas.NackBody,
-        body=schemas.NackBody,
-        answers={204: Answer(text="It will come again")},
-        errors=(404, 409),
-    ),
-    Route(
-        method="POST",
-        path="/v1/ack/batch",
-        handler=settle.ack_batch,
-        summary="Done with many messages",
-        query=schemas.AckBatchBody,
-        body=schemas.AckBatchBody,
-        answers={200: Answer(text="A result for each ack, in order", body=replies.AckBatchReply)},
-        errors=(404,),
-    ),
-    Route(
-        method="POST",
-        path="/v1/lease/extend",
-        handler=settle.extend,
-        summary="Keep a message longer",
-        query=schemas.ExtendBody,
-        body=schemas.ExtendBody,
-        answers={204: Answer(text="The lease ends `lease_ms` from now")},
-        errors=(404, 409),
-    ),
-    Route(
-        method="GET",
-        path="/v1/metrics",
-        handler=system.metrics,
-        summary="Numbers for Prometheus",
-        answers={200: Answer(text="Prometheus text format", content_type="text/plain")},
-    ),
+    *BROKER_ROUTES,
     Route(
         method="GET",
         path="/v1/openapi.json",
         handler=openapi,
         summary="This document",
         answers={200: Answer(text="OpenAPI 3.1", body=dict[str, Any])},
-    ),
-    Route(
-        method="GET",
-        path="/v1/docs",
-        handler=system.docs,
-        summary="This document as a page",
-        answers={200: Answer(text="HTML", content_type="text/html")},
     ),
 )
 

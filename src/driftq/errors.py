@@ -8,6 +8,8 @@
     │   ├── TopicNotFound
     │   ├── GroupNotFound
     │   ├── ClaimNotFound
+    │   ├── JobNotFound
+    │   ├── EffectNotFound
     │   └── RouteNotFound
     ├── MethodNotAllowed           405
     ├── FailedPrecondition         409
@@ -16,7 +18,10 @@
     │   ├── StaleAttempt
     │   ├── AlreadySettled
     │   ├── IdempotencyPending
+    │   ├── EffectSuperseded
     │   ├── IdempotencyMismatch
+    │   ├── StaleLease
+    │   ├── WrongJobState
     │   ├── LeaseLost              (reason stale_lease)
     │   ├── EventSuperseded
     │   └── WrongClaimState
@@ -111,6 +116,18 @@ class ClaimNotFound(NotFound):
         super().__init__(f"handler {handler!r} has no claim on event {event_id!r}")
         self.handler = handler
         self.event_id = event_id
+
+
+class JobNotFound(NotFound):
+    def __init__(self, job: int | str) -> None:
+        super().__init__(f"job {job} does not exist")
+        self.job = job
+
+
+class EffectNotFound(NotFound):
+    def __init__(self, key: str) -> None:
+        super().__init__(f"nothing is known of an effect with key {key!r}")
+        self.key = key
 
 
 class RouteNotFound(NotFound):
@@ -215,6 +232,40 @@ class WrongClaimState(FailedPrecondition):
         self.event_id = event_id
         self.state = state
         self.asked = asked
+
+
+class EffectSuperseded(FailedPrecondition):
+    """The grant was taken over, or ended: its holder can no longer finish."""
+
+    reason = "superseded"
+
+    def __init__(self, *, given: int, held: int | None) -> None:
+        super().__init__(f"token {given} is not the current one")
+        self.given = given
+        self.held = held
+
+
+class StaleLease(FailedPrecondition):
+    """The job is no longer held under this token."""
+
+    reason = "stale_lease"
+
+    def __init__(self, job: int | str, *, given: int) -> None:
+        super().__init__(f"job {job} is not held under token {given}")
+        self.job = job
+        self.given = given
+
+
+class WrongJobState(FailedPrecondition):
+    """The job is not in a state from which this can be done."""
+
+    reason = "wrong_state"
+
+    def __init__(self, job: int | str, *, state: str, wanted: str) -> None:
+        super().__init__(f"cannot {wanted} job {job}: it is {state}")
+        self.job = job
+        self.state = state
+        self.wanted = wanted
 
 
 class TopicExists(DriftQError):

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from driftq.core.fingerprints import FingerprintTable
 from driftq.core.keys import Claim, KeyTable, fingerprint
 
 Identity = tuple[str, str, str]
@@ -13,7 +14,7 @@ TTL_MS = 640
 WIDTH_MS = TTL_MS // 64
 
 steps = st.lists(
-    st.tuples(st.integers(0, 200), st.integers(1, 4), st.integers(0, 2**20 - 1), st.integers(0, 4095)),
+    st.tuples(st.integers(0, 200), st.integers(1, 4), st.integers(0, 2**24 - 1), st.integers(0, 2**40 - 1)),
     max_size=40,
 )
 
@@ -25,11 +26,11 @@ def test_keys_live_as_long_as_they_should(added: list[tuple[int, int, int, int]]
     table = KeyTable(ttl_ms=TTL_MS)
     model: list[tuple[int, int, Claim]] = []
     now = 0
-    for ordinal, (passed_ms, print_, topic, partition) in enumerate(added):
+    for passed_ms, print_, topic, offset in added:
         now += passed_ms
         table.expire(now)
-        table.add(print_, topic=topic, partition=partition, ordinal=ordinal, at=now)
-        model.append((now, print_, Claim(topic=topic, partition=partition, ordinal=ordinal)))
+        table.add(print_, topic=topic, offset=offset, at=now)
+        model.append((now, print_, Claim(topic=topic, offset=offset)))
         for wanted in range(1, 5):
             found = table.find(wanted)
             certain = [claim for at, key, claim in model if key == wanted and now < at + TTL_MS]
@@ -49,3 +50,26 @@ def test_other_identities_have_other_fingerprints(
     """Parts are not just glued together: ("a", "bc") is not ("ab", "c")."""
     assert (fingerprint(*one) == fingerprint(*other)) == (one == other)
     assert 0 < fingerprint(*one) < 2**64
+
+
+moves = st.lists(st.tuples(st.booleans(), st.integers(0, 40), st.integers(0, 3)), max_size=200)
+
+
+@pytest.mark.clause("I5")
+@given(moves)
+def test_the_table_of_fingerprints_holds_what_a_list_would(asked: list[tuple[bool, int, int]]) -> None:
+    """Fingerprints of one shard and few home slots, so that runs form, wrap, grow and close their gaps."""
+    table = FingerprintTable()
+    model: list[tuple[int, int]] = []
+    for is_added, number, value in asked:
+        print_ = (number << 10) | 7
+        if is_added:
+            table.add(print_, value)
+            model.append((print_, value))
+        else:
+            assert table.remove(print_, value) == ((print_, value) in model)
+            if (print_, value) in model:
+                model.remove((print_, value))
+        assert sorted(table.find(print_)) == sorted(kept for key, kept in model if key == print_)
+    assert sorted(table) == sorted(model)
+    assert table.count == len(model)

@@ -138,10 +138,9 @@ def keep_the_state_after_a_failed_commit(monkeypatch: pytest.MonkeyPatch) -> Non
 def deliver_more_than_may_be_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     decide = deliver.decide_deliveries
 
-    def greedy(group, partition, takers, *, limits, now):
-        return decide(
-            group, partition, takers, limits=Limits(in_flight_max=limits.in_flight_max + 1), now=now
-        )
+    def greedy(group, partition, takers, *, limits, now, end):
+        more = Limits(in_flight_max=limits.in_flight_max + 1)
+        return decide(group, partition, takers, limits=more, now=now, end=end)
 
     monkeypatch.setattr("driftq.server.deliveries.decide_deliveries", greedy)
 
@@ -162,7 +161,7 @@ def set_no_timers_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def retry_at_once_after_a_nack(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle, "nack_delay_ms", lambda attempt: 0)
+    monkeypatch.setattr("driftq.core.backoff.nack_delay_ms", lambda attempt: 0)
 
 
 def end_leases_early(monkeypatch: pytest.MonkeyPatch) -> None:

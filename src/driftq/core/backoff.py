@@ -1,11 +1,27 @@
 """How long a message waits before its next delivery."""
 
+from driftq.core.records import Terms
+
 NACK_BASE_MS = 100
 NACK_CAP_MS = 5_000
+_DOUBLINGS_MAX = 40
 
 
 def nack_delay_ms(attempt: int) -> int:
     """The wait after the given delivery was nacked, for a message without a retry policy."""
-    if attempt > 16:  # Beyond this the power only costs digits.
-        return NACK_CAP_MS
-    return min(NACK_BASE_MS << (attempt - 1), NACK_CAP_MS)
+    return min(NACK_BASE_MS << min(attempt - 1, _DOUBLINGS_MAX), NACK_CAP_MS)
+
+
+def retry_delay_ms(terms: Terms, *, attempt: int, nacked: bool, draw: float) -> int:
+    """The wait after the given delivery failed. `draw` is a random number from 0 to 1.
+
+    A retry never comes sooner than the policy asks, except at its cap, where the herd has to break up
+    downwards.
+    """
+    if terms.backoff_ms < 0:
+        return nack_delay_ms(attempt) if nacked else 0
+    cap = terms.max_backoff_ms
+    wait = min(terms.backoff_ms << min(attempt - 1, _DOUBLINGS_MAX), cap)
+    if wait == cap:
+        return round(cap * (0.75 + 0.25 * draw))
+    return min(round(wait * (1 + 0.25 * draw)), cap)

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from driftq.core.records import Terms
+
 
 class Produce(msgspec.Struct, gc=False):
     """One message, encoded and ready to be stored.
@@ -22,6 +24,7 @@ class Produce(msgspec.Struct, gc=False):
     override: int | None = None
     deadline: int | None = None
     flags: int = 0
+    terms: Terms | None = None
     idempotency_key: str = ""
     tenant_id: str = ""
     fingerprint: int = 0
@@ -44,6 +47,7 @@ class Nack(msgspec.Struct, gc=False):
     offset: int
     reason: str = ""
     attempt: int | None = None
+    retryable: bool = True
 
 
 class Extend(msgspec.Struct, gc=False):

@@ -1,17 +1,26 @@
 """Folding a record into the state: the same function when it has just been decided and at a restart."""
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import accumulate
+from operator import itemgetter
 
-from driftq.core.group import Group, GroupPartition
+from driftq.core.effects import EFFECTS_TOPIC, Pending
+from driftq.core.group import ACK_TIMEOUT, Group, GroupPartition
 from driftq.core.index import LENGTH_BITS, pack_place
+from driftq.core.jobs.evolve import fold_job
 from driftq.core.lease import LeaseBlock
 from driftq.core.records import (
     CAUSE_EXPIRED,
+    SETTLED_PASSED,
     DeliveriesEnded,
+    EffectBegun,
+    EffectCommitted,
+    EffectFailed,
     GroupCreated,
     LeaseExtended,
+    LettersPurged,
+    LettersRedriven,
     MessagesDelivered,
     MessagesSettled,
     MessagesStored,
@@ -22,8 +31,6 @@ from driftq.core.records import (
 )
 from driftq.core.state import State, Topic
 
-ACK_TIMEOUT = "ack_timeout"
-
 
 def evolve(state: State, record: Record, *, segment: int, blob_at: int) -> None:
     """Make the record true in the state. `segment` and `blob_at` say where its blob is in the log."""
@@ -32,7 +39,11 @@ def evolve(state: State, record: Record, *, segment: int, blob_at: int) -> None:
     if type(record) is MessagesStored:
         store(state, record, segment=segment, blob_at=blob_at)
     else:
-        _FOLDS[type(record)](state, record)
+        fold = _FOLDS.get(type(record))
+        if fold is not None:
+            fold(state, record)
+        else:
+            fold_job(state.jobs, record)
 
 
 def _create_topic(state: State, record: TopicCreated) -> None:
@@ -57,41 +68,55 @@ def store(state: State, record: MessagesStored, *, segment: int, blob_at: int) -
         places = [start << 32 | length for start, length in zip(starts, lengths, strict=False)]
         if record.flags:
             places = [place | flags << LENGTH_BITS for place, flags in zip(places, record.flags, strict=True)]
+    terms, deadlines = _special(state, record)
     if record.partition >= 0:
         part = topic.partitions[record.partition]
         before = part.index.total_bytes
-        part.index.add_run(segment, offsets=offsets, places=places, sizes=sizes)
+        part.index.add_run(
+            segment, offsets=offsets, places=places, sizes=sizes, terms=terms, deadlines=deadlines
+        )
         part.pressure += count
         part.pressure_bytes += part.index.total_bytes - before
     else:
-        _store_scattered(topic, record, segment=segment, places=places, sizes=sizes)
+        lanes: dict[int, list[int]] = {}
+        for slot, number in enumerate(unpack_array("H", record.partitions)):
+            lanes.setdefault(number, []).append(slot)
+        for number, slots in lanes.items():
+            mine = itemgetter(*slots) if len(slots) > 1 else _only(slots[0])
+            part = topic.partitions[number]
+            before = part.index.total_bytes
+            part.index.add_run(
+                segment,
+                offsets=mine(offsets),
+                places=mine(places),
+                sizes=mine(sizes),
+                terms=mine(terms) if terms else None,
+                deadlines=mine(deadlines) if deadlines else None,
+            )
+            part.pressure += len(slots)
+            part.pressure_bytes += part.index.total_bytes - before
     if record.fingerprints:
         _claim_keys(state, topic, record)
 
 
-def _store_scattered(
-    topic: Topic, record: MessagesStored, *, segment: int, places: list[int], sizes: "array[int]"
-) -> None:
-    offset = record.first_offset
-    for number, place, size in zip(unpack_array("H", record.partitions), places, sizes, strict=True):
-        part = topic.partitions[number]
-        part.index.add_run(segment, offsets=(offset,), places=(place,), sizes=(size,))
-        part.pressure += 1
-        part.pressure_bytes += size
-        offset += 1
+def _only(slot: int) -> Callable[[Sequence[int]], tuple[int, ...]]:
+    return lambda numbers: (numbers[slot],)
+
+
+def _special(state: State, record: MessagesStored) -> tuple[list[int] | None, "array[int] | None"]:
+    """Numbers of terms, and deadlines, of each message; None where no message has any."""
+    terms: list[int] | None = None
+    if record.terms_of:
+        numbers = [0, *[state.number_of(one) for one in record.terms]]
+        terms = [numbers[slot] for slot in unpack_array("H", record.terms_of)]
+    return terms, unpack_array("Q", record.deadlines) if record.deadlines else None
 
 
 def _claim_keys(state: State, topic: Topic, record: MessagesStored) -> None:
-    prints = unpack_array("Q", record.fingerprints)
-    if record.partition >= 0:
-        numbers = [record.partition] * len(prints)
-    else:
-        numbers = unpack_array("H", record.partitions).tolist()
-    ends = {number: topic.partitions[number].index.end for number in set(numbers)}
-    for print_, number in zip(reversed(prints), reversed(numbers), strict=True):
-        ends[number] -= 1
+    keys = state.effects.committed if topic.name == EFFECTS_TOPIC else state.keys
+    for offset, print_ in enumerate(unpack_array("Q", record.fingerprints), record.first_offset):
         if print_:
-            state.keys.add(print_, topic=topic.id, partition=number, ordinal=ends[number], at=record.at)
+            keys.add(print_, topic=topic.id, offset=offset, at=record.at)
 
 
 def _create_group(state: State, record: GroupCreated) -> None:
@@ -151,6 +176,7 @@ def _settle(state: State, record: MessagesSettled) -> None:
     base = record.base
     deltas = unpack_array("I", record.deltas)
     highest = base + max(deltas)
+    progress.cover(highest + 1)
     if base == progress.floor and highest - base == len(deltas) - 1 and not progress.ahead_count:
         progress.leases.release_all(range(base, highest + 1))
         progress.settle_run(base, highest + 1)
@@ -160,7 +186,8 @@ def _settle(state: State, record: MessagesSettled) -> None:
         for ordinal in ordinals:
             progress.settle(ordinal)
         progress.advance()
-    progress.acked = max(progress.acked, progress.index.offset_at(highest))
+    if record.cause != SETTLED_PASSED:
+        progress.acked = max(progress.acked, progress.index.offset_at(highest))
     state.topics[group.topic].partitions[record.partition].relieved = True
 
 
@@ -202,6 +229,31 @@ def _report_reader(state: State, record: ReaderReported) -> None:
         topic.count_pressure(number, count_unread=state.limits.count_unread)
 
 
+def _begin_effect(state: State, record: EffectBegun) -> None:
+    pending = Pending(record.owner, record.token, record.at + record.lease_ms)
+    state.effects.begin(record.identity, pending, at=record.at)
+
+
+def _fail_effect(state: State, record: EffectFailed) -> None:
+    state.effects.fail(record.identity, error=record.error, at=record.at)
+
+
+def _commit_effect(state: State, record: EffectCommitted) -> None:
+    state.effects.commit(record.identity)
+
+
+def _redrive(state: State, record: LettersRedriven) -> None:
+    topic = state.topics_by_id[record.topic]
+    topic.redriven.update(dict.fromkeys(record.offsets, (record.at, record.by)))
+
+
+def _purge(state: State, record: LettersPurged) -> None:
+    topic = state.topics_by_id[record.topic]
+    topic.purged.update(record.offsets)
+    for offset in record.offsets:
+        topic.redriven.pop(offset, None)
+
+
 _FOLDS: dict[type[Record], Callable[[State, "object"], None]] = {
     TopicCreated: _create_topic,  # type: ignore[dict-item]
     GroupCreated: _create_group,  # type: ignore[dict-item]
@@ -210,4 +262,9 @@ _FOLDS: dict[type[Record], Callable[[State, "object"], None]] = {
     DeliveriesEnded: _end_deliveries,  # type: ignore[dict-item]
     LeaseExtended: _extend,  # type: ignore[dict-item]
     ReaderReported: _report_reader,  # type: ignore[dict-item]
+    EffectBegun: _begin_effect,  # type: ignore[dict-item]
+    EffectFailed: _fail_effect,  # type: ignore[dict-item]
+    EffectCommitted: _commit_effect,  # type: ignore[dict-item]
+    LettersRedriven: _redrive,  # type: ignore[dict-item]
+    LettersPurged: _purge,  # type: ignore[dict-item]
 }

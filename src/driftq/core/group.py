@@ -9,6 +9,7 @@ import heapq
 from driftq.core.index import PartitionIndex
 from driftq.core.lease import LeaseTable
 
+ACK_TIMEOUT = "ack_timeout"
 ORDINAL_BITS = 44
 _ORDINAL_MASK = (1 << ORDINAL_BITS) - 1
 

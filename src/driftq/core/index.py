@@ -34,10 +34,20 @@ def pack_place(position: int, length: int, flags: int = 0) -> int:
     return position << 32 | flags << LENGTH_BITS | length
 
 
+def _extended(
+    numbers: "array[int] | None", typecode: str, added: Sequence[int] | None, *, before: int, count: int
+) -> "array[int]":
+    """The array with these numbers, or zeros, behind what was before."""
+    if numbers is None:
+        numbers = array(typecode, bytes(before * array(typecode).itemsize))
+    numbers.extend(added if added is not None else [0] * count)
+    return numbers
+
+
 class Chunk:
     """The messages of one partition in one segment."""
 
-    __slots__ = ("ends", "first", "offsets", "places", "segment")
+    __slots__ = ("deadlines", "ends", "first", "offsets", "places", "segment", "terms")
 
     def __init__(self, *, segment: int, first: int) -> None:
         self.segment = segment
@@ -46,6 +56,19 @@ class Chunk:
         self.places = array("Q")
         self.ends = array("Q")
         """Bytes of keys and values up to and with each message, since the partition began."""
+        self.terms: array[int] | None = None
+        """Number of each message's terms, once one of them has any."""
+        self.deadlines: array[int] | None = None
+        """Deadline of each message, 0 for none, once one of them has any."""
+
+    def add_special(self, count: int, terms: Sequence[int] | None, deadlines: Sequence[int] | None) -> None:
+        """Note what is out of the ordinary in the last so many messages."""
+        if terms is not None or self.terms is not None:
+            self.terms = _extended(self.terms, "I", terms, before=len(self.offsets) - count, count=count)
+        if deadlines is not None or self.deadlines is not None:
+            self.deadlines = _extended(
+                self.deadlines, "Q", deadlines, before=len(self.offsets) - count, count=count
+            )
 
     def find(self, offset: int) -> int | None:
         """The ordinal of an offset that is in this chunk, else None."""
@@ -61,7 +84,16 @@ class Chunk:
 class PartitionIndex:
     """All kept messages of a partition, by ordinal."""
 
-    __slots__ = ("_first_offsets", "_firsts", "bytes_before", "chunks", "end", "first", "total_bytes")
+    __slots__ = (
+        "_first_offsets",
+        "_firsts",
+        "bytes_before",
+        "chunks",
+        "end",
+        "first",
+        "special",
+        "total_bytes",
+    )
 
     def __init__(self) -> None:
         self.chunks: list[Chunk] = []
@@ -75,9 +107,18 @@ class PartitionIndex:
         """Bytes of keys and values ever stored."""
         self.bytes_before = 0
         """As much of them as lies before `first`."""
+        self.special = False
+        """Whether any message ever had terms or a deadline."""
 
     def add_run(
-        self, segment: int, *, offsets: Sequence[int], places: Iterable[int], sizes: Sequence[int]
+        self,
+        segment: int,
+        *,
+        offsets: Sequence[int],
+        places: Iterable[int],
+        sizes: Sequence[int],
+        terms: Sequence[int] | None = None,
+        deadlines: Sequence[int] | None = None,
     ) -> None:
         """Add messages at the end."""
         if self.chunks and self.chunks[-1].segment == segment:
@@ -98,6 +139,10 @@ class PartitionIndex:
             self.total_bytes = ends[-1]
             chunk.ends.extend(ends[1:])
         self.end += len(sizes)
+        if terms is not None or deadlines is not None:
+            self.special = True
+        if self.special:
+            chunk.add_special(len(sizes), terms, deadlines)
 
     def _chunk_at(self, ordinal: int) -> Chunk:
         chunk = self.chunks[-1]
@@ -135,6 +180,20 @@ class PartitionIndex:
         chunk = self._chunk_at(ordinal)
         packed = chunk.places[ordinal - chunk.first]
         return Place(chunk.segment, packed >> 32, packed & LENGTH_MASK, (packed >> LENGTH_BITS) & FLAG_MASK)
+
+    def terms_at(self, ordinal: int) -> int:
+        """Number of the message's terms; 0 is ordinary."""
+        if not self.special:
+            return 0
+        chunk = self._chunk_at(ordinal)
+        return chunk.terms[ordinal - chunk.first] if chunk.terms is not None else 0
+
+    def deadline_at(self, ordinal: int) -> int:
+        """The message's deadline; 0 is none."""
+        if not self.special:
+            return 0
+        chunk = self._chunk_at(ordinal)
+        return chunk.deadlines[ordinal - chunk.first] if chunk.deadlines is not None else 0
 
     def bytes_upto(self, ordinal: int) -> int:
         """Bytes of all messages before this ordinal."""

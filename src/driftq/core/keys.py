@@ -11,13 +11,17 @@ from hashlib import blake2b
 
 import msgspec
 
+from driftq.core.fingerprints import FingerprintTable
+
 _BUCKETS = 64
+_OFFSET_BITS = 40
+_OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def fingerprint(tenant_id: str, topic: str, idempotency_key: str) -> int:
+def fingerprint(*identity: str) -> int:
     """64 bits of an idempotency identity, never 0."""
-    digest = blake2b(_encode((tenant_id, topic, idempotency_key)), digest_size=8).digest()
+    digest = blake2b(_encode(identity), digest_size=8).digest()
     return int.from_bytes(digest, "little") or 1
 
 
@@ -25,12 +29,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     """The message that holds a key."""
 
     topic: int
-    partition: int
-    ordinal: int
-
-
-def _pack(topic: int, partition: int, ordinal: int) -> int:
-    return ordinal << 32 | topic << 12 | partition
+    offset: int
 
 
 class KeyTable:
@@ -39,51 +38,40 @@ class KeyTable:
     def __init__(self, *, ttl_ms: int) -> None:
         self._ttl_ms = ttl_ms
         self._width_ms = max(1, ttl_ms // _BUCKETS)
-        self._claims: dict[int, int] = {}
-        self._collided: dict[int, list[int]] = {}
-        self._buckets: deque[tuple[int, array[int]]] = deque()
+        self._claims = FingerprintTable()
+        self._buckets: deque[tuple[int, array[int], array[int]]] = deque()
 
     def __len__(self) -> int:
-        return len(self._claims) + sum(map(len, self._collided.values()))
+        return self._claims.count
 
     def __iter__(self) -> Iterator[int]:
-        """The live fingerprints, each once."""
-        return iter(self._claims)
+        """The live fingerprints."""
+        return iter(dict.fromkeys(print_ for print_, _ in self._claims))
 
     def find(self, print_: int) -> list[Claim]:
         """The messages that may hold the key of this fingerprint."""
-        first = self._claims.get(print_)
-        if first is None:
-            return []
-        return [_unpack(packed) for packed in (first, *self._collided.get(print_, ()))]
+        return [
+            Claim(topic=packed >> _OFFSET_BITS, offset=packed & _OFFSET_MASK)
+            for packed in self._claims.find(print_)
+        ]
 
-    def add(self, print_: int, *, topic: int, partition: int, ordinal: int, at: int) -> None:
-        packed = _pack(topic, partition, ordinal)
-        if print_ in self._claims:
-            self._collided.setdefault(print_, []).append(packed)
-        else:
-            self._claims[print_] = packed
+    def add(self, print_: int, *, topic: int, offset: int, at: int) -> None:
+        packed = topic << _OFFSET_BITS | offset
+        self._claims.add(print_, packed)
         bucket_end = at - at % self._width_ms + self._width_ms
         if not self._buckets or self._buckets[-1][0] < bucket_end:
-            self._buckets.append((bucket_end, array("Q")))
-        self._buckets[-1][1].append(print_)
+            self._buckets.append((bucket_end, array("Q"), array("Q")))
+        _, prints, claims = self._buckets[-1]
+        prints.append(print_)
+        claims.append(packed)
+
+    def remove(self, print_: int, *, topic: int, offset: int) -> None:
+        """Forget one claim before its time."""
+        self._claims.remove(print_, topic << _OFFSET_BITS | offset)
 
     def expire(self, now: int) -> None:
         """Forget keys older than their time to live."""
         while self._buckets and self._buckets[0][0] + self._ttl_ms <= now:
-            _, prints = self._buckets.popleft()
-            for print_ in prints:
-                self._forget_oldest(print_)
-
-    def _forget_oldest(self, print_: int) -> None:
-        later = self._collided.get(print_)
-        if not later:
-            del self._claims[print_]
-            return
-        self._claims[print_] = later.pop(0)
-        if not later:
-            del self._collided[print_]
-
-
-def _unpack(packed: int) -> Claim:
-    return Claim(topic=(packed >> 12) & 0xFFFFF, partition=packed & 0xFFF, ordinal=packed >> 32)
+            _, prints, claims = self._buckets.popleft()
+            for print_, packed in zip(prints, claims, strict=True):
+                self._claims.remove(print_, packed)

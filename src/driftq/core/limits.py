@@ -15,6 +15,7 @@ class Limits:
     partition_bytes_max: int = 1 << 30
     idempotency_ttl_ms: int = 600_000
     idempotency_keys_max: int = 20_000_000
+    effect_ttl_ms: int = 604_800_000
     refuse_mismatch: bool = False
     """Another payload under a used key is an error instead of a warning."""
     count_unread: bool = False

@@ -37,6 +37,21 @@ class TopicCreated(Record):
     options: TopicOptions = TopicOptions()
 
 
+class Terms(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """How a message may be delivered, beyond the ordinary. Shared by all messages that say the same."""
+
+    max_attempts: int = 0
+    """0 is no limit."""
+    backoff_ms: int = -1
+    """-1 is the ordinary delay."""
+    max_backoff_ms: int = 30_000
+    group: int = 0
+    """The only group that gets it; 0 is every group."""
+
+
+ORDINARY = Terms()
+
+
 class MessagesStored(Record):
     """Messages of one topic with consecutive offsets."""
 
@@ -49,6 +64,11 @@ class MessagesStored(Record):
     sizes: bytes
     flags: bytes = b""
     fingerprints: bytes = b""
+    terms: list[Terms] = []
+    terms_of: bytes = b""
+    """For each message its place in `terms`, from 1; 0 is ordinary."""
+    deadlines: bytes = b""
+    """For each message its deadline in milliseconds; 0 is none."""
 
 
 class GroupCreated(Record):
@@ -91,6 +111,7 @@ class MessagesSettled(Record):
     base: int
     deltas: bytes
     """Settled ordinals, each as its distance from `base`."""
+    cause: int = 1
 
 
 class EndedDelivery(msgspec.Struct, array_like=True, gc=False):
@@ -123,6 +144,45 @@ class ReaderReported(Record):
     positions: list[tuple[int, int]]
 
 
+class EffectBegun(Record):
+    identity: tuple[str, str, str, str]
+    owner: str
+    lease_ms: int
+    token: int
+
+
+class EffectFailed(Record):
+    identity: tuple[str, str, str, str]
+    error: str
+
+
+class EffectCommitted(Record):
+    """The effect is done; its result is a message in the same frame."""
+
+    identity: tuple[str, str, str, str]
+
+
+class LettersRedriven(Record):
+    """Dead letters that were sent again, and by whom."""
+
+    topic: int
+    offsets: list[int]
+    by: str
+
+
+class LettersPurged(Record):
+    """Dead letters that nobody wants any more."""
+
+    topic: int
+    offsets: list[int]
+
+
+SETTLED_BY_ACK = 1
+SETTLED_DEAD = 2
+"""Given up: it is in the dead-letter topic."""
+SETTLED_PASSED = 3
+"""Never meant for this group."""
+
 CAUSE_NACKED = 1
 CAUSE_EXPIRED = 2
 CAUSE_RELEASED = 3
@@ -136,10 +196,22 @@ _KINDS: dict[int, type[Record]] = {
     6: DeliveriesEnded,
     7: LeaseExtended,
     8: ReaderReported,
+    9: EffectBegun,
+    10: EffectFailed,
+    11: EffectCommitted,
+    12: LettersRedriven,
+    13: LettersPurged,
 }
 _KIND_OF = {record: kind for kind, record in _KINDS.items()}
 _DECODERS = {kind: msgspec.msgpack.Decoder(record) for kind, record in _KINDS.items()}
 _encode = msgspec.msgpack.Encoder().encode
+
+
+def register(kind: int, record: type[Record]) -> None:
+    """Give a kind of record its number in the log."""
+    _KINDS[kind] = record
+    _KIND_OF[record] = kind
+    _DECODERS[kind] = msgspec.msgpack.Decoder(record)
 
 
 def encode_record(record: Record, *, blob_bytes: int = 0) -> bytes:

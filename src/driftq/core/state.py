@@ -1,10 +1,14 @@
 """Everything the broker knows: topics with their index, groups with their progress, live keys."""
 
+from driftq.core.effects import EffectTable
 from driftq.core.group import Group, GroupPartition
 from driftq.core.index import PartitionIndex
+from driftq.core.jobs.table import JobTable
 from driftq.core.keys import KeyTable
 from driftq.core.limits import Limits
+from driftq.core.records import ORDINARY, Terms
 from driftq.model import TopicOptions
+from driftq.model.topic import DEAD_LETTER_PREFIX
 
 
 class Partition:
@@ -26,7 +30,17 @@ class Partition:
 class Topic:
     """A topic with its partitions, groups and readers."""
 
-    __slots__ = ("groups", "id", "name", "next_offset", "options", "partitions", "readers")
+    __slots__ = (
+        "groups",
+        "id",
+        "name",
+        "next_offset",
+        "options",
+        "partitions",
+        "purged",
+        "readers",
+        "redriven",
+    )
 
     def __init__(self, *, id: int, name: str, partitions: int, options: TopicOptions) -> None:
         self.id = id
@@ -37,6 +51,23 @@ class Topic:
         self.groups: dict[str, Group] = {}
         self.readers: dict[str, list[int]] = {}
         """Next ordinal per partition of each registered reader."""
+        self.redriven: dict[int, tuple[int, str]] = {}
+        """Of a dead-letter topic: when and by whom a letter was sent again."""
+        self.purged: set[int] = set()
+        """Of a dead-letter topic: the letters that are gone."""
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """Whether what is given up here goes to a dead-letter topic: it does, except from one."""
+        return not self.name.startswith(DEAD_LETTER_PREFIX)
+
+    def locate(self, offset: int) -> tuple[int, int] | None:
+        """Partition and ordinal of a kept message."""
+        for number, part in enumerate(self.partitions):
+            ordinal = part.index.find(offset)
+            if ordinal is not None:
+                return number, ordinal
+        return None
 
     def count_pressure(self, partition: int, *, count_unread: bool) -> None:
         """Count what the slowest group or reader has not settled."""
@@ -64,10 +95,22 @@ class State:
         self.topics_by_id: dict[int, Topic] = {}
         self.groups_by_id: dict[int, Group] = {}
         self.keys = KeyTable(ttl_ms=limits.idempotency_ttl_ms)
+        self.terms: list[Terms] = [ORDINARY]
+        self.terms_numbers: dict[Terms, int] = {}
+        self.effects = EffectTable(ttl_ms=limits.effect_ttl_ms)
+        self.jobs = JobTable()
         self.last_at = 0
         """The latest time in the log: the clock never falls behind it."""
         self.next_topic = 1
         self.next_group = 1
+
+    def number_of(self, terms: Terms) -> int:
+        """The number under which these terms are kept in the index."""
+        number = self.terms_numbers.get(terms)
+        if number is None:
+            number = self.terms_numbers[terms] = len(self.terms)
+            self.terms.append(terms)
+        return number
 
     def progress(self, group: int, partition: int) -> GroupPartition:
         return self.groups_by_id[group].partitions[partition]

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
-from driftq.errors import ShuttingDown
+from driftq.errors import DriftQError, ShuttingDown
 from driftq.http.answers import Heads
 from driftq.http.exchange import Exchange
 from driftq.http.options import HttpOptions
@@ -65,6 +65,8 @@ class Edge:
         except asyncio.CancelledError:
             exchange.reply_error(ShuttingDown())  # Or the client is gone, and then nobody hears it.
             raise
+        except DriftQError as refused:
+            exchange.reply_error(refused)
         except Exception as error:  # noqa: BLE001 - the boundary: logged and answered
             exchange.failed(error)
 

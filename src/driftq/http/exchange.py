@@ -34,7 +34,9 @@ class Exchange:
         "edge",
         "ends_connection",
         "method",
+        "names",
         "old",
+        "on_lost",
         "parked",
         "path",
         "query",
@@ -51,6 +53,10 @@ class Exchange:
         self.content_type = b""
         self.topic = ""
         """From the path, where the route has one."""
+        self.names: dict[str, str] = {}
+        """All names in the path."""
+        self.on_lost: Callable[[], None] | None = None
+        """Called when the client goes away before it has its answer. Only those who wait long have one."""
         self.old = False
         """HTTP/1.0: no chunks, and keep-alive has to be said."""
         self.ends_connection = False

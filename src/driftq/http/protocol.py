@@ -71,7 +71,11 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._gone = True
         self._edge.leave(self)
+        line = list(self._line)
         self._line.clear()
+        for exchange in line:
+            if exchange.on_lost is not None:
+                exchange.on_lost()
         if self._stream is not None:
             stream, self._stream = self._stream, None
             stream.lost()
@@ -86,8 +90,13 @@ class Connection(asyncio.Protocol):
             self._refuse(error)
 
     def eof_received(self) -> bool:
-        """A client that closed only its own side still gets the answers it waits for; a consumer is gone."""
+        """A client that closed only its own side still gets the answers it waits for.
+
+        A consumer is gone, and so is who waits for work: what it gets would be lost on it.
+        """
         if not self._line or self._reader.within or self._lingers or self._consumed:
+            return False
+        if any(exchange.on_lost is not None for exchange in self._line):
             return False
         self._line[-1].ends_connection = True
         return True

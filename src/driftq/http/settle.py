@@ -44,7 +44,8 @@ def nack(exchange: Exchange) -> None:
     asked = NACK.read(exchange.body, exchange.query)
     check_name("group", asked.group)
     check_name("owner", asked.owner)
-    mine = Nack(asked.owner, asked.partition, asked.offset, asked.reason or "", asked.attempt)
+    retryable = asked.retryable is not False
+    mine = Nack(asked.owner, asked.partition, asked.offset, asked.reason or "", asked.attempt, retryable)
     exchange.edge.engine.ask(NackRequest(asked.topic, asked.group, mine, partial(_settled, exchange)))
 
 

@@ -9,6 +9,10 @@ import datetime as dt
 import msgspec
 
 
+MAX_BACKOFF_MS = 30_000
+_LARGEST = 2**31 - 1
+
+
 class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """How often and how far apart a message is delivered again."""
 
@@ -21,9 +25,10 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
         for name in ("max_attempts", "backoff_ms", "max_backoff_ms"):
             number = getattr(self, name)
             if number is not None and not 0 <= number <= _LARGEST:
-                return f"retry_policy.{name} must be from 0 to {_LARGEST}"
-        if self.backoff_ms and self.max_backoff_ms is not None and self.max_backoff_ms < self.backoff_ms:
-            return "retry_policy.max_backoff_ms must not be below backoff_ms"
+                return f"{name} must be from 0 to {_LARGEST}"
+        cap = MAX_BACKOFF_MS if self.max_backoff_ms is None else self.max_backoff_ms
+        if self.backoff_ms is not None and cap < self.backoff_ms:
+            return f"max_backoff_ms ({MAX_BACKOFF_MS} when it is not given) must not be below backoff_ms"
         return None
 
 
@@ -55,9 +60,6 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     traceparent: str | None = None
     labels: dict[str, str] | None = None
     dlq: DeadLetterFacts | None = None
-
-
-_LARGEST = 2**31 - 1
 
 
 def deadline_ms(text: str) -> int:

@@ -14,6 +14,10 @@ class Counters:
     acked: int = 0
     nacked: int = 0
     expired: int = 0
+    dead_lettered: int = 0
+    redriven: int = 0
+    jobs_enqueued: int = 0
+    jobs_completed: int = 0
     commits: int = 0
     commit_failures: int = 0
     committed_bytes: int = 0

@@ -1,12 +1,24 @@
 """Deliveries begin and end: expired leases come back, and what is ready is dealt to those with room."""
 
-from driftq.core.decide import decide_deliveries, decide_expiries
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from driftq.core.casualty import Casualty
+from driftq.core.decide import decide_deliveries, decide_expiries, decide_passing, settled
 from driftq.core.group import Group
+from driftq.core.index import FLAG_KEYED
+from driftq.core.keys import Claim
+from driftq.core.records import SETTLED_BY_ACK, SETTLED_PASSED
+from driftq.core.state import Topic
 from driftq.server.counters import Counters
-from driftq.server.dispatcher import Dispatcher, Ring, Seat
+from driftq.server.deadletters import DeadLetters
+from driftq.server.dispatcher import Dispatcher, Ring
+from driftq.server.effects import EffectDesk, identity_of
 from driftq.server.journal import Journal
 from driftq.server.outbox import Outbox
 from driftq.server.parcel import Parcel
+from driftq.server.recaller import Recaller
 from driftq.server.timers import Timers
 
 Parcels = list[tuple[Outbox, Parcel]]
@@ -15,22 +27,75 @@ Parcels = list[tuple[Outbox, Parcel]]
 class Deliveries:
     """The dispatching half of a turn."""
 
-    def __init__(self, journal: Journal, dispatcher: Dispatcher, timers: Timers, counters: Counters) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        dispatcher: Dispatcher,
+        timers: Timers,
+        *,
+        letters: DeadLetters,
+        recaller: Recaller,
+        effects: EffectDesk,
+        counters: Counters,
+        draw: Callable[[], float],
+        want_turn: Callable[[], None],
+    ) -> None:
         self._journal = journal
         self._dispatcher = dispatcher
         self._timers = timers
+        self._letters = letters
+        self._recaller = recaller
+        self._effects = effects
         self._counters = counters
+        self._draw = draw
+        self._want_turn = want_turn
 
     def end_expired(self, now: int) -> None:
         """Leases that are over, and retries that are due: their groups have work again."""
         for group, partition in self._timers.pop_due(now):
-            record = decide_expiries(group, partition, now=now)
+            topic = self._journal.state.topics[group.topic]
+            if not self._settle_done(topic, group, partition, now):
+                continue
+            record, casualties = decide_expiries(
+                self._journal.state, topic, group, partition, now=now, draw=self._draw
+            )
             if record is not None:
                 self._journal.add(record)
                 self._counters.expired += len(record.ended)
             group.partitions[partition].find_due(now)
-            self._timers.note(group, partition)
             self._dispatcher.wake(group.topic, group.name, partition)
+            if self._give_up(casualties, group, partition, now):
+                self._timers.note(group, partition)
+
+    def _settle_done(self, topic: Topic, group: Group, partition: int, now: int) -> bool:
+        """Settle expired deliveries whose effect is done; False when the disk has to be asked first."""
+        if not self._journal.state.effects.committed:
+            return True
+        progress = group.partitions[partition]
+        keyed = [
+            ordinal
+            for block in progress.leases.expired(now)
+            for ordinal in progress.leases.held_by(block)
+            if progress.index.place_at(ordinal).flags & FLAG_KEYED
+        ]
+        claims = [Claim(topic.id, progress.index.offset_at(ordinal)) for ordinal in keyed]
+        cold = self._recaller.cold(claims)
+        done: list[int] = []
+        if not cold:
+            for ordinal, claim in zip(keyed, claims, strict=True):
+                stored = self._recaller.recall(claim)
+                identity = identity_of(stored, topic=topic.name, group=group.name) if stored else None
+                if identity is not None:
+                    cold += self._effects.cold(identity)
+                    if not cold and self._effects.is_committed(identity):
+                        done.append(ordinal)
+        if cold:
+            self._fetch_then_look(cold, group, partition, now)
+            return False
+        if done:
+            self._journal.add(settled(group, partition, done, cause=SETTLED_BY_ACK, now=now))
+            self._counters.acked += len(done)
+        return True
 
     def deal(self, now: int) -> Parcels:
         """Deliver all that can be delivered; the parcels go out when the commit is durable."""
@@ -38,38 +103,72 @@ class Deliveries:
         for ring in self._dispatcher.awake():
             group = self._journal.state.find_group(ring.topic, ring.group)
             if group is not None:
-                self._deal_ring(ring, group, parcels, now)
+                for partition in list(ring.ready):
+                    if not self._deal_partition(ring, group, partition, parcels, now):
+                        break
         return parcels
 
-    def _deal_ring(self, ring: Ring, group: Group, parcels: Parcels, now: int) -> None:
-        for partition in list(ring.ready):
-            progress = group.partitions[partition]
-            if not progress.has_work(now):
-                del ring.ready[partition]
-                continue
+    def _deal_partition(self, ring: Ring, group: Group, partition: int, parcels: Parcels, now: int) -> bool:
+        """Deal as long as there is something; False when no consumer of the ring has room."""
+        progress = group.partitions[partition]
+        while progress.has_work(now):
+            end = progress.index.end
+            if progress.index.special:
+                clear, end = self._pass_by(group, partition, now)
+                if not clear:
+                    del ring.ready[partition]
+                    return True
             seats, takers = ring.takers(group, partition)
             if not takers:
-                return
-            deal = decide_deliveries(group, partition, takers, limits=self._journal.state.limits, now=now)
+                return False
+            deal = decide_deliveries(
+                group, partition, takers, limits=self._journal.state.limits, now=now, end=end
+            )
             if deal is None:
-                del ring.ready[partition]  # In flight is what may be; an ack wakes it.
-                continue
+                break  # In flight is what may be, and an ack wakes it; or all was passed by.
             blocks = self._journal.add_delivered(deal.record)
             fresh = len(deal.record.fresh)
             for number, (seat, block) in enumerate(zip(deal.seats, blocks, strict=True)):
                 parcel = Parcel(progress, block, partition=partition, again=number >= fresh)
-                self._hand_over(seats[seat], parcel, parcels)
+                parcels.append((seats[seat].outbox, parcel))
                 block.give_to(seats[seat].holder, size_bytes=parcel.size_bytes())
-            again = sum(len(block.ordinals) for block in deal.record.again)
             self._counters.delivered += deal.count
-            self._counters.redelivered += again
+            self._counters.redelivered += sum(len(block.ordinals) for block in deal.record.again)
             self._timers.note(group, partition)
             ring.passed(seats[deal.last])
-            if progress.has_work(now):
-                ring.ready[partition] = ring.ready.pop(partition)  # Behind the others.
-            else:
-                del ring.ready[partition]
+        if progress.has_work(now):
+            ring.ready[partition] = ring.ready.pop(partition)  # Behind the others.
+        else:
+            del ring.ready[partition]
+        return True
 
-    @staticmethod
-    def _hand_over(seat: Seat, parcel: Parcel, parcels: Parcels) -> None:
-        parcels.append((seat.outbox, parcel))
+    def _pass_by(self, group: Group, partition: int, now: int) -> tuple[bool, int]:
+        """Leave out what this group is not to get; False while what is too late has to be read first."""
+        state = self._journal.state
+        topic = state.topics[group.topic]
+        passed, late, end = decide_passing(state, topic, group, partition, now=now)
+        if passed:
+            self._journal.add(settled(group, partition, passed, cause=SETTLED_PASSED, now=now))
+        return self._give_up(late, group, partition, now), end
+
+    def _give_up(self, casualties: list[Casualty], group: Group, partition: int, now: int) -> bool:
+        """Write dead letters; False when their messages have to be read first, which is then on its way."""
+        if not casualties:
+            return True
+        cold = self._letters.cold(casualties)
+        if not cold:
+            self._letters.bury(casualties, now)
+            return True
+
+        self._fetch_then_look(cold, group, partition, now)
+        return False
+
+    def _fetch_then_look(self, cold: list[Claim], group: Group, partition: int, now: int) -> None:
+        """Read these off the loop, then look at the group's partition again."""
+
+        def again(_error: object) -> None:
+            self._timers.ring(group, partition, at=now)
+            self._dispatcher.wake(group.topic, group.name, partition)
+            self._want_turn()
+
+        self._recaller.fetch(cold, again)

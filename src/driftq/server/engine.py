@@ -12,7 +12,9 @@ that is wholly on disk: that is what reads see. If a commit fails, everything th
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable
+from functools import partial
 
 from driftq.core.state import State
 from driftq.errors import (
@@ -27,14 +29,20 @@ from driftq.errors import (
 from driftq.log.log import Log
 from driftq.log.recovery import Recovery
 from driftq.server.counters import Counters
+from driftq.server.deadletters import DeadLetters
 from driftq.server.deliveries import Deliveries
+from driftq.server.desks import Desks
 from driftq.server.dispatcher import Dispatcher
+from driftq.server.effects import EffectAsk
 from driftq.server.gathering import Gathering
+from driftq.server.job_requests import JobAsk
 from driftq.server.journal import Journal
+from driftq.server.letters import LetterAsk
 from driftq.server.outbox import Outbox
 from driftq.server.parcel import Parcel
 from driftq.server.payloads import Payloads
 from driftq.server.ports import Alarm, Background, Clock, Consumer, Loop, SyncLost
+from driftq.server.producing import Producing
 from driftq.server.recaller import Recaller
 from driftq.server.requests import (
     AckRequest,
@@ -47,6 +55,8 @@ from driftq.server.requests import (
 from driftq.server.timers import Timers
 
 COMMIT_BYTES_MAX = 8 << 20
+QUIET_MS = 100
+QUIET_MS_MAX = 5_000
 
 logger = logging.getLogger("driftq.engine")
 
@@ -63,6 +73,7 @@ class Engine:
         loop: Loop,
         background: Background,
         on_fatal: Callable[[Exception], None],
+        draw: Callable[[], float] = random.random,
     ) -> None:
         self.clock = clock
         self.counters = Counters()
@@ -85,14 +96,45 @@ class Engine:
         self._alarm: Alarm | None = None
         self._alarm_at: int | None = None
         self._refusal: Unavailable | None = None
+        self._failures = 0
+        self._quiet_until = 0
+        """After a failed commit the server tries nothing of its own accord before this time."""
         self._on_idle: list[Callable[[], None]] = []
+        self._recaller = Recaller(self._journal, self.payloads, background, on_damage=self.damaged)
+        letters = DeadLetters(self._journal, self._recaller, self._dispatcher, self.counters)
         self._gathering = Gathering(
-            self._journal, self._dispatcher, self._timers, counters=self.counters, new_outbox=self._new_outbox
+            self._journal,
+            self._dispatcher,
+            self._timers,
+            counters=self.counters,
+            letters=letters,
+            recaller=self._recaller,
+            new_outbox=self._new_outbox,
+            draw=draw,
+            again=lambda request, error: self._come_back(
+                lambda: self._seldom.append(request), request.reply, error
+            ),
         )
-        self._recall = Recaller(
-            self._journal, self.payloads, background, again=self._recalled, on_damage=self.damaged
+        self._producing = Producing(self._journal, self._dispatcher, self.counters)
+        self.desks = Desks(
+            self._journal,
+            self._recaller,
+            self._dispatcher,
+            counters=self.counters,
+            draw=draw,
+            come_back=self._come_back,
         )
-        self._deliveries = Deliveries(self._journal, self._dispatcher, self._timers, self.counters)
+        self._deliveries = Deliveries(
+            self._journal,
+            self._dispatcher,
+            self._timers,
+            letters=letters,
+            recaller=self._recaller,
+            effects=self.desks.effects,
+            counters=self.counters,
+            draw=draw,
+            want_turn=self.want_turn,
+        )
 
     # What the outside asks
 
@@ -124,6 +166,11 @@ class Engine:
         if self._accepts(getattr(request, "reply", None)):
             self._seldom.append(request)
 
+    def ask_desk(self, request: JobAsk | EffectAsk | LetterAsk) -> None:
+        """Anything about jobs, effects and dead letters."""
+        if self._accepts(request.reply):
+            self.desks.ask(request)
+
     def read(self, request: ReadRequest) -> None:
         self._reads.append(request)
         self.want_turn()
@@ -137,6 +184,7 @@ class Engine:
         """Accept nothing more; `done` is called when everything accepted is durable and answered."""
         if self._refusal is None:
             self._refusal = ShuttingDown()
+            self.desks.jobs.release_waiting()
         self._on_idle.append(done)
         self.want_turn()
 
@@ -177,7 +225,7 @@ class Engine:
         self._set_alarm()
         if self._has_requests():
             self.want_turn()
-        elif self._on_idle and not self._recall.waiting:
+        elif self._on_idle and not self._recaller.waiting:
             done, self._on_idle = self._on_idle, []
             for call in done:
                 self._loop.soon(call)
@@ -191,23 +239,45 @@ class Engine:
         acks, self._acks = self._acks, []
         if acks:
             self._gathering.acks(acks, replies, now)
-        self._deliveries.end_expired(now)
+        if now >= self._quiet_until:
+            self._deliveries.end_expired(now)
+        self.desks.turn(replies, now, quiet=now < self._quiet_until)
         if self._produces:
-            ready = self._recall.warm(self._take_produces())
-            self._gathering.produces(ready, replies, now, recall=self._recall.recall)
-            self._recall.forget()
-        if self._refusal is None:
+            ready = self._warm(self._take_produces())
+            self._producing.produces(ready, replies, now, recall=self._recaller.recall)
+        if self._refusal is None and now >= self._quiet_until:
             self._parcels += self._deliveries.deal(now)
+        self._recaller.forget()
 
-    def _recalled(self, request: ProduceRequest, error: NotConfirmed | None) -> None:
-        """A produce has what it waited for, or an error. It was accepted before, so a stop waits for it."""
+    def _come_back(self, put: Callable[[], None], reply: Reply, error: NotConfirmed | None) -> None:
+        """A request has what it waited for, or an error. It was accepted before, so a stop waits for it."""
         if isinstance(self._refusal, WritingStopped):
             error = error or NotConfirmed(str(self._refusal))
         if error is None:
-            self._produces.append(request)
+            put()
         else:
-            request.reply(error)
+            reply(error)
         self.want_turn()
+
+    def _put_produce(self, request: ProduceRequest) -> None:
+        self._produces.append(request)
+
+    def _warm(self, requests: list[ProduceRequest]) -> list[ProduceRequest]:
+        """Those whose keys can be judged now; the others come again when their reads are done."""
+        ready: list[ProduceRequest] = []
+        for request in requests:
+            cold = self._recaller.cold(
+                claim
+                for command in request.commands
+                if command.fingerprint
+                for claim in self.state.keys.find(command.fingerprint)
+            )
+            if cold:
+                put = partial(self._put_produce, request)
+                self._recaller.fetch(cold, partial(self._come_back, put, request.reply))
+            else:
+                ready.append(request)
+        return ready
 
     def _take_produces(self) -> list[ProduceRequest]:
         """As many as make one commit of a bounded size."""
@@ -222,7 +292,7 @@ class Engine:
         return taken
 
     def _has_requests(self) -> bool:
-        return bool(self._produces or self._acks or self._seldom or self._reads)
+        return bool(self._produces or self._acks or self._seldom or self._reads or self.desks.is_asked())
 
     def _answer_reads(self) -> None:
         reads, self._reads = self._reads, []
@@ -244,6 +314,7 @@ class Engine:
         if error is not None:
             self._failed(error, waiting)
             return
+        self._failures = self._quiet_until = 0
         self._turn()  # The next commit is on its way to the disk while the answers of this one go out.
         waiting.release()
         for outbox, parcel in parcels:
@@ -251,6 +322,9 @@ class Engine:
 
     def _failed(self, error: OSError, waiting: Waiting) -> None:
         self.counters.commit_failures += 1
+        self._failures += 1
+        pause = min(QUIET_MS << min(self._failures - 1, 10), QUIET_MS_MAX)
+        self._quiet_until = self.clock.now() + pause
         logger.error("the log could not be written: %s", error)
         try:
             if isinstance(error, SyncLost):
@@ -282,6 +356,7 @@ class Engine:
         produces, self._produces = self._produces, []
         acks, self._acks = self._acks, []
         seldom, self._seldom = self._seldom, []
+        self.desks.refuse(refusal)
         for request in (*produces, *acks, *seldom):
             reply = getattr(request, "reply", None)
             if reply is not None:
@@ -290,7 +365,10 @@ class Engine:
     # Time
 
     def _set_alarm(self) -> None:
-        at = self._timers.next_at()
+        times = (self._timers.next_at(), self.desks.jobs.next_at())
+        at = min((one for one in times if one is not None), default=None)
+        if self.clock.now() < self._quiet_until:
+            at = self._quiet_until
         if at == self._alarm_at:
             return
         if self._alarm is not None:

@@ -6,9 +6,10 @@ from typing import Protocol
 from driftq.core.commands import Produce
 from driftq.core.index import FLAG_DEADLINE, FLAG_KEYED, FLAG_RETRY_POLICY
 from driftq.core.keys import fingerprint
+from driftq.core.records import ORDINARY, Terms
 from driftq.errors import InvalidArgument
-from driftq.model import Envelope, Routing, StoredMessage
-from driftq.model.envelope import deadline_ms
+from driftq.model import Envelope, RetryPolicy, Routing, StoredMessage
+from driftq.model.envelope import MAX_BACKOFF_MS, deadline_ms
 from driftq.server.entry import encode_entry, encode_time
 
 ENTRY_MAX = 16 << 20
@@ -68,6 +69,7 @@ def _prepare_enveloped(message: Produced, envelope: Envelope, size: int, time: b
     topic = envelope.target_topic or message.topic
     flags = 0
     deadline = None
+    terms = None
     if envelope.deadline:
         flags |= FLAG_DEADLINE
         try:
@@ -76,9 +78,7 @@ def _prepare_enveloped(message: Produced, envelope: Envelope, size: int, time: b
             raise InvalidArgument("deadline", "must be an RFC 3339 time with a zone") from error
     if envelope.retry_policy is not None:
         flags |= FLAG_RETRY_POLICY
-        problem = envelope.retry_policy.problem()
-        if problem:
-            raise InvalidArgument("envelope", problem)
+        terms = terms_of(envelope.retry_policy)
     key = envelope.idempotency_key or ""
     tenant = envelope.tenant_id or ""
     if key:
@@ -104,7 +104,21 @@ def _prepare_enveloped(message: Produced, envelope: Envelope, size: int, time: b
         override=envelope.partition_override,
         deadline=deadline,
         flags=flags,
+        terms=terms,
         idempotency_key=key,
         tenant_id=tenant,
         fingerprint=fingerprint(tenant, message.topic, key) if key else 0,
     )
+
+
+def terms_of(policy: RetryPolicy) -> Terms | None:
+    """What a retry policy asks for; None when that is nothing out of the ordinary."""
+    problem = policy.problem()
+    if problem:
+        raise InvalidArgument("retry_policy", problem)
+    terms = Terms(
+        max_attempts=policy.max_attempts or 0,
+        backoff_ms=-1 if policy.backoff_ms is None else policy.backoff_ms,
+        max_backoff_ms=MAX_BACKOFF_MS if policy.max_backoff_ms is None else policy.max_backoff_ms,
+    )
+    return terms if terms != ORDINARY else None

@@ -1,11 +1,12 @@
 """The open commit: records become true in memory and bytes in a frame, in one step."""
 
+from array import array
 from collections.abc import Callable, Sequence
 
 from driftq.core.evolve import deliver, evolve
 from driftq.core.lease import LeaseBlock
 from driftq.core.records import MessagesDelivered, MessagesStored, Record, decode_records, encode_record
-from driftq.core.state import State
+from driftq.core.state import State, Topic
 from driftq.log.frame import Frame
 from driftq.log.log import Log
 from driftq.log.recovery import Recovery
@@ -55,6 +56,31 @@ class Journal:
         blob_at = position + len(head)
         self._payloads.remember(frame.segment, blob_at, blob)
         evolve(self.state, record, segment=frame.segment, blob_at=blob_at)
+
+    def add_texts(
+        self,
+        topic: Topic,
+        entries: Sequence[bytes],
+        *,
+        also: Record,
+        now: int,
+        fingerprints: Sequence[int] = (),
+    ) -> None:
+        """Stored forms of an internal topic, and a record about them, in one frame."""
+        record = MessagesStored(
+            at=now,
+            topic=topic.id,
+            first_offset=topic.next_offset,
+            partition=0,
+            partitions=b"",
+            lengths=array("I", map(len, entries)).tobytes(),
+            sizes=array("I", map(len, entries)).tobytes(),
+            fingerprints=array("Q", fingerprints).tobytes(),
+        )
+        size = sum(map(len, entries)) + len(encode_record(record)) + len(encode_record(also))
+        self.keep_together(size)
+        self.add_stored(record, entries)
+        self.add(also)
 
     def keep_together(self, size: int) -> None:
         """The next `size` bytes of records go into one frame, so that no crash parts them."""

@@ -1,20 +1,23 @@
-"""Reading back the messages that hold idempotency keys, so that a duplicate can be told for certain."""
+"""Reading back stored messages for a decision: those that hold a key, or that are given up.
 
-from collections.abc import Callable
+What memory or the page cache holds is there at once. For the rest, whoever needs it waits for a read off the
+loop and comes again.
+"""
 
+from collections.abc import Callable, Iterable
+
+from driftq.core.index import PartitionIndex
 from driftq.core.keys import Claim
-from driftq.core.state import State
 from driftq.errors import LogCorrupt, NotConfirmed
 from driftq.model import StoredMessage
 from driftq.server.entry import decode_entry
 from driftq.server.journal import Journal
 from driftq.server.payloads import Payloads
 from driftq.server.ports import Background
-from driftq.server.requests import ProduceRequest
 
 
 class Recaller:
-    """Answers from memory; a request whose answer lies on a cold page waits for it off the loop."""
+    """Stored messages by topic and offset."""
 
     def __init__(
         self,
@@ -22,90 +25,84 @@ class Recaller:
         payloads: Payloads,
         background: Background,
         *,
-        again: Callable[[ProduceRequest, NotConfirmed | None], None],
         on_damage: Callable[[LogCorrupt], None],
     ) -> None:
         self._journal = journal
         self._payloads = payloads
         self._background = background
-        self._again = again
         self._on_damage = on_damage
         self._fetched: dict[Claim, bytes] = {}
         self.waiting = 0
-        """Requests whose reads are under way."""
+        """Reads that are under way."""
 
-    def recall(self, claim: Claim) -> StoredMessage:
-        """The message of a claim; `warm` was asked for it before, or it is of this very turn."""
-        entry = self._fetched.get(claim) or self._at_hand(claim)
-        if entry is None:
-            entry = self._read(claim)
-        return decode_entry(entry)
+    def recall(self, claim: Claim) -> StoredMessage | None:
+        """The message of a claim; None when it is no longer kept. `cold` was asked before."""
+        entry = self.entry(claim)
+        return decode_entry(entry) if entry is not None else None
 
-    def warm(self, requests: list[ProduceRequest]) -> list[ProduceRequest]:
-        """The requests that can be decided now; the others come again when their reads are done."""
-        ready: list[ProduceRequest] = []
-        self._fetched = {claim: entry for claim, entry in self._fetched.items() if entry}
-        for request in requests:
-            cold = [claim for claim in self._claims(request) if claim not in self._fetched]
-            cold = [claim for claim in cold if self._at_hand(claim) is None]
-            if cold:
-                self._fetch(cold, request)
-            else:
-                ready.append(request)
-        return ready
+    def entry(self, claim: Claim) -> bytes | None:
+        """Its stored form."""
+        fetched = self._fetched.get(claim)
+        if fetched is not None:
+            return fetched
+        place = self._place(claim)
+        if place is None:
+            return None
+        return self._at_hand(place) or self._read(place)
+
+    def cold(self, claims: Iterable[Claim]) -> list[Claim]:
+        """Those that cannot be had without waiting for the disk."""
+        cold: list[Claim] = []
+        for claim in claims:
+            place = None if claim in self._fetched else self._place(claim)
+            if place is not None and self._at_hand(place) is None:
+                cold.append(claim)
+        return cold
+
+    def fetch(self, claims: list[Claim], done: Callable[[NotConfirmed | None], None]) -> None:
+        """Read them off the loop; `done` gets None when they can be had, or why not."""
+        places = [(claim, place) for claim in claims if (place := self._place(claim)) is not None]
+
+        def work() -> list[bytes]:
+            return [self._payloads.read(index, [ordinal])[0] for _, (index, ordinal) in places]
+
+        def finish(entries: list[bytes] | Exception) -> None:
+            self.waiting -= 1
+            if isinstance(entries, LogCorrupt):
+                self._on_damage(entries)
+            if isinstance(entries, Exception):
+                done(NotConfirmed(str(entries)))
+                return
+            self._fetched.update(zip([claim for claim, _ in places], entries, strict=True))
+            done(None)
+
+        self.waiting += 1
+        self._background.read(work, finish)
 
     def forget(self) -> None:
-        """The decided requests have their answers: what was read for them may go, unless others wait."""
+        """What was read has been used and may go, unless others wait."""
         if not self.waiting:
             self._fetched.clear()
 
-    def _claims(self, request: ProduceRequest) -> list[Claim]:
-        find = self._journal.state.keys.find
-        return [
-            claim
-            for command in request.commands
-            if command.fingerprint
-            for claim in find(command.fingerprint)
-        ]
+    def _place(self, claim: Claim) -> tuple[PartitionIndex, int] | None:
+        topic = self._journal.state.topics_by_id.get(claim.topic)
+        found = topic.locate(claim.offset) if topic is not None else None
+        if topic is None or found is None:
+            return None
+        return topic.partitions[found[0]].index, found[1]
 
-    def _index(self, claim: Claim):  # type: ignore[no-untyped-def]
-        state: State = self._journal.state
-        return state.topics_by_id[claim.topic].partitions[claim.partition].index
-
-    def _at_hand(self, claim: Claim) -> bytes | None:
+    def _at_hand(self, place: tuple[PartitionIndex, int]) -> bytes | None:
         try:
-            entries = self._payloads.fetch(self._index(claim), [claim.ordinal])
+            entries = self._payloads.fetch(place[0], [place[1]])
         except LogCorrupt:
             return None  # Whoever reads it in earnest will say so.
         return entries[0] if entries else None
 
-    def _read(self, claim: Claim) -> bytes:
+    def _read(self, place: tuple[PartitionIndex, int]) -> bytes:
         try:
-            return self._payloads.read(self._index(claim), [claim.ordinal])[0]
+            return self._payloads.read(place[0], [place[1]])[0]
         except LogCorrupt as damage:
             self._on_damage(damage)
             raise NotConfirmed(str(damage)) from damage
         except OSError as error:
             raise NotConfirmed(str(error)) from error
-
-    def _fetch(self, claims: list[Claim], request: ProduceRequest) -> None:
-        indexes = [self._index(claim) for claim in claims]
-
-        def work() -> list[bytes]:
-            return [
-                self._payloads.read(index, [claim.ordinal])[0]
-                for index, claim in zip(indexes, claims, strict=True)
-            ]
-
-        def done(entries: list[bytes] | Exception) -> None:
-            self.waiting -= 1
-            if isinstance(entries, LogCorrupt):
-                self._on_damage(entries)
-            if isinstance(entries, Exception):
-                self._again(request, NotConfirmed(str(entries)))
-                return
-            self._fetched.update(zip(claims, entries, strict=True))
-            self._again(request, None)
-
-        self.waiting += 1
-        self._background.read(work, done)

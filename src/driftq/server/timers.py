@@ -25,6 +25,12 @@ class Timers:
             self._groups[group.id] = group
             heapq.heappush(self._heap, (due, group.id, partition))
 
+    def ring(self, group: Group, partition: int, *, at: int) -> None:
+        """Look at this time, whatever else is due."""
+        group.partitions[partition].timer_at = at
+        self._groups[group.id] = group
+        heapq.heappush(self._heap, (at, group.id, partition))
+
     def next_at(self) -> int | None:
         return self._heap[0][0] if self._heap else None
 

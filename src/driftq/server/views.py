@@ -5,6 +5,9 @@ import msgspec
 from driftq.core.state import State, Topic
 from driftq.errors import TopicNotFound
 
+INTERNAL_PREFIX = "~"
+"""Topics of the broker's own, which no client can name."""
+
 
 class PartitionView(msgspec.Struct, frozen=True):
     partition: int
@@ -38,7 +41,7 @@ class TopicView(msgspec.Struct, frozen=True):
 
 
 def topic_names(state: State) -> list[str]:
-    return sorted(state.topics)
+    return sorted(name for name in state.topics if not name.startswith(INTERNAL_PREFIX))
 
 
 def find_topic(state: State, name: str) -> Topic:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from driftq.core.casualty import Casualty
 from driftq.core.commands import Ack, Nack, Produce, Taker
 from driftq.core.decide import (
     decide_acks,
@@ -31,7 +32,7 @@ class PureBroker:
     def __init__(self, *, partitions: int = 1, limits: Limits | None = None) -> None:
         self.now = 1_000
         self.state = State(limits or Limits())
-        self.stored: dict[tuple[int, int], Produce] = {}
+        self.stored: dict[int, Produce] = {}
         record = decide_topic(
             self.state, "orders", partitions=partitions, options=TopicOptions(), now=self.now
         )
@@ -59,13 +60,11 @@ class PureBroker:
             self.fold(record)
         for asked, outcome in zip(commands, batch.outcomes, strict=True):
             if isinstance(outcome, tuple):
-                ordinal = self.topic.partitions[outcome[0]].index.find(outcome[1])
-                assert ordinal is not None
-                self.stored[outcome[0], ordinal] = asked
+                self.stored[outcome[1]] = asked
         return batch.outcomes
 
     def recall(self, claim: Claim) -> StoredMessage:
-        asked = self.stored[claim.partition, claim.ordinal]
+        asked = self.stored[claim.offset]
         envelope = Envelope(idempotency_key=asked.idempotency_key, tenant_id=asked.tenant_id or None)
         return StoredMessage(asked.key, asked.value, envelope)
 
@@ -99,13 +98,21 @@ class PureBroker:
 
     def nack(self, offset: int, reason: str = "", *, owner: str = "a", attempt: int | None = None) -> None:
         record = decide_nack(
-            self.topic, self.topic.groups["workers"], Nack(owner, 0, offset, reason, attempt), now=self.now
+            self.state,
+            self.topic,
+            self.topic.groups["workers"],
+            Nack(owner, 0, offset, reason, attempt),
+            now=self.now,
+            draw=0.0,
         )
+        assert not isinstance(record, Casualty)
         self.fold(record)
 
     def expire(self, group: str = "workers") -> int:
         """End the leases that are over; how many."""
-        record = decide_expiries(self.topic.groups[group], 0, now=self.now)
+        record, _ = decide_expiries(
+            self.state, self.topic, self.topic.groups[group], 0, now=self.now, draw=lambda: 0.0
+        )
         if record is None:
             return 0
         self.fold(record)

@@ -101,7 +101,8 @@ def test_scattered_messages_and_their_keys_are_indexed_where_they_are() -> None:
     place = index.place_at(1)
     assert (place.segment, place.position, place.length, place.flags) == (3, 109, 6, 8)
     (claim,) = broker.state.keys.find(78)
-    assert (claim.topic, claim.partition, claim.ordinal) == (1, 2, 1)
+    assert (claim.topic, claim.offset) == (1, 12)
+    assert broker.topic.locate(12) == (2, 1)
     assert broker.topic.next_offset == 13
 
 

@@ -21,12 +21,18 @@ class Deal(msgspec.Struct, gc=False):
 
 
 def decide_deliveries(
-    group: Group, partition: int, takers: Sequence[Taker], *, limits: Limits, now: int
+    group: Group,
+    partition: int,
+    takers: Sequence[Taker],
+    *,
+    limits: Limits,
+    now: int,
+    end: int | None = None,
 ) -> Deal | None:
     """Deal out what is due and what is new, a message each in turn; None when there is nothing to deal.
 
     Takers come in the order of their turn and leave with less room. Messages that were delivered before go
-    first, because they are older.
+    first, because they are older. New ones are dealt up to the ordinal `end`.
     """
     progress = group.partitions[partition]
     room = min(limits.in_flight_max - len(progress.leases), sum(taker.room for taker in takers))
@@ -42,7 +48,7 @@ def decide_deliveries(
         last = hand[turn - 1].seat
         hand = [taker for taker in hand[turn:] + hand[:turn] if taker.room > 0]
     upto = progress.upto
-    stop = min(upto + room - len(ready), progress.index.end)
+    stop = min(upto + room - len(ready), progress.index.end if end is None else end)
     fresh = _deal_fresh(upto, stop, hand) if stop > upto else []
     if not fresh and not again:
         return None

@@ -13,7 +13,7 @@ import msgspec
 from driftq.core.commands import Produce
 from driftq.core.keys import Claim
 from driftq.core.partitioner import partition_of
-from driftq.core.records import MessagesStored
+from driftq.core.records import MessagesStored, Terms
 from driftq.core.state import Partition, State, Topic
 from driftq.errors import DriftQError, IdempotencyFull, IdempotencyMismatch, InvalidArgument, Overloaded
 from driftq.model import StoredMessage
@@ -21,8 +21,8 @@ from driftq.model import StoredMessage
 RECORD_MESSAGES_MAX = 1_000
 RECORD_BYTES_MAX = 1 << 20
 
-Recall = Callable[[Claim], StoredMessage]
-"""Reads back the message that holds a key."""
+Recall = Callable[[Claim], StoredMessage | None]
+"""Reads back the message that holds a key; None when it is no longer kept."""
 
 
 class Duplicate(msgspec.Struct, gc=False):
@@ -57,10 +57,12 @@ def decide_produce(
     recall: Recall,
     now: int,
     claimed: Claimed | None = None,
+    unlimited: bool = False,
 ) -> Batch:
     """Decide all of a topic's new messages at once.
 
     `claimed` is given, and filled, where several topics' parts are decided before any of them is folded.
+    `unlimited` messages always find room.
     """
     partitions = _room_for_all(state, topic, commands)
     if partitions is not None:
@@ -69,7 +71,14 @@ def decide_produce(
             records=_records(topic, commands, partitions, plain=True, now=now),
             outcomes=list(zip(partitions, range(first, first + len(commands)), strict=True)),
         )
-    plan = _Plan(state, topic, recall=recall, now=now, claimed={} if claimed is None else claimed)
+    plan = _Plan(
+        state,
+        topic,
+        recall=recall,
+        now=now,
+        claimed={} if claimed is None else claimed,
+        unlimited=unlimited,
+    )
     outcomes = [plan.place(command) for command in commands]
     records = _records(topic, plan.accepted, plan.partitions, plain=False, now=now)
     return Batch(records=records, outcomes=outcomes)
@@ -118,6 +127,8 @@ def _records(
         alone = numbers[0] if len(topic.partitions) == 1 or len(set(numbers)) == 1 else -1
         flags = b"" if plain else bytes([command.flags for command in mine])
         prints = [] if plain else [command.fingerprint for command in mine]
+        terms = {} if plain else _terms(mine)
+        deadlines = [] if plain else [command.deadline or 0 for command in mine]
         record = MessagesStored(
             at=now,
             topic=topic.id,
@@ -128,15 +139,39 @@ def _records(
             sizes=array("I", [command.size_bytes for command in mine]).tobytes(),
             flags=flags if any(flags) else b"",
             fingerprints=array("Q", prints).tobytes() if any(prints) else b"",
+            terms=list(terms),
+            terms_of=(
+                array("H", [terms[one.terms] if one.terms else 0 for one in mine]).tobytes() if terms else b""
+            ),
+            deadlines=array("Q", deadlines).tobytes() if any(deadlines) else b"",
         )
         records.append((record, entries[start:stop]))
     return records
 
 
+def _terms(commands: Sequence[Produce]) -> dict[Terms, int]:
+    """The different terms among them, numbered from 1."""
+    terms: dict[Terms, int] = {}
+    for command in commands:
+        if command.terms is not None:
+            terms.setdefault(command.terms, len(terms) + 1)
+    return terms
+
+
 class _Plan:
     """The messages accepted so far; the state does not change before their records are folded."""
 
-    def __init__(self, state: State, topic: Topic, *, recall: Recall, now: int, claimed: Claimed) -> None:
+    def __init__(
+        self,
+        state: State,
+        topic: Topic,
+        *,
+        recall: Recall,
+        now: int,
+        claimed: Claimed,
+        unlimited: bool,
+    ) -> None:
+        self._unlimited = unlimited
         self._state = state
         self._topic = topic
         self._recall = recall
@@ -163,7 +198,8 @@ class _Plan:
                 known = self._find_duplicate(command)
                 if known is not None:
                     return known
-            self._take_room(number, command.size_bytes)
+            if not self._unlimited:
+                self._take_room(number, command.size_bytes)
         except DriftQError as refused:
             return refused
         placed = (number, self._next_offset)
@@ -215,6 +251,8 @@ class _Plan:
         state = self._state
         for claim in state.keys.find(command.fingerprint):
             stored = self._recall(claim)
+            if stored is None:  # Its message is gone before the key: still, never a second one.
+                return Duplicate(partition=0, offset=claim.offset, payload_mismatch=False)
             topic = state.topics_by_id[claim.topic]
             envelope = stored.envelope
             if (
@@ -223,9 +261,9 @@ class _Plan:
                 and (envelope.tenant_id or "") == command.tenant_id
                 and (stored.requested_topic or topic.name) == command.requested_topic
             ):
-                offset = topic.partitions[claim.partition].index.offset_at(claim.ordinal)
                 same = (stored.key, stored.value) == (command.key, command.value)
-                return self._duplicate(command, claim.partition, offset, same=same)
+                found = topic.locate(claim.offset)
+                return self._duplicate(command, found[0] if found else 0, claim.offset, same=same)
         if len(state.keys) + len(self._claimed) >= state.limits.idempotency_keys_max:
             raise IdempotencyFull(keys=len(state.keys))
         return None

@@ -4,24 +4,26 @@ A delivery can be settled only by the owner that holds it, while its lease runs.
 and changes nothing.
 """
 
-from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from driftq.core.backoff import nack_delay_ms
+from driftq.core.backoff import retry_delay_ms
+from driftq.core.casualty import MAX_ATTEMPTS, NOT_RETRYABLE, Casualty
 from driftq.core.commands import Ack, Extend, Nack
-from driftq.core.group import Group, GroupPartition
+from driftq.core.decide.passing import settled
+from driftq.core.group import ACK_TIMEOUT, Group, GroupPartition
 from driftq.core.lease import Holder
 from driftq.core.limits import LEASE_MS_MAX
 from driftq.core.records import (
     CAUSE_EXPIRED,
     CAUSE_NACKED,
     CAUSE_RELEASED,
+    SETTLED_BY_ACK,
     DeliveriesEnded,
     EndedDelivery,
     LeaseExtended,
     MessagesSettled,
 )
-from driftq.core.state import Topic
+from driftq.core.state import State, Topic
 from driftq.errors import (
     AlreadySettled,
     DriftQError,
@@ -90,7 +92,11 @@ def decide_acks(
             outcomes[slot] = refused
     if group is None:
         return [], outcomes
-    records = [_settled(group, partition, lane.fresh, now) for partition, lane in lanes.items() if lane.fresh]
+    records = [
+        settled(group, partition, list(lane.fresh), cause=SETTLED_BY_ACK, now=now)
+        for partition, lane in lanes.items()
+        if lane.fresh
+    ]
     return records, outcomes
 
 
@@ -105,12 +111,6 @@ def _judge(topic: Topic, lane: _Lane, ack: Ack, now: int) -> None:
         return
     _require_current(progress, ordinal, owner=ack.owner, attempt=ack.attempt, now=now)
     lane.fresh[ordinal] = None
-
-
-def _settled(group: Group, partition: int, ordinals: dict[int, None], now: int) -> MessagesSettled:
-    base = min(ordinals)
-    deltas = array("I", [ordinal - base for ordinal in ordinals])
-    return MessagesSettled(at=now, group=group.id, partition=partition, base=base, deltas=deltas.tobytes())
 
 
 def _current(
@@ -137,8 +137,10 @@ def _current(
     return group, progress, ordinal
 
 
-def decide_nack(topic: Topic, group: Group | None, nack: Nack, *, now: int) -> DeliveriesEnded:
-    """The delivery failed: the message waits, longer after each attempt."""
+def decide_nack(
+    state: State, topic: Topic, group: Group | None, nack: Nack, *, now: int, draw: float
+) -> DeliveriesEnded | Casualty:
+    """The delivery failed: the message waits, longer after each attempt, or it is given up."""
     holder, progress, ordinal = _current(
         topic,
         group,
@@ -148,7 +150,19 @@ def decide_nack(topic: Topic, group: Group | None, nack: Nack, *, now: int) -> D
         attempt=nack.attempt,
         now=now,
     )
-    due_at = now + nack_delay_ms(progress.attempt_of(ordinal))
+    attempt = progress.attempt_of(ordinal)
+    terms = state.terms[progress.index.terms_at(ordinal)]
+    if topic.has_dead_letters and (not nack.retryable or 0 < terms.max_attempts <= attempt):
+        return Casualty(
+            topic=topic.name,
+            group=holder.name,
+            partition=nack.partition,
+            ordinal=ordinal,
+            attempts=attempt,
+            last_error=nack.reason or progress.errors.get(ordinal, ""),
+            reason=MAX_ATTEMPTS if nack.retryable else NOT_RETRYABLE,
+        )
+    due_at = now + retry_delay_ms(terms, attempt=attempt, nacked=True, draw=draw)
     ended = EndedDelivery(ordinal=ordinal, due_at=due_at, error=nack.reason)
     return DeliveriesEnded(
         at=now, group=holder.id, partition=nack.partition, cause=CAUSE_NACKED, ended=[ended]
@@ -173,17 +187,41 @@ def decide_extend(topic: Topic, group: Group | None, extend: Extend, *, now: int
     )
 
 
-def decide_expiries(group: Group, partition: int, *, now: int) -> DeliveriesEnded | None:
-    """Leases that are over: their messages are due again at once."""
+def decide_expiries(
+    state: State, topic: Topic, group: Group, partition: int, *, now: int, draw: Callable[[], float]
+) -> tuple[DeliveriesEnded | None, list[Casualty]]:
+    """Leases that are over: their messages are due again after their backoff, or given up."""
     progress = group.partitions[partition]
-    ended = [
-        EndedDelivery(ordinal=ordinal, due_at=block.until, error="")
-        for block in progress.leases.expired(now)
-        for ordinal in progress.leases.held_by(block)
-    ]
-    if not ended:
-        return None
-    return DeliveriesEnded(at=now, group=group.id, partition=partition, cause=CAUSE_EXPIRED, ended=ended)
+    ended: list[EndedDelivery] = []
+    casualties: list[Casualty] = []
+    for block in progress.leases.expired(now):
+        for ordinal in progress.leases.held_by(block):
+            number = progress.index.terms_at(ordinal)
+            if not number:
+                ended.append(EndedDelivery(ordinal=ordinal, due_at=block.until, error=""))
+                continue
+            terms, attempt = state.terms[number], progress.attempt_of(ordinal)
+            if topic.has_dead_letters and 0 < terms.max_attempts <= attempt:
+                casualties.append(
+                    Casualty(
+                        topic=topic.name,
+                        group=group.name,
+                        partition=partition,
+                        ordinal=ordinal,
+                        attempts=attempt,
+                        last_error=progress.errors.get(ordinal, ACK_TIMEOUT),
+                        reason=MAX_ATTEMPTS,
+                    )
+                )
+            else:
+                wait = retry_delay_ms(terms, attempt=attempt, nacked=False, draw=draw())
+                ended.append(EndedDelivery(ordinal=ordinal, due_at=block.until + wait, error=""))
+    record = (
+        DeliveriesEnded(at=now, group=group.id, partition=partition, cause=CAUSE_EXPIRED, ended=ended)
+        if ended
+        else None
+    )
+    return record, casualties
 
 
 def decide_release(group: Group, holder: Holder, *, now: int) -> list[DeliveriesEnded]:

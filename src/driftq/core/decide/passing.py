@@ -1,0 +1,72 @@
+"""Messages that a group is not given: those for another group alone, and those whose deadline has passed."""
+
+from array import array
+from collections.abc import Sequence
+
+from driftq.core.casualty import DEADLINE_EXCEEDED, Casualty
+from driftq.core.group import Group
+from driftq.core.records import MessagesSettled
+from driftq.core.state import State, Topic
+
+_LOOK_AHEAD = 1_000
+
+
+def decide_passing(
+    state: State, topic: Topic, group: Group, partition: int, *, now: int
+) -> tuple[list[int], list[Casualty], int]:
+    """Among the next messages: ordinals that pass this group by, those that are too late for it, and up to
+    which ordinal everything else may be delivered.
+
+    Only a run at the head of what is new is passed, so that deliveries stay in order.
+    """
+    progress = group.partitions[partition]
+    index = progress.index
+    if not index.special:
+        return [], [], index.end
+    passed: list[int] = []
+    late: list[Casualty] = []
+    if topic.has_dead_letters:
+        late = [
+            _late(topic, group, partition, ordinal, attempts=progress.attempt_of(ordinal))
+            for ordinal in progress.due(now, limit=_LOOK_AHEAD)
+            if 0 < index.deadline_at(ordinal) <= now
+        ]
+    ordinal = progress.upto
+    stop = min(index.end, ordinal + _LOOK_AHEAD)
+    ahead = True
+    while ordinal < stop:
+        only = state.terms[index.terms_at(ordinal)].group
+        is_late = topic.has_dead_letters and 0 < index.deadline_at(ordinal) <= now
+        if not is_late and only in (0, group.id):
+            ahead = False
+        elif not ahead:
+            break
+        elif only not in (0, group.id):
+            passed.append(ordinal)
+        else:
+            late.append(_late(topic, group, partition, ordinal, attempts=0))
+        ordinal += 1
+    return passed, late, ordinal
+
+
+def _late(topic: Topic, group: Group, partition: int, ordinal: int, *, attempts: int) -> Casualty:
+    return Casualty(
+        topic=topic.name,
+        group=group.name,
+        partition=partition,
+        ordinal=ordinal,
+        attempts=attempts,
+        last_error=DEADLINE_EXCEEDED,
+        reason=DEADLINE_EXCEEDED,
+    )
+
+
+def settled(
+    group: Group, partition: int, ordinals: Sequence[int], *, cause: int, now: int
+) -> MessagesSettled:
+    """These messages are over for the group."""
+    base = min(ordinals)
+    deltas = array("I", [ordinal - base for ordinal in ordinals])
+    return MessagesSettled(
+        at=now, group=group.id, partition=partition, base=base, deltas=deltas.tobytes(), cause=cause
+    )

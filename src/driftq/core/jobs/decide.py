@@ -1,0 +1,150 @@
+"""What may happen to a job next: the legal transitions, and nothing else.
+
+enqueue           → ready, scheduled        cancel   ready, scheduled, in_flight → dead
+claim    ready    → in_flight               requeue  dead → ready
+complete in_flight → succeeded
+fail, lease or time over   in_flight → scheduled, or dead when retries are used up
+"""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from driftq.core.jobs.evolve import LEASE_ENDED, TIMED_OUT
+from driftq.core.jobs.records import (
+    CAUSE_FAILED,
+    CAUSE_LEASE_ENDED,
+    CAUSE_TIMED_OUT,
+    FailedJob,
+    JobCancelled,
+    JobExtended,
+    JobRequeued,
+    JobsClaimed,
+    JobsCompleted,
+    JobsFailed,
+)
+from driftq.core.jobs.table import Grant, JobState, JobTable
+from driftq.core.limits import LEASE_MS_MAX
+from driftq.errors import DriftQError, InvalidArgument, JobNotFound, StaleLease, WrongJobState
+
+BACKOFF_BASE_MS = 500
+BACKOFF_CAP_MS = 30_000
+
+
+class Settlement(msgspec.Struct, gc=False):
+    """The end of one run, as its worker tells it. An error of None is success."""
+
+    offset: int
+    token: int
+    error: str | None = None
+    retryable: bool = True
+    result: str | None = None
+
+
+def backoff_ms(attempt: int, draw: float) -> int:
+    """The wait before the retry after this attempt: anything up to a cap that doubles."""
+    return int(draw * min(BACKOFF_BASE_MS << min(attempt - 1, 20), BACKOFF_CAP_MS))
+
+
+def check_lease(lease_ms: int) -> None:
+    if not 1 <= lease_ms <= LEASE_MS_MAX:
+        raise InvalidArgument("lease_ms", f"must be from 1 to {LEASE_MS_MAX}")
+
+
+def decide_claim(
+    jobs: JobTable, queues: list[str], *, owner: str, lease_ms: int, limit: int, now: int
+) -> JobsClaimed | None:
+    """The next jobs of these queues for this owner; None when nothing is ready."""
+    check_lease(lease_ms)
+    offsets = jobs.best(queues, limit=limit, now=now)
+    if not offsets:
+        return None
+    return JobsClaimed(at=now, owner=owner, lease_ms=lease_ms, first_token=jobs.next_token, offsets=offsets)
+
+
+def _require_state(jobs: JobTable, offset: int) -> JobState:
+    state = jobs.state(offset)
+    if state is None:
+        raise JobNotFound(offset)
+    return state
+
+
+def require_grant(jobs: JobTable, offset: int, token: int, now: int) -> Grant:
+    """The grant of this token; refused when it is over or another one has taken its place."""
+    _require_state(jobs, offset)
+    grant = jobs.grants.get(offset)
+    if grant is None or grant.token != token or grant.ends_at() <= now:
+        raise StaleLease(offset, given=token)
+    return grant
+
+
+def decide_heartbeat(jobs: JobTable, offset: int, *, token: int, lease_ms: int, now: int) -> JobExtended:
+    check_lease(lease_ms)
+    require_grant(jobs, offset, token, now)
+    return JobExtended(at=now, offset=offset, lease_ms=lease_ms)
+
+
+def decide_settlements(
+    jobs: JobTable, settlements: Sequence[Settlement], *, now: int, draw: Callable[[], float]
+) -> tuple[JobsCompleted | None, JobsFailed | None, list[DriftQError | None]]:
+    """Completions and failures told together, and what became of each."""
+    completed = JobsCompleted(at=now, offsets=[], results=[])
+    failed = JobsFailed(at=now, cause=CAUSE_FAILED, jobs=[])
+    outcomes: list[DriftQError | None] = []
+    seen: set[int] = set()
+    for one in settlements:
+        try:
+            if one.error is None and jobs.completed_tokens.get(one.offset) == one.token:
+                outcomes.append(None)  # Said before.
+                continue
+            require_grant(jobs, one.offset, one.token, now)
+            if one.offset in seen:
+                raise StaleLease(one.offset, given=one.token)
+            seen.add(one.offset)
+            if one.error is None:
+                completed.offsets.append(one.offset)
+                completed.results.append(one.result)
+            else:
+                failed.jobs.append(
+                    _after_failure(jobs, one.offset, one.error, now, draw, retryable=one.retryable)
+                )
+            outcomes.append(None)
+        except DriftQError as refused:
+            outcomes.append(refused)
+    return completed if completed.offsets else None, failed if failed.jobs else None, outcomes
+
+
+def _after_failure(
+    jobs: JobTable, offset: int, error: str, now: int, draw: Callable[[], float], *, retryable: bool
+) -> FailedJob:
+    slot = offset - jobs.base
+    attempt = jobs.attempts[slot]
+    if not retryable or attempt > jobs.max_retries[slot]:
+        return FailedJob(offset=offset, due_at=-1, error=error)
+    return FailedJob(offset=offset, due_at=now + backoff_ms(attempt, draw()), error=error)
+
+
+def decide_job_expiries(jobs: JobTable, *, now: int, draw: Callable[[], float]) -> list[JobsFailed]:
+    """Leases and execution times that are over count as failed attempts."""
+    lease = JobsFailed(at=now, cause=CAUSE_LEASE_ENDED, jobs=[])
+    timed_out = JobsFailed(at=now, cause=CAUSE_TIMED_OUT, jobs=[])
+    for offset in jobs.ended(now):
+        grant = jobs.grants[offset]
+        too_long = 0 < grant.times_out_at <= now
+        record, error = (timed_out, TIMED_OUT) if too_long else (lease, LEASE_ENDED)
+        record.jobs.append(_after_failure(jobs, offset, error, now, draw, retryable=True))
+    return [record for record in (lease, timed_out) if record.jobs]
+
+
+def decide_cancel(jobs: JobTable, offset: int, now: int) -> JobCancelled:
+    state = _require_state(jobs, offset)
+    if state in (JobState.SUCCEEDED, JobState.DEAD):
+        raise WrongJobState(offset, state=state.name.lower(), wanted="cancel")
+    return JobCancelled(at=now, offset=offset)
+
+
+def decide_requeue(jobs: JobTable, offset: int, now: int) -> JobRequeued:
+    state = _require_state(jobs, offset)
+    if state is not JobState.DEAD:
+        raise WrongJobState(offset, state=state.name.lower(), wanted="requeue")
+    return JobRequeued(at=now, offset=offset)

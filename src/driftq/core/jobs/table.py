@@ -1,0 +1,246 @@
+"""All jobs that the broker knows, in columns: a few bytes a job, and objects only for those in flight.
+
+A job that waits has a due time and stands in a heap of its queue and priority. Whether it is ready or
+scheduled is a question of the time, not a state of its own. A heap may hold entries that are out of date;
+they are passed over when they come up.
+"""
+
+import heapq
+from array import array
+from collections import deque
+from collections.abc import Iterator
+from enum import IntEnum
+
+import msgspec
+
+from driftq.core.fingerprints import FingerprintTable
+from driftq.core.jobs.records import JobTerms
+
+JOBS_TOPIC = "~jobs"
+PRIORITIES = 10
+AGE_STEP_MS = 60_000
+KEY_TTL_MS = 604_800_000
+_RECENT = 10_000
+_BITS = 44
+_MASK = (1 << _BITS) - 1
+
+
+class JobState(IntEnum):
+    """What is logged of a job; the wire has `ready` and `scheduled` for WAITING."""
+
+    WAITING = 1
+    IN_FLIGHT = 2
+    SUCCEEDED = 3
+    DEAD = 4
+
+
+class Grant(msgspec.Struct, gc=False):
+    """A job in somebody's hands."""
+
+    owner: str
+    token: int
+    lease_until: int
+    times_out_at: int
+    """When its execution is over whatever the heartbeats say; 0 is never."""
+    claimed_at: int
+
+    def ends_at(self) -> int:
+        return min(self.lease_until, self.times_out_at) if self.times_out_at else self.lease_until
+
+
+class Attempt(msgspec.Struct, gc=False):
+    """One run of a job."""
+
+    owner: str
+    started_at: int
+    ended_at: int
+    error: str | None
+    """None when it succeeded."""
+
+
+class JobQueue:
+    """The waiting jobs of one queue: a heap a priority, by due time and then by age."""
+
+    __slots__ = ("heaps", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.heaps: list[list[int]] = [[] for _ in range(PRIORITIES)]
+
+
+class JobTable:
+    """The fold of the job records."""
+
+    def __init__(self) -> None:
+        self.base = 0
+        """Offset of the first job in the columns."""
+        self.states = bytearray()
+        self.priorities = bytearray()
+        self.queue_numbers = array("I")
+        self.attempts = array("I")
+        self.max_retries = array("I")
+        self.due = array("Q")
+        self.timeouts = array("Q")
+        self.queues: dict[str, JobQueue] = {}
+        self.queue_names: list[str] = []
+        self.grants: dict[int, Grant] = {}
+        self.histories: dict[int, list[Attempt]] = {}
+        self.results: dict[int, str | None] = {}
+        self.errors: dict[int, str] = {}
+        self.completed_tokens: dict[int, int] = {}
+        self.keys = FingerprintTable()
+        self.prints: dict[int, int] = {}
+        self.next_token = 1
+        self.ends: list[int] = []
+        """Heap of when grants may end."""
+        self._recent: deque[int] = deque()
+        self._leaving: deque[tuple[int, int, int]] = deque()
+
+    # Looking
+
+    def slot(self, offset: int) -> int | None:
+        """The column of a job; None when there is no such job any more."""
+        slot = offset - self.base
+        return slot if 0 <= slot < len(self.states) and self.states[slot] else None
+
+    def state(self, offset: int) -> JobState | None:
+        slot = self.slot(offset)
+        return JobState(self.states[slot]) if slot is not None else None
+
+    def queue_of(self, offset: int) -> str:
+        return self.queue_names[self.queue_numbers[offset - self.base]]
+
+    def offsets(self) -> Iterator[int]:
+        """Every job that is kept, oldest first."""
+        return (self.base + slot for slot, state in enumerate(self.states) if state)
+
+    def best(self, names: list[str], *, limit: int, now: int) -> list[int]:
+        """The next jobs to claim: by priority and age, then due time, then order of enqueueing."""
+        heaps = [heap for name in names if name in self.queues for heap in enumerate(self.queues[name].heaps)]
+        taken: list[int] = []
+        popped: list[tuple[list[int], int]] = []
+        while len(taken) < limit:
+            chosen: tuple[tuple[int, int, int], list[int]] | None = None
+            for priority, heap in heaps:
+                head = self._head(heap)
+                if head is None or head >> _BITS > now:
+                    continue
+                due, offset = head >> _BITS, head & _MASK
+                rank = (-(priority + (now - due) // AGE_STEP_MS), due, offset)
+                if chosen is None or rank < chosen[0]:
+                    chosen = (rank, heap)
+            if chosen is None:
+                break
+            entry = heapq.heappop(chosen[1])
+            popped.append((chosen[1], entry))
+            taken.append(entry & _MASK)
+        for heap, entry in popped:
+            heapq.heappush(heap, entry)  # They leave when the claim is a fact.
+        return taken
+
+    def _head(self, heap: list[int]) -> int | None:
+        """The first entry that is still true."""
+        while heap:
+            offset = heap[0] & _MASK
+            slot = self.slot(offset)
+            if (
+                slot is not None
+                and self.states[slot] == JobState.WAITING
+                and self.due[slot] == heap[0] >> _BITS
+            ):
+                return heap[0]
+            heapq.heappop(heap)
+        return None
+
+    def next_due(self, name: str) -> int | None:
+        """When the next job of a queue may be claimed."""
+        queue = self.queues.get(name)
+        heads = (
+            [head >> _BITS for heap in queue.heaps if (head := self._head(heap)) is not None] if queue else []
+        )
+        return min(heads, default=None)
+
+    def next_end(self) -> int | None:
+        """When the next grant may end."""
+        while self.ends:
+            at, offset = self.ends[0] >> _BITS, self.ends[0] & _MASK
+            grant = self.grants.get(offset)
+            if grant is not None and grant.ends_at() == at:
+                return at
+            heapq.heappop(self.ends)
+        return None
+
+    def ended(self, now: int) -> list[int]:
+        """Jobs whose lease or execution time is over."""
+        over: list[int] = []
+        at = self.next_end()
+        while at is not None and at <= now:
+            over.append(heapq.heappop(self.ends) & _MASK)
+            at = self.next_end()
+        for offset in over:
+            heapq.heappush(self.ends, self.grants[offset].ends_at() << _BITS | offset)
+        return over
+
+    # Changing
+
+    def add(self, terms: JobTerms, at: int) -> None:
+        if not self.states:
+            self.base = terms.offset
+        while self.base + len(self.states) < terms.offset:
+            self._append(0, 0, 0, 0, 0, 0)  # An offset that is no job of ours.
+        queue = self.queues.get(terms.queue)
+        if queue is None:
+            queue = self.queues[terms.queue] = JobQueue(terms.queue)
+            self.queue_names.append(terms.queue)
+        number = self.queue_names.index(terms.queue)
+        self._append(JobState.WAITING, terms.priority, number, terms.max_retries, 0, terms.timeout_ms)
+        if terms.fingerprint:
+            self.keys.add(terms.fingerprint, terms.offset)
+            self.prints[terms.offset] = terms.fingerprint
+        self.wait(terms.offset, max(terms.run_at, at))
+
+    def _append(
+        self, state: int, priority: int, queue: int, max_retries: int, due: int, timeout_ms: int
+    ) -> None:
+        self.states.append(state)
+        self.priorities.append(priority)
+        self.queue_numbers.append(queue)
+        self.attempts.append(0)
+        self.max_retries.append(max_retries)
+        self.due.append(due)
+        self.timeouts.append(timeout_ms)
+
+    def wait(self, offset: int, due_at: int) -> None:
+        slot = offset - self.base
+        self.states[slot] = JobState.WAITING
+        self.due[slot] = due_at
+        heap = self.queues[self.queue_of(offset)].heaps[self.priorities[slot]]
+        heapq.heappush(heap, due_at << _BITS | offset)
+
+    def hold(self, offset: int, grant: Grant) -> None:
+        self.grants[offset] = grant
+        heapq.heappush(self.ends, grant.ends_at() << _BITS | offset)
+        if len(self.ends) > 64 and len(self.ends) > 4 * len(self.grants):
+            self.ends = [grant.ends_at() << _BITS | offset for offset, grant in self.grants.items()]
+            heapq.heapify(self.ends)
+
+    def finish(self, offset: int, state: JobState, *, at: int) -> None:
+        """The job is over; its key stays for its time, what it left for as long as it is recent."""
+        self.states[offset - self.base] = state
+        if offset in self.prints:
+            self._leaving.append((at + KEY_TTL_MS, offset, self.prints[offset]))
+        if state is JobState.SUCCEEDED:
+            self._recent.append(offset)
+            while len(self._recent) > _RECENT:
+                old = self._recent.popleft()
+                self.histories.pop(old, None)
+                self.results.pop(old, None)
+                self.completed_tokens.pop(old, None)
+
+    def expire(self, now: int) -> None:
+        """Forget the keys of jobs that ended long ago."""
+        while self._leaving and self._leaving[0][0] <= now:
+            _, offset, print_ = self._leaving.popleft()
+            if self.state(offset) in (None, JobState.SUCCEEDED, JobState.DEAD) and offset in self.prints:
+                self.keys.remove(print_, offset)
+                del self.prints[offset]

@@ -1,0 +1,66 @@
+"""What is asked about jobs, each with the call that takes its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from driftq.core.jobs.decide import Settlement, decide_cancel, decide_heartbeat, decide_requeue
+from driftq.core.jobs.table import JobTable
+from driftq.core.records import Record
+from driftq.model.job import JobRequest
+from driftq.server.requests import Reply
+
+
+@dataclass(frozen=True, slots=True)
+class EnqueueRequest:
+    """New jobs; answered by a list with an EnqueuedJob or an error for each."""
+
+    jobs: list[JobRequest]
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """Work for one owner; answered by the JobsClaimed record, or None when there was none in time."""
+
+    queues: list[str]
+    owner: str
+    lease_ms: int
+    limit: int
+    until: int
+    """Wait so long for work."""
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class SettleRequest:
+    """Ends of runs; answered by a list with None or an error for each."""
+
+    settlements: list[Settlement]
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class JobAction:
+    """Heartbeat, cancel or requeue of one job; answered by None."""
+
+    decide: Callable[[JobTable, int], Record]
+    reply: Reply
+
+
+def heartbeat(offset: int, *, token: int, lease_ms: int, reply: Reply) -> JobAction:
+    return JobAction(
+        lambda jobs, now: decide_heartbeat(jobs, offset, token=token, lease_ms=lease_ms, now=now), reply
+    )
+
+
+def cancel(offset: int, reply: Reply) -> JobAction:
+    return JobAction(lambda jobs, now: decide_cancel(jobs, offset, now), reply)
+
+
+def requeue(offset: int, reply: Reply) -> JobAction:
+    return JobAction(lambda jobs, now: decide_requeue(jobs, offset, now), reply)
+
+
+JobAsk = EnqueueRequest | ClaimRequest | SettleRequest | JobAction

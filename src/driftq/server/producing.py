@@ -1,0 +1,134 @@
+"""Deciding the produces of a turn: one record a topic, however many asked."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from driftq.core.commands import Produce
+from driftq.core.decide import Duplicate, Recall, decide_produce
+from driftq.core.decide.produce import Batch, Claimed, Outcome
+from driftq.core.records import MessagesStored
+from driftq.core.state import State, Topic
+from driftq.errors import DriftQError, InvalidArgument, PayloadTooLarge, TopicNotFound
+from driftq.log.frame import MAX_PAYLOAD
+from driftq.model.topic import DEAD_LETTER_PREFIX
+from driftq.server.counters import Counters
+from driftq.server.dispatcher import Dispatcher
+from driftq.server.journal import Journal
+from driftq.server.requests import ProduceRequest, Reply
+
+logger = logging.getLogger("driftq.engine")
+
+Replies = list[tuple[Reply, Any]]
+
+
+class Producing:
+    """Turns produce requests into records and held answers."""
+
+    def __init__(self, journal: Journal, dispatcher: Dispatcher, counters: Counters) -> None:
+        self._journal = journal
+        self._dispatcher = dispatcher
+        self._counters = counters
+
+    @property
+    def _state(self) -> State:
+        return self._journal.state
+
+    def produces(self, requests: list[ProduceRequest], replies: Replies, now: int, *, recall: Recall) -> None:
+        lanes: dict[str, tuple[list[Produce], list[tuple[ProduceRequest, int]]]] = {}
+        for request in requests:
+            if request.atomic:
+                continue
+            request.outcomes = [None] * len(request.commands)  # type: ignore[list-item]
+            for slot, command in enumerate(request.commands):
+                lane = lanes.get(command.topic)
+                if lane is None:
+                    lane = lanes[command.topic] = ([], [])
+                lane[0].append(command)
+                lane[1].append((request, slot))
+        for name, (commands, askers) in lanes.items():
+            outcomes = self._store(name, commands, now, recall)
+            for (request, slot), outcome in zip(askers, outcomes, strict=True):
+                request.outcomes[slot] = outcome
+        for request in requests:
+            if request.atomic:
+                self._store_atomic(request, now, recall)
+            replies.append((request.reply, request.outcomes))
+
+    def _store(self, name: str, commands: list[Produce], now: int, recall: Recall) -> list[Outcome]:
+        topic = self._state.topics.get(name)
+        if topic is None or name.startswith(DEAD_LETTER_PREFIX):
+            self._counters.produce_refused += len(commands)
+            return [_no_target(name)] * len(commands)
+        batch = decide_produce(self._state, topic, commands, recall=recall, now=now)
+        self._keep(topic, batch)
+        return batch.outcomes
+
+    def _keep(self, topic: Topic, batch: Batch) -> None:
+        stored = 0
+        for record, entries in batch.records:
+            self._journal.add_stored(record, entries)
+            self._dispatcher.stored(topic.name, _partitions(record, topic))
+            stored += len(entries)
+        self._counters.produced += stored
+        if stored < len(batch.outcomes):
+            self._count_others(batch.outcomes)
+
+    def _count_others(self, outcomes: list[Outcome]) -> None:
+        for outcome in outcomes:
+            if isinstance(outcome, Duplicate):
+                self._counters.duplicates += 1
+                if outcome.payload_mismatch:
+                    self._counters.payload_mismatches += 1
+                    logger.warning(
+                        "an idempotency key came again with another payload; offset %d was kept",
+                        outcome.offset,
+                    )
+            elif isinstance(outcome, DriftQError):
+                self._counters.produce_refused += 1
+
+    def _store_atomic(self, request: ProduceRequest, now: int, recall: Recall) -> None:
+        """All or nothing: every topic's part is decided before any of it is kept."""
+        slots: dict[str, list[int]] = {}
+        for slot, command in enumerate(request.commands):
+            slots.setdefault(command.topic, []).append(slot)
+        request.outcomes = [_no_target(command.topic) for command in request.commands]
+        batches: list[tuple[Topic, Batch]] = []
+        claimed: Claimed = {}  # One key may come twice, for two topics.
+        for name, mine in slots.items():
+            topic = self._state.topics.get(name)
+            if topic is None or name.startswith(DEAD_LETTER_PREFIX):
+                continue
+            commands = [request.commands[slot] for slot in mine]
+            batch = decide_produce(self._state, topic, commands, recall=recall, now=now, claimed=claimed)
+            batches.append((topic, batch))
+            for slot, outcome in zip(mine, batch.outcomes, strict=True):
+                request.outcomes[slot] = outcome
+        refused = any(isinstance(outcome, DriftQError) for outcome in request.outcomes)
+        if not refused and not request.doomed:
+            size = sum(_frame_bytes(batch) for _, batch in batches)
+            if size > MAX_PAYLOAD:
+                request.outcomes = [PayloadTooLarge(limit_bytes=MAX_PAYLOAD)] * len(request.commands)
+                return
+            if size:
+                self._journal.keep_together(size)
+            for topic, batch in batches:
+                self._keep(topic, batch)
+
+
+def _no_target(name: str) -> DriftQError:
+    if name.startswith(DEAD_LETTER_PREFIX):
+        return InvalidArgument("topic", "dead letters are written by the server alone")
+    return TopicNotFound(name)
+
+
+def _frame_bytes(batch: Batch) -> int:
+    """At least what the records of a batch take up in a frame: 19 bytes a message besides its stored form."""
+    return sum(256 + sum(len(entry) + 24 for entry in entries) for _, entries in batch.records)
+
+
+def _partitions(record: MessagesStored, topic: Topic) -> set[int] | range:
+    if record.partition >= 0:
+        return range(record.partition, record.partition + 1)
+    return set(memoryview(record.partitions).cast("H"))

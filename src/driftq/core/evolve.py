@@ -11,13 +11,18 @@ from driftq.core.records import (
     CAUSE_EXPIRED,
     DeliveriesEnded,
     GroupCreated,
+    GroupDeleted,
+    GroupReset,
     LeaseExtended,
     MessagesDelivered,
     MessagesSettled,
     MessagesStored,
+    PartitionsTrimmed,
     ReaderReported,
     Record,
+    SegmentRolled,
     TopicCreated,
+    TopicDeleted,
     unpack_array,
 )
 from driftq.core.state import State, Topic
@@ -57,28 +62,35 @@ def store(state: State, record: MessagesStored, *, segment: int, blob_at: int) -
         places = [start << 32 | length for start, length in zip(starts, lengths, strict=False)]
         if record.flags:
             places = [place | flags << LENGTH_BITS for place, flags in zip(places, record.flags, strict=True)]
+    retention_ms = topic.retention_ms(state.limits)
     if record.partition >= 0:
         part = topic.partitions[record.partition]
         before = part.index.total_bytes
         part.index.add_run(segment, offsets=offsets, places=places, sizes=sizes)
+        part.ages.note(record.at, part.index.end, retention_ms=retention_ms)
         part.pressure += count
         part.pressure_bytes += part.index.total_bytes - before
     else:
-        _store_scattered(topic, record, segment=segment, places=places, sizes=sizes)
+        for number in _store_scattered(topic, record, segment=segment, places=places, sizes=sizes):
+            part = topic.partitions[number]
+            part.ages.note(record.at, part.index.end, retention_ms=retention_ms)
     if record.fingerprints:
         _claim_keys(state, topic, record)
 
 
 def _store_scattered(
     topic: Topic, record: MessagesStored, *, segment: int, places: list[int], sizes: "array[int]"
-) -> None:
+) -> set[int]:
+    """Index messages of several partitions; which ones."""
     offset = record.first_offset
-    for number, place, size in zip(unpack_array("H", record.partitions), places, sizes, strict=True):
+    numbers = unpack_array("H", record.partitions)
+    for number, place, size in zip(numbers, places, sizes, strict=True):
         part = topic.partitions[number]
         part.index.add_run(segment, offsets=(offset,), places=(place,), sizes=(size,))
         part.pressure += 1
         part.pressure_bytes += size
         offset += 1
+    return set(numbers)
 
 
 def _claim_keys(state: State, topic: Topic, record: MessagesStored) -> None:
@@ -105,16 +117,31 @@ def _create_group(state: State, record: GroupCreated) -> None:
             for part, start in zip(topic.partitions, record.starts, strict=True)
         ],
     )
+    group.seen_at = record.at
     topic.groups[record.name] = group
     state.groups_by_id[record.group] = group
     state.next_group = record.group + 1
+    _count_all(state, topic, record.at)
+
+
+def _count_all(state: State, topic: Topic, now: int) -> None:
     for number in range(len(topic.partitions)):
-        topic.count_pressure(number, count_unread=state.limits.count_unread)
+        topic.count_pressure(number, limits=state.limits, now=now)
+
+
+def _see(state: State, group: Group, at: int) -> None:
+    """The group is at work; if it was away for so long that it did not count, it counts again."""
+    before, group.seen_at = group.seen_at, at
+    topic = state.topics[group.topic]
+    if at - before > topic.retention_ms(state.limits):
+        _count_all(state, topic, at)
 
 
 def deliver(state: State, record: MessagesDelivered) -> list[LeaseBlock]:
     """Lease the delivered messages; returns the blocks, fresh ones first, in the record's order."""
-    progress = state.progress(record.group, record.partition)
+    group = state.groups_by_id[record.group]
+    _see(state, group, record.at)
+    progress = group.partitions[record.partition]
     progress.cover(record.upto)
     blocks: list[LeaseBlock] = []
     for fresh in record.fresh:
@@ -147,6 +174,7 @@ def _deliver(state: State, record: MessagesDelivered) -> None:
 
 def _settle(state: State, record: MessagesSettled) -> None:
     group = state.groups_by_id[record.group]
+    _see(state, group, record.at)
     progress = group.partitions[record.partition]
     base = record.base
     deltas = unpack_array("I", record.deltas)
@@ -198,8 +226,52 @@ def _report_reader(state: State, record: ReaderReported) -> None:
         positions = topic.readers[record.reader] = [part.index.first for part in topic.partitions]
     for number, ordinal in record.positions:
         positions[number] = max(positions[number], ordinal)
-    for number in range(len(topic.partitions)):
-        topic.count_pressure(number, count_unread=state.limits.count_unread)
+    topic.seen_at[record.reader] = record.at
+    _count_all(state, topic, record.at)
+
+
+def _trim(state: State, record: PartitionsTrimmed) -> None:
+    topic = state.topics_by_id[record.topic]
+    for trim in record.trims:
+        part = topic.partitions[trim.partition]
+        for group in topic.groups.values():
+            group.partitions[trim.partition].skip_to(trim.first)
+        for positions in topic.readers.values():
+            positions[trim.partition] = max(positions[trim.partition], trim.first)
+        part.index.trim(trim.first)
+        part.ages.forget_below(trim.first)
+        part.relieved = True
+
+
+def _delete_topic(state: State, record: TopicDeleted) -> None:
+    topic = state.topics_by_id.pop(record.topic)
+    del state.topics[topic.name]
+    for group in topic.groups.values():
+        del state.groups_by_id[group.id]
+    for part in topic.partitions:
+        part.index.trim(part.index.end)  # Whoever still reads it finds nothing.
+
+
+def _reset_group(state: State, record: GroupReset) -> None:
+    group = state.groups_by_id[record.group]
+    topic = state.topics[group.topic]
+    group.partitions = [
+        GroupPartition(part.index, start=start)
+        for part, start in zip(topic.partitions, record.starts, strict=True)
+    ]
+    group.seen_at = record.at
+    _count_all(state, topic, record.at)
+
+
+def _delete_group(state: State, record: GroupDeleted) -> None:
+    group = state.groups_by_id.pop(record.group)
+    topic = state.topics[group.topic]
+    del topic.groups[group.name]
+    _count_all(state, topic, record.at)
+
+
+def _roll(_state: State, _record: SegmentRolled) -> None:
+    """Its time is all it has to say."""
 
 
 _FOLDS: dict[type[Record], Callable[[State, "object"], None]] = {
@@ -210,4 +282,9 @@ _FOLDS: dict[type[Record], Callable[[State, "object"], None]] = {
     DeliveriesEnded: _end_deliveries,  # type: ignore[dict-item]
     LeaseExtended: _extend,  # type: ignore[dict-item]
     ReaderReported: _report_reader,  # type: ignore[dict-item]
+    PartitionsTrimmed: _trim,  # type: ignore[dict-item]
+    TopicDeleted: _delete_topic,  # type: ignore[dict-item]
+    GroupReset: _reset_group,  # type: ignore[dict-item]
+    GroupDeleted: _delete_group,  # type: ignore[dict-item]
+    SegmentRolled: _roll,  # type: ignore[dict-item]
 }

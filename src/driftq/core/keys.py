@@ -6,12 +6,13 @@ Keys leave in the order of their time, in buckets, so that expiry costs what exp
 
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 
 import msgspec
 
 _BUCKETS = 64
+_PARTS = ("prints", "claims", "later", "bucket_ends", "bucket_sizes", "bucket_prints")
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -74,6 +75,30 @@ class KeyTable:
             _, prints = self._buckets.popleft()
             for print_ in prints:
                 self._forget_oldest(print_)
+
+    def dump(self) -> dict[str, bytes]:
+        """Everything in it, as raw arrays."""
+        later = [(print_, packed) for print_, rest in self._collided.items() for packed in rest]
+        return {
+            "keys.prints": array("Q", self._claims.keys()).tobytes(),
+            "keys.claims": array("Q", self._claims.values()).tobytes(),
+            "keys.later": array("Q", [number for pair in later for number in pair]).tobytes(),
+            "keys.bucket_ends": array("Q", [end for end, _ in self._buckets]).tobytes(),
+            "keys.bucket_sizes": array("Q", [len(prints) for _, prints in self._buckets]).tobytes(),
+            "keys.bucket_prints": b"".join(prints.tobytes() for _, prints in self._buckets),
+        }
+
+    def load(self, parts: Mapping[str, memoryview]) -> None:
+        """Take over what `dump` gave, into a table that is empty."""
+        numbers = {name: parts[f"keys.{name}"].cast("Q") for name in _PARTS}
+        self._claims = dict(zip(numbers["prints"], numbers["claims"], strict=True))
+        later = iter(numbers["later"])
+        for print_, packed in zip(later, later, strict=True):
+            self._collided.setdefault(print_, []).append(packed)
+        start = 0
+        for end, size in zip(numbers["bucket_ends"], numbers["bucket_sizes"], strict=True):
+            self._buckets.append((end, array("Q", numbers["bucket_prints"][start : start + size])))
+            start += size
 
     def _forget_oldest(self, print_: int) -> None:
         later = self._collided.get(print_)

@@ -123,6 +123,40 @@ class ReaderReported(Record):
     positions: list[tuple[int, int]]
 
 
+class Trim(msgspec.Struct, array_like=True, gc=False):
+    """One partition from now on begins with ordinal `first`; `lost` of those dropped were not settled."""
+
+    partition: int
+    first: int
+    lost: int
+
+
+class PartitionsTrimmed(Record):
+    """The oldest messages of some partitions are dropped."""
+
+    topic: int
+    trims: list[Trim]
+
+
+class TopicDeleted(Record):
+    topic: int
+
+
+class GroupReset(Record):
+    """A group begins anew, at these ordinals."""
+
+    group: int
+    starts: list[int]
+
+
+class GroupDeleted(Record):
+    group: int
+
+
+class SegmentRolled(Record):
+    """Nothing but a first record for a new segment, so that the one before it can be sealed."""
+
+
 CAUSE_NACKED = 1
 CAUSE_EXPIRED = 2
 CAUSE_RELEASED = 3
@@ -136,6 +170,11 @@ _KINDS: dict[int, type[Record]] = {
     6: DeliveriesEnded,
     7: LeaseExtended,
     8: ReaderReported,
+    20: PartitionsTrimmed,
+    21: TopicDeleted,
+    22: GroupReset,
+    23: GroupDeleted,
+    24: SegmentRolled,
 }
 _KIND_OF = {record: kind for kind, record in _KINDS.items()}
 _DECODERS = {kind: msgspec.msgpack.Decoder(record) for kind, record in _KINDS.items()}

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from driftq.core.limits import Limits
-from driftq.core.state import State
 from driftq.log.files import Folder
 from driftq.log.log import SEGMENT_BYTES, Log
 from driftq.log.recovery import Recovery
@@ -52,7 +51,7 @@ class Broker:
         clock = clock or SystemClock()
         self.engine = Engine(
             log,
-            new_state=lambda: State(options.limits),
+            limits=options.limits,
             clock=clock,
             loop=AsyncioLoop(loop, clock),
             background=self._threads,

@@ -24,6 +24,8 @@ class Deliveries:
     def end_expired(self, now: int) -> None:
         """Leases that are over, and retries that are due: their groups have work again."""
         for group, partition in self._timers.pop_due(now):
+            if self._journal.state.groups_by_id.get(group.id) is not group:
+                continue  # It was deleted meanwhile.
             record = decide_expiries(group, partition, now=now)
             if record is not None:
                 self._journal.add(record)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from driftq.core.limits import Limits
 from driftq.core.state import State
 from driftq.errors import (
     DriftQError,
@@ -30,6 +31,7 @@ from driftq.server.counters import Counters
 from driftq.server.deliveries import Deliveries
 from driftq.server.dispatcher import Dispatcher
 from driftq.server.gathering import Gathering
+from driftq.server.housekeeper import Housekeeper
 from driftq.server.journal import Journal
 from driftq.server.outbox import Outbox
 from driftq.server.parcel import Parcel
@@ -45,6 +47,7 @@ from driftq.server.requests import (
     Waiting,
 )
 from driftq.server.timers import Timers
+from driftq.server.upkeep import Upkeep, UpkeepOptions
 
 COMMIT_BYTES_MAX = 8 << 20
 
@@ -58,11 +61,13 @@ class Engine:
         self,
         log: Log,
         *,
-        new_state: Callable[[], State],
+        limits: Limits,
         clock: Clock,
         loop: Loop,
         background: Background,
         on_fatal: Callable[[Exception], None],
+        upkeep: UpkeepOptions | None = None,
+        housekeeper: Housekeeper | None = None,
     ) -> None:
         self.clock = clock
         self.counters = Counters()
@@ -71,7 +76,7 @@ class Engine:
         self._loop = loop
         self._background = background
         self._on_fatal = on_fatal
-        self._journal = Journal(log, self.payloads, new_state=new_state)
+        self._journal = Journal(log, self.payloads, limits=limits)
         self._timers = Timers()
         self._dispatcher = Dispatcher()
         self._produces: list[ProduceRequest] = []
@@ -93,6 +98,16 @@ class Engine:
             self._journal, self.payloads, background, again=self.produce, on_damage=self.damaged
         )
         self._deliveries = Deliveries(self._journal, self._dispatcher, self._timers, self.counters)
+        self.upkeep = Upkeep(
+            log,
+            self._journal,
+            loop=loop,
+            background=background,
+            counters=self.counters,
+            options=upkeep or UpkeepOptions(),
+            housekeeper=housekeeper,
+            want_turn=self.want_turn,
+        )
 
     # What the outside asks
 
@@ -108,11 +123,14 @@ class Engine:
     def start(self) -> Recovery:
         """Fold the log; from here on the engine works."""
         found = self._journal.recover()
+        self.upkeep.start(self.clock.now())
         self._after_fold()
         return found
 
     def produce(self, request: ProduceRequest) -> None:
-        if self._accepts(request.reply):
+        if self.upkeep.disk_full is not None:
+            request.reply(self.upkeep.disk_full)
+        elif self._accepts(request.reply):
             self._produces.append(request)
 
     def ack(self, request: AckRequest) -> None:
@@ -137,6 +155,7 @@ class Engine:
         """Accept nothing more; `done` is called when everything accepted is durable and answered."""
         if self._refusal is None:
             self._refusal = ShuttingDown()
+        self.upkeep.stop()
         self._on_idle.append(done)
         self.want_turn()
 
@@ -198,6 +217,7 @@ class Engine:
             self._recall.forget()
         if self._refusal is None:
             self._parcels += self._deliveries.deal(now)
+            self.upkeep.decide(now)
 
     def _take_produces(self) -> list[ProduceRequest]:
         """As many as make one commit of a bounded size."""
@@ -234,6 +254,7 @@ class Engine:
         if error is not None:
             self._failed(error, waiting)
             return
+        self.upkeep.committed(self.clock.now())
         self._turn()  # The next commit is on its way to the disk while the answers of this one go out.
         waiting.release()
         for outbox, parcel in parcels:
@@ -281,6 +302,8 @@ class Engine:
 
     def _set_alarm(self) -> None:
         at = self._timers.next_at()
+        if self._refusal is None:
+            at = self.upkeep.next_at if at is None else min(at, self.upkeep.next_at)
         if at == self._alarm_at:
             return
         if self._alarm is not None:

@@ -63,6 +63,7 @@ class Recaller:
             for command in request.commands
             if command.fingerprint
             for claim in find(command.fingerprint)
+            if self._journal.state.keeps(claim)
         ]
 
     def _index(self, claim: Claim):  # type: ignore[no-untyped-def]

@@ -58,6 +58,7 @@ def load_settings(profile: Profile = DEFAULT, environ: Mapping[str, str] = os.en
             partition_bytes_max=_number(values, table.PARTITION_BYTES_MAX),
             idempotency_ttl_ms=_number(values, table.IDEMPOTENCY_TTL_MS),
             idempotency_keys_max=_number(values, table.IDEMPOTENCY_KEYS_MAX),
+            retention_ms=_number(values, table.RETENTION_MS),
             refuse_mismatch=values[table.MISMATCH_MODE.name] == "error",
             count_unread=profile.count_unread,
         ),

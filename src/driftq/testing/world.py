@@ -22,7 +22,7 @@ from driftq.server.requests import (
 from driftq.server.views import topic_view
 from driftq.testing.check_delivered import DeliveryChecker
 from driftq.testing.check_read import ReadChecker
-from driftq.testing.check_settled import Ask, SettledChecker, Ticket
+from driftq.testing.check_settled import Ask, Settled, SettledChecker, Ticket
 from driftq.testing.check_stored import Intent, StoredChecker
 from driftq.testing.checkers import Circumstances, Violation, require
 from driftq.testing.clock import VirtualClock
@@ -41,7 +41,7 @@ class World:
     ) -> None:
         self.random = random
         self.options = options
-        self.run = Circumstances(options.limits, slack_ms, cold_reads=options.cold_reads > 0)
+        self.run = Circumstances(options.limits, slack_ms, cold_reads=options.cold_reads > 0 or options.housekeeping)
         self.stored = StoredChecker(self.run)
         self.deliveries = DeliveryChecker(self.run, self.stored)
         self.settled = SettledChecker(self.run)
@@ -136,6 +136,16 @@ class World:
 
     def _fatal(self, error: Exception) -> None:
         raise Violation("W4", f"the server found damage where none was done: {error}") from error
+
+    def may_be_gone(self, topic: str, offset: int, moment: int) -> bool:
+        """Whether every group that was there when the message was produced may have settled it."""
+        for (name, group), since in self.groups.items():
+            if name != topic or since > moment:
+                continue
+            track = self.deliveries.tracks(topic, group).get(offset)
+            if group != "late" and (track is None or track.settled is Settled.NO):
+                return False
+        return True
 
     # What clients do
 

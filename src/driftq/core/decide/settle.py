@@ -100,6 +100,8 @@ def _judge(topic: Topic, lane: _Lane, ack: Ack, now: int) -> None:
     progress = lane.progress
     ordinal = progress.index.find(ack.offset)
     if ordinal is None:
+        if ack.offset < progress.index.first_offset:
+            return  # It was settled and has been dropped since.
         raise NoCurrentDelivery
     if progress.is_settled(ordinal) or ordinal in lane.fresh:
         return
@@ -129,6 +131,8 @@ def _current(
         raise NoCurrentDelivery
     progress = group.partitions[partition]
     ordinal = progress.index.find(offset)
+    if ordinal is None and offset < progress.index.first_offset:
+        raise AlreadySettled
     if ordinal is None:
         raise NoCurrentDelivery
     if progress.is_settled(ordinal):

@@ -22,7 +22,7 @@ from driftq.housekeeping.moving import copy_forward
 from driftq.log.arrays import write_arrays
 from driftq.log.files import Folder
 from driftq.log.handles import OpenSegments
-from driftq.log.manifest import KeptFile, Manifest, leftovers, publish_manifest
+from driftq.log.manifest import KeptFile, Manifest, publish_manifest, remove_leftovers
 from driftq.log.recovery import examine
 from driftq.log.segment import KEPT
 from driftq.server.restore import Restored, folding, restore
@@ -62,8 +62,7 @@ def run_round(
     """Bring the manifest forward to the end of segment `upto`, which is sealed."""
     options = options or RoundOptions()
     before = restore(folder, limits)
-    for name in leftovers(folder.names(), before.manifest):
-        folder.remove(name)
+    remove_leftovers(folder, before.manifest)
     state = before.state
 
     def see(record: Record, payload: memoryview, blob_at: int) -> None:
@@ -76,7 +75,7 @@ def run_round(
         end = examine(folder, files, fold, after=before.end, upto=upto).end
     finally:
         files.close()
-    kept = _lay_out(folder, state, before, upto=upto, options=options)
+    kept, last_kept = _lay_out(folder, state, before, upto=upto, options=options)
     snapshot = f"{end.segment:020}.snapshot"
     write_arrays(folder, snapshot, dump_state(state).items())
     for projection in projections:
@@ -88,6 +87,7 @@ def run_round(
         lsn=end.lsn,
         snapshot=snapshot,
         files=kept,
+        last_kept=last_kept,
     )
     publish_manifest(folder, manifest)
     return manifest
@@ -95,8 +95,11 @@ def run_round(
 
 def _lay_out(
     folder: Folder, state: State, before: Restored, *, upto: int, options: RoundOptions
-) -> list[KeptFile]:
-    """Index what is new, move what should move; the files that hold kept messages from now on."""
+) -> tuple[list[KeptFile], int]:
+    """Index what is new, move what should move; the files that hold kept messages from now on.
+
+    Also the highest number given to one of them.
+    """
     stock = take_stock(folder, state, upto=upto)
     sources = choose_sources(
         stock, live_share_min=options.live_share_min, small_bytes=options.small_bytes
@@ -112,13 +115,13 @@ def _lay_out(
             index = f"{number:020}.index"
             _index_segment(folder, file, index)
         kept.append(KeptFile(number, index))
-    number = before.manifest.next_kept() if before.manifest else KEPT + 1
+    number = before.manifest.last_kept if before.manifest else KEPT
     for share in _shares(sources, options.kept_bytes_max):
+        number += 1
         index = f"{number - KEPT:020}.index.1"
         copy_forward(folder, share, number=number, index=index)
         kept.append(KeptFile(number, index))
-        number += 1
-    return sorted(kept, key=lambda file: file.number)
+    return sorted(kept, key=lambda file: file.number), number
 
 
 def _index_segment(folder: Folder, file: DataFile, name: str) -> None:

@@ -7,6 +7,7 @@ a later segment, is left over from work that was interrupted, or no longer neede
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import msgspec
 from crc32c import crc32c
@@ -39,6 +40,8 @@ class Manifest(msgspec.Struct, frozen=True):
     lsn: int
     snapshot: str
     files: list[KeptFile]
+    last_kept: int = KEPT
+    """The highest number that a file of kept messages ever had: none is used twice."""
     version: int = FORMAT_VERSION
 
     @property
@@ -48,10 +51,6 @@ class Manifest(msgspec.Struct, frozen=True):
     def names(self) -> set[str]:
         """Every file that must be there."""
         return {self.snapshot, *(file.index for file in self.files), *(file_name(f.number) for f in self.files)}
-
-    def next_kept(self) -> int:
-        """A number for a file of kept messages that none has now."""
-        return max((file.number for file in self.files if file.number > KEPT), default=KEPT) + 1
 
 
 _encode = msgspec.json.Encoder().encode
@@ -95,3 +94,20 @@ def leftovers(names: list[str], manifest: Manifest | None) -> list[str]:
     found = [name for name in names if _OURS.fullmatch(name) and name not in needed]
     found = [name for name in found if not (name.endswith(".log") and int(name[:20]) > upto)]
     return sorted(found + [name for name in names if name == _STAGED])
+
+
+def remove_leftovers(
+    folder: Folder, manifest: Manifest | None, *, forget: Callable[[int], None] | None = None
+) -> None:
+    """Remove them, when the manifest that does without them is on stable storage.
+
+    `forget` gets the number of each data file before it goes.
+    """
+    names = leftovers(folder.names(), manifest)
+    if names:
+        folder.sync()  # A publication may have failed between its rename and its sync.
+    for name in names:
+        stem, _, kind = name.partition(".")
+        if forget is not None and kind in ("log", "kept"):
+            forget(int(stem) + (KEPT if kind == "kept" else 0))
+        folder.remove(name)

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from driftq.core.index import Chunk
 from driftq.core.state import State
 from driftq.log.log import Log
-from driftq.log.manifest import KeptFile, Manifest, leftovers, read_manifest
-from driftq.log.segment import KEPT
+from driftq.log.manifest import KeptFile, Manifest, read_manifest, remove_leftovers
 from driftq.server.journal import Journal
 from driftq.server.ports import Background, Loop
 from driftq.server.restore import Run, read_index
@@ -90,16 +89,13 @@ class Adoption:
             return
         if findings.manifest is not None:
             self._journal.adopted = findings.manifest.segment
+            self._known = set(findings.manifest.files)
         self.clean(done)
 
     def _remove_leftovers(self) -> Manifest | None:
         folder = self._log.folder
         manifest = read_manifest(folder)
-        for name in leftovers(folder.names(), manifest):
-            stem, _, kind = name.partition(".")
-            if kind in ("log", "kept"):
-                self._log.files.forget(int(stem) + (KEPT if kind == "kept" else 0))
-            folder.remove(name)
+        remove_leftovers(folder, manifest, forget=self._log.files.forget)
         return manifest
 
 

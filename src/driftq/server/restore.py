@@ -24,7 +24,7 @@ from driftq.log.files import Folder
 from driftq.log.frame import NOTHING, LogEnd
 from driftq.log.manifest import MANIFEST, Manifest, read_manifest
 from driftq.log.scan import Fold
-from driftq.log.segment import segment_name, segment_numbers
+from driftq.log.segment import segment_numbers
 
 logger = logging.getLogger("driftq.log")
 
@@ -130,7 +130,6 @@ def folding(state: State, watch: Watch | None = None, *, counts: dict[int, int] 
 
 
 def _has_all_segments(folder: Folder) -> bool:
-    names = folder.names()
-    numbers = segment_numbers(names)
-    return not numbers or segment_name(1) in names
+    numbers = segment_numbers(folder.names())
+    return numbers == list(range(1, len(numbers) + 1))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from driftq.errors import (
         AlreadySettled,
+        DiskFull,
         DriftQError,
         FailedPrecondition,
         FormatTooNew,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         ResourceExhausted,
         RouteNotFound,
         ShuttingDown,
+        SnapshotDamaged,
         StaleAttempt,
         TopicExists,
         TopicNotFound,
@@ -49,6 +51,7 @@ _MODEL = frozenset({"Delivery", "Envelope", "Message", "RetryPolicy", "Routing",
 __all__ = [
     "AlreadySettled",
     "Delivery",
+    "DiskFull",
     "DriftQError",
     "Envelope",
     "FailedPrecondition",
@@ -76,6 +79,7 @@ __all__ = [
     "Routing",
     "RoutingDecision",
     "ShuttingDown",
+    "SnapshotDamaged",
     "StaleAttempt",
     "TopicExists",
     "TopicNotFound",

@@ -5,7 +5,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from driftq.cli import topic
+from driftq.cli import group, topic
 from driftq.cli.config import config
 from driftq.cli.connection import ServerRefused, ServerUnreachable
 from driftq.cli.consume import consume
@@ -47,6 +47,7 @@ app = typer.Typer(
 )
 app.command("serve")(serve)
 app.add_typer(topic.app, name="topic")
+app.add_typer(group.app, name="group")
 app.command("produce")(produce)
 app.command("consume")(consume)
 app.command("ack")(ack)

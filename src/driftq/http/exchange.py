@@ -33,6 +33,7 @@ class Exchange:
         "content_type",
         "edge",
         "ends_connection",
+        "group",
         "method",
         "old",
         "parked",
@@ -50,6 +51,7 @@ class Exchange:
         self.body = b""
         self.content_type = b""
         self.topic = ""
+        self.group = ""
         """From the path, where the route has one."""
         self.old = False
         """HTTP/1.0: no chunks, and keep-alive has to be said."""

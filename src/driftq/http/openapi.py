@@ -14,7 +14,7 @@ from driftq.http.schemas import Request
 _REFERENCE = "#/components/schemas/{name}"
 _ERRORS = {
     400: "INVALID_ARGUMENT: malformed, unknown, missing or out of range",
-    404: "NOT_FOUND: unknown topic",
+    404: "NOT_FOUND: unknown topic or group",
     409: "FAILED_PRECONDITION or ALREADY_EXISTS: the lease, key or topic does not permit it",
     413: "PAYLOAD_TOO_LARGE",
     429: "RESOURCE_EXHAUSTED: over a limit; Retry-After says when to try again",
@@ -75,14 +75,15 @@ def _operation(route: Route) -> dict[str, Any]:
 
 
 def _operation_id(route: Route) -> str:
-    words = route.path.removeprefix("/v1/").replace("{topic}", "one").replace(".", "_").split("/")
+    words = route.path.removeprefix("/v1/").replace("{topic}", "one").replace("{group}", "one").replace(".", "_").split("/")
     return "_".join([route.method.lower(), *words])
 
 
 def _parameters(route: Route) -> list[dict[str, Any]]:
     parameters: list[dict[str, Any]] = []
-    if "{topic}" in route.path:
-        parameters.append({"name": "topic", "in": "path", "required": True, "schema": {"type": "string"}})
+    for name in ("topic", "group"):
+        if f"{{{name}}}" in route.path:
+            parameters.append({"name": name, "in": "path", "required": True, "schema": {"type": "string"}})
     if route.query is not None:
         parameters += _query_parameters(route.query, instead=route.body is not None)
     return parameters

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from driftq.errors import DriftQError, MethodNotAllowed, RouteNotFound
-from driftq.http import batch, consume, produce, records, replies, schemas, settle, system, topics
+from driftq.http import batch, consume, endings, produce, records, replies, schemas, settle, system, topics
 from driftq.http.exchange import Exchange
 from driftq.http.openapi import document
 from driftq.http.params import unquote
@@ -75,6 +75,32 @@ ROUTES = (
         handler=topics.show_topic,
         summary="A topic's partitions, groups and readers",
         answers={200: Answer(text="As it is on disk", body=TopicView)},
+        errors=(404,),
+    ),
+    Route(
+        method="DELETE",
+        path="/v1/topics/{topic}",
+        handler=endings.delete_topic,
+        summary="Delete a topic with everything in it",
+        answers={200: Answer(text="It is gone", body=replies.StatusReply)},
+        errors=(404,),
+    ),
+    Route(
+        method="POST",
+        path="/v1/topics/{topic}/groups/{group}/reset",
+        handler=endings.reset_group,
+        summary="Let a group go on from somewhere else",
+        query=schemas.ResetBody,
+        body=schemas.ResetBody,
+        answers={200: Answer(text="It does", body=replies.StatusReply)},
+        errors=(404,),
+    ),
+    Route(
+        method="DELETE",
+        path="/v1/topics/{topic}/groups/{group}",
+        handler=endings.delete_group,
+        summary="Delete a group with its progress",
+        answers={200: Answer(text="It is gone", body=replies.StatusReply)},
         errors=(404,),
     ),
     Route(
@@ -198,6 +224,7 @@ for _route in ROUTES:
     _BY_PATH.setdefault(_route.path.encode(), {})[_route.method.encode()] = _route
 
 _TOPICS = b"/v1/topics/"
+_GROUPS = b"groups/"
 
 
 def dispatch(exchange: Exchange) -> None:
@@ -226,9 +253,13 @@ def find(exchange: Exchange) -> Route:
     if path.startswith(_TOPICS) and len(path) > len(_TOPICS):
         name, slash, rest = path[len(_TOPICS) :].partition(b"/")
         exchange.topic = unquote(name, "topic")
+        if rest.startswith(_GROUPS):
+            group, more, rest = rest[len(_GROUPS) :].partition(b"/")
+            exchange.group = unquote(group, "group")
+            rest = _GROUPS + b"{group}" + more + rest
         path = _TOPICS + b"{topic}" + slash + rest
     methods = _BY_PATH.get(path)
-    if methods is None or b"{topic}" in exchange.path:
+    if methods is None or b"{topic}" in exchange.path or b"{group}" in exchange.path:
         raise RouteNotFound(exchange.path[:200].decode(errors="replace"))
     route = methods.get(exchange.method)
     if route is None:

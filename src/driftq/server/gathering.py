@@ -27,11 +27,14 @@ from driftq.log.frame import MAX_PAYLOAD
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.counters import Counters
 from driftq.server.dispatcher import Dispatcher, Seat
+from driftq.server.endings import Endings
 from driftq.server.journal import Journal
 from driftq.server.outbox import Outbox
 from driftq.server.ports import Consumer
 from driftq.server.requests import (
     AckRequest,
+    DeleteGroupRequest,
+    DeleteTopicRequest,
     ExtendRequest,
     JoinRequest,
     LeaveRequest,
@@ -39,6 +42,7 @@ from driftq.server.requests import (
     ProduceRequest,
     ReaderRequest,
     Reply,
+    ResetRequest,
     SeldomRequest,
     TopicRequest,
 )
@@ -66,6 +70,7 @@ class Gathering:
         self._timers = timers
         self._counters = counters
         self._new_outbox = new_outbox
+        self._endings = Endings(journal, dispatcher)
 
     @property
     def _state(self) -> State:
@@ -96,6 +101,11 @@ class Gathering:
                     self._join(request.consumer, now)
                     replies.append((lambda answer: self._joined(request, answer), None))
                     return
+                case DeleteTopicRequest() | DeleteGroupRequest():
+                    self._endings.delete(request, replies, now)
+                    return
+                case ResetRequest():
+                    self._endings.reset(request, now)
                 case NackRequest():
                     self._nack(request, now)
                 case ExtendRequest():

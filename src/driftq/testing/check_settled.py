@@ -167,7 +167,7 @@ class SettledChecker:
         if ticket.settled is Settled.NO and not ticket.contended:
             require(not ticket.hopeless, "A7", f"{track.name}: accepted: {ticket}")
         if ticket.ask is Ask.ACK:
-            if track.settled is Settled.NO and not ticket.sure and ticket.attempt is None:
+            if track.settled is not Settled.YES and not ticket.sure and ticket.attempt is None:
                 track.late_to = (ticket.owner, self._run.crashes)
             track.settled = Settled.YES
             return

@@ -9,6 +9,7 @@ from driftq.cli import group, topic
 from driftq.cli.config import config
 from driftq.cli.connection import ServerRefused, ServerUnreachable
 from driftq.cli.consume import consume
+from driftq.cli.doctor import backup, doctor, restore
 from driftq.cli.produce import produce
 from driftq.cli.screen import say_error
 from driftq.cli.serve import serve
@@ -53,4 +54,7 @@ app.command("consume")(consume)
 app.command("ack")(ack)
 app.command("nack")(nack)
 app.command("config")(config)
+app.command("doctor")(doctor)
+app.command("backup")(backup)
+app.command("restore")(restore)
 app.command("version")(version)

@@ -64,6 +64,7 @@ def run_server(serving: Serving, settings: Settings) -> int:
         durable=serving.wal,
         router=router,
         router_timeout_ms=serving.router_timeout_ms,
+        segment_bytes=settings.segment_bytes,
         tables=os.path.join(serving.data, "tables"),
         history=os.path.join(serving.data, "history.db"),
         upkeep=UpkeepOptions(free_bytes_min=settings.free_bytes_min),

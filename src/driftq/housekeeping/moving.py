@@ -7,18 +7,16 @@ a header like a segment's and has no frames.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
 
-from driftq.core.index import LENGTH_MASK
 from driftq.errors import LogCorrupt
 from driftq.housekeeping.catalog import DataFile, Holding
 from driftq.housekeeping.indexing import IndexWriter
+from driftq.housekeeping.inspection import read_places
 from driftq.log.files import File, Folder
 from driftq.log.segment import SEGMENT_HEADER_BYTES, encode_segment_header, file_name
 from driftq.server.entry import is_whole
 
-_READ_BYTES = 1 << 20
-_GAP_BYTES = 4_096
+_WRITE_BYTES = 1 << 20
 
 
 def copy_forward(folder: Folder, sources: list[DataFile], *, number: int, index: str) -> None:
@@ -48,46 +46,26 @@ def _copy(
     skip = holding.first - chunk.first
     packed = chunk.places[skip:]
     places = array("Q")
-    for octets, start, slots in _pieces(folder, source, packed):
-        entries: list[bytes] = []
-        for slot in slots:
-            at = (packed[slot] >> 32) - start
-            entry = octets[at : at + (packed[slot] & LENGTH_MASK)]
-            if not is_whole(entry):
-                path = f"{folder.path}/{file_name(source)}"
-                raise LogCorrupt(
-                    path,
-                    position=packed[slot] >> 32,
-                    problem="a message does not match its checksum",
-                    folder=folder.path,
-                )
-            entries.append(entry)
-            places.append(position << 32 | (packed[slot] & 0xFFFFFFFF))
-            position += len(entry)
-        target.write_at(position - sum(map(len, entries)), entries)
+    waiting: list[bytes] = []
+    size = 0
+    for slot, entry in read_places(folder, source, packed):
+        if not is_whole(entry):
+            raise LogCorrupt(
+                f"{folder.path}/{file_name(source)}",
+                position=packed[slot] >> 32,
+                problem="a message does not match its checksum",
+                folder=folder.path,
+            )
+        places.append((position + size) << 32 | (packed[slot] & 0xFFFFFFFF))
+        waiting.append(entry)
+        size += len(entry)
+        if size >= _WRITE_BYTES:
+            target.write_at(position, waiting)
+            position += size
+            waiting, size = [], 0
+    if waiting:
+        target.write_at(position, waiting)
     writer.add(
         (holding.topic, holding.partition, holding.first, chunk.offsets[skip:], places, chunk.ends[skip:])
     )
-    return position
-
-
-def _pieces(folder: Folder, source: int, packed: "array[int] | memoryview") -> Iterator[tuple[bytes, int, range]]:
-    """Bytes of neighbours that are read with one call: the bytes, their position, the slots they hold."""
-    file = folder.open(file_name(source))
-    try:
-        first = 0
-        while first < len(packed):
-            start = packed[first] >> 32
-            end = start + (packed[first] & LENGTH_MASK)
-            stop = first + 1
-            while stop < len(packed):
-                begin = packed[stop] >> 32
-                behind = begin + (packed[stop] & LENGTH_MASK)
-                if not 0 <= begin - end <= _GAP_BYTES or behind - start > _READ_BYTES:
-                    break
-                end = behind
-                stop += 1
-            yield file.read_at(start, end - start), start, range(first, stop)
-            first = stop
-    finally:
-        file.close()
+    return position + size

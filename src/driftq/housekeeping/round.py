@@ -62,6 +62,9 @@ def run_round(
     """Bring the manifest forward to the end of segment `upto`, which is sealed."""
     options = options or RoundOptions()
     before = restore(folder, limits)
+    if before.manifest is not None and before.manifest.segment >= upto:
+        folder.sync()  # The last round got so far, and perhaps died before it could sync.
+        return before.manifest
     remove_leftovers(folder, before.manifest)
     state = before.state
 

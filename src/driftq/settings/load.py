@@ -38,6 +38,7 @@ class Settings:
     profile: str
     limits: Limits
     retention_ms: int
+    segment_bytes: int
     free_bytes_min: int
     url: str
     data: str
@@ -64,6 +65,7 @@ def load_settings(profile: Profile = DEFAULT, environ: Mapping[str, str] = os.en
             count_unread=profile.count_unread,
         ),
         retention_ms=_number(values, table.RETENTION_MS),
+        segment_bytes=_number(values, table.SEGMENT_BYTES),
         free_bytes_min=_number(values, table.FREE_BYTES_MIN),
         url=str(values[table.URL.name]),
         data=str(values[table.DATA.name]),

@@ -54,6 +54,12 @@ RETENTION_MS = Knob(
     kind=Whole(1, _YEARS_100_MS, "ms"),
     meaning="how long messages are kept at least, in topics that say nothing else",
 )
+SEGMENT_BYTES = Knob(
+    name="DRIFTQ_BROKER_SEGMENT_BYTES",
+    default=64 << 20,
+    kind=Whole(1 << 16, 1 << 30, "bytes"),
+    meaning="size of a file of the log; two of them are reserved on the disk",
+)
 FREE_BYTES_MIN = Knob(
     name="DRIFTQ_BROKER_FREE_BYTES_MIN",
     default=256 << 20,
@@ -93,6 +99,7 @@ KNOBS: tuple[Knob, ...] = (
     IDEMPOTENCY_TTL_MS,
     IDEMPOTENCY_KEYS_MAX,
     RETENTION_MS,
+    SEGMENT_BYTES,
     FREE_BYTES_MIN,
     MISMATCH_MODE,
     URL,

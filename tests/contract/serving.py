@@ -147,7 +147,9 @@ class Server:
 
     # Calls
 
-    def call(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
+    def call(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
         """One request on a connection that is kept; a body that is no bytes is sent as JSON."""
         if self._connection is None:
             self._connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)

@@ -150,7 +150,9 @@ def deliver_more_than_may_be_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     decide = deliver.decide_deliveries
 
     def greedy(group, partition, takers, *, limits, now):
-        return decide(group, partition, takers, limits=Limits(in_flight_max=limits.in_flight_max + 1), now=now)
+        return decide(
+            group, partition, takers, limits=Limits(in_flight_max=limits.in_flight_max + 1), now=now
+        )
 
     monkeypatch.setattr("driftq.server.deliveries.decide_deliveries", greedy)
 
@@ -165,7 +167,9 @@ def accept_any_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def set_no_timers_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Timers, "clear", lambda self: monkeypatch.setattr(Timers, "note", lambda *given: None))
+    monkeypatch.setattr(
+        Timers, "clear", lambda self: monkeypatch.setattr(Timers, "note", lambda *given: None)
+    )
 
 
 def retry_at_once_after_a_nack(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,9 @@ from driftq.cli.connection import Connection, topic_path
 from driftq.cli.screen import Json, Url, say, say_json, show, table
 from driftq.settings import load_url
 
-app = typer.Typer(help="Create, list, look at and delete topics.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Create, list, look at and delete topics.", no_args_is_help=True, rich_markup_mode=None
+)
 
 _NUMBERS = frozenset(
     {"partition", "first", "next", "messages", "bytes", "acked", "floor", "in flight", "lag"}
@@ -42,7 +44,9 @@ def create(
             "retention_bytes": retention_bytes,
             "table": table,
         }
-        answer = connection.post("/v1/topics", {key: value for key, value in body.items() if value is not None})
+        answer = connection.post(
+            "/v1/topics", {key: value for key, value in body.items() if value is not None}
+        )
     if as_json:
         say_json(answer)
     else:

@@ -126,9 +126,7 @@ def _dump_topic(topic: Topic) -> _Topic:
 
 
 def _load_topic(dumped: _Topic) -> Topic:
-    topic = Topic(
-        id=dumped.id, name=dumped.name, partitions=len(dumped.partitions), options=dumped.options
-    )
+    topic = Topic(id=dumped.id, name=dumped.name, partitions=len(dumped.partitions), options=dumped.options)
     topic.next_offset = dumped.next_offset
     for part, facts in zip(topic.partitions, dumped.partitions, strict=True):
         index = part.index

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import signal
+import sqlite3
 import sys
 from typing import Any
 
@@ -27,13 +28,14 @@ def main(arguments: list[str]) -> int:
         # Held until this process ends, however it ends: two rounds at once would undo each other's work.
         lock = os.open(os.path.join(errand["folder"], LOCK), os.O_RDWR | os.O_CREAT, 0o640)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        folder = OsFolder(errand["folder"])
         run_round(
-            OsFolder(errand["folder"]),
+            folder,
             limits=Limits(**errand["limits"]),
             upto=errand["upto"],
-            projections=make_projections(tables=errand["tables"], history=errand["history"]),
+            projections=make_projections(folder, tables=errand["tables"], history=errand["history"]),
         )
-    except (LogError, OSError) as failure:
+    except (LogError, OSError, sqlite3.Error) as failure:
         sys.stderr.write(f"{failure}\n")
         return 1
     return 0

@@ -135,7 +135,9 @@ def _count_behind(folder: OsFolder, number: int, position: int) -> _Behind:
         behind.bytes += max(0, file.size() - start)
         while (found := look_behind(file, start=start, lsn=0).whole_frame) is not None:
             lsn = int.from_bytes(file.read_at(found + 8, 8), "little")
-            start = max(found + 1, read_frames(file, segment=later, start=found, lsn=lsn - 1, fold=count).position)
+            start = max(
+                found + 1, read_frames(file, segment=later, start=found, lsn=lsn - 1, fold=count).position
+            )
     return behind
 
 
@@ -152,7 +154,9 @@ def repair(folder: OsFolder, findings: Findings, *, name: str) -> str | None:
             os.rename(damage.path, os.path.join(copies, os.path.basename(damage.path)))
             continue
         for later in [one for one in segment_numbers(folder.names()) if one > number]:
-            os.rename(os.path.join(folder.path, segment_name(later)), os.path.join(copies, segment_name(later)))
+            os.rename(
+                os.path.join(folder.path, segment_name(later)), os.path.join(copies, segment_name(later))
+            )
         shutil.copy2(damage.path, copies)
         file = folder.open(segment_name(number))
         if damage.position == 0:
@@ -162,4 +166,3 @@ def repair(folder: OsFolder, findings: Findings, *, name: str) -> str | None:
             file.sync()
     folder.sync()
     return copies
-

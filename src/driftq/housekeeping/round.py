@@ -104,9 +104,7 @@ def _lay_out(
     Also the highest number given to one of them.
     """
     stock = take_stock(folder, state, upto=upto)
-    sources = choose_sources(
-        stock, live_share_min=options.live_share_min, small_bytes=options.small_bytes
-    )
+    sources = choose_sources(stock, live_share_min=options.live_share_min, small_bytes=options.small_bytes)
     moving = {file.number for file in sources}
     known = {file.number: file.index for file in before.manifest.files} if before.manifest else {}
     kept: list[KeptFile] = []

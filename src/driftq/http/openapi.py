@@ -75,7 +75,13 @@ def _operation(route: Route) -> dict[str, Any]:
 
 
 def _operation_id(route: Route) -> str:
-    words = route.path.removeprefix("/v1/").replace("{topic}", "one").replace("{group}", "one").replace(".", "_").split("/")
+    words = (
+        route.path.removeprefix("/v1/")
+        .replace("{topic}", "one")
+        .replace("{group}", "one")
+        .replace(".", "_")
+        .split("/")
+    )
     return "_".join([route.method.lower(), *words])
 
 

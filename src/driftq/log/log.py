@@ -33,9 +33,7 @@ SEGMENT_RECORDS = 100_000
 
 
 class Log:
-    def __init__(
-        self, folder: Folder, *, segment_bytes: int, segment_records: int = SEGMENT_RECORDS
-    ) -> None:
+    def __init__(self, folder: Folder, *, segment_bytes: int, segment_records: int = SEGMENT_RECORDS) -> None:
         """Use `open`, which takes the folder's lock."""
         self._folder = folder
         self._segment_bytes = segment_bytes

@@ -50,7 +50,11 @@ class Manifest(msgspec.Struct, frozen=True):
 
     def names(self) -> set[str]:
         """Every file that must be there."""
-        return {self.snapshot, *(file.index for file in self.files), *(file_name(f.number) for f in self.files)}
+        return {
+            self.snapshot,
+            *(file.index for file in self.files),
+            *(file_name(f.number) for f in self.files),
+        }
 
 
 _encode = msgspec.json.Encoder().encode

@@ -91,7 +91,9 @@ def examine(
         frames += stop.frames
         payload_bytes += stop.payload_bytes
         end = LogEnd(header.number, stop.position, stop.lsn)
-        tail = _judge_tail(folder, files, header.number, stop, last=upto is None and header.number == numbers[-1])
+        tail = _judge_tail(
+            folder, files, header.number, stop, last=upto is None and header.number == numbers[-1]
+        )
         cut = tail or cut
         rewrite_from = stop.last_frame if stop.frames > 1 else 0
     return Recovery(

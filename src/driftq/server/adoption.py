@@ -57,7 +57,7 @@ class Adoption:
     def clean(self, done: Callable[[str | None], None]) -> None:
         """Remove what the newest manifest does not name, as after a restart."""
 
-        def cleaned(found: Manifest | None | Exception) -> None:
+        def cleaned(found: Manifest | Exception | None) -> None:
             if isinstance(found, Exception):
                 done(str(found))
                 return
@@ -75,9 +75,7 @@ class Adoption:
                 self._log.files.get(file.number)  # Open it now: nobody has to wait for it later.
         return Findings(manifest, chunks)
 
-    def _step(
-        self, state: State, findings: Findings, start: int, done: Callable[[str | None], None]
-    ) -> None:
+    def _step(self, state: State, findings: Findings, start: int, done: Callable[[str | None], None]) -> None:
         if self._journal.state is not state:
             self.clean(done)  # It was folded anew, from this very manifest.
             return

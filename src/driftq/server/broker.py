@@ -65,7 +65,7 @@ class Broker:
             self._housekeeper = HousekeeperProcess(
                 log.folder.path,
                 options.limits,
-                tell=loop.call_soon_threadsafe,
+                tell=self._threads.tell,
                 tables=options.tables,
                 history=options.history,
             )
@@ -118,9 +118,7 @@ def open_broker(
     clock: Clock | None = None,
 ) -> Broker:
     """Take the folder and fold its log. LogLocked when another server has it."""
-    log = Log.open(
-        folder, segment_bytes=options.segment_bytes, segment_records=options.segment_records
-    )
+    log = Log.open(folder, segment_bytes=options.segment_bytes, segment_records=options.segment_records)
     broker = Broker(log, options, loop=asyncio.get_running_loop(), on_fatal=on_fatal, clock=clock)
     broker.start()
     return broker

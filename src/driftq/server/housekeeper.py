@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from driftq.core.limits import Limits
 from driftq.errors import LogLocked
 
 LOCK = "housekeeper.lock"
+
+logger = logging.getLogger("driftq.housekeeping")
 _ORPHAN_S = 10.0
 
 Done = Callable[[str | None], None]
@@ -81,20 +84,28 @@ class HousekeeperProcess:
             "history": self._history,
         }
         # The thread lives as long as the child: the kernel ends a child whose parent thread ends.
-        threading.Thread(target=self._watch, args=(errand, done), name="driftq-housekeeper", daemon=True).start()
+        threading.Thread(
+            target=self._watch, args=(errand, done), name="driftq-housekeeper", daemon=True
+        ).start()
 
     def _watch(self, errand: dict[str, object], done: Done) -> None:
         trouble: str | None = None
         try:
             command = [sys.executable, "-m", "driftq.housekeeping", json.dumps(errand)]
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
             )
             if self._stopped:
                 self._process.kill()
             _, said = self._process.communicate()
             if self._process.returncode:
                 trouble = said.strip()[-2000:] or f"it ended with {self._process.returncode}"
+            elif said:
+                logger.warning("%s", said.strip()[-2000:])
         except OSError as error:
             trouble = str(error)
         self._process = None

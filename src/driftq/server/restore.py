@@ -68,9 +68,7 @@ def restore(folder: Folder, limits: Limits) -> Restored:
         logger.warning("%s; the whole log is folded instead", damage)
         return Restored(State(limits), NOTHING, None)
     if not _has_all_segments(folder):
-        raise LogCorrupt(
-            f"{folder.path}/{MANIFEST}", position=0, problem="it is missing", folder=folder.path
-        )
+        raise LogCorrupt(f"{folder.path}/{MANIFEST}", position=0, problem="it is missing", folder=folder.path)
     return Restored(State(limits), NOTHING, None)
 
 
@@ -132,4 +130,3 @@ def folding(state: State, watch: Watch | None = None, *, counts: dict[int, int] 
 def _has_all_segments(folder: Folder) -> bool:
     numbers = segment_numbers(folder.names())
     return numbers == list(range(1, len(numbers) + 1))
-

@@ -145,7 +145,9 @@ class Upkeep:
             lost = sum(trim.lost for trim in record.trims)
             if lost:
                 self._counters.dropped_unsettled += lost
-                logger.warning("topic %s is over its retention_bytes: %d unsettled messages dropped", topic.name, lost)
+                logger.warning(
+                    "topic %s is over its retention_bytes: %d unsettled messages dropped", topic.name, lost
+                )
 
     # The disk
 
@@ -179,7 +181,12 @@ class Upkeep:
 
     def _start_round(self, now: int) -> None:
         sealed = self._log.sealed
-        if self._busy or self._housekeeper is None or now < self._round_from or sealed <= self._journal.adopted:
+        if (
+            self._busy
+            or self._housekeeper is None
+            or now < self._round_from
+            or sealed <= self._journal.adopted
+        ):
             return
         self._busy = True
         self._housekeeper.run(sealed, lambda trouble: self._round_over(trouble, now))

@@ -72,4 +72,8 @@ class ReadChecker:
         ]
         if certain:
             require(view.acked >= max(certain), "A3", f"{topic}: {max(certain)} was acked, but: {view}")
-        require(settled >= len(certain) or self._run.drops, "A3", f"{topic}: {len(certain)} acks were confirmed, but: {view}")
+        require(
+            settled >= len(certain) or self._run.drops,
+            "A3",
+            f"{topic}: {len(certain)} acks were confirmed, but: {view}",
+        )

@@ -42,7 +42,9 @@ class Track:
     """An owner that may still be sent a delivery which its own ack has overtaken, until the next crash."""
     tickets: list[Ticket] = field(default_factory=list)
 
-    def delivered(self, *, owner: str, attempt: int, lease_ms: int, epoch: int, error: str, at: int, slack: int) -> None:
+    def delivered(
+        self, *, owner: str, attempt: int, lease_ms: int, epoch: int, error: str, at: int, slack: int
+    ) -> None:
         """A new delivery is the current one."""
         self.attempt, self.owner, self.epoch, self.sent_at = attempt, owner, epoch, at
         self.owners.add(owner)

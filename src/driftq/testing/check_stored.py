@@ -86,7 +86,9 @@ class StoredChecker:
         require(not intent.expired, "P2", f"{intent.value} was stored after its deadline")
         if intent.identity is not None:
             for spot, asked_at in self._claims.get(intent.identity, {}).items():
-                lapsed = spot == (intent.topic, offset) or now >= asked_at + self._run.limits.idempotency_ttl_ms
+                lapsed = (
+                    spot == (intent.topic, offset) or now >= asked_at + self._run.limits.idempotency_ttl_ms
+                )
                 require(lapsed, "I2", f"{intent.identity} was stored at {spot} and again at {offset}")
         self.seen(intent.topic, partition, offset, intent.value)
 

@@ -38,9 +38,7 @@ class _ColdLog(Log):
     """A log whose pages are not always in memory."""
 
     def __init__(self, folder: SimFolder, options: MachineOptions, random: Random) -> None:
-        super().__init__(
-            folder, segment_bytes=options.segment_bytes, segment_records=options.segment_records
-        )
+        super().__init__(folder, segment_bytes=options.segment_bytes, segment_records=options.segment_records)
         self._chance = options.cold_reads
         self._random = random
 

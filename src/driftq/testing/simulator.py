@@ -122,9 +122,7 @@ class _Run:
         for topic, group in world.groups:
             since = world.groups[topic, group] if group == LATE_GROUP else -1
             expected = {
-                offset
-                for offset, value in audited[topic].items()
-                if world.stored.moment_of(value) > since
+                offset for offset, value in audited[topic].items() if world.stored.moment_of(value) > since
             }
             world.deliveries.drained(topic, group, expected)
         for topic in audited:
@@ -143,7 +141,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m driftq.testing.simulator", description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=STEPS)
-    parser.add_argument("--seeds", type=int, default=1, help="so many seeds from the first on, without a trace")
+    parser.add_argument(
+        "--seeds", type=int, default=1, help="so many seeds from the first on, without a trace"
+    )
     given = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
     failed = 0

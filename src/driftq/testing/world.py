@@ -41,7 +41,9 @@ class World:
     ) -> None:
         self.random = random
         self.options = options
-        self.run = Circumstances(options.limits, slack_ms, cold_reads=options.cold_reads > 0 or options.housekeeping)
+        self.run = Circumstances(
+            options.limits, slack_ms, cold_reads=options.cold_reads > 0 or options.housekeeping
+        )
         self.stored = StoredChecker(self.run)
         self.deliveries = DeliveryChecker(self.run, self.stored)
         self.settled = SettledChecker(self.run)
@@ -116,9 +118,7 @@ class World:
 
     def _boot(self, folder: SimFolder, clock: VirtualClock) -> Machine:
         for patience in range(20, -1, -1):
-            machine = Machine(
-                folder, self.options, clock=clock, random=self.random, on_fatal=self._fatal
-            )
+            machine = Machine(folder, self.options, clock=clock, random=self.random, on_fatal=self._fatal)
             if self.options.fsync and patience and self.random.random() < 0.1:
                 folder.cut_power_after(self.random.randint(0, 6))
             try:
@@ -130,7 +130,9 @@ class World:
             except LogError as error:
                 raise Violation("W4", f"the log cannot be recovered: {error}") from error
             folder.cut_power_after(1 << 60)  # A cut that did not strike the start is off.
-            self._say(f"         started: {found.frames} frames, cut {found.cut}, clock {clock.now() % 10_000_000}")
+            self._say(
+                f"         started: {found.frames} frames, cut {found.cut}, clock {clock.now() % 10_000_000}"
+            )
             return machine
         raise Violation("W4", "the server does not start")
 
@@ -202,7 +204,9 @@ class World:
     def receive(self, consumer: SimConsumer, delivery: Delivery) -> None:
         """A line of a stream has arrived."""
         at = f"{consumer.topic}/{delivery.partition}/{delivery.offset}"
-        self.say(f"  {consumer.owner} of {consumer.group} gets {at} attempt {delivery.attempts} {delivery.last_error}")
+        self.say(
+            f"  {consumer.owner} of {consumer.group} gets {at} attempt {delivery.attempts} {delivery.last_error}"
+        )
         require(not consumer.refused, "G1", f"{consumer.owner} was refused and gets {at}")
         if not consumer.open:
             return
@@ -218,8 +222,10 @@ class World:
     def ack(self, owner: str, hands: Sequence[Hand], *, with_attempt: bool) -> None:
         """Ack deliveries of one group in one request."""
         tickets = [self._ticket(Ask.ACK, owner, hand, with_attempt=with_attempt) for hand in hands]
-        acks = [Ack(owner, hand.delivery.partition, hand.delivery.offset, t.attempt)
-                for hand, t in zip(hands, tickets, strict=True)]
+        acks = [
+            Ack(owner, hand.delivery.partition, hand.delivery.offset, t.attempt)
+            for hand, t in zip(hands, tickets, strict=True)
+        ]
 
         def reply(answers: list[DriftQError | None] | DriftQError) -> None:
             self.say(f"  acked by {owner} {offsets}: {answers}")
@@ -269,7 +275,9 @@ class World:
 
     def read(self, topic: str) -> None:
         self.machine.engine.read(
-            ReadRequest(lambda state: topic_view(state, topic), lambda answer: self.reads.answered(topic, answer))
+            ReadRequest(
+                lambda state: topic_view(state, topic), lambda answer: self.reads.answered(topic, answer)
+            )
         )
 
 

@@ -330,7 +330,7 @@ class DiskFull(Unavailable):
 
     def __init__(self, *, free_bytes: int, floor_bytes: int) -> None:
         super().__init__(
-            f"{free_bytes} bytes are free on the disk of the log, fewer than the {floor_bytes} to be left free"
+            f"{free_bytes} bytes are free on the disk of the log, fewer than the {floor_bytes} to leave free"
         )
         self.free_bytes = free_bytes
         self.floor_bytes = floor_bytes

@@ -108,9 +108,8 @@ def _tell(findings: Findings, path: str) -> None:
     for damage in findings.damages:
         say(f"{damage.path}, byte {damage.position}: {damage.problem}")
         say(f"  a repair would {damage.repair}" if damage.repair else "  cannot be repaired")
-    if findings.torn is not None:
-        say(
-            f"{findings.torn.file}: {findings.torn.bytes} bytes of an unfinished write; the next start cuts them"
-        )
+    torn = findings.torn
+    if torn is not None:
+        say(f"{torn.file}: {torn.bytes} bytes of an unfinished write; the next start cuts them")
     if not findings.damages:
         say(f"{path} is sound: {findings.messages:,} messages kept in {findings.files} files")

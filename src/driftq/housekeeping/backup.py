@@ -1,7 +1,7 @@
 """A copy of a log that is consistent, taken while the server runs or not.
 
-What the manifest names never changes, so it is linked or copied as it is; the segments behind it only grow, so
-that any copy of them is the log at some moment, perhaps with a torn end. When the manifest is replaced
+What the manifest names never changes, so it is linked or copied as it is; the segments behind it only grow,
+so that any copy of them is the log at some moment, perhaps with a torn end. When the manifest is replaced
 meanwhile and files vanish, the copy is begun again.
 """
 

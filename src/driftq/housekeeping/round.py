@@ -1,9 +1,9 @@
 """One round of housekeeping: from the last manifest and the segments sealed since to the next manifest.
 
-    restore ─▶ fold the sealed segments ─▶ write indexes ─▶ move live messages ─▶ write the snapshot ─▶ publish
+    restore ─▶ fold sealed segments ─▶ write indexes ─▶ move live messages ─▶ write the snapshot ─▶ publish
 
-Every file is new and synced before the manifest that names it takes the old one's place. Killed at any moment,
-a round leaves files that nobody names; the next one removes them and does the work again.
+Every file is new and synced before the manifest that names it takes the old one's place. Killed at any
+moment, a round leaves files that nobody names; the next one removes them and does the work again.
 """
 
 from __future__ import annotations

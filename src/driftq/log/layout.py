@@ -24,7 +24,7 @@ class Layout:
         self.waiting: deque[Frame] = deque()
 
     def start_over(self, end: LogEnd, *, records: int = 0) -> None:
-        """Forget every frame that was laid out; the next one follows `end`, in a segment with so many records."""
+        """Forget every frame that was laid out; the next one follows `end`, behind so many records there."""
         self._end = end
         self._records = records
         self._open = None

@@ -102,7 +102,7 @@ class Writer:
         return spare
 
     def prepare(self) -> None:
-        """Take the space of the next segment now; for any thread, one at a time. OSError when there is none."""
+        """Take the space of the next segment now; any thread, one at a time. OSError when there is none."""
         if self._spare is not None:
             return
         if SPARE in self._folder.names():

@@ -47,7 +47,7 @@ class Circumstances:
         return self.moment
 
 
-def require(holds: bool, clause: str, story: str) -> None:  # noqa: FBT001
+def require(holds: bool, clause: str, story: str) -> None:
     """Raise Violation unless the clause holds."""
     if not holds:
         raise Violation(clause, story)

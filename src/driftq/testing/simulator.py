@@ -17,7 +17,7 @@ from random import Random
 from driftq.core.limits import Limits
 from driftq.errors import WritingStopped
 from driftq.testing.check_delivered import Listener
-from driftq.testing.checkers import Violation, require
+from driftq.testing.checkers import require
 from driftq.testing.consumer import Hand, SimConsumer, Worker
 from driftq.testing.machine import MachineOptions
 from driftq.testing.workload import LATE_GROUP, Workload

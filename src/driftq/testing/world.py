@@ -26,7 +26,7 @@ from driftq.testing.check_settled import Ask, Settled, SettledChecker, Ticket
 from driftq.testing.check_stored import Intent, StoredChecker
 from driftq.testing.checkers import Circumstances, Violation, require
 from driftq.testing.clock import VirtualClock
-from driftq.testing.consumer import Hand, SimConsumer, Worker
+from driftq.testing.consumer import Hand, SimConsumer
 from driftq.testing.disk import PowerCut, SimFolder
 from driftq.testing.machine import Machine, MachineOptions
 

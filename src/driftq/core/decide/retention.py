@@ -1,9 +1,9 @@
 """Which messages have been kept for long enough.
 
 A message is kept until every group has settled it and every reader has passed it, and for the topic's
-retention after it was produced. The exception is a topic with `retention_bytes`: above it the oldest messages
-go, settled or not. Only the beginning of a partition is ever dropped, so one message that nobody settles keeps
-those behind it.
+retention after it was produced. The exception is a topic with `retention_bytes`: above it the oldest
+messages go, settled or not. Only the beginning of a partition is ever dropped, so one message that nobody
+settles keeps those behind it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 import sys
 
-from bench import broker
+from bench import broker, housekeeping
 from bench.report import Figure, show
 
 BENCHMARKS = {
@@ -10,6 +10,10 @@ BENCHMARKS = {
     "batches": broker.batches,
     "core": broker.core,
     "memory": broker.memory,
+    "restart": housekeeping.restart,
+    "restart-large": housekeeping.restart_large,
+    "housekeeping": housekeeping.latency,
+    "tables": housekeeping.tables,
 }
 
 

@@ -12,7 +12,6 @@ from bench.report import Figure
 from driftq.core.commands import Ack, Produce, Taker
 from driftq.core.decide import decide_acks, decide_deliveries, decide_group, decide_produce, decide_topic
 from driftq.core.limits import Limits
-from driftq.core.state import State
 from driftq.log.disk import OsFolder
 from driftq.log.log import Log
 from driftq.model import Message, TopicOptions
@@ -86,7 +85,7 @@ def core() -> list[Figure]:
     limits = Limits()
     with folder() as place:
         log = Log.open(OsFolder(str(place)))
-        journal = Journal(log, Payloads(log), new_state=lambda: State(limits))
+        journal = Journal(log, Payloads(log), limits=limits)
         journal.recover()
         now = time.time_ns() // 1_000_000
         created = decide_topic(journal.state, "t", partitions=1, options=TopicOptions(), now=now)

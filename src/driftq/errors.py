@@ -37,12 +37,14 @@
         ├── NotConfirmed
         ├── WritingStopped
         ├── ShuttingDown
+        ├── DiskFull
         ├── DatabaseUnavailable
         ├── DatabaseBusy
         └── TransactionConflict
     LogError                       the files, never sent to a client as such
     ├── LogLocked
     ├── LogCorrupt
+    ├── SnapshotDamaged
     └── FormatTooNew
     SegmentError                   the event log's segments, never sent to a client as such
     ├── SealerReplaced
@@ -373,6 +375,19 @@ class ShuttingDown(Unavailable):
         super().__init__("the server is shutting down")
 
 
+class DiskFull(Unavailable):
+    """The disk has less room than the server leaves free. Nothing was stored; acks still work."""
+
+    reason = "disk_full"
+
+    def __init__(self, *, free_bytes: int, floor_bytes: int) -> None:
+        super().__init__(
+            f"{free_bytes} bytes are free on the disk of the log, fewer than the {floor_bytes} to leave free"
+        )
+        self.free_bytes = free_bytes
+        self.floor_bytes = floor_bytes
+
+
 class DatabaseUnavailable(Unavailable):
     """The database cannot be reached or cannot write. `unconfirmed`: it went away during a commit."""
 
@@ -428,6 +443,19 @@ class LogCorrupt(LogError):
         )
         self.path = path
         self.position = position
+        self.problem = problem
+        self.folder = folder
+
+
+class SnapshotDamaged(LogError):
+    """A snapshot, index or manifest is not what was written, and the segments it stands for are gone."""
+
+    def __init__(self, path: str, *, problem: str, folder: str) -> None:
+        super().__init__(
+            f"{path} is damaged: {problem}. Nothing was changed. Restore the folder from a backup, "
+            f"or see what can be saved: driftq doctor {folder}"
+        )
+        self.path = path
         self.problem = problem
         self.folder = folder
 

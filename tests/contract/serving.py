@@ -172,6 +172,9 @@ class Server:
     def post(self, path: str, body: Any = None, **query: Any) -> Answer:
         return self.call("POST", path + ("?" + urlencode(query) if query else ""), body)
 
+    def delete(self, path: str) -> Answer:
+        return self.call("DELETE", path)
+
     def new_topic(self, partitions: int = 1) -> str:
         self._topics += 1
         name = f"topic-{self._topics}"

@@ -5,10 +5,11 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from driftq.cli import dlq, topic
+from driftq.cli import dlq, group, topic
 from driftq.cli.config import config
 from driftq.cli.connection import ServerRefused, ServerUnreachable
 from driftq.cli.consume import consume
+from driftq.cli.doctor import backup, doctor, restore
 from driftq.cli.produce import produce
 from driftq.cli.screen import say_error
 from driftq.cli.serve import serve
@@ -47,10 +48,14 @@ app = typer.Typer(
 )
 app.command("serve")(serve)
 app.add_typer(topic.app, name="topic")
+app.add_typer(group.app, name="group")
 app.command("produce")(produce)
 app.command("consume")(consume)
 app.command("ack")(ack)
 app.command("nack")(nack)
 app.add_typer(dlq.app, name="dlq")
 app.command("config")(config)
+app.command("doctor")(doctor)
+app.command("backup")(backup)
+app.command("restore")(restore)
 app.command("version")(version)

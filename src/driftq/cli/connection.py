@@ -52,6 +52,9 @@ class Connection:
         """The decoded answer, None for 204; ServerRefused or ServerUnreachable otherwise."""
         return self._read(self._ask("POST", path, body=body))
 
+    def delete(self, path: str) -> Any:
+        return self._read(self._ask("DELETE", path))
+
     def lines(self, path: str, query: Query) -> Iterator[bytes]:
         """The lines of a stream as they come, until the server ends it."""
         answer = self._ask("GET", path, query=query)

@@ -24,6 +24,7 @@ from driftq.log.files import Folder
 from driftq.log.memory import MemoryFolder
 from driftq.server.broker import BrokerOptions
 from driftq.server.thread import Fsync
+from driftq.server.upkeep import UpkeepOptions
 from driftq.settings import Settings
 
 _NO_ADDRESS = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
@@ -63,6 +64,10 @@ def run_server(serving: Serving, settings: Settings) -> int:
         durable=serving.wal,
         router=router,
         router_timeout_ms=serving.router_timeout_ms,
+        segment_bytes=settings.segment_bytes,
+        tables=os.path.join(serving.data, "tables"),
+        history=os.path.join(serving.data, "history.db"),
+        upkeep=UpkeepOptions(free_bytes_min=settings.free_bytes_min),
     )
     http = HttpOptions(version=driftq.__version__, commit=settings.commit)
     work = run(

@@ -1,4 +1,4 @@
-"""`driftq topic`: create, list and look at topics."""
+"""`driftq topic`: create, list, look at and delete topics."""
 
 from typing import Annotated, Any
 
@@ -8,7 +8,9 @@ from driftq.cli.connection import Connection, topic_path
 from driftq.cli.screen import Json, Url, say, say_json, show, table
 from driftq.settings import load_url
 
-app = typer.Typer(help="Create, list and look at topics.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Create, list, look at and delete topics.", no_args_is_help=True, rich_markup_mode=None
+)
 
 _NUMBERS = frozenset(
     {"partition", "first", "next", "messages", "bytes", "acked", "floor", "in flight", "lag"}
@@ -21,12 +23,30 @@ Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
 def create(
     name: Name,
     partitions: Annotated[int, typer.Option("--partitions", "-p", help="1 to 4096, fixed for good.")] = 1,
+    retention_ms: Annotated[
+        int | None, typer.Option("--retention-ms", help="Keep messages for so long at least.")
+    ] = None,
+    retention_bytes: Annotated[
+        int | None, typer.Option("--retention-bytes", help="Drop the oldest above so many bytes.")
+    ] = None,
+    table: Annotated[
+        bool | None, typer.Option("--table/--no-table", help="Keep it as Parquet too (default for events.*).")
+    ] = None,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
     """Create a topic; repeating it with the same number of partitions changes nothing."""
     with Connection(load_url(url)) as connection:
-        answer = connection.post("/v1/topics", {"name": name, "partitions": partitions})
+        body = {
+            "name": name,
+            "partitions": partitions,
+            "retention_ms": retention_ms,
+            "retention_bytes": retention_bytes,
+            "table": table,
+        }
+        answer = connection.post(
+            "/v1/topics", {key: value for key, value in body.items() if value is not None}
+        )
     if as_json:
         say_json(answer)
     else:
@@ -58,6 +78,14 @@ def show_topic(name: Name, url: Url = None, as_json: Json = False) -> None:
         say("no group reads this topic yet")
     for reader in answer.get("readers", []):
         say(f"reader {reader['reader']}: partition {reader['partition']}, lag {reader['lag']:,}")
+
+
+@app.command()
+def delete(name: Name, url: Url = None) -> None:
+    """Delete a topic with everything in it."""
+    with Connection(load_url(url)) as connection:
+        connection.delete(topic_path(name))
+    say(f"topic {name} is deleted")
 
 
 def _partitions(answer: dict[str, Any]) -> Any:

@@ -42,18 +42,18 @@ class EffectTable:
         self.failed: dict[Identity, Failed] = {}
         self.committed = KeyTable(ttl_ms=ttl_ms)
         self.next_token = 1
-        self._leaving: deque[tuple[int, Identity, int]] = deque()
+        self.leaving: deque[tuple[int, Identity, int]] = deque()
 
     def begin(self, identity: Identity, pending: Pending, *, at: int) -> None:
         self.failed.pop(identity, None)
         self.pending[identity] = pending
         self.next_token = max(self.next_token, pending.token + 1)
-        self._leaving.append((at + self._ttl_ms, identity, pending.token))
+        self.leaving.append((at + self._ttl_ms, identity, pending.token))
 
     def fail(self, identity: Identity, *, error: str, at: int) -> None:
         pending = self.pending.pop(identity)
         self.failed[identity] = Failed(error, pending.token, at)
-        self._leaving.append((at + self._ttl_ms, identity, pending.token))
+        self.leaving.append((at + self._ttl_ms, identity, pending.token))
 
     def commit(self, identity: Identity) -> None:
         """It is over here; its message has claimed the fingerprint."""
@@ -62,12 +62,12 @@ class EffectTable:
     def expire(self, now: int) -> None:
         """Forget what is older than its time to live. What is held under a live lease stays."""
         self.committed.expire(now)
-        while self._leaving and self._leaving[0][0] <= now:
-            _, identity, token = self._leaving.popleft()
+        while self.leaving and self.leaving[0][0] <= now:
+            _, identity, token = self.leaving.popleft()
             pending = self.pending.get(identity)
             if pending is not None and pending.token == token:
                 if pending.until > now:
-                    self._leaving.append((pending.until + self._ttl_ms, identity, token))
+                    self.leaving.append((pending.until + self._ttl_ms, identity, token))
                 else:
                     del self.pending[identity]
             failed = self.failed.get(identity)

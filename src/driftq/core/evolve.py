@@ -18,15 +18,20 @@ from driftq.core.records import (
     EffectCommitted,
     EffectFailed,
     GroupCreated,
+    GroupDeleted,
+    GroupReset,
     LeaseExtended,
     LettersPurged,
     LettersRedriven,
     MessagesDelivered,
     MessagesSettled,
     MessagesStored,
+    PartitionsTrimmed,
     ReaderReported,
     Record,
+    SegmentRolled,
     TopicCreated,
+    TopicDeleted,
     unpack_array,
 )
 from driftq.core.state import State, Topic
@@ -69,12 +74,14 @@ def store(state: State, record: MessagesStored, *, segment: int, blob_at: int) -
         if record.flags:
             places = [place | flags << LENGTH_BITS for place, flags in zip(places, record.flags, strict=True)]
     terms, deadlines = _special(state, record)
+    retention_ms = topic.retention_ms(state.limits)
     if record.partition >= 0:
         part = topic.partitions[record.partition]
         before = part.index.total_bytes
         part.index.add_run(
             segment, offsets=offsets, places=places, sizes=sizes, terms=terms, deadlines=deadlines
         )
+        part.ages.note(record.at, part.index.end, retention_ms=retention_ms)
         part.pressure += count
         part.pressure_bytes += part.index.total_bytes - before
     else:
@@ -93,6 +100,7 @@ def store(state: State, record: MessagesStored, *, segment: int, blob_at: int) -
                 terms=mine(terms) if terms else None,
                 deadlines=mine(deadlines) if deadlines else None,
             )
+            part.ages.note(record.at, part.index.end, retention_ms=retention_ms)
             part.pressure += len(slots)
             part.pressure_bytes += part.index.total_bytes - before
     if record.fingerprints:
@@ -130,16 +138,31 @@ def _create_group(state: State, record: GroupCreated) -> None:
             for part, start in zip(topic.partitions, record.starts, strict=True)
         ],
     )
+    group.seen_at = record.at
     topic.groups[record.name] = group
     state.groups_by_id[record.group] = group
     state.next_group = record.group + 1
+    _count_all(state, topic, record.at)
+
+
+def _count_all(state: State, topic: Topic, now: int) -> None:
     for number in range(len(topic.partitions)):
-        topic.count_pressure(number, count_unread=state.limits.count_unread)
+        topic.count_pressure(number, limits=state.limits, now=now)
+
+
+def _see(state: State, group: Group, at: int) -> None:
+    """The group is at work; if it was away for so long that it did not count, it counts again."""
+    before, group.seen_at = group.seen_at, at
+    topic = state.topics[group.topic]
+    if at - before > topic.retention_ms(state.limits):
+        _count_all(state, topic, at)
 
 
 def deliver(state: State, record: MessagesDelivered) -> list[LeaseBlock]:
     """Lease the delivered messages; returns the blocks, fresh ones first, in the record's order."""
-    progress = state.progress(record.group, record.partition)
+    group = state.groups_by_id[record.group]
+    _see(state, group, record.at)
+    progress = group.partitions[record.partition]
     progress.cover(record.upto)
     blocks: list[LeaseBlock] = []
     for fresh in record.fresh:
@@ -172,6 +195,7 @@ def _deliver(state: State, record: MessagesDelivered) -> None:
 
 def _settle(state: State, record: MessagesSettled) -> None:
     group = state.groups_by_id[record.group]
+    _see(state, group, record.at)
     progress = group.partitions[record.partition]
     base = record.base
     deltas = unpack_array("I", record.deltas)
@@ -225,8 +249,52 @@ def _report_reader(state: State, record: ReaderReported) -> None:
         positions = topic.readers[record.reader] = [part.index.first for part in topic.partitions]
     for number, ordinal in record.positions:
         positions[number] = max(positions[number], ordinal)
-    for number in range(len(topic.partitions)):
-        topic.count_pressure(number, count_unread=state.limits.count_unread)
+    topic.seen_at[record.reader] = record.at
+    _count_all(state, topic, record.at)
+
+
+def _trim(state: State, record: PartitionsTrimmed) -> None:
+    topic = state.topics_by_id[record.topic]
+    for trim in record.trims:
+        part = topic.partitions[trim.partition]
+        for group in topic.groups.values():
+            group.partitions[trim.partition].skip_to(trim.first)
+        for positions in topic.readers.values():
+            positions[trim.partition] = max(positions[trim.partition], trim.first)
+        part.index.trim(trim.first)
+        part.ages.forget_below(trim.first)
+        part.relieved = True
+
+
+def _delete_topic(state: State, record: TopicDeleted) -> None:
+    topic = state.topics_by_id.pop(record.topic)
+    del state.topics[topic.name]
+    for group in topic.groups.values():
+        del state.groups_by_id[group.id]
+    for part in topic.partitions:
+        part.index.trim(part.index.end)  # Whoever still reads it finds nothing.
+
+
+def _reset_group(state: State, record: GroupReset) -> None:
+    group = state.groups_by_id[record.group]
+    topic = state.topics[group.topic]
+    group.partitions = [
+        GroupPartition(part.index, start=start)
+        for part, start in zip(topic.partitions, record.starts, strict=True)
+    ]
+    group.seen_at = record.at
+    _count_all(state, topic, record.at)
+
+
+def _delete_group(state: State, record: GroupDeleted) -> None:
+    group = state.groups_by_id.pop(record.group)
+    topic = state.topics[group.topic]
+    del topic.groups[group.name]
+    _count_all(state, topic, record.at)
+
+
+def _roll(_state: State, _record: SegmentRolled) -> None:
+    """Its time is all it has to say."""
 
 
 def _begin_effect(state: State, record: EffectBegun) -> None:
@@ -267,4 +335,9 @@ _FOLDS: dict[type[Record], Callable[[State, "object"], None]] = {
     EffectCommitted: _commit_effect,  # type: ignore[dict-item]
     LettersRedriven: _redrive,  # type: ignore[dict-item]
     LettersPurged: _purge,  # type: ignore[dict-item]
+    PartitionsTrimmed: _trim,  # type: ignore[dict-item]
+    TopicDeleted: _delete_topic,  # type: ignore[dict-item]
+    GroupReset: _reset_group,  # type: ignore[dict-item]
+    GroupDeleted: _delete_group,  # type: ignore[dict-item]
+    SegmentRolled: _roll,  # type: ignore[dict-item]
 }

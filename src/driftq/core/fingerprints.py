@@ -6,7 +6,7 @@ fingerprint. 0 is not a fingerprint.
 """
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 _SHARD_BITS = 10
 _SHARDS = 1 << _SHARD_BITS
@@ -67,6 +67,31 @@ class FingerprintTable:
             for print_, value in zip(prints, values, strict=True):
                 if print_:
                     yield print_, value
+
+    def dump(self, name: str) -> dict[str, bytes]:
+        """Everything in it, as raw arrays under this name."""
+        return {
+            f"{name}.table_sizes": array("Q", [len(prints) for prints in self._prints]).tobytes(),
+            f"{name}.table_used": self._used.tobytes(),
+            f"{name}.table_prints": b"".join(prints.tobytes() for prints in self._prints),
+            f"{name}.table_values": b"".join(values.tobytes() for values in self._values),
+        }
+
+    def load(self, parts: Mapping[str, memoryview], name: str) -> None:
+        """Take over what `dump` gave."""
+        prints, values = parts[f"{name}.table_prints"], parts[f"{name}.table_values"]
+        start = 0
+        for shard, size in enumerate(parts[f"{name}.table_sizes"].cast("Q")):
+            stop = start + 8 * size
+            self._prints[shard] = array("Q")
+            self._prints[shard].frombytes(prints[start:stop])
+            self._values[shard] = array("Q")
+            self._values[shard].frombytes(values[start:stop])
+            self._limits[shard] = _limit(shard, size)
+            start = stop
+        self._used = array("L")
+        self._used.frombytes(parts[f"{name}.table_used"])
+        self.count = sum(self._used)
 
     def _grow(self, shard: int) -> None:
         old_prints, old_values = self._prints[shard], self._values[shard]

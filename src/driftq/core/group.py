@@ -118,6 +118,28 @@ class GroupPartition:
                 self.waiting.pop(ordinal, None)
         self.advance()
 
+    def skip_to(self, first: int) -> None:
+        """Everything below `first` is gone: settled or not, it is no longer waited for."""
+        if first <= self.floor:
+            return
+        gone = range(self.floor, min(first, self.upto))
+        self.leases.release_all(gone)
+        index = self.index
+        if self.ahead_count:
+            for ordinal in gone:
+                if self.ahead[ordinal - self.floor]:
+                    self.ahead_count -= 1
+                    self.ahead_bytes -= index.bytes_upto(ordinal + 1) - index.bytes_upto(ordinal)
+        if self.attempts or self.waiting:
+            for ordinal in gone:
+                self.attempts.pop(ordinal, None)
+                self.errors.pop(ordinal, None)
+                self.waiting.pop(ordinal, None)
+        del self.ahead[: first - self.floor]
+        self.floor = first
+        self.upto = max(self.upto, first)
+        self.advance()
+
     def wait_until(self, ordinal: int, due_at: int) -> None:
         """Deliver this message again, but not before `due_at`."""
         self.waiting[ordinal] = due_at
@@ -167,10 +189,12 @@ class GroupPartition:
 class Group:
     """A group of consumers on one topic."""
 
-    __slots__ = ("id", "name", "partitions", "topic")
+    __slots__ = ("id", "name", "partitions", "seen_at", "topic")
 
     def __init__(self, *, id: int, name: str, topic: str, partitions: list[GroupPartition]) -> None:
         self.id = id
         self.name = name
         self.topic = topic
         self.partitions = partitions
+        self.seen_at = 0
+        """When one of its consumers last took or settled something."""

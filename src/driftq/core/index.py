@@ -1,14 +1,23 @@
 """Where each kept message of a partition is, as arrays: 24 bytes a message and no object.
 
-Chunks belong to one segment of the log each, so that dropping a segment drops its chunk. A place packs
-position, flags and length of the stored form into 64 bits.
+Chunks belong to one file each, so that dropping a file drops its chunk. A place packs position, flags and
+length of the stored form into 64 bits. The newest chunk grows; older ones may be replaced by equal ones whose
+arrays lie in a file, or that point into another file. Only the oldest messages are ever dropped.
+
+One thread changes an index. Others may look up places meanwhile, because `chunks` is never changed in place
+except by adding to its end.
 """
+
+from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import TypeAlias
+
+from driftq.core.specials import Specials
 
 LENGTH_BITS = 28
 LENGTH_MASK = (1 << LENGTH_BITS) - 1
@@ -34,41 +43,34 @@ def pack_place(position: int, length: int, flags: int = 0) -> int:
     return position << 32 | flags << LENGTH_BITS | length
 
 
-def _extended(
-    numbers: "array[int] | None", typecode: str, added: Sequence[int] | None, *, before: int, count: int
-) -> "array[int]":
-    """The array with these numbers, or zeros, behind what was before."""
-    if numbers is None:
-        numbers = array(typecode, bytes(before * array(typecode).itemsize))
-    numbers.extend(added if added is not None else [0] * count)
-    return numbers
+Numbers: TypeAlias = "array[int] | memoryview"
+"""64-bit integers in memory of our own, or where a file lies in memory."""
 
 
 class Chunk:
-    """The messages of one partition in one segment."""
+    """Messages of one partition in one file."""
 
-    __slots__ = ("deadlines", "ends", "first", "offsets", "places", "segment", "terms")
+    __slots__ = ("ends", "first", "offsets", "places", "segment")
 
-    def __init__(self, *, segment: int, first: int) -> None:
+    def __init__(
+        self,
+        *,
+        segment: int,
+        first: int,
+        offsets: Numbers | None = None,
+        places: Numbers | None = None,
+        ends: Numbers | None = None,
+    ) -> None:
         self.segment = segment
         self.first = first
-        self.offsets = array("Q")
-        self.places = array("Q")
-        self.ends = array("Q")
+        self.offsets = array("Q") if offsets is None else offsets
+        self.places = array("Q") if places is None else places
+        self.ends = array("Q") if ends is None else ends
         """Bytes of keys and values up to and with each message, since the partition began."""
-        self.terms: array[int] | None = None
-        """Number of each message's terms, once one of them has any."""
-        self.deadlines: array[int] | None = None
-        """Deadline of each message, 0 for none, once one of them has any."""
 
-    def add_special(self, count: int, terms: Sequence[int] | None, deadlines: Sequence[int] | None) -> None:
-        """Note what is out of the ordinary in the last so many messages."""
-        if terms is not None or self.terms is not None:
-            self.terms = _extended(self.terms, "I", terms, before=len(self.offsets) - count, count=count)
-        if deadlines is not None or self.deadlines is not None:
-            self.deadlines = _extended(
-                self.deadlines, "Q", deadlines, before=len(self.offsets) - count, count=count
-            )
+    @property
+    def end(self) -> int:
+        return self.first + len(self.offsets)
 
     def find(self, offset: int) -> int | None:
         """The ordinal of an offset that is in this chunk, else None."""
@@ -86,29 +88,29 @@ class PartitionIndex:
 
     __slots__ = (
         "_first_offsets",
-        "_firsts",
         "bytes_before",
         "chunks",
         "end",
         "first",
-        "special",
+        "first_offset",
+        "specials",
         "total_bytes",
     )
 
     def __init__(self) -> None:
         self.chunks: list[Chunk] = []
-        self._firsts: list[int] = []
         self._first_offsets: list[int] = []
         self.first = 0
         """Ordinal of the oldest kept message."""
+        self.first_offset = 0
+        """Below this offset nothing of the partition is kept."""
         self.end = 0
         """Ordinal behind the newest."""
         self.total_bytes = 0
         """Bytes of keys and values ever stored."""
         self.bytes_before = 0
         """As much of them as lies before `first`."""
-        self.special = False
-        """Whether any message ever had terms or a deadline."""
+        self.specials = Specials()
 
     def add_run(
         self,
@@ -121,39 +123,61 @@ class PartitionIndex:
         deadlines: Sequence[int] | None = None,
     ) -> None:
         """Add messages at the end."""
+        if terms is not None or deadlines is not None:
+            self.specials.add_run(self.end, terms, deadlines)
         if self.chunks and self.chunks[-1].segment == segment:
             chunk = self.chunks[-1]
         else:
             chunk = Chunk(segment=segment, first=self.end)
-            self.chunks.append(chunk)
-            self._firsts.append(self.end)
             self._first_offsets.append(offsets[0])
-        chunk.offsets.extend(offsets)
-        chunk.places.extend(places)
+            self.chunks.append(chunk)
+        chunk.offsets.extend(offsets)  # type: ignore[union-attr]
+        chunk.places.extend(places)  # type: ignore[union-attr]
         before = self.total_bytes
         if len(sizes) == 1:
             self.total_bytes = before + sizes[0]
-            chunk.ends.append(self.total_bytes)
+            chunk.ends.append(self.total_bytes)  # type: ignore[union-attr]
         else:
             ends = list(accumulate(sizes, initial=before))
             self.total_bytes = ends[-1]
-            chunk.ends.extend(ends[1:])
+            chunk.ends.extend(ends[1:])  # type: ignore[union-attr]
         self.end += len(sizes)
-        if terms is not None or deadlines is not None:
-            self.special = True
-        if self.special:
-            chunk.add_special(len(sizes), terms, deadlines)
+
+    def attach(self, chunk: Chunk) -> None:
+        """Put a chunk that is complete in the place of those that hold the same messages now."""
+        if chunk.end <= self.first:
+            return  # All of it was dropped meanwhile.
+        before = [one for one in self.chunks if one.end <= chunk.first]
+        after = [one for one in self.chunks if one.first >= chunk.end]
+        self._put([*before, chunk, *after])
+
+    def trim(self, first: int) -> None:
+        """Drop every message below this ordinal."""
+        if first <= self.first:
+            return
+        self.bytes_before = self.bytes_upto(first)
+        self.first_offset = self.offset_at(first - 1) + 1
+        self.first = first
+        self.specials.trim(first)
+        if self.chunks and self.chunks[0].end <= first:
+            self._put([chunk for chunk in self.chunks if chunk.end > first])
+
+    def _put(self, chunks: list[Chunk]) -> None:
+        self._first_offsets = [chunk.offsets[0] for chunk in chunks]
+        self.chunks = chunks
 
     def _chunk_at(self, ordinal: int) -> Chunk:
-        chunk = self.chunks[-1]
-        if ordinal >= chunk.first:
-            return chunk
-        return self.chunks[bisect_right(self._firsts, ordinal) - 1]
+        chunks = self.chunks
+        if ordinal >= chunks[-1].first:
+            return chunks[-1]
+        return chunks[bisect_right(chunks, ordinal, key=_first_of) - 1]
 
     def find(self, offset: int) -> int | None:
         """The ordinal of an offset in this partition, or None when no kept message has it."""
         number = bisect_right(self._first_offsets, offset) - 1
-        return self.chunks[number].find(offset) if number >= 0 else None
+        if number < 0 or offset < self.first_offset:
+            return None
+        return self.chunks[number].find(offset)
 
     def dense_tail(self) -> tuple[int, int, int]:
         """First and last offset of the newest chunk and what makes an ordinal of them, if it has no holes."""
@@ -167,7 +191,7 @@ class PartitionIndex:
     def first_ordinal_from(self, offset: int) -> int:
         """The ordinal of the oldest kept message at or above an offset; `end` when there is none."""
         number = bisect_right(self._first_offsets, offset) - 1
-        if number < 0:
+        if number < 0 or offset < self.first_offset:
             return self.first
         chunk = self.chunks[number]
         return chunk.first + bisect_left(chunk.offsets, offset)
@@ -180,20 +204,6 @@ class PartitionIndex:
         chunk = self._chunk_at(ordinal)
         packed = chunk.places[ordinal - chunk.first]
         return Place(chunk.segment, packed >> 32, packed & LENGTH_MASK, (packed >> LENGTH_BITS) & FLAG_MASK)
-
-    def terms_at(self, ordinal: int) -> int:
-        """Number of the message's terms; 0 is ordinary."""
-        if not self.special:
-            return 0
-        chunk = self._chunk_at(ordinal)
-        return chunk.terms[ordinal - chunk.first] if chunk.terms is not None else 0
-
-    def deadline_at(self, ordinal: int) -> int:
-        """The message's deadline; 0 is none."""
-        if not self.special:
-            return 0
-        chunk = self._chunk_at(ordinal)
-        return chunk.deadlines[ordinal - chunk.first] if chunk.deadlines is not None else 0
 
     def bytes_upto(self, ordinal: int) -> int:
         """Bytes of all messages before this ordinal."""
@@ -210,3 +220,7 @@ class PartitionIndex:
             slots = range(start - chunk.first, upto - chunk.first, step)
             yield chunk, slots
             start += len(slots) * step
+
+
+def _first_of(chunk: Chunk) -> int:
+    return chunk.first

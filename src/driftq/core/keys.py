@@ -6,7 +6,7 @@ Keys leave in the order of their time, in buckets, so that expiry costs what exp
 
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 
 import msgspec
@@ -64,6 +64,28 @@ class KeyTable:
         _, prints, claims = self._buckets[-1]
         prints.append(print_)
         claims.append(packed)
+
+    def dump(self, name: str) -> dict[str, bytes]:
+        """Everything in it, as raw arrays under this name."""
+        return {
+            f"{name}.ends": array("Q", [end for end, _, _ in self._buckets]).tobytes(),
+            f"{name}.sizes": array("Q", [len(prints) for _, prints, _ in self._buckets]).tobytes(),
+            f"{name}.prints": b"".join(prints.tobytes() for _, prints, _ in self._buckets),
+            f"{name}.claims": b"".join(claims.tobytes() for _, _, claims in self._buckets),
+            **self._claims.dump(name),
+        }
+
+    def load(self, parts: Mapping[str, memoryview], name: str) -> None:
+        """Take over what `dump` gave, into a table that is empty."""
+        if f"{name}.ends" not in parts:
+            return
+        prints, claims = parts[f"{name}.prints"].cast("Q"), parts[f"{name}.claims"].cast("Q")
+        start = 0
+        for end, size in zip(parts[f"{name}.ends"].cast("Q"), parts[f"{name}.sizes"].cast("Q"), strict=True):
+            stop = start + size
+            self._buckets.append((end, array("Q", prints[start:stop]), array("Q", claims[start:stop])))
+            start = stop
+        self._claims.load(parts, name)
 
     def remove(self, print_: int, *, topic: int, offset: int) -> None:
         """Forget one claim before its time."""

@@ -120,6 +120,13 @@ class LeaseTable:
         leased = self.leased
         return [ordinal for ordinal in block.ordinals if leased.get(ordinal) is block]
 
+    def blocks(self) -> Iterator[tuple[LeaseBlock, list[int]]]:
+        """Every block that holds something, with what it holds, in the order in which they end."""
+        for fifo in self._fifos.values():
+            for block in fifo:
+                if block.remaining:
+                    yield block, self.held_by(block)
+
     def next_end(self) -> int | None:
         """When the next lease ends."""
         ends = [fifo[0].until for fifo in self._fifos.values() if fifo]

@@ -14,6 +14,8 @@ class Limits:
     partition_messages_max: int = 1_000_000
     partition_bytes_max: int = 1 << 30
     idempotency_ttl_ms: int = 600_000
+    retention_ms: int = 7 * 24 * 3600 * 1000
+    """How long messages of a topic that says nothing else are kept at least."""
     idempotency_keys_max: int = 20_000_000
     effect_ttl_ms: int = 604_800_000
     refuse_mismatch: bool = False

@@ -144,6 +144,40 @@ class ReaderReported(Record):
     positions: list[tuple[int, int]]
 
 
+class Trim(msgspec.Struct, array_like=True, gc=False):
+    """One partition from now on begins with ordinal `first`; `lost` of those dropped were not settled."""
+
+    partition: int
+    first: int
+    lost: int
+
+
+class PartitionsTrimmed(Record):
+    """The oldest messages of some partitions are dropped."""
+
+    topic: int
+    trims: list[Trim]
+
+
+class TopicDeleted(Record):
+    topic: int
+
+
+class GroupReset(Record):
+    """A group begins anew, at these ordinals."""
+
+    group: int
+    starts: list[int]
+
+
+class GroupDeleted(Record):
+    group: int
+
+
+class SegmentRolled(Record):
+    """Nothing but a first record for a new segment, so that the one before it can be sealed."""
+
+
 class EffectBegun(Record):
     identity: tuple[str, str, str, str]
     owner: str
@@ -201,6 +235,11 @@ _KINDS: dict[int, type[Record]] = {
     11: EffectCommitted,
     12: LettersRedriven,
     13: LettersPurged,
+    20: PartitionsTrimmed,
+    21: TopicDeleted,
+    22: GroupReset,
+    23: GroupDeleted,
+    24: SegmentRolled,
 }
 _KIND_OF = {record: kind for kind, record in _KINDS.items()}
 _DECODERS = {kind: msgspec.msgpack.Decoder(record) for kind, record in _KINDS.items()}

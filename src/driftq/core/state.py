@@ -1,5 +1,6 @@
 """Everything the broker knows: topics with their index, groups with their progress, live keys."""
 
+from driftq.core.ages import Ages
 from driftq.core.effects import EffectTable
 from driftq.core.group import Group, GroupPartition
 from driftq.core.index import PartitionIndex
@@ -18,13 +19,16 @@ class Partition:
     "full" and something was settled since are they counted anew.
     """
 
-    __slots__ = ("index", "pressure", "pressure_bytes", "relieved")
+    __slots__ = ("ages", "counted_at", "index", "pressure", "pressure_bytes", "relieved")
 
     def __init__(self) -> None:
         self.index = PartitionIndex()
+        self.ages = Ages()
         self.pressure = 0
         self.pressure_bytes = 0
         self.relieved = True
+        self.counted_at = 0
+        """When the pressure was counted last; with time alone somebody may have stopped to count."""
 
 
 class Topic:
@@ -40,6 +44,7 @@ class Topic:
         "purged",
         "readers",
         "redriven",
+        "seen_at",
     )
 
     def __init__(self, *, id: int, name: str, partitions: int, options: TopicOptions) -> None:
@@ -51,6 +56,8 @@ class Topic:
         self.groups: dict[str, Group] = {}
         self.readers: dict[str, list[int]] = {}
         """Next ordinal per partition of each registered reader."""
+        self.seen_at: dict[str, int] = {}
+        """When each reader reported last."""
         self.redriven: dict[int, tuple[int, str]] = {}
         """Of a dead-letter topic: when and by whom a letter was sent again."""
         self.purged: set[int] = set()
@@ -69,21 +76,31 @@ class Topic:
                 return number, ordinal
         return None
 
-    def count_pressure(self, partition: int, *, count_unread: bool) -> None:
-        """Count what the slowest group or reader has not settled."""
+    def retention_ms(self, limits: Limits) -> int:
+        own = self.options.retention_ms
+        return limits.retention_ms if own is None else own
+
+    def count_pressure(self, partition: int, *, limits: Limits, now: int) -> None:
+        """Count what the slowest group or reader has not settled, of those seen within the retention."""
         part = self.partitions[partition]
         index = part.index
         count = size_bytes = 0
-        if not self.groups and not self.readers and count_unread:
+        if not self.groups and not self.readers and limits.count_unread:
             count, size_bytes = index.end - index.first, index.total_bytes - index.bytes_before
+        since = now - self.retention_ms(limits)
         for group in self.groups.values():
+            if group.seen_at < since:
+                continue  # Its lag is still reported, and its messages are kept.
             progress = group.partitions[partition]
             count = max(count, progress.unsettled)
             size_bytes = max(size_bytes, progress.unsettled_bytes)
-        for positions in self.readers.values():
+        for reader, positions in self.readers.items():
+            if self.seen_at[reader] < since:
+                continue
             count = max(count, index.end - positions[partition])
             size_bytes = max(size_bytes, index.total_bytes - index.bytes_upto(positions[partition]))
         part.pressure, part.pressure_bytes, part.relieved = count, size_bytes, False
+        part.counted_at = now
 
 
 class State:

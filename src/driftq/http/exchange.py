@@ -33,6 +33,7 @@ class Exchange:
         "content_type",
         "edge",
         "ends_connection",
+        "group",
         "method",
         "names",
         "old",
@@ -52,6 +53,7 @@ class Exchange:
         self.body = b""
         self.content_type = b""
         self.topic = ""
+        self.group = ""
         """From the path, where the route has one."""
         self.names: dict[str, str] = {}
         """All names in the path."""

@@ -20,6 +20,7 @@ from driftq.http.exchange import Exchange
 from driftq.http.params import Form
 from driftq.http.schemas import RecordsQuery
 from driftq.server.entry import BODY_AT, produced_at
+from driftq.server.payloads import MessagesGone
 from driftq.server.requests import ReadRequest
 from driftq.server.views import find_topic
 
@@ -101,13 +102,15 @@ class RecordsStream:
         try:
             for stretch in stretches:
                 for ordinals in pieces(stretch):
-                    content = lines(stretch, ordinals, await self._fetch(stretch.index, ordinals))
+                    kept, entries = await self._fetch(stretch.index, ordinals)
+                    content = lines(stretch, kept, entries)
                     if not self._connection.is_first(self._exchange):
                         return  # The client did not wait.
                     if not began:
                         self._begin(chunked=chunked, close=close)
                         began = True
-                    self._connection.write(chunk(content) if chunked else content)
+                    if content:
+                        self._connection.write(chunk(content) if chunked else content)
                     await self._wait_for_room()
         except LogCorrupt as damage:
             self._edge.engine.damaged(damage)
@@ -126,12 +129,21 @@ class RecordsStream:
         head = self._edge.heads.stream(content_type=NDJSON, chunked=chunked, close=close)
         self._connection.begin(self._exchange, head, self)
 
-    async def _fetch(self, index: PartitionIndex, ordinals: range) -> list[bytes]:
+    async def _fetch(self, index: PartitionIndex, ordinals: range) -> tuple[range, list[bytes]]:
+        """The messages that are still there, and their stored forms."""
         payloads = self._edge.engine.payloads
-        entries = payloads.fetch(index, ordinals)
-        if entries is None:
-            entries = await asyncio.to_thread(payloads.read, index, ordinals)
-        return entries
+        while True:
+            kept = range(max(ordinals.start, index.first), ordinals.stop)
+            if not kept:
+                return kept, []
+            try:
+                entries = payloads.fetch(index, kept)
+                if entries is None:
+                    entries = await asyncio.to_thread(payloads.read, index, kept)
+            except MessagesGone:
+                continue
+            if kept.start >= index.first:
+                return kept, entries
 
     async def _wait_for_room(self) -> None:
         """Let others have their turn, and a slow client its time."""

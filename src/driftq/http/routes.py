@@ -92,5 +92,6 @@ def _match(exchange: Exchange, parts: list[bytes]) -> dict[bytes, Route]:
                     name = wanted.strip(b"{}").decode()
                     exchange.names[name] = unquote(part, name)
             exchange.topic = exchange.names.get("topic", "")
+            exchange.group = exchange.names.get("group", "")
             return methods
     raise RouteNotFound(exchange.path[:200].decode(errors="replace"))

@@ -206,6 +206,12 @@ class RecordsQuery(Request, frozen=True):
     limit: Positive | None = None
 
 
+class ResetBody(Request, frozen=True):
+    """Where a group goes on: `earliest`, `latest`, an offset, or an RFC 3339 time."""
+
+    to: str | Natural
+
+
 class ReaderBody(Request, frozen=True):
     """How far a reader is: the next offset it will read, by partition."""
 

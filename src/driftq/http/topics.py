@@ -12,6 +12,7 @@ from driftq.http.exchange import Exchange
 from driftq.http.params import Form, check_name
 from driftq.http.schemas import PageQuery, ReaderBody, Request, TopicBody
 from driftq.model import TopicOptions
+from driftq.model.topic import TABLE_PREFIX
 from driftq.server.requests import ReaderRequest, ReadRequest, TopicRequest
 from driftq.server.views import TopicView, topic_names, topic_view
 
@@ -39,7 +40,8 @@ def list_topics(exchange: Exchange) -> None:
 def create_topic(exchange: Exchange) -> None:
     asked = TOPIC.read(exchange.body, exchange.query)
     partitions = 1 if asked.partitions is None else asked.partitions
-    options = TopicOptions(asked.retention_ms, asked.retention_bytes, asked.table is True)
+    table = asked.name.startswith(TABLE_PREFIX) if asked.table is None else asked.table
+    options = TopicOptions(asked.retention_ms, asked.retention_bytes, table)
 
     def send(_: Any) -> None:
         exchange.reply_json({"status": "created", "name": asked.name, "partitions": partitions}, status=201)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import mmap
 import os
 from collections.abc import Sequence
 
@@ -119,6 +120,18 @@ class OsFolder:
 
     def remove(self, name: str) -> None:
         os.unlink(name, dir_fd=self._descriptor)
+
+    def rename(self, name: str, new: str) -> None:
+        os.rename(name, new, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+
+    def map(self, name: str) -> memoryview:
+        descriptor = os.open(name, os.O_RDONLY, dir_fd=self._descriptor)
+        try:
+            if not os.fstat(descriptor).st_size:
+                return memoryview(b"")
+            return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
+        finally:
+            os.close(descriptor)
 
     def sync(self) -> None:
         os.fsync(self._descriptor)

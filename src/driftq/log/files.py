@@ -54,8 +54,14 @@ class Folder(Protocol):
 
     def remove(self, name: str) -> None: ...
 
+    def rename(self, name: str, new: str) -> None:
+        """Give the file another name, in place of whatever has that name: both happen or neither."""
+
+    def map(self, name: str) -> memoryview:
+        """The whole file for reading, without copying it where that can be done. It must not change."""
+
     def sync(self) -> None:
-        """Return when creations and removals are on stable storage."""
+        """Return when creations, removals and renames are on stable storage."""
 
     def lock(self) -> None:
         """Take the folder for this log until `close`; LogLocked at once if somebody has it."""

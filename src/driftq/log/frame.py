@@ -52,13 +52,15 @@ class Frame:
     fit and shrinks to `size` when the frame is finished.
     """
 
-    __slots__ = ("_parts", "capacity", "lsn", "position", "segment", "size")
+    __slots__ = ("_parts", "capacity", "lsn", "position", "records", "segment", "size")
 
     def __init__(self, *, segment: int, lsn: int, position: int, capacity: int) -> None:
         self.segment = segment
         self.lsn = lsn
         self.position = position
         self.size = 0
+        self.records = 0
+        """How often something was appended, which is once a record."""
         self.capacity = capacity
         self._parts: list[bytes] = []
 
@@ -72,6 +74,7 @@ class Frame:
             raise ValueError(f"{size} bytes do not fit into a frame of {self.capacity}")
         self._parts += parts
         self.size = size
+        self.records += 1
         return self.position + before
 
     @property

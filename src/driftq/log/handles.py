@@ -9,7 +9,7 @@ from __future__ import annotations
 from threading import Lock
 
 from driftq.log.files import File, Folder
-from driftq.log.segment import segment_name
+from driftq.log.segment import file_name
 
 _OPEN_MAX = 256
 
@@ -33,20 +33,28 @@ class OpenSegments:
         with self._opening:
             file = self._files.get(number)
             if file is None:
-                file = self._folder.open(segment_name(number))
+                file = self._folder.open(file_name(number))
                 self._keep(number, file)
             return file
 
     def create(self, number: int) -> File:
-        file = self._folder.create(segment_name(number))
-        with self._opening:
-            self._keep(number, file)
+        file = self._folder.create(file_name(number))
+        self.take_in(number, file)
         return file
 
-    def remove(self, number: int) -> None:
+    def take_in(self, number: int, file: File) -> None:
+        """Keep a file that somebody else has opened."""
+        with self._opening:
+            self._keep(number, file)
+
+    def forget(self, number: int) -> None:
+        """The file is about to go: whoever asks for it from now on does not find it."""
         with self._opening:
             self._files.pop(number, None)
-        self._folder.remove(segment_name(number))
+
+    def remove(self, number: int) -> None:
+        self.forget(number)
+        self._folder.remove(file_name(number))
 
     def close(self) -> None:
         with self._opening:

@@ -14,15 +14,19 @@ class Layout:
     `waiting` holds the finished frames in order: this side adds at the right, the writer takes from the left.
     """
 
-    def __init__(self, segment_bytes: int) -> None:
+    def __init__(self, segment_bytes: int, *, segment_records: int) -> None:
         self._segment_bytes = segment_bytes
+        self._segment_records = segment_records
+        self._records = 0
+        """In the segment that the next frame may go to."""
         self._end = NOTHING
         self._open: Frame | None = None
         self.waiting: deque[Frame] = deque()
 
-    def start_over(self, end: LogEnd) -> None:
-        """Forget every frame that was laid out; the next one follows `end`."""
+    def start_over(self, end: LogEnd, *, records: int = 0) -> None:
+        """Forget every frame that was laid out; the next one follows `end`, behind so many records there."""
         self._end = end
+        self._records = records
         self._open = None
         self.waiting.clear()
 
@@ -34,8 +38,10 @@ class Layout:
         segment, start, lsn = self._end
         size = max(size, 1)
         room = self._segment_bytes - start - HEADER_BYTES
-        if segment == 0 or (room < size and start > SEGMENT_HEADER_BYTES):
+        full = room < size or self._records >= self._segment_records
+        if segment == 0 or (full and start > SEGMENT_HEADER_BYTES):
             segment += 1
+            self._records = 0
             start = SEGMENT_HEADER_BYTES
             room = self._segment_bytes - start - HEADER_BYTES
         capacity = min(max(size, room), MAX_PAYLOAD)
@@ -49,4 +55,9 @@ class Layout:
         frame.capacity = frame.size
         if frame.size:
             self._end = frame.end
+            self._records += frame.records
             self.waiting.append(frame)
+
+    def roll(self) -> None:
+        """The next frame starts a new segment, unless the last one has none yet."""
+        self._records = self._segment_records

@@ -20,32 +20,52 @@ from __future__ import annotations
 
 from driftq.errors import LogCorrupt, LogError
 from driftq.log.files import Folder
-from driftq.log.frame import Frame
+from driftq.log.frame import NOTHING, Frame, LogEnd
 from driftq.log.handles import OpenSegments
 from driftq.log.layout import Layout
 from driftq.log.recovery import Recovery, examine, settle
 from driftq.log.scan import Fold
-from driftq.log.segment import segment_name
+from driftq.log.segment import file_name
 from driftq.log.writer import Writer
 
 SEGMENT_BYTES = 64 * 1024 * 1024
+SEGMENT_RECORDS = 100_000
 
 
 class Log:
-    def __init__(self, folder: Folder, *, segment_bytes: int) -> None:
+    def __init__(self, folder: Folder, *, segment_bytes: int, segment_records: int = SEGMENT_RECORDS) -> None:
         """Use `open`, which takes the folder's lock."""
         self._folder = folder
         self._segment_bytes = segment_bytes
         self._files = OpenSegments(folder)
-        self._layout = Layout(segment_bytes)
+        self._layout = Layout(segment_bytes, segment_records=segment_records)
         self._writer = Writer(folder, self._files, segment_bytes=segment_bytes)
         self._recovered = False
 
     @classmethod
-    def open(cls, folder: Folder, *, segment_bytes: int = SEGMENT_BYTES) -> Log:
+    def open(
+        cls,
+        folder: Folder,
+        *,
+        segment_bytes: int = SEGMENT_BYTES,
+        segment_records: int = SEGMENT_RECORDS,
+    ) -> Log:
         """Take the folder for this log; LogLocked if another has it. `recover` comes next."""
         folder.lock()
-        return cls(folder, segment_bytes=segment_bytes)
+        return cls(folder, segment_bytes=segment_bytes, segment_records=segment_records)
+
+    @property
+    def folder(self) -> Folder:
+        return self._folder
+
+    @property
+    def files(self) -> OpenSegments:
+        return self._files
+
+    @property
+    def sealed(self) -> int:
+        """The last segment that will never change: a frame behind it is confirmed. 0 when there is none."""
+        return max(0, self._writer.confirmed.segment - 1)
 
     @property
     def last_lsn(self) -> int:
@@ -66,21 +86,34 @@ class Log:
         """Why nothing is written any more, for good."""
         return self._writer.broken
 
-    def recover(self, fold: Fold) -> Recovery:
+    def recover(self, fold: Fold, *, after: LogEnd = NOTHING) -> Recovery:
         """Verify the log and call `fold(segment, payload_position, payload)` for each frame, in order.
 
+        With `after`, the end of a segment, only for the frames of later segments.
         A torn tail is cut and reported; LogCorrupt and FormatTooNew leave the files as they are. All that is
         kept is on stable storage on return. May be called again, after `cut_back`, to fold anew. The payload
         is a view into memory that is never reused.
         """
         self._writer.require_sound()
         self._recovered = False
-        found = examine(self._folder, self._files, fold)
+        found = examine(self._folder, self._files, fold, after=after)
         settle(self._folder, self._files, found, segment_bytes=self._segment_bytes)
         self._layout.start_over(found.end)
         self._writer.start_from(found)
         self._recovered = True
         return found
+
+    def prepare(self) -> None:
+        """Take the disk space of the next segment ahead of time; for any thread. OSError if there is none."""
+        self._writer.prepare()
+
+    def roll(self) -> None:
+        """Let the next frame start a new segment."""
+        self._layout.roll()
+
+    def note_records(self, count: int) -> None:
+        """After `recover`: so many records are in the segment that is written further."""
+        self._layout.start_over(self._writer.written, records=count)
 
     def begin(self, size: int) -> Frame:
         """Open the next frame, with room for at least `size` bytes.
@@ -133,7 +166,7 @@ class Log:
 
     def damage(self, segment: int, position: int, problem: str) -> LogCorrupt:
         """What to raise when bytes of this log turn out to be wrong."""
-        path = f"{self._folder.path}/{segment_name(segment)}"
+        path = f"{self._folder.path}/{file_name(segment)}"
         return LogCorrupt(path, position=position, problem=problem, folder=self._folder.path)
 
     def close(self) -> None:

@@ -78,6 +78,15 @@ class MemoryFolder:
         if self._files.pop(name, None) is None:
             raise FileNotFoundError(name)
 
+    def rename(self, name: str, new: str) -> None:
+        file = self.open(name)
+        del self._files[name]
+        self._files[new] = file
+
+    def map(self, name: str) -> memoryview:
+        file = self.open(name)
+        return memoryview(file.read_at(0, file.size()))
+
     def sync(self) -> None:
         pass
 

@@ -57,15 +57,26 @@ class Recovery:
         return self.end.lsn
 
 
-def examine(folder: Folder, files: OpenSegments, fold: Fold) -> Recovery:
-    """Verify the whole log and fold it. Raises LogCorrupt or FormatTooNew; changes nothing."""
-    numbers = segment_numbers(folder.names())
+def examine(
+    folder: Folder, files: OpenSegments, fold: Fold, *, after: LogEnd = NOTHING, upto: int | None = None
+) -> Recovery:
+    """Verify the log behind `after`, the end of a segment, and fold it. Raises LogCorrupt or FormatTooNew.
+
+    Changes nothing. Segments up to `after` are not looked at, nor those above `upto`, which is sealed.
+    """
+    numbers = [number for number in segment_numbers(folder.names()) if number > after.segment]
+    if upto is not None:
+        numbers = [number for number in numbers if number <= upto]
+    if after is not NOTHING and numbers[:1] != [after.segment + 1]:
+        raise _corrupt(folder, after.segment + 1, 0, f"segment {after.segment + 1} is missing")
     headers = _read_headers(folder, files, numbers)
+    if after is not NOTHING and not headers:
+        raise _corrupt(folder, after.segment + 1, 0, "the segment header does not match its checksum")
     cut: Cut | None = None
     if len(headers) < len(numbers):
-        cut = _unborn(folder, files, numbers[-1], lsn=headers[-1].first_lsn - 1 if headers else 0)
+        cut = _unborn(folder, files, numbers[-1], lsn=headers[-1].first_lsn - 1 if headers else after.lsn)
     frames = payload_bytes = rewrite_from = 0
-    end = NOTHING
+    end = after
     for header in headers:
         if end is not NOTHING and header.first_lsn != end.lsn + 1:
             problem = f"frame {end.lsn} ends it, frame {header.first_lsn} starts the next segment"
@@ -80,7 +91,9 @@ def examine(folder: Folder, files: OpenSegments, fold: Fold) -> Recovery:
         frames += stop.frames
         payload_bytes += stop.payload_bytes
         end = LogEnd(header.number, stop.position, stop.lsn)
-        tail = _judge_tail(folder, files, header.number, stop, last=header.number == numbers[-1])
+        tail = _judge_tail(
+            folder, files, header.number, stop, last=upto is None and header.number == numbers[-1]
+        )
         cut = tail or cut
         rewrite_from = stop.last_frame if stop.frames > 1 else 0
     return Recovery(

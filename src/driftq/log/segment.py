@@ -41,6 +41,19 @@ def segment_name(number: int) -> str:
     return f"{number:020}.log"
 
 
+KEPT = 1 << 40
+"""Added to the number of a file of kept messages, so that a place in one looks like a place in a segment."""
+
+
+def kept_name(number: int) -> str:
+    return f"{number:020}.kept"
+
+
+def file_name(number: int) -> str:
+    """The name of the file that messages are read from: a segment, or a file of kept messages."""
+    return segment_name(number) if number < KEPT else kept_name(number - KEPT)
+
+
 def segment_numbers(names: list[str]) -> list[int]:
     """The numbers of the segments among these files, in order; other files are none of the log's business."""
     return sorted(int(match[1]) for match in map(_NAME.fullmatch, names) if match)

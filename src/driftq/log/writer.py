@@ -15,7 +15,10 @@ from driftq.log.files import File, Folder
 from driftq.log.frame import HEADER_BYTES, NOTHING, Frame, LogEnd
 from driftq.log.handles import OpenSegments
 from driftq.log.recovery import Recovery
-from driftq.log.segment import encode_segment_header, reserve_again, segment_numbers
+from driftq.log.segment import encode_segment_header, reserve_again, segment_name, segment_numbers
+
+SPARE = "next.spare"
+"""The segment after the one in use: its space is taken before anything needs it."""
 
 
 class Writer:
@@ -29,6 +32,7 @@ class Writer:
         self._synced = NOTHING
         self.written = NOTHING
         self.confirmed = NOTHING
+        self._spare: File | None = None
         self.segments: tuple[int, ...] = ()
         self.written_bytes = 0
         self.broken: str | None = None
@@ -82,12 +86,31 @@ class Writer:
         if self._file is not None:
             self._file.truncate(self.written.position)
             self._sync(self._file)
-        self._file = self._files.create(frame.segment)
+        self._file = self._next_file(frame.segment)
         self.segments += (frame.segment,)
         self._file.allocate(max(self._segment_bytes, frame.position + frame.size))
         self._file.write_at(0, [encode_segment_header(number=frame.segment, first_lsn=frame.lsn)])
         self._file.sync()
         self._folder.sync()
+
+    def _next_file(self, number: int) -> File:
+        spare, self._spare = self._spare, None
+        if spare is None:
+            return self._files.create(number)
+        self._folder.rename(SPARE, segment_name(number))
+        self._files.take_in(number, spare)
+        return spare
+
+    def prepare(self) -> None:
+        """Take the space of the next segment now; any thread, one at a time. OSError when there is none."""
+        if self._spare is not None:
+            return
+        if SPARE in self._folder.names():
+            self._folder.remove(SPARE)  # Of an earlier life, or of a try that found no room.
+        spare = self._folder.create(SPARE)
+        spare.allocate(self._segment_bytes)
+        spare.sync()
+        self._spare = spare
 
     def _sync(self, file: File) -> None:
         self._sync_failed = True

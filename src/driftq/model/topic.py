@@ -6,6 +6,8 @@ import msgspec
 
 MAX_PARTITIONS = 4096
 DEAD_LETTER_PREFIX = "dlq."
+TABLE_PREFIX = "events."
+"""Topics whose names begin like this are kept as tables unless they are created otherwise."""
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,245}")
 

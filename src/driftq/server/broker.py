@@ -8,15 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from driftq.core.limits import Limits
-from driftq.core.state import State
+from driftq.log.disk import OsFolder
 from driftq.log.files import Folder
-from driftq.log.log import SEGMENT_BYTES, Log
+from driftq.log.log import SEGMENT_BYTES, SEGMENT_RECORDS, Log
 from driftq.log.recovery import Recovery
 from driftq.server.clock import SystemClock
 from driftq.server.engine import Engine
+from driftq.server.housekeeper import Housekeeper, HousekeeperProcess
 from driftq.server.ports import Clock
 from driftq.server.routing import ROUTER_TIMEOUT_MS, Router, RouterDesk
 from driftq.server.thread import AsyncioLoop, Fsync, Threads
+from driftq.server.upkeep import UpkeepOptions
 
 logger = logging.getLogger("driftq.broker")
 
@@ -30,6 +32,14 @@ class BrokerOptions:
     durable: bool = True
     """False when the folder is in memory."""
     segment_bytes: int = SEGMENT_BYTES
+    segment_records: int = SEGMENT_RECORDS
+    housekeeping: bool = True
+    """A child process keeps the folder small. Without it nothing is ever removed from it."""
+    tables: str | None = None
+    """The folder that tables of topics are written to; None for no tables."""
+    history: str | None = None
+    """The file that the history of deliveries is kept in; None for no history."""
+    upkeep: UpkeepOptions = field(default_factory=UpkeepOptions)
     router: Router | None = None
     router_timeout_ms: int = ROUTER_TIMEOUT_MS
 
@@ -50,13 +60,24 @@ class Broker:
         self.log = log
         self._threads = Threads(log, loop, fsync=options.fsync)
         clock = clock or SystemClock()
+        self._housekeeper: Housekeeper | None = None
+        if options.housekeeping and isinstance(log.folder, OsFolder):
+            self._housekeeper = HousekeeperProcess(
+                log.folder.path,
+                options.limits,
+                tell=self._threads.tell,
+                tables=options.tables,
+                history=options.history,
+            )
         self.engine = Engine(
             log,
-            new_state=lambda: State(options.limits),
+            limits=options.limits,
             clock=clock,
             loop=AsyncioLoop(loop, clock),
             background=self._threads,
             on_fatal=on_fatal,
+            upkeep=options.upkeep,
+            housekeeper=self._housekeeper,
         )
         self.desk = (
             RouterDesk(
@@ -71,6 +92,8 @@ class Broker:
 
     def start(self) -> Recovery:
         """Fold the log; LogCorrupt and the like come from here."""
+        if self._housekeeper is not None:
+            self._housekeeper.wait_idle()
         found = self.engine.start()
         if found.cut is not None:
             logger.warning("the end of the log was torn and has been cut: %s", found.cut)
@@ -95,7 +118,7 @@ def open_broker(
     clock: Clock | None = None,
 ) -> Broker:
     """Take the folder and fold its log. LogLocked when another server has it."""
-    log = Log.open(folder, segment_bytes=options.segment_bytes)
+    log = Log.open(folder, segment_bytes=options.segment_bytes, segment_records=options.segment_records)
     broker = Broker(log, options, loop=asyncio.get_running_loop(), on_fatal=on_fatal, clock=clock)
     broker.start()
     return broker

@@ -22,6 +22,10 @@ class Counters:
     commit_failures: int = 0
     committed_bytes: int = 0
     router_failures: int = 0
+    trimmed: int = 0
+    dropped_unsettled: int = 0
+    rounds: int = 0
+    round_failures: int = 0
     requests: int = 0
     connections: int = 0
     streams: int = 0

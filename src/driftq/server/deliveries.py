@@ -53,6 +53,8 @@ class Deliveries:
     def end_expired(self, now: int) -> None:
         """Leases that are over, and retries that are due: their groups have work again."""
         for group, partition in self._timers.pop_due(now):
+            if self._journal.state.groups_by_id.get(group.id) is not group:
+                continue  # It was deleted meanwhile.
             topic = self._journal.state.topics[group.topic]
             if not self._settle_done(topic, group, partition, now):
                 continue
@@ -113,7 +115,7 @@ class Deliveries:
         progress = group.partitions[partition]
         while progress.has_work(now):
             end = progress.index.end
-            if progress.index.special:
+            if progress.index.specials:
                 clear, end = self._pass_by(group, partition, now)
                 if not clear:
                     del ring.ready[partition]

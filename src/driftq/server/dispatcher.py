@@ -114,6 +114,18 @@ class Dispatcher:
             self._awake.pop(ring, None)
         return seat
 
+    def rings_of(self, topic: str, group: str | None = None) -> list[Ring]:
+        """The rings of a topic, or the one of a group on it."""
+        return [ring for ring in self._by_topic.get(topic, ()) if group in (None, ring.group)]
+
+    def begin_anew(self, topic: str, group: str, *, partitions: int) -> None:
+        """The group was reset: its consumers hold nothing, and there may be something everywhere."""
+        for ring in self.rings_of(topic, group):
+            ring.ready = dict.fromkeys(range(partitions))
+            for seat in ring.seats:
+                seat.holder.held = seat.holder.held_bytes = 0
+            self._awake[ring] = None
+
     def stored(self, topic: str, partitions: "set[int] | range") -> None:
         """There are new messages in these partitions."""
         for ring in self._by_topic.get(topic, ()):

@@ -16,6 +16,7 @@ import random
 from collections.abc import Callable
 from functools import partial
 
+from driftq.core.limits import Limits
 from driftq.core.state import State
 from driftq.errors import (
     DriftQError,
@@ -35,6 +36,7 @@ from driftq.server.desks import Desks
 from driftq.server.dispatcher import Dispatcher
 from driftq.server.effects import EffectAsk
 from driftq.server.gathering import Gathering
+from driftq.server.housekeeper import Housekeeper
 from driftq.server.job_requests import JobAsk
 from driftq.server.journal import Journal
 from driftq.server.letters import LetterAsk
@@ -53,6 +55,7 @@ from driftq.server.requests import (
     Waiting,
 )
 from driftq.server.timers import Timers
+from driftq.server.upkeep import Upkeep, UpkeepOptions
 
 COMMIT_BYTES_MAX = 8 << 20
 QUIET_MS = 100
@@ -68,12 +71,14 @@ class Engine:
         self,
         log: Log,
         *,
-        new_state: Callable[[], State],
+        limits: Limits,
         clock: Clock,
         loop: Loop,
         background: Background,
         on_fatal: Callable[[Exception], None],
         draw: Callable[[], float] = random.random,
+        upkeep: UpkeepOptions | None = None,
+        housekeeper: Housekeeper | None = None,
     ) -> None:
         self.clock = clock
         self.counters = Counters()
@@ -82,7 +87,7 @@ class Engine:
         self._loop = loop
         self._background = background
         self._on_fatal = on_fatal
-        self._journal = Journal(log, self.payloads, new_state=new_state)
+        self._journal = Journal(log, self.payloads, limits=limits)
         self._timers = Timers()
         self._dispatcher = Dispatcher()
         self._produces: list[ProduceRequest] = []
@@ -135,6 +140,16 @@ class Engine:
             draw=draw,
             want_turn=self.want_turn,
         )
+        self.upkeep = Upkeep(
+            log,
+            self._journal,
+            loop=loop,
+            background=background,
+            counters=self.counters,
+            options=upkeep or UpkeepOptions(),
+            housekeeper=housekeeper,
+            want_turn=self.want_turn,
+        )
 
     # What the outside asks
 
@@ -150,11 +165,14 @@ class Engine:
     def start(self) -> Recovery:
         """Fold the log; from here on the engine works."""
         found = self._journal.recover()
+        self.upkeep.start(self.clock.now())
         self._after_fold()
         return found
 
     def produce(self, request: ProduceRequest) -> None:
-        if self._accepts(request.reply):
+        if self.upkeep.disk_full is not None:
+            request.reply(self.upkeep.disk_full)
+        elif self._accepts(request.reply):
             self._produces.append(request)
 
     def ack(self, request: AckRequest) -> None:
@@ -185,6 +203,7 @@ class Engine:
         if self._refusal is None:
             self._refusal = ShuttingDown()
             self.desks.jobs.release_waiting()
+        self.upkeep.stop()
         self._on_idle.append(done)
         self.want_turn()
 
@@ -247,6 +266,7 @@ class Engine:
             self._producing.produces(ready, replies, now, recall=self._recaller.recall)
         if self._refusal is None and now >= self._quiet_until:
             self._parcels += self._deliveries.deal(now)
+            self.upkeep.decide(now)
         self._recaller.forget()
 
     def _come_back(self, put: Callable[[], None], reply: Reply, error: NotConfirmed | None) -> None:
@@ -315,6 +335,7 @@ class Engine:
             self._failed(error, waiting)
             return
         self._failures = self._quiet_until = 0
+        self.upkeep.committed(self.clock.now())
         self._turn()  # The next commit is on its way to the disk while the answers of this one go out.
         waiting.release()
         for outbox, parcel in parcels:
@@ -365,7 +386,8 @@ class Engine:
     # Time
 
     def _set_alarm(self) -> None:
-        times = (self._timers.next_at(), self.desks.jobs.next_at())
+        upkeep = self.upkeep.next_at if self._refusal is None else None
+        times = (self._timers.next_at(), self.desks.jobs.next_at(), upkeep)
         at = min((one for one in times if one is not None), default=None)
         if self.clock.now() < self._quiet_until:
             at = self._quiet_until

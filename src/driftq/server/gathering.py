@@ -22,18 +22,22 @@ from driftq.errors import DriftQError, NotConfirmed, TopicNotFound
 from driftq.server.counters import Counters
 from driftq.server.deadletters import DeadLetters
 from driftq.server.dispatcher import Dispatcher, Seat
+from driftq.server.endings import Endings
 from driftq.server.journal import Journal
 from driftq.server.outbox import Outbox
 from driftq.server.ports import Consumer
 from driftq.server.recaller import Recaller
 from driftq.server.requests import (
     AckRequest,
+    DeleteGroupRequest,
+    DeleteTopicRequest,
     ExtendRequest,
     JoinRequest,
     LeaveRequest,
     NackRequest,
     ReaderRequest,
     Reply,
+    ResetRequest,
     SeldomRequest,
     TopicRequest,
 )
@@ -69,6 +73,7 @@ class Gathering:
         self._new_outbox = new_outbox
         self._draw = draw
         self._again = again
+        self._endings = Endings(journal, dispatcher)
 
     @property
     def _state(self) -> State:
@@ -99,6 +104,11 @@ class Gathering:
                     self._join(request.consumer, now)
                     replies.append((lambda answer: self._joined(request, answer), None))
                     return
+                case DeleteTopicRequest() | DeleteGroupRequest():
+                    self._endings.delete(request, replies, now)
+                    return
+                case ResetRequest():
+                    self._endings.reset(request, now)
                 case NackRequest():
                     if not self._nack(request, now):
                         return

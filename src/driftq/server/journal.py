@@ -1,43 +1,56 @@
 """The open commit: records become true in memory and bytes in a frame, in one step."""
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from driftq.core.evolve import deliver, evolve
 from driftq.core.lease import LeaseBlock
-from driftq.core.records import MessagesDelivered, MessagesStored, Record, decode_records, encode_record
+from driftq.core.limits import Limits
+from driftq.core.records import MessagesDelivered, MessagesStored, Record, encode_record
 from driftq.core.state import State, Topic
 from driftq.log.frame import Frame
 from driftq.log.log import Log
+from driftq.log.manifest import MANIFEST
 from driftq.log.recovery import Recovery
 from driftq.server.payloads import Payloads
+from driftq.server.restore import folding, restore
 
 
 class Journal:
     """Joins state and log. Nothing else changes the state."""
 
-    def __init__(self, log: Log, payloads: Payloads, *, new_state: Callable[[], State]) -> None:
+    def __init__(self, log: Log, payloads: Payloads, *, limits: Limits) -> None:
         self._log = log
         self._payloads = payloads
-        self._new_state = new_state
-        self.state = new_state()
+        self._limits = limits
+        self.state = State(limits)
+        self.adopted = 0
+        """The last segment of the manifest that the state's index was brought in line with."""
         self._frame: Frame | None = None
         self._frames: list[Frame] = []
         self.size_bytes = 0
 
     def recover(self) -> Recovery:
-        """Fold the log from its beginning."""
+        """Read the newest snapshot and fold what the log has behind it."""
         self._frame = None
         self._frames = []
         self.size_bytes = 0
         self._payloads.forget()
-        self.state = state = self._new_state()
+        folder = self._log.folder
+        found = restore(folder, self._limits)
+        if found.manifest is None and MANIFEST in folder.names():
+            folder.rename(MANIFEST, f"{MANIFEST}.damaged")  # Nobody may go by it any more.
+        counts: dict[int, int] = {}
+        recovery = self._log.recover(folding(found.state, counts=counts), after=found.end)
+        self._log.note_records(counts.get(recovery.end.segment, 0))
+        self.state = found.state
+        self.adopted = found.end.segment
+        return recovery
 
-        def fold(segment: int, position: int, payload: memoryview) -> None:
-            for record, blob_at in decode_records(payload):
-                evolve(state, record, segment=segment, blob_at=position + blob_at)
-
-        return self._log.recover(fold)
+    @property
+    def open_segment(self) -> int:
+        """Where the record added last has gone."""
+        return self._frame.segment if self._frame is not None else 0
 
     def add(self, record: Record) -> None:
         """A record without messages."""

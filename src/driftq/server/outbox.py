@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from driftq.errors import LogCorrupt
 from driftq.server.parcel import Parcel
-from driftq.server.payloads import Payloads
+from driftq.server.payloads import MessagesGone, Payloads
 from driftq.server.ports import Background, Consumer
 
 
@@ -24,7 +24,8 @@ class Outbox:
         self._payloads = payloads
         self._background = background
         self._on_damage = on_damage
-        self._parcels: deque[Parcel] = deque()
+        self._parcels: deque[tuple[Parcel, int]] = deque()
+        """With the bytes that each counts for."""
         self._fetching = False
         self._pending_bytes = 0
         self.closed = False
@@ -34,13 +35,18 @@ class Outbox:
 
     def put(self, parcel: Parcel) -> None:
         """Send this behind everything put before."""
-        self._parcels.append(parcel)
-        self._pending_bytes += parcel.size_bytes()
-        self._drain()
+        if parcel.forget_dropped():
+            size_bytes = parcel.size_bytes()
+            self._parcels.append((parcel, size_bytes))
+            self._pending_bytes += size_bytes
+            self._drain()
 
     def _drain(self) -> None:
         while self._parcels and not self._fetching and not self.closed:
-            parcel = self._parcels[0]
+            parcel, _ = self._parcels[0]
+            if not parcel.forget_dropped():
+                self._take()
+                continue
             try:
                 entries = self._payloads.fetch(parcel.index, parcel.ordinals)
             except LogCorrupt as damage:
@@ -62,6 +68,9 @@ class Outbox:
         if isinstance(entries, LogCorrupt):
             self._on_damage(entries)
             return
+        if isinstance(entries, MessagesGone) or self._parcels[0][0].is_behind():
+            self._drain()
+            return
         if isinstance(entries, Exception):
             self._consumer.end()  # The disk does not answer: the lease will bring these messages back.
             return
@@ -69,6 +78,9 @@ class Outbox:
         self._drain()
 
     def _send(self, entries: list[bytes]) -> None:
-        parcel = self._parcels.popleft()
-        self._pending_bytes -= parcel.size_bytes()
-        self._consumer.send(parcel.lines(entries))
+        self._consumer.send(self._take().lines(entries))
+
+    def _take(self) -> Parcel:
+        parcel, size_bytes = self._parcels.popleft()
+        self._pending_bytes -= size_bytes
+        return parcel

@@ -27,6 +27,20 @@ class Parcel:
             else None
         )
 
+    def is_behind(self) -> bool:
+        """Whether something in it is no longer kept."""
+        return min(self.ordinals[0], self.ordinals[-1]) < self.index.first
+
+    def forget_dropped(self) -> bool:
+        """Leave out what is no longer kept; whether anything is left."""
+        first = self.index.first
+        if self.ordinals[0] < first or self.ordinals[-1] < first:
+            slots = [slot for slot, ordinal in enumerate(self.ordinals) if ordinal >= first]
+            if self.again is not None:
+                self.again = [self.again[slot] for slot in slots]
+            self.ordinals = [self.ordinals[slot] for slot in slots]
+        return bool(self.ordinals)
+
     def size_bytes(self) -> int:
         """Bytes of keys and values, counted over the whole stretch that the parcel spans."""
         first, last = self.ordinals[0], self.ordinals[-1]

@@ -1,6 +1,7 @@
 """The messages' bytes: the newest from memory, others from the page cache, the rest by a reader thread.
 
-What comes from a file is checked against its own checksum before it goes anywhere.
+What comes from a file is checked against its own checksum before it goes anywhere. A message may be moved to
+another file, or dropped, while somebody is about to read it; then it is looked up once more.
 """
 
 from bisect import bisect_right
@@ -13,6 +14,10 @@ from driftq.server.entry import is_whole
 CACHE_BYTES = 16 << 20
 _GAP_BYTES = 4_096
 _READ_BYTES = 1 << 20
+
+
+class MessagesGone(Exception):
+    """Some of these messages were dropped: their topic's retention is over, or the topic is deleted."""
 
 
 class Payloads:
@@ -47,9 +52,9 @@ class Payloads:
         del self._starts[:drop], self._blobs[:drop]
 
     def fetch(self, index: PartitionIndex, ordinals: Sequence[int]) -> list[bytes] | None:
-        """The stored forms of these messages, in order; None when that would block."""
+        """The stored forms of these messages, in order; None when that would block. Or MessagesGone."""
         entries: list[bytes] = []
-        places = _places(index, ordinals)
+        places = _kept_places(index, ordinals)
         slot = 0
         while slot < len(places):
             taken = self._from_cache(places, slot, entries) or self._from_file(
@@ -62,11 +67,18 @@ class Payloads:
 
     def read(self, index: PartitionIndex, ordinals: Sequence[int]) -> list[bytes]:
         """The same from the files alone, however long it takes; for a thread of its own."""
-        entries: list[bytes] = []
-        places = _places(index, ordinals)
-        while len(entries) < len(places):
-            self._from_file(places, len(entries), entries, may_block=True)
-        return entries
+        places = _kept_places(index, ordinals)
+        while True:
+            entries: list[bytes] = []
+            try:
+                while len(entries) < len(places):
+                    self._from_file(places, len(entries), entries, may_block=True)
+                return entries
+            except FileNotFoundError:
+                before, places = places, _kept_places(index, ordinals)
+                if places == before:
+                    segment, position = places[len(entries)][0] >> 32, places[len(entries)][0] & 0xFFFFFFFF
+                    raise self._log.damage(segment, position, "the file is missing") from None
 
     def _from_cache(self, places: list[tuple[int, int]], slot: int, entries: list[bytes]) -> int:
         """Take as many as one cached blob holds; how many that was."""
@@ -118,6 +130,18 @@ class Payloads:
                 raise self._log.damage(segment, place & 0xFFFFFFFF, "a message does not match its checksum")
             entries.append(entry)
         return stop - slot
+
+
+def _kept_places(index: PartitionIndex, ordinals: Sequence[int]) -> list[tuple[int, int]]:
+    if min(ordinals[0], ordinals[-1]) < index.first:
+        raise MessagesGone
+    try:
+        places = _places(index, ordinals)
+    except IndexError:
+        raise MessagesGone from None  # They were dropped while we looked.
+    if min(ordinals[0], ordinals[-1]) < index.first:
+        raise MessagesGone
+    return places
 
 
 def _places(index: PartitionIndex, ordinals: Sequence[int]) -> list[tuple[int, int]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from driftq.core.commands import Ack, Extend, Nack, Produce
+from driftq.core.decide.ending import ResetTo
 from driftq.core.decide.produce import Outcome
 from driftq.core.state import State
 from driftq.errors import DriftQError
@@ -82,6 +83,31 @@ class ReaderRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteTopicRequest:
+    """The topic goes with everything in it; its streams end."""
+
+    topic: str
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class ResetRequest:
+    topic: str
+    group: str
+    to: ResetTo
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroupRequest:
+    """The group goes with its progress; its streams end."""
+
+    topic: str
+    group: str
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
 class JoinRequest:
     """A consumer opens its stream; answered by None when it is in its ring."""
 
@@ -102,7 +128,17 @@ class ReadRequest:
     reply: Reply
 
 
-SeldomRequest = TopicRequest | ReaderRequest | JoinRequest | LeaveRequest | NackRequest | ExtendRequest
+SeldomRequest = (
+    TopicRequest
+    | ReaderRequest
+    | DeleteTopicRequest
+    | ResetRequest
+    | DeleteGroupRequest
+    | JoinRequest
+    | LeaveRequest
+    | NackRequest
+    | ExtendRequest
+)
 
 
 @dataclass(slots=True)

@@ -110,6 +110,13 @@ class Threads:
         except RuntimeError:
             pass  # The loop is closed: nobody waits any more.
 
+    def tell(self, call: Callable[[], None]) -> None:
+        """Call on the loop, from any thread."""
+        try:
+            self._loop.call_soon_threadsafe(call)
+        except RuntimeError:
+            pass  # The loop is closed: nobody waits any more.
+
     def stop(self) -> None:
         """Finish what was asked, sync, end the threads."""
         if self._fsync is not Fsync.ALWAYS:

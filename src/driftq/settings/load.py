@@ -38,6 +38,8 @@ class Settings:
     profile: str
     limits: Limits
     retention_ms: int
+    segment_bytes: int
+    free_bytes_min: int
     url: str
     data: str
     commit: str
@@ -58,10 +60,13 @@ def load_settings(profile: Profile = DEFAULT, environ: Mapping[str, str] = os.en
             partition_bytes_max=_number(values, table.PARTITION_BYTES_MAX),
             idempotency_ttl_ms=_number(values, table.IDEMPOTENCY_TTL_MS),
             idempotency_keys_max=_number(values, table.IDEMPOTENCY_KEYS_MAX),
+            retention_ms=_number(values, table.RETENTION_MS),
             refuse_mismatch=values[table.MISMATCH_MODE.name] == "error",
             count_unread=profile.count_unread,
         ),
         retention_ms=_number(values, table.RETENTION_MS),
+        segment_bytes=_number(values, table.SEGMENT_BYTES),
+        free_bytes_min=_number(values, table.FREE_BYTES_MIN),
         url=str(values[table.URL.name]),
         data=str(values[table.DATA.name]),
         commit=str(values[table.COMMIT.name]),

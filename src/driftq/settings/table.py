@@ -52,7 +52,19 @@ RETENTION_MS = Knob(
     name="DRIFTQ_BROKER_RETENTION_MS",
     default=_WEEK_MS,
     kind=Whole(1, _YEARS_100_MS, "ms"),
-    meaning="how long messages are kept at least (this release deletes nothing)",
+    meaning="how long messages are kept at least, in topics that say nothing else",
+)
+SEGMENT_BYTES = Knob(
+    name="DRIFTQ_BROKER_SEGMENT_BYTES",
+    default=64 << 20,
+    kind=Whole(1 << 16, 1 << 30, "bytes"),
+    meaning="size of a file of the log; two of them are reserved on the disk",
+)
+FREE_BYTES_MIN = Knob(
+    name="DRIFTQ_BROKER_FREE_BYTES_MIN",
+    default=256 << 20,
+    kind=Whole(0, _BYTES_MAX, "bytes"),
+    meaning="free disk space below which produce answers 503 disk_full",
 )
 MISMATCH_MODE = Knob(
     name="DRIFTQ_IDEMPOTENCY_MISMATCH_MODE",
@@ -87,6 +99,8 @@ KNOBS: tuple[Knob, ...] = (
     IDEMPOTENCY_TTL_MS,
     IDEMPOTENCY_KEYS_MAX,
     RETENTION_MS,
+    SEGMENT_BYTES,
+    FREE_BYTES_MIN,
     MISMATCH_MODE,
     URL,
     DATA,

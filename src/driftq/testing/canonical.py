@@ -2,28 +2,22 @@
 
 from typing import Any
 
-from driftq.core.evolve import evolve
 from driftq.core.group import GroupPartition
 from driftq.core.index import PartitionIndex
 from driftq.core.keys import KeyTable
 from driftq.core.limits import Limits
-from driftq.core.records import decode_records
 from driftq.core.state import State, Topic
 from driftq.log.files import Folder
 from driftq.log.handles import OpenSegments
 from driftq.log.recovery import examine
+from driftq.server.restore import folding, restore
 
 
 def fold_folder(folder: Folder, limits: Limits) -> State:
     """What a restart would make of the files as they are; changes nothing."""
-    state = State(limits)
-
-    def fold(segment: int, position: int, payload: memoryview) -> None:
-        for record, blob_at in decode_records(payload):
-            evolve(state, record, segment=segment, blob_at=position + blob_at)
-
-    examine(folder, OpenSegments(folder), fold)
-    return state
+    found = restore(folder, limits)
+    examine(folder, OpenSegments(folder), folding(found.state), after=found.end)
+    return found.state
 
 
 def canonical(state: State, *, now: int) -> dict[str, Any]:
@@ -49,17 +43,23 @@ def differences(one: Any, other: Any, path: str = "") -> list[str]:
     return [] if one == other else [f"{path}: {one!r} is not {other!r}"]
 
 
-def unsettled(topic: Topic, partition: int) -> tuple[int, int]:
-    """Messages and bytes that the slowest group or reader has not settled, counted one by one."""
+def unsettled(topic: Topic, partition: int, *, limits: Limits, now: int) -> tuple[int, int]:
+    """Messages and bytes that the slowest group or reader seen lately has not settled, counted one by one."""
+    since = now - topic.retention_ms(limits)
     index = topic.partitions[partition].index
-    sizes = [index.bytes_upto(ordinal + 1) - index.bytes_upto(ordinal) for ordinal in range(index.end)]
+    kept = range(index.first, index.end)
+    sizes = {ordinal: index.bytes_upto(ordinal + 1) - index.bytes_upto(ordinal) for ordinal in kept}
     counts = [(0, 0)]
     for group in topic.groups.values():
+        if group.seen_at < since:
+            continue
         progress = group.partitions[partition]
-        open_ = [size for ordinal, size in enumerate(sizes) if not progress.is_settled(ordinal)]
+        open_ = [size for ordinal, size in sizes.items() if not progress.is_settled(ordinal)]
         counts.append((len(open_), sum(open_)))
-    for positions in topic.readers.values():
-        rest = sizes[positions[partition] :]
+    for reader, positions in topic.readers.items():
+        if topic.seen_at[reader] < since:
+            continue
+        rest = [size for ordinal, size in sizes.items() if ordinal >= positions[partition]]
         counts.append((len(rest), sum(rest)))
     return max(count for count, _ in counts), max(size for _, size in counts)
 
@@ -81,12 +81,15 @@ def _topic(topic: Topic) -> dict[str, Any]:
     }
 
 
-def _index(index: PartitionIndex) -> list[tuple[int, int, int, int]]:
-    """Offset, segment, place and cumulative bytes of each message."""
+def _index(index: PartitionIndex) -> list[tuple[int, int, int]]:
+    """Offset, length with flags and cumulative bytes of each kept message; where it lies may change."""
     return [
-        (offset, chunk.segment, place, end)
+        (offset, place & 0xFFFFFFFF, end)
         for chunk in index.chunks
-        for offset, place, end in zip(chunk.offsets, chunk.places, chunk.ends, strict=True)
+        for ordinal, offset, place, end in zip(
+            range(chunk.first, chunk.end), chunk.offsets, chunk.places, chunk.ends, strict=True
+        )
+        if ordinal >= index.first
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from driftq.core.decide.produce import Duplicate, Outcome
@@ -153,23 +153,37 @@ class StoredChecker:
                 size_bytes += fate.open * fate.intent.size_bytes
         return count, size_bytes
 
-    def audit(self, contents: Mapping[str, Mapping[int, str]], *, now: int) -> None:
-        """The whole contents of every topic, read from the start at the end of the run."""
+    def audit(
+        self,
+        contents: Mapping[str, Mapping[int, str]],
+        *,
+        now: int,
+        may_be_gone: Callable[[str, int, int], bool],
+    ) -> None:
+        """The whole contents of every topic, read from the start at the end of the run.
+
+        `may_be_gone` says of a topic, an offset and the moment it was asked for whether everybody is done
+        with it; then it may be missing, when it is old enough.
+        """
         for topic, messages in contents.items():
             for offset, value in messages.items():
                 require(value in self._fates, "P1", f"{value!r} at {(topic, offset)} was never produced")
-            if not self._run.crashes and not self._run.failures:
+            if not self._run.crashes and not self._run.failures and not self._run.drops:
                 require(sorted(messages) == list(range(len(messages))), "T4", f"gaps in {topic}")
         for topic, offset in sorted(self._run.seen):
             value = self._at[topic, offset][1]
             found = contents.get(topic, {}).get(offset)
+            fate = self._fates[value]
+            if found is None and self._run.drops and now >= fate.asked_at + self._run.limits.retention_ms:
+                require(may_be_gone(topic, offset, fate.moment), "W6", f"{value} was dropped too early")
+                continue
             require(found == value, "W1", f"{value} at {(topic, offset)} is lost: found {found!r}")
         ttl_ms = self._run.limits.idempotency_ttl_ms
         for identity, spots in self._claims.items():
             once = len(spots) == 1 or now >= min(spots.values()) + ttl_ms
             require(once, "I3", f"{identity} is stored at {sorted(spots)}")
         stored = {value for messages in contents.values() for value in messages.values()}
-        for values in self._atomic:
+        for values in () if self._run.drops else self._atomic:
             kept = sum(value in stored for value in values)
             require(kept in (0, len(values)), "P6", f"{kept} of an atomic batch are there: {values}")
 

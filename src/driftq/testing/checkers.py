@@ -42,6 +42,11 @@ class Circumstances:
     seen: set[tuple[str, int]] = field(default_factory=set)
     """Every (topic, offset) that any client was told."""
 
+    @property
+    def drops(self) -> bool:
+        """Whether messages are dropped within the run because their retention is over."""
+        return self.limits.retention_ms < 60_000
+
     def next_moment(self) -> int:
         self.moment += 1
         return self.moment

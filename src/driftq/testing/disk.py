@@ -27,7 +27,11 @@ from driftq.log.files import Bytes
 
 SECTOR_BYTES = 512
 
-Operation = Literal["write", "sync", "allocate", "truncate", "create"]
+Operation = Literal["write", "sync", "allocate", "truncate", "create", "rename"]
+
+
+class ProcessKilled(Exception):
+    """The step at which `SimFolder.kill_after` stops the process that is at work."""
 
 
 class PowerCut(Exception):
@@ -68,12 +72,15 @@ class _Faults:
         self.rate = 0.0
         self.steps = 0
         self.last_step: int | None = None
+        self.kill_step: int | None = None
         self.planned: defaultdict[str, deque[tuple[int, int | None]]] = defaultdict(deque)
 
     def step(self, operation: Operation | Literal["remove"]) -> tuple[int, int | None] | None:
         """Count one step; the error number and byte count of the fault that strikes it, if one does."""
         if self.last_step is not None and self.steps >= self.last_step:
             raise PowerCut
+        if self.kill_step is not None and self.steps >= self.kill_step:
+            raise ProcessKilled
         self.steps += 1
         if self.planned[operation]:
             return self.planned[operation].popleft()
@@ -193,7 +200,7 @@ class SimFolder:
         self._faults = _Faults(random)
         self._seen: dict[str, SimFile] = {}
         self._stable: dict[str, SimFile] = {}
-        self._waiting: list[tuple[str, SimFile | None]] = []
+        self._waiting: list[_Entries] = []
         self._locked = False
         self.free = 1 << 40
 
@@ -224,11 +231,15 @@ class SimFolder:
         """Let so many more steps happen; the one after them raises PowerCut. Then look at `crash()`."""
         self._faults.last_step = self._faults.steps + steps
 
+    def kill_after(self, steps: int | None) -> None:
+        """Let so many more steps happen; the one after them raises ProcessKilled. None lets all happen."""
+        self._faults.kill_step = None if steps is None else self._faults.steps + steps
+
     def crash(self) -> SimFolder:
         names = dict(self._stable)
-        for name, file in self._waiting:
+        for entries in self._waiting:
             if self._faults.random.random() < 0.5:
-                _enter(names, name, file)
+                _enter(names, entries)
         folder = SimFolder(self._faults.random)
         folder._seen = {name: file.after_crash(folder._faults) for name, file in names.items()}
         folder._stable = dict(folder._seen)
@@ -236,11 +247,15 @@ class SimFolder:
 
     def process_kill(self) -> SimFolder:
         folder = SimFolder(self._faults.random)
-        known = {*self._seen.values(), *self._stable.values(), *(file for _, file in self._waiting if file)}
+        waiting = [file for entries in self._waiting for file in entries.values() if file]
+        known = {*self._seen.values(), *self._stable.values(), *waiting}
         copies = {file: file.after_kill(folder._faults) for file in known}
         folder._seen = {name: copies[file] for name, file in self._seen.items()}
         folder._stable = {name: copies[file] for name, file in self._stable.items()}
-        folder._waiting = [(name, copies[file] if file else None) for name, file in self._waiting]
+        folder._waiting = [
+            {name: copies[file] if file else None for name, file in entries.items()}
+            for entries in self._waiting
+        ]
         return folder
 
     def names(self) -> list[str]:
@@ -251,7 +266,7 @@ class SimFolder:
             raise FileExistsError(name)
         self._faults.strike("create")
         file = SimFile(self._faults)
-        self._do(name, file)
+        self._do({name: file})
         return file
 
     def open(self, name: str) -> SimFile:
@@ -262,12 +277,21 @@ class SimFolder:
     def remove(self, name: str) -> None:
         self.open(name)
         self._faults.step("remove")
-        self._do(name, None)
+        self._do({name: None})
+
+    def rename(self, name: str, new: str) -> None:
+        file = self.open(name)
+        self._faults.strike("rename")
+        self._do({name: None, new: file})
+
+    def map(self, name: str) -> memoryview:
+        file = self.open(name)
+        return memoryview(file.read_at(0, file.size()))
 
     def sync(self) -> None:
         self._faults.strike("sync")
-        for name, file in self._waiting:
-            _enter(self._stable, name, file)
+        for entries in self._waiting:
+            _enter(self._stable, entries)
         self._waiting.clear()
 
     def lock(self) -> None:
@@ -281,16 +305,21 @@ class SimFolder:
     def close(self) -> None:
         self._locked = False
 
-    def _do(self, name: str, file: SimFile | None) -> None:
-        _enter(self._seen, name, file)
-        self._waiting.append((name, file))
+    def _do(self, entries: _Entries) -> None:
+        _enter(self._seen, entries)
+        self._waiting.append(entries)
 
 
-def _enter(names: dict[str, SimFile], name: str, file: SimFile | None) -> None:
-    if file is None:
-        names.pop(name, None)
-    else:
-        names[name] = file
+_Entries = dict[str, SimFile | None]
+"""Names that change together: each leads to this file from now on, or to none."""
+
+
+def _enter(names: dict[str, SimFile], entries: _Entries) -> None:
+    for name, file in entries.items():
+        if file is None:
+            names.pop(name, None)
+        else:
+            names[name] = file
 
 
 def _failure(error: int) -> OSError:

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from random import Random
 
 from driftq.core.limits import Limits
-from driftq.core.state import State
 from driftq.errors import LogError
 from driftq.log.log import Log
 from driftq.log.recovery import Recovery
 from driftq.server.engine import Engine
+from driftq.server.upkeep import UpkeepOptions
 from driftq.testing.canonical import canonical, differences, fold_folder, unsettled
 from driftq.testing.checkers import Violation
 from driftq.testing.clock import VirtualClock
 from driftq.testing.disk import PowerCut, SimFolder
+from driftq.testing.housekeeper import SimHousekeeper
 from driftq.testing.loop import Latency, SimBackground, SimLoop
 
 
@@ -25,6 +26,9 @@ class MachineOptions:
 
     limits: Limits = field(default_factory=Limits)
     segment_bytes: int = 16_384
+    segment_records: int = 1_000_000
+    housekeeping: bool = True
+    """A housekeeper works, is killed now and then, and its files are adopted."""
     latency: Latency = field(default_factory=Latency)
     fsync: bool = True
     cold_reads: float = 0.0
@@ -35,7 +39,7 @@ class _ColdLog(Log):
     """A log whose pages are not always in memory."""
 
     def __init__(self, folder: SimFolder, options: MachineOptions, random: Random) -> None:
-        super().__init__(folder, segment_bytes=options.segment_bytes)
+        super().__init__(folder, segment_bytes=options.segment_bytes, segment_records=options.segment_records)
         self._chance = options.cold_reads
         self._random = random
 
@@ -69,11 +73,15 @@ class Machine:
         )
         self.engine = Engine(
             log,
-            new_state=lambda: State(options.limits),
+            limits=options.limits,
             clock=clock,
             loop=self.loop,
             background=self.background,
             on_fatal=on_fatal,
+            upkeep=UpkeepOptions(tick_ms=200, roll_ms=5_000),
+            housekeeper=SimHousekeeper(folder, options.limits, loop=self.loop, clock=clock, random=random)
+            if options.housekeeping
+            else None,
         )
 
     def start(self) -> Recovery:
@@ -103,7 +111,7 @@ class Machine:
             raise Violation("W2", "the state is not the fold of the log: " + "; ".join(found[:5]))
         for topic in state.topics.values():
             for number, part in enumerate(topic.partitions):
-                count, size_bytes = unsettled(topic, number)
+                count, size_bytes = unsettled(topic, number, limits=self.options.limits, now=now)
                 if part.pressure < count or part.pressure_bytes < size_bytes:
                     told = f"{part.pressure} messages, {part.pressure_bytes} bytes"
                     raise Violation("P4", f"{topic.name}/{number}: {told}, not {count}, {size_bytes}")

@@ -23,7 +23,7 @@ from driftq.server.views import topic_view
 from driftq.testing.check_delivered import DeliveryChecker
 from driftq.testing.check_pressure import PressureChecker
 from driftq.testing.check_read import ReadChecker
-from driftq.testing.check_settled import Ask, SettledChecker, Ticket
+from driftq.testing.check_settled import Ask, Settled, SettledChecker, Ticket
 from driftq.testing.check_stored import StoredChecker
 from driftq.testing.checkers import Circumstances, require
 from driftq.testing.clock import VirtualClock
@@ -41,7 +41,9 @@ class World:
     ) -> None:
         self.random = random
         self.options = options
-        self.run = Circumstances(options.limits, slack_ms, cold_reads=options.cold_reads > 0)
+        self.run = Circumstances(
+            options.limits, slack_ms, cold_reads=options.cold_reads > 0 or options.housekeeping
+        )
         self.stored = StoredChecker(self.run)
         self.deliveries = DeliveryChecker(self.run, self.stored)
         self.settled = SettledChecker(self.run)
@@ -117,6 +119,16 @@ class World:
         self.machine.compare_with_log()
         for topic in self.stored.partitions:
             self.read(topic)
+
+    def may_be_gone(self, topic: str, offset: int, moment: int) -> bool:
+        """Whether every group that was there when the message was produced may have settled it."""
+        for (name, group), since in self.groups.items():
+            if name != topic or since > moment:
+                continue
+            track = self.deliveries.tracks(topic, group).get(offset)
+            if group != "late" and (track is None or track.settled is Settled.NO):
+                return False
+        return True
 
     # What clients do
 

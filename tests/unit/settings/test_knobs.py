@@ -15,6 +15,8 @@ TABLE = [
     ("DRIFTQ_BROKER_IDEMPOTENCY_TTL_MS", 600_000, ["1", YEARS_100], ["0", "-1", YEARS_100 + "0"]),
     ("DRIFTQ_BROKER_IDEMPOTENCY_KEYS_MAX", 20_000_000, ["1", "2147483647"], ["0", "20_000_000", " 1"]),
     ("DRIFTQ_BROKER_RETENTION_MS", 604_800_000, ["1", YEARS_100], ["0", "7d", "٣"]),
+    ("DRIFTQ_BROKER_SEGMENT_BYTES", 67_108_864, ["65536", "1073741824"], ["0", "65535", "64M"]),
+    ("DRIFTQ_BROKER_FREE_BYTES_MIN", 268_435_456, ["0", "1152921504606846976"], ["-1", "256M", ""]),
     ("DRIFTQ_IDEMPOTENCY_MISMATCH_MODE", "warn", ["warn", "error"], ["", "Error", "ignore"]),
     (
         "DRIFTQ_URL",

@@ -21,7 +21,7 @@ def decide_passing(
     """
     progress = group.partitions[partition]
     index = progress.index
-    if not index.special:
+    if not index.specials:
         return [], [], index.end
     passed: list[int] = []
     late: list[Casualty] = []
@@ -29,14 +29,14 @@ def decide_passing(
         late = [
             _late(topic, group, partition, ordinal, attempts=progress.attempt_of(ordinal))
             for ordinal in progress.due(now, limit=_LOOK_AHEAD)
-            if 0 < index.deadline_at(ordinal) <= now
+            if 0 < index.specials.deadline_at(ordinal) <= now
         ]
     ordinal = progress.upto
     stop = min(index.end, ordinal + _LOOK_AHEAD)
     ahead = True
     while ordinal < stop:
-        only = state.terms[index.terms_at(ordinal)].group
-        is_late = topic.has_dead_letters and 0 < index.deadline_at(ordinal) <= now
+        only = state.terms[index.specials.terms_at(ordinal)].group
+        is_late = topic.has_dead_letters and 0 < index.specials.deadline_at(ordinal) <= now
         if not is_late and only in (0, group.id):
             ahead = False
         elif not ahead:

@@ -20,6 +20,8 @@ from driftq.model import StoredMessage
 
 RECORD_MESSAGES_MAX = 1_000
 RECORD_BYTES_MAX = 1 << 20
+_RECOUNT_MS = 1_000
+"""A full partition is counted again after this, because a group may have been away for too long by now."""
 
 Recall = Callable[[Claim], StoredMessage | None]
 """Reads back the message that holds a key; None when it is no longer kept."""
@@ -216,8 +218,8 @@ class _Plan:
             added = self._added[number] = [0, 0]
         part = self._topic.partitions[number]
         limit = self._limit_hit(part, added, size_bytes)
-        if limit and part.relieved:
-            self._topic.count_pressure(number, count_unread=self._state.limits.count_unread)
+        if limit and (part.relieved or self._now >= part.counted_at + _RECOUNT_MS):
+            self._topic.count_pressure(number, limits=self._state.limits, now=self._now)
             limit = self._limit_hit(part, added, size_bytes)
         if limit and not self._is_bounded():
             limit = None

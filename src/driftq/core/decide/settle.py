@@ -106,6 +106,8 @@ def _judge(topic: Topic, lane: _Lane, ack: Ack, now: int) -> None:
     progress = lane.progress
     ordinal = progress.index.find(ack.offset)
     if ordinal is None:
+        if ack.offset < progress.index.first_offset:
+            return  # It was settled and has been dropped since.
         raise NoCurrentDelivery
     if progress.is_settled(ordinal) or ordinal in lane.fresh:
         return
@@ -129,6 +131,8 @@ def _current(
         raise NoCurrentDelivery
     progress = group.partitions[partition]
     ordinal = progress.index.find(offset)
+    if ordinal is None and offset < progress.index.first_offset:
+        raise AlreadySettled
     if ordinal is None:
         raise NoCurrentDelivery
     if progress.is_settled(ordinal):
@@ -151,7 +155,7 @@ def decide_nack(
         now=now,
     )
     attempt = progress.attempt_of(ordinal)
-    terms = state.terms[progress.index.terms_at(ordinal)]
+    terms = state.terms[progress.index.specials.terms_at(ordinal)]
     if topic.has_dead_letters and (not nack.retryable or 0 < terms.max_attempts <= attempt):
         return Casualty(
             topic=topic.name,
@@ -196,7 +200,7 @@ def decide_expiries(
     casualties: list[Casualty] = []
     for block in progress.leases.expired(now):
         for ordinal in progress.leases.held_by(block):
-            number = progress.index.terms_at(ordinal)
+            number = progress.index.specials.terms_at(ordinal)
             if not number:
                 ended.append(EndedDelivery(ordinal=ordinal, due_at=block.until, error=""))
                 continue

@@ -61,10 +61,11 @@ class Attempt(msgspec.Struct, gc=False):
 class JobQueue:
     """The waiting jobs of one queue: a heap a priority, by due time and then by age."""
 
-    __slots__ = ("heaps", "name")
+    __slots__ = ("heaps", "name", "number")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, number: int) -> None:
         self.name = name
+        self.number = number
         self.heaps: list[list[int]] = [[] for _ in range(PRIORITIES)]
 
 
@@ -93,8 +94,8 @@ class JobTable:
         self.next_token = 1
         self.ends: list[int] = []
         """Heap of when grants may end."""
-        self._recent: deque[int] = deque()
-        self._leaving: deque[tuple[int, int, int]] = deque()
+        self.recent: deque[int] = deque()
+        self.leaving: deque[tuple[int, int, int]] = deque()
 
     # Looking
 
@@ -188,16 +189,20 @@ class JobTable:
             self.base = terms.offset
         while self.base + len(self.states) < terms.offset:
             self._append(0, 0, 0, 0, 0, 0)  # An offset that is no job of ours.
-        queue = self.queues.get(terms.queue)
-        if queue is None:
-            queue = self.queues[terms.queue] = JobQueue(terms.queue)
-            self.queue_names.append(terms.queue)
-        number = self.queue_names.index(terms.queue)
+        number = self.queue(terms.queue).number
         self._append(JobState.WAITING, terms.priority, number, terms.max_retries, 0, terms.timeout_ms)
         if terms.fingerprint:
             self.keys.add(terms.fingerprint, terms.offset)
             self.prints[terms.offset] = terms.fingerprint
         self.wait(terms.offset, max(terms.run_at, at))
+
+    def queue(self, name: str) -> JobQueue:
+        """The queue of this name, made on need."""
+        queue = self.queues.get(name)
+        if queue is None:
+            queue = self.queues[name] = JobQueue(name, number=len(self.queue_names))
+            self.queue_names.append(name)
+        return queue
 
     def _append(
         self, state: int, priority: int, queue: int, max_retries: int, due: int, timeout_ms: int
@@ -228,19 +233,19 @@ class JobTable:
         """The job is over; its key stays for its time, what it left for as long as it is recent."""
         self.states[offset - self.base] = state
         if offset in self.prints:
-            self._leaving.append((at + KEY_TTL_MS, offset, self.prints[offset]))
+            self.leaving.append((at + KEY_TTL_MS, offset, self.prints[offset]))
         if state is JobState.SUCCEEDED:
-            self._recent.append(offset)
-            while len(self._recent) > _RECENT:
-                old = self._recent.popleft()
+            self.recent.append(offset)
+            while len(self.recent) > _RECENT:
+                old = self.recent.popleft()
                 self.histories.pop(old, None)
                 self.results.pop(old, None)
                 self.completed_tokens.pop(old, None)
 
     def expire(self, now: int) -> None:
         """Forget the keys of jobs that ended long ago."""
-        while self._leaving and self._leaving[0][0] <= now:
-            _, offset, print_ = self._leaving.popleft()
+        while self.leaving and self.leaving[0][0] <= now:
+            _, offset, print_ = self.leaving.popleft()
             if self.state(offset) in (None, JobState.SUCCEEDED, JobState.DEAD) and offset in self.prints:
                 self.keys.remove(print_, offset)
                 del self.prints[offset]

@@ -1,0 +1,137 @@
+"""What housekeeping buys and costs: restarts, memory of what is kept, latency while it works."""
+
+import json
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.load import Load, answers_per_second, http_request, run_load
+from bench.machine import Server, folder
+from bench.report import Figure
+
+SECONDS = 12.0
+VALUE = "x" * 200
+BATCH = 500
+
+
+def _ask(port: int, method: str, path: str, body: object = None) -> dict[str, object]:
+    octets = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", octets, method=method)
+    with urllib.request.urlopen(request) as answer:
+        return dict(json.load(answer))
+
+
+def _kept(port: int) -> int:
+    view = _ask(port, "GET", "/v1/topics/kept")
+    return int(view["partitions"][0]["messages"])  # type: ignore[index]
+
+
+def _fill(port: int, count: int) -> None:
+    """Produce until so many are kept, in batches: how they came makes no difference to a restart."""
+    body = json.dumps({"messages": [{"topic": "kept", "value": VALUE}] * BATCH}).encode()
+    request = http_request("/v1/produce/batch", body)
+    while (missing := count - _kept(port)) > 0:
+        answers_per_second(port, request, connections=4, seconds=min(20.0, max(0.2, missing / 200_000)))
+
+
+@contextmanager
+def _killed_under_load(data: Path, count: int) -> Iterator[tuple[int, int]]:
+    """A folder with so many messages, whose server was killed under single-message load; its idle memory."""
+    running = Server(data, "--fsync", "off")
+    idle = running.memory_bytes()
+    _ask(running.port, "POST", "/v1/topics", {"name": "kept"})
+    _fill(running.port, count)
+    single = http_request("/v1/produce", json.dumps({"topic": "kept", "value": VALUE}).encode())
+    load = subprocess.Popen(
+        [sys.executable, "-m", "bench.load", str(running.port), "64", "60"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    assert load.stdin is not None
+    load.stdin.write(single)
+    load.stdin.close()
+    time.sleep(6.0)
+    kept = _kept(running.port)
+    running.process.kill()
+    running.process.wait()
+    load.wait()
+    yield idle, kept
+
+
+def _restart(count: int, aim_s: float) -> list[Figure]:
+    with folder() as data, _killed_under_load(data, count) as (idle, kept):
+        began = time.perf_counter()
+        again = Server(data)
+        _ask(again.port, "GET", "/v1/readyz")
+        took = time.perf_counter() - began
+        found = _kept(again.port)
+        each = (again.memory_bytes() - idle) / found
+        again.stop()
+    assert found >= kept, f"{kept} were kept, {found} are left"
+    return [
+        Figure(
+            f"process start to readyz after kill -9 ({found:,} kept)",
+            f"{took:.2f} s",
+            f"≤ {aim_s:g} s",
+            took <= aim_s,
+        ),
+        Figure(f"memory per kept message ({found:,} kept)", f"{each:.0f} B", "< 60 B", each < 60),
+    ]
+
+
+def restart() -> list[Figure]:
+    """A restart after kill -9 under single-message load, with a million messages kept."""
+    return _restart(1_000_000, 2.0)
+
+
+def restart_large() -> list[Figure]:
+    """The same with ten million."""
+    return _restart(10_000_000, 4.0)
+
+
+def latency() -> list[Figure]:
+    """Durable single produces while segments of 16 MiB are sealed and folded all the time, and without."""
+    plain = _singles({"housekeeping": False})
+    worked = _singles({"housekeeping": True})
+    ratio = worked.p999_ms / plain.p999_ms
+    return [
+        Figure("produce p99.9 without housekeeping", f"{plain.p999_ms:.1f} ms ({plain.rate:,.0f}/s)"),
+        Figure("produce p99.9 with it", f"{worked.p999_ms:.1f} ms ({worked.rate:,.0f}/s)"),
+        Figure("… as a multiple", f"{ratio:.1f}×", "≤ 3×", ratio <= 3),
+    ]
+
+
+def tables() -> list[Figure]:
+    """The same load on a topic that is kept as a table, and on one that is not."""
+    off = _singles({"housekeeping": True}, table=False)
+    on = _singles({"housekeeping": True}, table=True)
+    ratio = on.p99_ms / off.p99_ms
+    return [
+        Figure("produce p99 with tables off", f"{off.p99_ms:.1f} ms ({off.rate:,.0f}/s)"),
+        Figure("produce p99 with tables on", f"{on.p99_ms:.1f} ms ({on.rate:,.0f}/s)"),
+        Figure("… as a multiple", f"{ratio:.1f}×", "≤ 1.5×", ratio <= 1.5),
+    ]
+
+
+def _singles(options: dict[str, object], *, table: bool = False) -> Load:
+    with folder() as data:
+        options = {"segment_bytes": 16 << 20, "data": str(data)} | options
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bench.serving", json.dumps(options)], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        try:
+            _ask(port, "POST", "/v1/topics", {"name": "kept", "table": table})
+            single = http_request("/v1/produce", json.dumps({"topic": "kept", "value": VALUE}).encode())
+            run_load(port, single, connections=32, seconds=2.0)
+            return run_load(port, single, connections=32, seconds=SECONDS)
+        finally:
+            process.terminate()
+            process.wait()
+            process.stdout.close()

@@ -1,0 +1,115 @@
+"""`driftq doctor`, `driftq backup` and `driftq restore`: look after the files of a server."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from driftq.cli.screen import Json, say, say_aside, say_error, say_json
+from driftq.errors import LogError, LogLocked
+from driftq.settings import load_settings
+
+if TYPE_CHECKING:
+    from driftq.housekeeping.doctor import Findings
+
+Folder = Annotated[
+    str | None,
+    typer.Argument(metavar="[DIR]", help="The server's folder (else DRIFTQ_DATA, else ./driftq-data)."),
+]
+Data = Annotated[str, typer.Argument(metavar="DIR", help="The server's folder.")]
+
+
+def doctor(
+    folder: Folder = None,
+    mend: Annotated[
+        bool, typer.Option("--repair", help="Do what the findings say; a copy of what is cut is kept.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Verify every file of a log, and say what a repair would cut."""
+    from driftq.housekeeping.doctor import look_at, repair
+    from driftq.log.disk import OsFolder
+
+    settings = load_settings()
+    path = _log_in(folder or settings.data)
+    opened = OsFolder(path)
+    try:
+        opened.lock()
+    except LogLocked as locked:
+        if mend:
+            say_error(f"{locked}; stop it before a repair")
+            raise typer.Exit(1) from None
+        say_aside("a server is running: what it writes meanwhile is not looked at")
+    try:
+        findings = look_at(opened, limits=settings.limits)
+    except LogError as refused:
+        say_error(str(refused))
+        raise typer.Exit(1) from None
+    if as_json:
+        say_json(asdict(findings))
+    else:
+        _tell(findings, path)
+    if not findings.damages:
+        return
+    if not mend:
+        say_aside(f"nothing was changed; to repair: driftq doctor --repair {folder or settings.data}")
+        raise typer.Exit(1)
+    copies = repair(opened, findings, name=time.strftime("doctor-%Y%m%dT%H%M%S", time.gmtime()))
+    if copies is None:
+        say_error("this cannot be repaired; restore the folder from a backup")
+        raise typer.Exit(1)
+    say(f"repaired; what was cut is in {copies}")
+
+
+def backup(
+    folder: Data,
+    target: Annotated[str, typer.Argument(metavar="TO", help="A new folder for the copy.")],
+) -> None:
+    """Copy a server's folder; the server may be running."""
+    from driftq.housekeeping.backup import back_up
+
+    _copied(lambda: back_up(folder, target, limits=load_settings().limits), target)
+
+
+def restore(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="The folder of a backup.")],
+    folder: Data,
+) -> None:
+    """Make a server's folder from a backup; the folder must not exist or be empty."""
+    from driftq.housekeeping.backup import bring_back
+
+    _copied(lambda: bring_back(source, folder, limits=load_settings().limits), folder)
+
+
+def _copied(work, target: str) -> None:  # type: ignore[no-untyped-def]
+    try:
+        made = work()
+    except (LogError, OSError) as refused:
+        say_error(str(refused))
+        raise typer.Exit(1) from None
+    say(f"{target}: {made.files} files, {made.bytes:,} bytes, {made.findings.messages:,} messages, verified")
+
+
+def _log_in(folder: str) -> str:
+    """The log of a server's folder; the log's own folder is understood too."""
+    inside = os.path.join(folder, "log")
+    path = inside if os.path.isdir(inside) else folder
+    if not os.path.isdir(path):
+        say_error(f"{path} is not a folder")
+        raise typer.Exit(1)
+    return path
+
+
+def _tell(findings: Findings, path: str) -> None:
+    for damage in findings.damages:
+        say(f"{damage.path}, byte {damage.position}: {damage.problem}")
+        say(f"  a repair would {damage.repair}" if damage.repair else "  cannot be repaired")
+    torn = findings.torn
+    if torn is not None:
+        say(f"{torn.file}: {torn.bytes} bytes of an unfinished write; the next start cuts them")
+    if not findings.damages:
+        say(f"{path} is sound: {findings.messages:,} messages kept in {findings.files} files")

@@ -1,0 +1,40 @@
+"""`driftq group`: reset and delete groups of consumers."""
+
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from driftq.cli.connection import Connection, topic_path
+from driftq.cli.screen import Url, say
+from driftq.settings import load_url
+
+app = typer.Typer(help="Reset and delete groups.", no_args_is_help=True, rich_markup_mode=None)
+
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
+
+
+@app.command()
+def reset(
+    topic: Topic,
+    group: Group,
+    to: Annotated[str, typer.Option("--to", help="earliest, latest, an offset, or an RFC 3339 time.")],
+    url: Url = None,
+) -> None:
+    """Let a group forget its progress and go on from somewhere else."""
+    with Connection(load_url(url)) as connection:
+        connection.post(f"{_path(topic, group)}/reset", {"to": int(to) if to.isdigit() else to})
+    say(f"group {group} of topic {topic} goes on from {to}")
+
+
+@app.command()
+def delete(topic: Topic, group: Group, url: Url = None) -> None:
+    """Delete a group with its progress; its streams end."""
+    with Connection(load_url(url)) as connection:
+        connection.delete(_path(topic, group))
+    say(f"group {group} of topic {topic} is deleted")
+
+
+def _path(topic: str, group: str) -> str:
+    return f"{topic_path(topic)}/groups/{quote(group, safe='')}"

@@ -1,0 +1,81 @@
+"""Which messages have been kept for long enough.
+
+A message is kept until every group has settled it and every reader has passed it, and for the topic's
+retention after it was produced. The exception is a topic with `retention_bytes`: above it the oldest
+messages go, settled or not. Only the beginning of a partition is ever dropped, so one message that nobody
+settles keeps those behind it.
+"""
+
+from __future__ import annotations
+
+from driftq.core.limits import Limits
+from driftq.core.records import PartitionsTrimmed, Trim
+from driftq.core.state import Topic
+
+
+def decide_retention(topic: Topic, *, limits: Limits, now: int) -> PartitionsTrimmed | None:
+    """What may go now; None when nothing may. Costs O(partitions) and nothing for what stays."""
+    # A key that is remembered needs its message, or a repeated produce could not be told from a new one.
+    remembered_ms = limits.idempotency_ttl_ms + limits.idempotency_ttl_ms // 64 + 2
+    old = now - max(topic.retention_ms(limits), remembered_ms)
+    firsts = [_done_upto(topic, number, old) for number in range(len(topic.partitions))]
+    over = _cut_for_bytes(topic, firsts)
+    trims: list[Trim] = []
+    for number, (part, done) in enumerate(zip(topic.partitions, firsts, strict=True)):
+        first = max(done, part.index.first_ordinal_from(over)) if over else done
+        if first > part.index.first:
+            trims.append(Trim(partition=number, first=first, lost=_unsettled(topic, number, first)))
+    return PartitionsTrimmed(at=now, topic=topic.id, trims=trims) if trims else None
+
+
+def _done_upto(topic: Topic, partition: int, old: int) -> int:
+    """The ordinal below which all is old enough, settled and read."""
+    part = topic.partitions[partition]
+    first = part.index.first
+    upto = max(first, part.ages.end_by(old)) if old > 0 else first
+    if upto == first:
+        return first
+    for group in topic.groups.values():
+        upto = min(upto, group.partitions[partition].floor)
+    for positions in topic.readers.values():
+        upto = min(upto, positions[partition])
+    return max(first, upto)
+
+
+def _cut_for_bytes(topic: Topic, firsts: list[int]) -> int:
+    """The lowest offset from which on the topic fits its `retention_bytes`; 0 when it fits as it is."""
+    limit = topic.options.retention_bytes
+    if limit is None:
+        return 0
+
+    def bytes_from(offset: int) -> int:
+        size = 0
+        for part, first in zip(topic.partitions, firsts, strict=True):
+            index = part.index
+            start = max(first, index.first_ordinal_from(offset)) if offset else first
+            size += index.total_bytes - index.bytes_upto(start)
+        return size
+
+    if bytes_from(0) <= limit:
+        return 0
+    low, high = 0, topic.next_offset
+    while low < high:
+        middle = (low + high) // 2
+        if bytes_from(middle) <= limit:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _unsettled(topic: Topic, partition: int, first: int) -> int:
+    """How many of the messages below `first` some group has not settled or some reader not passed."""
+    lost = 0
+    for group in topic.groups.values():
+        progress = group.partitions[partition]
+        if progress.floor < first:
+            delivered = progress.ahead[: first - progress.floor]
+            lost = max(lost, first - progress.floor - delivered.count(1))
+    for positions in topic.readers.values():
+        lost = max(lost, first - positions[partition])
+    return lost

@@ -1,0 +1,122 @@
+"""Terms, effects and jobs as named byte strings and back."""
+
+from array import array
+from collections.abc import Mapping
+
+import msgspec
+
+from driftq.core.effects import EffectTable, Failed, Identity, Pending
+from driftq.core.jobs.table import Attempt, Grant, JobState, JobTable
+from driftq.core.records import Terms
+from driftq.core.state import State
+
+Parts = Mapping[str, memoryview]
+
+
+class _Effects(msgspec.Struct, array_like=True):
+    next_token: int
+    pending: list[tuple[Identity, Pending]]
+    failed: list[tuple[Identity, Failed]]
+    leaving: list[tuple[int, Identity, int]]
+
+
+class _Jobs(msgspec.Struct, array_like=True):
+    base: int
+    next_token: int
+    queue_names: list[str]
+    grants: dict[int, Grant]
+    histories: dict[int, list[Attempt]]
+    results: dict[int, str | None]
+    errors: dict[int, str]
+    completed_tokens: dict[int, int]
+    prints: dict[int, int]
+    recent: list[int]
+    leaving: list[tuple[int, int, int]]
+
+
+_COLUMNS = ("queue_numbers", "attempts", "max_retries", "due", "timeouts")
+_encode = msgspec.msgpack.Encoder().encode
+_terms = msgspec.msgpack.Decoder(list[Terms])
+_effects = msgspec.msgpack.Decoder(_Effects)
+_jobs = msgspec.msgpack.Decoder(_Jobs)
+
+
+def dump_desks(state: State) -> dict[str, bytes]:
+    return {
+        "terms": _encode(state.terms[1:]),
+        **_dump_effects(state.effects),
+        **_dump_jobs(state.jobs),
+    }
+
+
+def load_desks(parts: Parts, state: State) -> None:
+    """Into a state that has none of them yet; an older snapshot may lack some."""
+    if "terms" in parts:
+        for terms in _terms.decode(parts["terms"]):
+            state.number_of(terms)
+    if "effects" in parts:
+        _load_effects(parts, state.effects)
+    if "jobs" in parts:
+        _load_jobs(parts, state.jobs)
+
+
+def _dump_effects(effects: EffectTable) -> dict[str, bytes]:
+    facts = _Effects(
+        next_token=effects.next_token,
+        pending=list(effects.pending.items()),
+        failed=list(effects.failed.items()),
+        leaving=list(effects.leaving),
+    )
+    return {"effects": _encode(facts), **effects.committed.dump("effect_keys")}
+
+
+def _load_effects(parts: Parts, effects: EffectTable) -> None:
+    facts = _effects.decode(parts["effects"])
+    effects.next_token = facts.next_token
+    effects.pending.update(facts.pending)
+    effects.failed.update(facts.failed)
+    effects.leaving.extend(facts.leaving)
+    effects.committed.load(parts, "effect_keys")
+
+
+def _dump_jobs(jobs: JobTable) -> dict[str, bytes]:
+    facts = _Jobs(
+        base=jobs.base,
+        next_token=jobs.next_token,
+        queue_names=jobs.queue_names,
+        grants=jobs.grants,
+        histories=jobs.histories,
+        results=jobs.results,
+        errors=jobs.errors,
+        completed_tokens=jobs.completed_tokens,
+        prints=jobs.prints,
+        recent=list(jobs.recent),
+        leaving=list(jobs.leaving),
+    )
+    columns = {f"jobs.{name}": getattr(jobs, name).tobytes() for name in _COLUMNS}
+    flags = {"jobs.states": bytes(jobs.states), "jobs.priorities": bytes(jobs.priorities)}
+    return {"jobs": _encode(facts), **columns, **flags}
+
+
+def _load_jobs(parts: Parts, jobs: JobTable) -> None:
+    facts = _jobs.decode(parts["jobs"])
+    jobs.base, jobs.next_token = facts.base, facts.next_token
+    for name in facts.queue_names:
+        jobs.queue(name)
+    for name in _COLUMNS:
+        column: array[int] = getattr(jobs, name)
+        column.frombytes(parts[f"jobs.{name}"])
+    jobs.states = bytearray(parts["jobs.states"])
+    jobs.priorities = bytearray(parts["jobs.priorities"])
+    jobs.histories, jobs.results, jobs.errors = facts.histories, facts.results, facts.errors
+    jobs.completed_tokens = facts.completed_tokens
+    for offset, print_ in facts.prints.items():
+        jobs.prints[offset] = print_
+        jobs.keys.add(print_, offset)
+    jobs.recent.extend(facts.recent)
+    jobs.leaving.extend(facts.leaving)
+    for offset, grant in facts.grants.items():
+        jobs.hold(offset, grant)
+    for slot, state in enumerate(jobs.states):
+        if state == JobState.WAITING:
+            jobs.wait(jobs.base + slot, jobs.due[slot])

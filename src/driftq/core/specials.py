@@ -1,0 +1,61 @@
+"""What is out of the ordinary in a partition: terms and deadlines, for the few messages that have them.
+
+Three arrays in the order of ordinals, 20 bytes a message that has any and nothing for the others.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Sequence
+
+
+class Specials:
+    """Terms and deadlines by ordinal."""
+
+    __slots__ = ("_deadlines", "_ordinals", "_terms")
+
+    def __init__(self) -> None:
+        self._ordinals = array("Q")
+        self._terms = array("I")
+        self._deadlines = array("Q")
+
+    def __bool__(self) -> bool:
+        return bool(self._ordinals)
+
+    def add_run(self, first: int, terms: Sequence[int] | None, deadlines: Sequence[int] | None) -> None:
+        """Note what consecutive messages have, from this ordinal on; 0 is nothing."""
+        count = len(terms or deadlines or ())
+        for ordinal, number, deadline in zip(
+            range(first, first + count), terms or bytes(count), deadlines or bytes(count), strict=True
+        ):
+            if number or deadline:
+                self._ordinals.append(ordinal)
+                self._terms.append(number)
+                self._deadlines.append(deadline)
+
+    def terms_at(self, ordinal: int) -> int:
+        """Number of the message's terms; 0 is ordinary."""
+        slot = self._slot(ordinal)
+        return 0 if slot is None else self._terms[slot]
+
+    def deadline_at(self, ordinal: int) -> int:
+        """The message's deadline; 0 is none."""
+        slot = self._slot(ordinal)
+        return 0 if slot is None else self._deadlines[slot]
+
+    def _slot(self, ordinal: int) -> int | None:
+        slot = bisect_left(self._ordinals, ordinal)
+        found = slot < len(self._ordinals) and self._ordinals[slot] == ordinal
+        return slot if found else None
+
+    def trim(self, first: int) -> None:
+        """Forget messages below this ordinal."""
+        gone = bisect_left(self._ordinals, first)
+        if gone:
+            del self._ordinals[:gone], self._terms[:gone], self._deadlines[:gone]
+
+    def dump(self) -> tuple[bytes, bytes, bytes]:
+        return self._ordinals.tobytes(), self._terms.tobytes(), self._deadlines.tobytes()
+
+    def load(self, dumped: tuple[bytes, bytes, bytes]) -> None:
+        for numbers, octets in zip((self._ordinals, self._terms, self._deadlines), dumped, strict=True):
+            numbers.frombytes(octets)

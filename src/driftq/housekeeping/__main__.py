@@ -1,0 +1,55 @@
+"""`python -m driftq.housekeeping ERRAND`: one round, started by a server; dies with it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import sqlite3
+import sys
+from typing import Any
+
+from driftq.core.limits import Limits
+from driftq.errors import LogError
+from driftq.housekeeping.projections import make_projections
+from driftq.housekeeping.round import run_round
+from driftq.log.disk import OsFolder
+from driftq.server.housekeeper import LOCK
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main(arguments: list[str]) -> int:
+    errand: dict[str, Any] = json.loads(arguments[0])
+    _die_with(errand["parent"])
+    os.nice(19)
+    try:
+        # Held until this process ends, however it ends: two rounds at once would undo each other's work.
+        lock = os.open(os.path.join(errand["folder"], LOCK), os.O_RDWR | os.O_CREAT, 0o640)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        folder = OsFolder(errand["folder"])
+        run_round(
+            folder,
+            limits=Limits(**errand["limits"]),
+            upto=errand["upto"],
+            projections=make_projections(folder, tables=errand["tables"], history=errand["history"]),
+        )
+    except (LogError, OSError, sqlite3.Error) as failure:
+        sys.stderr.write(f"{failure}\n")
+        return 1
+    return 0
+
+
+def _die_with(parent: int) -> None:
+    """Work for a server that is gone could get in the way of the next one."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

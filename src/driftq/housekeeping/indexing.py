@@ -1,0 +1,57 @@
+"""Index files: where each message of one data file is, as arrays that are used where they lie."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+
+from driftq.core.index import Numbers
+from driftq.log.arrays import write_arrays
+from driftq.log.files import Bytes, Folder
+from driftq.server.restore import Run, encode_runs
+
+Stretch = tuple[int, int, int, Numbers, Numbers, Numbers]
+"""Topic, partition, first ordinal, offsets, places, ends."""
+
+
+class IndexWriter:
+    """Gathers stretches of partitions and writes them as one file."""
+
+    def __init__(self) -> None:
+        self._runs: list[Run] = []
+        self._offsets = array("Q")
+        self._places = array("Q")
+        self._ends = array("Q")
+
+    def add(self, stretch: Stretch) -> None:
+        """One that follows the last one of the same partition without a gap becomes part of it."""
+        topic, partition, first, offsets, places, ends = stretch
+        start, count = len(self._offsets), len(offsets)
+        self._offsets.extend(offsets)
+        self._places.extend(places)
+        self._ends.extend(ends)
+        last = self._runs[-1] if self._runs else None
+        if last is not None and (last.topic, last.partition, last.first + last.count) == (
+            topic,
+            partition,
+            first,
+        ):
+            self._runs[-1] = Run(topic, partition, last.first, last.start, last.count + count)
+        else:
+            self._runs.append(Run(topic, partition, first, start, count))
+
+    def write(self, folder: Folder, name: str) -> None:
+        write_arrays(folder, name, self._parts())
+
+    def _parts(self) -> Iterator[tuple[str, Bytes]]:
+        yield "runs", encode_runs(self._runs)
+        yield "offsets", memoryview(self._offsets)
+        yield "places", memoryview(self._places)
+        yield "ends", memoryview(self._ends)
+
+
+def write_index(folder: Folder, name: str, stretches: Iterable[Stretch]) -> None:
+    writer = IndexWriter()
+    for stretch in stretches:
+        writer.add(stretch)
+    writer.write(folder, name)

@@ -1,0 +1,18 @@
+"""What else a round makes of the records it folds."""
+
+from __future__ import annotations
+
+from driftq.housekeeping.history import History
+from driftq.housekeeping.round import Projection
+from driftq.housekeeping.tables import Tables
+from driftq.log.files import Folder
+
+
+def make_projections(folder: Folder, *, tables: str | None, history: str | None) -> list[Projection]:
+    """Those that have a place to be kept at."""
+    made: list[Projection] = []
+    if tables is not None:
+        made.append(Tables(tables, folder))
+    if history is not None:
+        made.append(History(history))
+    return made

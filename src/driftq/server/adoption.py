@@ -1,0 +1,110 @@
+"""The server takes over what the housekeeper made: index arrays that lie in files, messages that were moved.
+
+Chunks are swapped on the loop, a few at a time. Only when all are swapped do the old files go; a thread that
+still reads from one has it open, or looks its message up once more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from driftq.core.index import Chunk
+from driftq.core.state import State
+from driftq.log.log import Log
+from driftq.log.manifest import KeptFile, Manifest, read_manifest, remove_leftovers
+from driftq.server.journal import Journal
+from driftq.server.ports import Background, Loop
+from driftq.server.restore import Run, read_index
+
+CHUNKS_A_STEP = 400
+
+logger = logging.getLogger("driftq.housekeeping")
+
+
+@dataclass(slots=True)
+class Findings:
+    """A manifest with the chunks of those of its files that are new."""
+
+    manifest: Manifest | None
+    chunks: list[tuple[Run, Chunk]]
+
+
+class Adoption:
+    """One at a time; `done` gets what went wrong, or None."""
+
+    def __init__(self, log: Log, journal: Journal, loop: Loop, background: Background) -> None:
+        self._log = log
+        self._journal = journal
+        self._loop = loop
+        self._background = background
+        self._known: set[KeptFile] = set()
+
+    def start(self, done: Callable[[str | None], None]) -> None:
+        """Adopt the newest manifest, then remove what it makes superfluous."""
+        state = self._journal.state
+        known = self._known
+
+        def found(findings: Findings | Exception) -> None:
+            if isinstance(findings, Exception):
+                done(str(findings))
+            else:
+                self._step(state, findings, 0, done)
+
+        self._background.read(lambda: self._look(known), found)
+
+    def clean(self, done: Callable[[str | None], None]) -> None:
+        """Remove what the newest manifest does not name, as after a restart."""
+
+        def cleaned(found: Manifest | Exception | None) -> None:
+            if isinstance(found, Exception):
+                done(str(found))
+                return
+            self._known = set(found.files) if found else set()
+            done(None)
+
+        self._background.read(self._remove_leftovers, cleaned)
+
+    def _look(self, known: set[KeptFile]) -> Findings:
+        manifest = read_manifest(self._log.folder)
+        chunks: list[tuple[Run, Chunk]] = []
+        for file in manifest.files if manifest else ():
+            if file not in known:
+                chunks += read_index(self._log.folder, file.index, number=file.number)
+                self._log.files.get(file.number)  # Open it now: nobody has to wait for it later.
+        return Findings(manifest, chunks)
+
+    def _step(self, state: State, findings: Findings, start: int, done: Callable[[str | None], None]) -> None:
+        if self._journal.state is not state:
+            self.clean(done)  # It was folded anew, from this very manifest.
+            return
+        stop = start + CHUNKS_A_STEP
+        for run, chunk in findings.chunks[start:stop]:
+            _attach(state, run, chunk)
+        if stop < len(findings.chunks):
+            self._loop.soon(lambda: self._step(state, findings, stop, done))
+            return
+        if findings.manifest is not None:
+            self._journal.adopted = findings.manifest.segment
+            self._known = set(findings.manifest.files)
+        self.clean(done)
+
+    def _remove_leftovers(self) -> Manifest | None:
+        folder = self._log.folder
+        manifest = read_manifest(folder)
+        remove_leftovers(folder, manifest, forget=self._log.files.forget)
+        return manifest
+
+
+def _attach(state: State, run: Run, chunk: Chunk) -> None:
+    topic = state.topics_by_id.get(run.topic)
+    if topic is None:
+        return
+    index = topic.partitions[run.partition].index
+    if chunk.end <= index.first:
+        return
+    last = chunk.offsets[len(chunk.offsets) - 1]
+    if chunk.end > index.end or index.offset_at(chunk.end - 1) != last:
+        raise AssertionError(f"the index of {topic.name}/{run.partition} is not the fold of the log")
+    index.attach(chunk)

@@ -1,0 +1,52 @@
+"""Topics and groups end or begin anew, and with them the streams that read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from driftq.core.decide.ending import decide_delete_group, decide_delete_topic, decide_reset
+from driftq.core.state import Topic
+from driftq.errors import DriftQError, TopicNotFound
+from driftq.server.dispatcher import Dispatcher, Ring
+from driftq.server.journal import Journal
+from driftq.server.requests import DeleteGroupRequest, DeleteTopicRequest, Reply, ResetRequest
+
+
+class Endings:
+    """Decides them; streams are ended when the commit is durable."""
+
+    def __init__(self, journal: Journal, dispatcher: Dispatcher) -> None:
+        self._journal = journal
+        self._dispatcher = dispatcher
+
+    def delete(
+        self, request: DeleteTopicRequest | DeleteGroupRequest, replies: list[tuple[Reply, Any]], now: int
+    ) -> None:
+        topic = self._topic(request.topic)
+        if isinstance(request, DeleteTopicRequest):
+            self._journal.add(decide_delete_topic(topic, now=now))
+            rings = self._dispatcher.rings_of(request.topic)
+        else:
+            self._journal.add(decide_delete_group(topic, request.group, now=now))
+            rings = self._dispatcher.rings_of(request.topic, request.group)
+        replies.append((lambda answer: self._deleted(rings, request.reply, answer), None))
+
+    def reset(self, request: ResetRequest, now: int) -> None:
+        topic = self._topic(request.topic)
+        self._journal.add(decide_reset(topic, request.group, to=request.to, now=now))
+        self._dispatcher.begin_anew(request.topic, request.group, partitions=len(topic.partitions))
+
+    def _deleted(self, rings: list[Ring], reply: Reply, answer: DriftQError | None) -> None:
+        if answer is None:
+            for ring in rings:
+                for seat in list(ring.seats):
+                    self._dispatcher.leave(seat.consumer)
+                    seat.outbox.closed = True
+                    seat.consumer.end()
+        reply(answer)
+
+    def _topic(self, name: str) -> Topic:
+        topic = self._journal.state.topics.get(name)
+        if topic is None:
+            raise TopicNotFound(name)
+        return topic

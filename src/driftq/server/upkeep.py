@@ -1,0 +1,216 @@
+"""What the server does for its own folder: retention, disk space, new segments, rounds of the housekeeper.
+
+Nothing here is on anybody's way: a tick looks at a few topics, asks the disk in the background, and starts a
+round when a segment has been sealed.
+
+    a segment is sealed ─▶ round ─▶ adoption ─▶ old files go ─▶ the next round may start
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from driftq.core.decide.retention import decide_retention
+from driftq.core.records import SegmentRolled
+from driftq.core.state import Topic
+from driftq.errors import DiskFull
+from driftq.log.log import Log
+from driftq.server.adoption import Adoption
+from driftq.server.counters import Counters
+from driftq.server.housekeeper import Housekeeper
+from driftq.server.journal import Journal
+from driftq.server.ports import Background, Loop
+
+PARTITIONS_A_TICK = 2_000
+_RETRY_MS = 1_000
+_RETRY_MS_MAX = 60_000
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+logger = logging.getLogger("driftq.housekeeping")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpkeepOptions:
+    """How often, and how much room is left free."""
+
+    tick_ms: int = 1_000
+    roll_ms: int = 300_000
+    """A segment that has something in it is sealed after this, however little it is."""
+    free_bytes_min: int = 256 << 20
+
+
+class Upkeep:
+    """Belongs to the engine, which calls `decide` in its turns."""
+
+    def __init__(
+        self,
+        log: Log,
+        journal: Journal,
+        *,
+        loop: Loop,
+        background: Background,
+        counters: Counters,
+        options: UpkeepOptions,
+        housekeeper: Housekeeper | None,
+        want_turn: Callable[[], None],
+    ) -> None:
+        self._log = log
+        self._journal = journal
+        self._background = background
+        self._counters = counters
+        self._options = options
+        self._housekeeper = housekeeper
+        self._want_turn = want_turn
+        self._adoption = Adoption(log, journal, loop, background)
+        self._busy = False
+        self._looking = False
+        self._failures = 0
+        self._round_from = 0
+        self._rolled_at = 0
+        self._rolled_lsn = 0
+        self._roll_asked = False
+        self._sealing: list[tuple[int, Callable[[], None]]] = []
+        self._topics: list[Topic] = []
+        self.disk_full: DiskFull | None = None
+        self.next_at = 0
+
+    def start(self, now: int) -> None:
+        """The log is folded: clear up what an earlier life left behind, then tick."""
+        self.next_at = now + self._options.tick_ms
+        self._rolled_at = now
+        if not self._busy:
+            self._busy = True
+            self._adoption.clean(self._finished)
+        self._look_at_disk()
+
+    def stop(self) -> None:
+        if self._housekeeper is not None:
+            self._housekeeper.stop()
+
+    def seal(self, done: Callable[[], None]) -> None:
+        """Seal the segment in use; `done` is called when a manifest covers it and was adopted."""
+        self._roll_asked = True
+        self._sealing.append((0, done))
+        self._want_turn()
+
+    def decide(self, now: int) -> None:
+        """Add the records that are due; for the engine's turn."""
+        if self._roll_asked:
+            self._roll_asked = False
+            self._roll(now)
+        if now < self.next_at:
+            return
+        self.next_at = now + self._options.tick_ms
+        self._trim_some(now)
+        if now - self._rolled_at >= self._options.roll_ms:
+            if self._log.last_lsn > self._rolled_lsn:
+                self._roll(now)
+            self._rolled_at = now
+        self._look_at_disk()
+        self._start_round(now)
+
+    def committed(self, now: int) -> None:
+        """Something was written: perhaps it went to a new segment."""
+        self._start_round(now)
+
+    def _roll(self, now: int) -> None:
+        self._log.roll()
+        self._journal.add(SegmentRolled(at=now))
+        self._rolled_at, self._rolled_lsn = now, self._log.last_lsn + 1
+        segment = self._journal.open_segment - 1
+        self._sealing = [(upto or segment, done) for upto, done in self._sealing]
+
+    # Retention
+
+    def _trim_some(self, now: int) -> None:
+        """Look at the next topics, so many that a tick stays short."""
+        state = self._journal.state
+        if not self._topics:
+            self._topics = list(state.topics.values())
+        looked = 0
+        while self._topics and looked < PARTITIONS_A_TICK:
+            topic = self._topics.pop()
+            if state.topics_by_id.get(topic.id) is not topic:
+                continue
+            looked += len(topic.partitions)
+            record = decide_retention(topic, limits=state.limits, now=now)
+            if record is None:
+                continue
+            before = [part.index.first for part in topic.partitions]
+            self._journal.add(record)
+            self._counters.trimmed += sum(trim.first - before[trim.partition] for trim in record.trims)
+            lost = sum(trim.lost for trim in record.trims)
+            if lost:
+                self._counters.dropped_unsettled += lost
+                logger.warning(
+                    "topic %s is over its retention_bytes: %d unsettled messages dropped", topic.name, lost
+                )
+
+    # The disk
+
+    def _look_at_disk(self) -> None:
+        if not self._looking:
+            self._looking = True
+            self._background.read(self._measure, self._measured)
+
+    def _measure(self) -> int:
+        free = self._log.folder.free_bytes()
+        if free >= self._options.free_bytes_min:
+            self._log.prepare()
+        return free
+
+    def _measured(self, free: int | Exception) -> None:
+        self._looking = False
+        was = self.disk_full
+        floor = self._options.free_bytes_min
+        if isinstance(free, OSError) and free.errno in _NO_SPACE:
+            self.disk_full = DiskFull(free_bytes=0, floor_bytes=floor)
+        elif isinstance(free, Exception):
+            logger.warning("the disk of the log cannot be looked at: %s", free)
+        else:
+            self.disk_full = DiskFull(free_bytes=free, floor_bytes=floor) if free < floor else None
+        if self.disk_full is not None and was is None:
+            logger.error("produce is refused from now on: %s", self.disk_full)
+        elif self.disk_full is None and was is not None:
+            logger.warning("there is room on the disk again: produce is accepted")
+
+    # Rounds
+
+    def _start_round(self, now: int) -> None:
+        sealed = self._log.sealed
+        if (
+            self._busy
+            or self._housekeeper is None
+            or now < self._round_from
+            or sealed <= self._journal.adopted
+        ):
+            return
+        self._busy = True
+        self._housekeeper.run(sealed, lambda trouble: self._round_over(trouble, now))
+
+    def _round_over(self, trouble: str | None, began: int) -> None:
+        if trouble is not None:
+            self._failures += 1
+            wait_ms = min(_RETRY_MS << min(self._failures - 1, 10), _RETRY_MS_MAX)
+            self._round_from = max(began, self.next_at) + wait_ms
+            self._counters.round_failures += 1
+            logger.error("housekeeping failed and is tried again in %d s: %s", wait_ms // 1000, trouble)
+            self._finished(None)
+            return
+        self._failures = 0
+        self._counters.rounds += 1
+        self._adoption.start(self._finished)
+
+    def _finished(self, trouble: str | None) -> None:
+        self._busy = False
+        if trouble is not None:
+            logger.error("files of the housekeeper could not be taken over: %s", trouble)
+        adopted = self._journal.adopted
+        covered = [done for upto, done in self._sealing if upto and upto <= adopted]
+        self._sealing = [(upto, done) for upto, done in self._sealing if not upto or upto > adopted]
+        for done in covered:
+            done()
+        self._want_turn()

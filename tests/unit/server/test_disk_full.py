@@ -1,0 +1,71 @@
+"""A disk that runs full: produce is refused and says why, acks go on, and room heals it without a restart."""
+
+import asyncio
+import errno
+
+import pytest
+
+from driftq.errors import DiskFull, NotConfirmed
+from driftq.server.upkeep import UpkeepOptions
+from driftq.testing.disk import SimFolder
+from tests.support.desk import Desk, Listener, start
+
+UPKEEP = UpkeepOptions(tick_ms=5, free_bytes_min=1_000_000)
+
+
+async def until(desk: Desk, *, full: bool) -> None:
+    for _ in range(2_000):
+        if (desk.engine.upkeep.disk_full is not None) == full:
+            return
+        await asyncio.sleep(0.002)
+    pytest.fail("the disk was not looked at")
+
+
+@pytest.mark.clause("T7")
+async def test_below_the_floor_produce_is_refused_and_acks_go_on(folder: SimFolder) -> None:
+    desk = start(folder, upkeep=UPKEEP)
+    await desk.create("t")
+    await desk.produce("t", "a", "b")
+    listener = await desk.join(Listener("t", "g", "w"))
+    folder.free = 999_999
+    await until(desk, full=True)
+    with pytest.raises(DiskFull) as refused:
+        await desk.produce("t", "c")
+    assert (refused.value.status, refused.value.reason) == (503, "disk_full")
+    assert refused.value.free_bytes == 999_999
+    for offset in (0, 1):
+        await listener.got.get()
+        await desk.ack(listener, offset)
+    folder.free = 1_000_000
+    await until(desk, full=False)
+    assert await desk.produce("t", "c") == [(0, 2)]
+    await desk.broker.close()
+
+
+@pytest.mark.clause("T7", "P1")
+async def test_a_segment_that_cannot_be_reserved_shows_before_anything_is_decided(folder: SimFolder) -> None:
+    desk = start(folder, upkeep=UPKEEP)
+    await desk.create("t")
+    await until(desk, full=False)
+    log = desk.broker.log
+    log._writer._spare = None
+    for _ in range(50):
+        folder.fail_next("allocate", error=errno.ENOSPC)
+    await until(desk, full=True)
+    with pytest.raises(DiskFull):
+        await desk.produce("t", "a")
+    folder._faults.planned.clear()
+    await until(desk, full=False)
+    assert await desk.produce("t", "a") == [(0, 0)]
+    await desk.broker.close()
+
+
+@pytest.mark.clause("P1", "T7")
+async def test_a_write_that_finds_no_room_is_not_confirmed_and_the_next_one_is(folder: SimFolder) -> None:
+    desk = start(folder, upkeep=UPKEEP)
+    await desk.create("t")
+    folder.fail_next("write", error=errno.ENOSPC, after_bytes=7)
+    with pytest.raises(NotConfirmed):
+        await desk.produce("t", "lost")
+    assert await desk.produce("t", "kept") == [(0, 0)]
+    await desk.broker.close()

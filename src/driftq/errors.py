@@ -119,7 +119,7 @@ class ClaimNotFound(NotFound):
 
 
 class JobNotFound(NotFound):
-    def __init__(self, job: int | str) -> None:
+    def __init__(self, job: str) -> None:
         super().__init__(f"job {job} does not exist")
         self.job = job
 
@@ -250,7 +250,7 @@ class StaleLease(FailedPrecondition):
 
     reason = "stale_lease"
 
-    def __init__(self, job: int | str, *, given: int) -> None:
+    def __init__(self, job: str, *, given: int) -> None:
         super().__init__(f"job {job} is not held under token {given}")
         self.job = job
         self.given = given
@@ -261,7 +261,7 @@ class WrongJobState(FailedPrecondition):
 
     reason = "wrong_state"
 
-    def __init__(self, job: int | str, *, state: str, wanted: str) -> None:
+    def __init__(self, job: str, *, state: str, wanted: str) -> None:
         super().__init__(f"cannot {wanted} job {job}: it is {state}")
         self.job = job
         self.state = state

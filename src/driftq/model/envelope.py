@@ -8,7 +8,6 @@ import datetime as dt
 
 import msgspec
 
-
 MAX_BACKOFF_MS = 30_000
 _LARGEST = 2**31 - 1
 

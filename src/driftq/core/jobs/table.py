@@ -21,6 +21,7 @@ PRIORITIES = 10
 AGE_STEP_MS = 60_000
 KEY_TTL_MS = 604_800_000
 _RECENT = 10_000
+_RECENT_BYTES = 64 << 20
 _BITS = 44
 _MASK = (1 << _BITS) - 1
 
@@ -39,6 +40,7 @@ class Grant(msgspec.Struct, gc=False):
 
     owner: str
     token: int
+    lease_ms: int
     lease_until: int
     times_out_at: int
     """When its execution is over whatever the heartbeats say; 0 is never."""
@@ -61,10 +63,11 @@ class Attempt(msgspec.Struct, gc=False):
 class JobQueue:
     """The waiting jobs of one queue: a heap a priority, by due time and then by age."""
 
-    __slots__ = ("heaps", "name")
+    __slots__ = ("heaps", "name", "number")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, number: int) -> None:
         self.name = name
+        self.number = number
         self.heaps: list[list[int]] = [[] for _ in range(PRIORITIES)]
 
 
@@ -94,7 +97,10 @@ class JobTable:
         self.ends: list[int] = []
         """Heap of when grants may end."""
         self._recent: deque[int] = deque()
-        self._leaving: deque[tuple[int, int, int]] = deque()
+        self._recent_bytes = 0
+        self._leaving: deque[tuple[int, int]] = deque()
+        self._ended: dict[int, int] = {}
+        """When each job with a key ended, as long as its key stays."""
 
     # Looking
 
@@ -107,12 +113,38 @@ class JobTable:
         slot = self.slot(offset)
         return JobState(self.states[slot]) if slot is not None else None
 
+    def state_name(self, offset: int, now: int) -> str | None:
+        """What people and the wire call the state: a job that waits is ready or scheduled."""
+        state = self.state(offset)
+        if state is JobState.WAITING:
+            return "scheduled" if self.due[offset - self.base] > now else "ready"
+        return state.name.lower() if state is not None else None
+
     def queue_of(self, offset: int) -> str:
         return self.queue_names[self.queue_numbers[offset - self.base]]
 
-    def offsets(self) -> Iterator[int]:
-        """Every job that is kept, oldest first."""
-        return (self.base + slot for slot, state in enumerate(self.states) if state)
+    def offsets(
+        self, *, queue: str | None = None, state: JobState | None = None, start: int = 0
+    ) -> Iterator[int]:
+        """Jobs that are kept, oldest first, from an offset on: all, or those of a queue, or in a state."""
+        if queue is not None and queue not in self.queues:
+            return
+        number = self.queues[queue].number if queue is not None else None
+        slot = max(start - self.base, 0)
+        while slot < len(self.states):
+            if state is not None:
+                slot = self.states.find(state, slot)
+                if slot < 0:
+                    return
+            if number is not None and self.queue_numbers[slot] != number:
+                try:
+                    slot = self.queue_numbers.index(number, slot)
+                except ValueError:
+                    return
+                continue
+            if self.states[slot]:
+                yield self.base + slot
+            slot += 1
 
     def best(self, names: list[str], *, limit: int, now: int) -> list[int]:
         """The next jobs to claim: by priority and age, then due time, then order of enqueueing."""
@@ -190,10 +222,9 @@ class JobTable:
             self._append(0, 0, 0, 0, 0, 0)  # An offset that is no job of ours.
         queue = self.queues.get(terms.queue)
         if queue is None:
-            queue = self.queues[terms.queue] = JobQueue(terms.queue)
+            queue = self.queues[terms.queue] = JobQueue(terms.queue, len(self.queue_names))
             self.queue_names.append(terms.queue)
-        number = self.queue_names.index(terms.queue)
-        self._append(JobState.WAITING, terms.priority, number, terms.max_retries, 0, terms.timeout_ms)
+        self._append(JobState.WAITING, terms.priority, queue.number, terms.max_retries, 0, terms.timeout_ms)
         if terms.fingerprint:
             self.keys.add(terms.fingerprint, terms.offset)
             self.prints[terms.offset] = terms.fingerprint
@@ -212,6 +243,7 @@ class JobTable:
 
     def wait(self, offset: int, due_at: int) -> None:
         slot = offset - self.base
+        self._ended.pop(offset, None)
         self.states[slot] = JobState.WAITING
         self.due[slot] = due_at
         heap = self.queues[self.queue_of(offset)].heaps[self.priorities[slot]]
@@ -228,19 +260,22 @@ class JobTable:
         """The job is over; its key stays for its time, what it left for as long as it is recent."""
         self.states[offset - self.base] = state
         if offset in self.prints:
-            self._leaving.append((at + KEY_TTL_MS, offset, self.prints[offset]))
+            self._ended[offset] = at
+            self._leaving.append((at + KEY_TTL_MS, offset))
         if state is JobState.SUCCEEDED:
             self._recent.append(offset)
-            while len(self._recent) > _RECENT:
+            self._recent_bytes += len(self.results.get(offset) or "")
+            while len(self._recent) > _RECENT or self._recent_bytes > _RECENT_BYTES:
                 old = self._recent.popleft()
+                self._recent_bytes -= len(self.results.pop(old, None) or "")
                 self.histories.pop(old, None)
-                self.results.pop(old, None)
                 self.completed_tokens.pop(old, None)
 
     def expire(self, now: int) -> None:
         """Forget the keys of jobs that ended long ago."""
         while self._leaving and self._leaving[0][0] <= now:
-            _, offset, print_ = self._leaving.popleft()
-            if self.state(offset) in (None, JobState.SUCCEEDED, JobState.DEAD) and offset in self.prints:
-                self.keys.remove(print_, offset)
-                del self.prints[offset]
+            at, offset = self._leaving.popleft()
+            if self._ended.get(offset) != at - KEY_TTL_MS:
+                continue  # It was requeued, and has not ended yet or ended later.
+            del self._ended[offset]
+            self.keys.remove(self.prints.pop(offset), offset)

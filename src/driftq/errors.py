@@ -120,7 +120,7 @@ class ClaimNotFound(NotFound):
 
 class JobNotFound(NotFound):
     def __init__(self, job: str) -> None:
-        super().__init__(f"job {job} does not exist")
+        super().__init__(f"there is no job {job!r}")
         self.job = job
 
 
@@ -251,7 +251,7 @@ class StaleLease(FailedPrecondition):
     reason = "stale_lease"
 
     def __init__(self, job: str, *, given: int) -> None:
-        super().__init__(f"job {job} is not held under token {given}")
+        super().__init__(f"{job} is not held under token {given}")
         self.job = job
         self.given = given
 
@@ -262,7 +262,7 @@ class WrongJobState(FailedPrecondition):
     reason = "wrong_state"
 
     def __init__(self, job: str, *, state: str, wanted: str) -> None:
-        super().__init__(f"cannot {wanted} job {job}: it is {state}")
+        super().__init__(f"cannot {wanted} {job}: it is {state}")
         self.job = job
         self.state = state
         self.wanted = wanted

@@ -121,8 +121,8 @@ class ClaimNotFound(NotFound):
 
 
 class JobNotFound(NotFound):
-    def __init__(self, job: int | str) -> None:
-        super().__init__(f"job {job} does not exist")
+    def __init__(self, job: str) -> None:
+        super().__init__(f"there is no job {job!r}")
         self.job = job
 
 
@@ -252,8 +252,8 @@ class StaleLease(FailedPrecondition):
 
     reason = "stale_lease"
 
-    def __init__(self, job: int | str, *, given: int) -> None:
-        super().__init__(f"job {job} is not held under token {given}")
+    def __init__(self, job: str, *, given: int) -> None:
+        super().__init__(f"{job} is not held under token {given}")
         self.job = job
         self.given = given
 
@@ -263,8 +263,8 @@ class WrongJobState(FailedPrecondition):
 
     reason = "wrong_state"
 
-    def __init__(self, job: int | str, *, state: str, wanted: str) -> None:
-        super().__init__(f"cannot {wanted} job {job}: it is {state}")
+    def __init__(self, job: str, *, state: str, wanted: str) -> None:
+        super().__init__(f"cannot {wanted} {job}: it is {state}")
         self.job = job
         self.state = state
         self.wanted = wanted

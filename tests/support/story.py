@@ -75,7 +75,6 @@ class Story:
             self.journal,
             self.payloads,
             None,  # type: ignore[arg-type]
-            again=print,
             on_damage=print,
         )
 

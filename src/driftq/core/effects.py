@@ -5,7 +5,7 @@ for a lease, under a fencing token that grows with every grant. A finished effec
 topic, so that results live on disk; here there is only its fingerprint.
 """
 
-from collections import deque
+import heapq
 
 import msgspec
 
@@ -23,6 +23,8 @@ class Pending(msgspec.Struct, gc=False):
     owner: str
     token: int
     until: int
+    at: int
+    """When it began or was extended."""
 
 
 class Failed(msgspec.Struct, gc=False):
@@ -42,18 +44,22 @@ class EffectTable:
         self.failed: dict[Identity, Failed] = {}
         self.committed = KeyTable(ttl_ms=ttl_ms)
         self.next_token = 1
-        self.leaving: deque[tuple[int, Identity, int]] = deque()
+        self.leaving: list[tuple[int, Identity, int]] = []
+        """Heap of when to look whether something is too old; one note a grant, however often extended."""
 
-    def begin(self, identity: Identity, pending: Pending, *, at: int) -> None:
+    def begin(self, identity: Identity, pending: Pending) -> None:
+        """Grant it, or grant it for longer when the token is the one it has."""
+        before = self.pending.get(identity)
         self.failed.pop(identity, None)
         self.pending[identity] = pending
         self.next_token = max(self.next_token, pending.token + 1)
-        self.leaving.append((at + self._ttl_ms, identity, pending.token))
+        if before is None or before.token != pending.token:
+            self._note(identity, pending.token, self._leaves_at(pending))
 
     def fail(self, identity: Identity, *, error: str, at: int) -> None:
         pending = self.pending.pop(identity)
         self.failed[identity] = Failed(error, pending.token, at)
-        self.leaving.append((at + self._ttl_ms, identity, pending.token))
+        self._note(identity, pending.token, at + self._ttl_ms)
 
     def commit(self, identity: Identity) -> None:
         """It is over here; its message has claimed the fingerprint."""
@@ -63,16 +69,28 @@ class EffectTable:
         """Forget what is older than its time to live. What is held under a live lease stays."""
         self.committed.expire(now)
         while self.leaving and self.leaving[0][0] <= now:
-            _, identity, token = self.leaving.popleft()
+            _, identity, token = heapq.heappop(self.leaving)
             pending = self.pending.get(identity)
             if pending is not None and pending.token == token:
-                if pending.until > now:
-                    self.leaving.append((pending.until + self._ttl_ms, identity, token))
-                else:
+                if self._leaves_at(pending) <= now:
                     del self.pending[identity]
+                else:
+                    self._note(identity, token, self._leaves_at(pending))
             failed = self.failed.get(identity)
             if failed is not None and failed.token == token and failed.at + self._ttl_ms <= now:
                 del self.failed[identity]
+
+    def _leaves_at(self, pending: Pending) -> int:
+        return max(pending.until, pending.at + self._ttl_ms)
+
+    def _note(self, identity: Identity, token: int, at: int) -> None:
+        heapq.heappush(self.leaving, (at, identity, token))
+        if len(self.leaving) > 64 and len(self.leaving) > 4 * (len(self.pending) + len(self.failed)):
+            self.leaving = [  # Most notes are of effects that are done.
+                *((self._leaves_at(one), identity, one.token) for identity, one in self.pending.items()),
+                *((one.at + self._ttl_ms, identity, one.token) for identity, one in self.failed.items()),
+            ]
+            heapq.heapify(self.leaving)
 
 
 def effect_print(identity: Identity) -> int:

@@ -298,8 +298,8 @@ def _roll(_state: State, _record: SegmentRolled) -> None:
 
 
 def _begin_effect(state: State, record: EffectBegun) -> None:
-    pending = Pending(record.owner, record.token, record.at + record.lease_ms)
-    state.effects.begin(record.identity, pending, at=record.at)
+    pending = Pending(record.owner, record.token, record.at + record.lease_ms, record.at)
+    state.effects.begin(record.identity, pending)
 
 
 def _fail_effect(state: State, record: EffectFailed) -> None:

@@ -31,7 +31,8 @@ class _Jobs(msgspec.Struct, array_like=True):
     completed_tokens: dict[int, int]
     prints: dict[int, int]
     recent: list[int]
-    leaving: list[tuple[int, int, int]]
+    leaving: list[tuple[int, int]]
+    ended_at: dict[int, int]
 
 
 _COLUMNS = ("queue_numbers", "attempts", "max_retries", "due", "timeouts")
@@ -92,6 +93,7 @@ def _dump_jobs(jobs: JobTable) -> dict[str, bytes]:
         prints=jobs.prints,
         recent=list(jobs.recent),
         leaving=list(jobs.leaving),
+        ended_at=jobs.ended_at,
     )
     columns = {f"jobs.{name}": getattr(jobs, name).tobytes() for name in _COLUMNS}
     flags = {"jobs.states": bytes(jobs.states), "jobs.priorities": bytes(jobs.priorities)}
@@ -114,7 +116,9 @@ def _load_jobs(parts: Parts, jobs: JobTable) -> None:
         jobs.prints[offset] = print_
         jobs.keys.add(print_, offset)
     jobs.recent.extend(facts.recent)
+    jobs.recent_bytes = sum(len(jobs.results.get(offset) or "") for offset in facts.recent)
     jobs.leaving.extend(facts.leaving)
+    jobs.ended_at = facts.ended_at
     for offset, grant in facts.grants.items():
         jobs.hold(offset, grant)
     for slot, state in enumerate(jobs.states):

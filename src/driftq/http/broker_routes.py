@@ -195,10 +195,10 @@ BROKER_ROUTES = (
         method="POST",
         path="/v1/nack",
         handler=settle.nack,
-        summary="A message failed: deliver it again later",
+        summary="A message failed: deliver it again later, or never",
         query=schemas.NackBody,
         body=schemas.NackBody,
-        answers={204: Answer(text="It will come again")},
+        answers={204: Answer(text="It comes again, or is a dead letter")},
         errors=(404, 409),
     ),
     Route(

@@ -12,7 +12,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from driftq.errors import InvalidArgument
+from driftq.errors import InvalidArgument, PayloadTooLarge
 from driftq.http.schemas import Request
 
 T = TypeVar("T", bound=Request)
@@ -53,6 +53,16 @@ def check_name(field: str, name: str) -> None:
     """Refuse a group, owner or reader that cannot be printed on one line."""
     if not name.isprintable() and _CONTROL.search(name):
         raise InvalidArgument(field, "must not have control characters")
+
+
+def check_json(field: str, given: msgspec.Raw, *, limit_bytes: int | None = None) -> None:
+    """Refuse a value that is passed on as it came and that others could not read, or that is too large."""
+    if limit_bytes is not None and len(bytes(given)) > limit_bytes:
+        raise PayloadTooLarge(limit_bytes=limit_bytes)
+    try:
+        msgspec.json.decode(given)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgument(field, body_problem(error).problem) from None
 
 
 def decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:

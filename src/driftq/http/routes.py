@@ -10,7 +10,9 @@ import msgspec
 from driftq.errors import DriftQError, MethodNotAllowed, RouteNotFound
 from driftq.http import topics
 from driftq.http.broker_routes import BROKER_ROUTES
+from driftq.http.effect_routes import EFFECT_ROUTES
 from driftq.http.exchange import Exchange
+from driftq.http.job_routes import JOB_ROUTES
 from driftq.http.openapi import document
 from driftq.http.params import unquote
 from driftq.http.route import Answer, Route
@@ -28,6 +30,8 @@ def _document(version: str) -> bytes:
 
 ROUTES = (
     *BROKER_ROUTES,
+    *JOB_ROUTES,
+    *EFFECT_ROUTES,
     Route(
         method="GET",
         path="/v1/openapi.json",

@@ -1,8 +1,11 @@
 """A job as it is enqueued, stored and shown."""
 
+import re
+
 import msgspec
 
 JOB_PAYLOAD_MAX = 1 << 20
+_NAME = re.compile(r"job-(0|[1-9][0-9]{0,12})")
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +60,7 @@ class JobAttempt(msgspec.Struct, frozen=True):
     error: str | None
 
 
-class JobView(msgspec.Struct, frozen=True):
+class JobView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Everything that is known of a job."""
 
     job_id: str
@@ -67,10 +70,17 @@ class JobView(msgspec.Struct, frozen=True):
     state: str
     priority: int
     attempts: int
+    """Since it was enqueued or requeued; the history has all that are known."""
     max_retries: int
-    run_at: str | None
+    timeout_ms: int | None = None
+    idempotency_key: str | None = None
+    enqueued_at: str
+    run_at: str
+    """When it was, or will be, due for its latest attempt."""
     last_error: str
-    result: msgspec.Raw | None
+    owner: str | None = None
+    lease_until: str | None = None
+    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     history: list[JobAttempt]
 
 
@@ -81,5 +91,5 @@ def job_id(offset: int) -> str:
 
 def job_offset(name: str) -> int | None:
     """What a public name stands for; None when it is no job's name."""
-    digits = name.removeprefix("job-")
-    return int(digits) if name.startswith("job-") and digits.isascii() and digits.isdigit() else None
+    found = _NAME.fullmatch(name)
+    return int(found[1]) if found else None

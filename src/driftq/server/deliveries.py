@@ -11,6 +11,7 @@ from driftq.core.index import FLAG_KEYED
 from driftq.core.keys import Claim
 from driftq.core.records import SETTLED_BY_ACK, SETTLED_PASSED
 from driftq.core.state import Topic
+from driftq.errors import NotConfirmed
 from driftq.server.counters import Counters
 from driftq.server.deadletters import DeadLetters
 from driftq.server.dispatcher import Dispatcher, Ring
@@ -20,6 +21,8 @@ from driftq.server.outbox import Outbox
 from driftq.server.parcel import Parcel
 from driftq.server.recaller import Recaller
 from driftq.server.timers import Timers
+
+_READ_AGAIN_MS = 1_000
 
 Parcels = list[tuple[Outbox, Parcel]]
 
@@ -168,9 +171,12 @@ class Deliveries:
     def _fetch_then_look(self, cold: list[Claim], group: Group, partition: int, now: int) -> None:
         """Read these off the loop, then look at the group's partition again."""
 
-        def again(_error: object) -> None:
-            self._timers.ring(group, partition, at=now)
-            self._dispatcher.wake(group.topic, group.name, partition)
+        def again(error: NotConfirmed | None) -> None:
+            if error is None:
+                self._timers.ring(group, partition, at=now)
+                self._dispatcher.wake(group.topic, group.name, partition)
+            else:  # The disk does not give it: not at once again.
+                self._timers.ring(group, partition, at=now + _READ_AGAIN_MS)
             self._want_turn()
 
         self._recaller.fetch(cold, again)

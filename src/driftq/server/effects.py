@@ -33,7 +33,7 @@ class StoredEffect(msgspec.Struct, frozen=True):
     identity: Identity
     owner: str
     token: int
-    result: msgspec.Raw | None = None
+    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class EffectStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     owner: str | None = None
     lease_until: int | None = None
     last_error: str | None = None
-    result: msgspec.Raw | None = None
+    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 EffectAsk = BeginRequest | CommitRequest | FailRequest | ExtendEffectRequest | StatusRequest
@@ -196,7 +196,7 @@ class EffectDesk:
             identity=request.identity,
             owner=request.owner,
             token=request.token,
-            result=msgspec.Raw(request.result) if request.result is not None else None,
+            result=msgspec.Raw(request.result) if request.result is not None else msgspec.UNSET,
         )
         self._journal.add_texts(
             self._topic(now),
@@ -252,5 +252,6 @@ def _committed(done: StoredEffect | None) -> Committed | None:
     if done is None:
         return None
     return Committed(
-        result=bytes(done.result).decode() if done.result is not None else None, token=done.token
+        result=bytes(done.result).decode() if isinstance(done.result, msgspec.Raw) else None,
+        token=done.token,
     )

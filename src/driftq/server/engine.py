@@ -38,6 +38,7 @@ from driftq.server.effects import EffectAsk
 from driftq.server.gathering import Gathering
 from driftq.server.housekeeper import Housekeeper
 from driftq.server.job_requests import JobAsk
+from driftq.server.job_views import JobReader
 from driftq.server.journal import Journal
 from driftq.server.letters import LetterAsk
 from driftq.server.outbox import Outbox
@@ -129,6 +130,7 @@ class Engine:
             draw=draw,
             come_back=self._come_back,
         )
+        self.job_reader = JobReader(self._recaller, state=lambda: self.state, want_turn=self.want_turn)
         self._deliveries = Deliveries(
             self._journal,
             self._dispatcher,
@@ -391,6 +393,8 @@ class Engine:
         at = min((one for one in times if one is not None), default=None)
         if self.clock.now() < self._quiet_until:
             at = self._quiet_until
+        if isinstance(self._refusal, WritingStopped):
+            at = None  # Nothing ends any more; an alarm that is past would ring for ever.
         if at == self._alarm_at:
             return
         if self._alarm is not None:

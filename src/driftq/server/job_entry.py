@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 
 import msgspec
 
-from driftq.core.jobs.table import JobState, JobTable
 from driftq.core.keys import Claim
 from driftq.errors import JobNotFound, NotConfirmed
-from driftq.model.job import JobRequest, StoredJob
+from driftq.model.job import JobRequest, StoredJob, job_id
 from driftq.server.entry import PREFIX_BYTES, encode_text, encode_time
 from driftq.server.recaller import Recaller
 
@@ -34,6 +34,12 @@ def decode_job(entry: bytes) -> StoredJob:
     return _decoder.decode(entry[PREFIX_BYTES:])
 
 
+def is_same(one: StoredJob | JobRequest, other: JobRequest) -> bool:
+    """Whether two jobs are the same work: same task, same payload, however it is written."""
+    first, second = bytes(one.payload), bytes(other.payload)
+    return one.task == other.task and (first == second or json.loads(first) == json.loads(second))
+
+
 class JobEntries:
     """Jobs as they were stored."""
 
@@ -49,15 +55,5 @@ class JobEntries:
     def read(self, claim: Claim) -> StoredJob:
         entry = self._recaller.entry(claim)
         if entry is None:
-            raise JobNotFound(claim.offset)
+            raise JobNotFound(job_id(claim.offset))
         return decode_job(entry)
-
-    @staticmethod
-    def state_name(jobs: JobTable, offset: int, now: int) -> str:
-        """What the wire calls the state of a job."""
-        state = jobs.state(offset)
-        if state is None:
-            raise JobNotFound(offset)
-        if state is JobState.WAITING:
-            return "scheduled" if jobs.due[offset - jobs.base] > now else "ready"
-        return state.name.lower()

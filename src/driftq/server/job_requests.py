@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from driftq.core.jobs.decide import Settlement, decide_cancel, decide_heartbeat, decide_requeue
+from driftq.core.jobs.records import JobsClaimed
 from driftq.core.jobs.table import JobTable
 from driftq.core.records import Record
 from driftq.model.job import JobRequest
@@ -22,7 +23,7 @@ class EnqueueRequest:
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """Work for one owner; answered by the JobsClaimed record, or None when there was none in time."""
+    """Work for one owner; answered by JobsGranted, or None when there was none in time."""
 
     queues: list[str]
     owner: str
@@ -31,6 +32,14 @@ class ClaimRequest:
     until: int
     """Wait so long for work."""
     reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class JobsGranted:
+    """What went to a claimer, with the number of the attempt that each job begins."""
+
+    record: JobsClaimed
+    attempts: list[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +58,7 @@ class JobAction:
     reply: Reply
 
 
-def heartbeat(offset: int, *, token: int, lease_ms: int, reply: Reply) -> JobAction:
+def heartbeat(offset: int, *, token: int, lease_ms: int | None, reply: Reply) -> JobAction:
     return JobAction(
         lambda jobs, now: decide_heartbeat(jobs, offset, token=token, lease_ms=lease_ms, now=now), reply
     )

@@ -18,8 +18,15 @@ from driftq.errors import DriftQError, NotConfirmed
 from driftq.model import TopicOptions
 from driftq.model.job import EnqueuedJob, JobRequest, job_id
 from driftq.server.counters import Counters
-from driftq.server.job_entry import JobEntries, encode_job
-from driftq.server.job_requests import ClaimRequest, EnqueueRequest, JobAction, JobAsk, SettleRequest
+from driftq.server.job_entry import JobEntries, encode_job, is_same
+from driftq.server.job_requests import (
+    ClaimRequest,
+    EnqueueRequest,
+    JobAction,
+    JobAsk,
+    JobsGranted,
+    SettleRequest,
+)
 from driftq.server.journal import Journal
 from driftq.server.requests import Reply
 
@@ -55,6 +62,7 @@ class JobDesk:
         self._again = again
         self._asked = _Asked()
         self._waiting: list[ClaimRequest] = []
+        self._stopping = False
 
     @property
     def _jobs(self) -> JobTable:
@@ -99,7 +107,8 @@ class JobDesk:
         return min((at for at in times if at is not None), default=None)
 
     def release_waiting(self) -> None:
-        """Whoever waits for work gets none: the server stops."""
+        """Whoever waits for work gets none, now or later: the server stops."""
+        self._stopping = True
         waiting, self._waiting = self._waiting, []
         for request in waiting:
             request.reply(None)
@@ -156,8 +165,9 @@ class JobDesk:
         replies.append((action.reply, answer))
 
     def _claim(self, request: ClaimRequest, replies: Replies, now: int) -> None:
+        answer: JobsGranted | DriftQError | None = None
         try:
-            record: JobsClaimed | DriftQError | None = decide_claim(
+            record = decide_claim(
                 self._jobs,
                 request.queues,
                 owner=request.owner,
@@ -165,18 +175,33 @@ class JobDesk:
                 limit=request.limit,
                 now=now,
             )
+            if record is not None:
+                answer = self._grant(record)
+            elif now < request.until and not self._stopping:
+                self._waiting.append(request)
+                return
         except DriftQError as refused:
-            record = refused
-        if record is None and now < request.until:
-            self._waiting.append(request)
-            return
-        if isinstance(record, JobsClaimed):
-            self._journal.add(record)
-        replies.append((request.reply, record))
+            answer = refused
+        replies.append((request.reply, answer))
+
+    def _grant(self, record: JobsClaimed) -> JobsGranted:
+        """As many of these as make an answer of a bounded size."""
+        index = self._journal.state.topics[JOBS_TOPIC].partitions[0].index
+        size = 0
+        for count, offset in enumerate(record.offsets):
+            ordinal = index.find(offset)
+            size += index.place_at(ordinal).length if ordinal is not None else 0
+            if size > _TOGETHER_BYTES and count:
+                del record.offsets[count:]
+                break
+        self._journal.add(record)
+        jobs = self._jobs
+        return JobsGranted(record, [jobs.attempts[offset - jobs.base] for offset in record.offsets])
 
     def forget(self, reply: Reply) -> None:
-        """Whoever waits for work with this answer is gone."""
+        """Whoever asked for work with this answer is gone."""
         self._waiting = [request for request in self._waiting if request.reply is not reply]
+        self._asked.claims = [request for request in self._asked.claims if request.reply is not reply]
 
     # Enqueueing
 
@@ -251,17 +276,15 @@ class JobDesk:
         here = fresh.get((job.queue, job.idempotency_key))
         if here is not None:
             other, outcome = here
-            return msgspec.structs.replace(
-                outcome, duplicate=True, payload_mismatch=bytes(other.payload) != bytes(job.payload)
-            )
+            return msgspec.structs.replace(outcome, duplicate=True, payload_mismatch=not is_same(other, job))
         for claim in self._holders(job):
             stored = self._entries.read(claim)
             if stored.queue == job.queue and stored.idempotency_key == job.idempotency_key:
                 return EnqueuedJob(
                     job_id(claim.offset),
-                    self._entries.state_name(self._jobs, claim.offset, now),
+                    self._jobs.state_name(claim.offset, now) or "",
                     duplicate=True,
-                    payload_mismatch=bytes(stored.payload) != bytes(job.payload) or stored.task != job.task,
+                    payload_mismatch=not is_same(stored, job),
                 )
         return None
 

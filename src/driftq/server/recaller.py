@@ -79,6 +79,29 @@ class Recaller:
         self.waiting += 1
         self._background.read(work, finish)
 
+    def read(self, claims: list[Claim], done: Callable[[dict[Claim, bytes] | NotConfirmed], None]) -> None:
+        """Give the stored forms of kept messages to `done`: at once when they are at hand, else later.
+
+        For answers that are on their way out; it does not take part in a turn.
+        """
+        places = {claim: place for claim in claims if (place := self._place(claim)) is not None}
+        found = {claim: entry for claim, place in places.items() if (entry := self._at_hand(place))}
+        if len(found) == len(places):
+            done(found)
+            return
+
+        def work() -> dict[Claim, bytes]:
+            return {claim: self._payloads.read(index, [one])[0] for claim, (index, one) in places.items()}
+
+        def finish(entries: dict[Claim, bytes] | Exception) -> None:
+            self.waiting -= 1
+            if isinstance(entries, LogCorrupt):
+                self._on_damage(entries)
+            done(NotConfirmed(str(entries)) if isinstance(entries, Exception) else entries)
+
+        self.waiting += 1
+        self._background.read(work, finish)
+
     def forget(self) -> None:
         """What was read has been used and may go, unless others wait."""
         if not self.waiting:

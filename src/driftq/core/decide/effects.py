@@ -6,7 +6,7 @@ from driftq.core.effects import Identity, Pending
 from driftq.core.limits import LEASE_MS_MAX
 from driftq.core.records import EffectBegun, EffectFailed
 from driftq.core.state import State
-from driftq.errors import EffectSuperseded, InvalidArgument
+from driftq.errors import EffectSuperseded, IdempotencyFull, InvalidArgument
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -31,9 +31,12 @@ def decide_begin(
         raise InvalidArgument("lease_ms", f"must be from 1 to {LEASE_MS_MAX}")
     if done is not None:
         return done
-    pending = state.effects.pending.get(identity)
+    effects = state.effects
+    pending = effects.pending.get(identity)
     if pending is not None and pending.until > now:
         return Held(owner=pending.owner, lease_until=pending.until)
+    if pending is None and len(effects.committed) + len(effects.pending) >= state.limits.idempotency_keys_max:
+        raise IdempotencyFull(keys=len(effects.committed) + len(effects.pending))
     return EffectBegun(
         at=now, identity=identity, owner=owner, lease_ms=lease_ms, token=state.effects.next_token
     )

@@ -28,7 +28,7 @@ def decide_passing(
     if topic.has_dead_letters:
         late = [
             _late(topic, group, partition, ordinal, attempts=progress.attempt_of(ordinal))
-            for ordinal in progress.due(now, limit=_LOOK_AHEAD)
+            for ordinal in progress.due(now, limit=state.limits.in_flight_max)
             if 0 < index.specials.deadline_at(ordinal) <= now
         ]
     ordinal = progress.upto

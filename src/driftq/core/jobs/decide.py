@@ -26,6 +26,7 @@ from driftq.core.jobs.records import (
 from driftq.core.jobs.table import Grant, JobState, JobTable
 from driftq.core.limits import LEASE_MS_MAX
 from driftq.errors import DriftQError, InvalidArgument, JobNotFound, StaleLease, WrongJobState
+from driftq.model.job import job_id
 
 BACKOFF_BASE_MS = 500
 BACKOFF_CAP_MS = 30_000
@@ -65,7 +66,7 @@ def decide_claim(
 def _require_state(jobs: JobTable, offset: int) -> JobState:
     state = jobs.state(offset)
     if state is None:
-        raise JobNotFound(offset)
+        raise JobNotFound(job_id(offset))
     return state
 
 
@@ -74,14 +75,18 @@ def require_grant(jobs: JobTable, offset: int, token: int, now: int) -> Grant:
     _require_state(jobs, offset)
     grant = jobs.grants.get(offset)
     if grant is None or grant.token != token or grant.ends_at() <= now:
-        raise StaleLease(offset, given=token)
+        raise StaleLease(job_id(offset), given=token)
     return grant
 
 
-def decide_heartbeat(jobs: JobTable, offset: int, *, token: int, lease_ms: int, now: int) -> JobExtended:
-    check_lease(lease_ms)
-    require_grant(jobs, offset, token, now)
-    return JobExtended(at=now, offset=offset, lease_ms=lease_ms)
+def decide_heartbeat(
+    jobs: JobTable, offset: int, *, token: int, lease_ms: int | None, now: int
+) -> JobExtended:
+    """The lease begins anew, as long as it was unless it is told otherwise."""
+    if lease_ms is not None:
+        check_lease(lease_ms)
+    grant = require_grant(jobs, offset, token, now)
+    return JobExtended(at=now, offset=offset, lease_ms=grant.lease_ms if lease_ms is None else lease_ms)
 
 
 def decide_settlements(
@@ -99,7 +104,7 @@ def decide_settlements(
                 continue
             require_grant(jobs, one.offset, one.token, now)
             if one.offset in seen:
-                raise StaleLease(one.offset, given=one.token)
+                raise StaleLease(job_id(one.offset), given=one.token)
             seen.add(one.offset)
             if one.error is None:
                 completed.offsets.append(one.offset)
@@ -137,14 +142,12 @@ def decide_job_expiries(jobs: JobTable, *, now: int, draw: Callable[[], float]) 
 
 
 def decide_cancel(jobs: JobTable, offset: int, now: int) -> JobCancelled:
-    state = _require_state(jobs, offset)
-    if state in (JobState.SUCCEEDED, JobState.DEAD):
-        raise WrongJobState(offset, state=state.name.lower(), wanted="cancel")
+    if _require_state(jobs, offset) in (JobState.SUCCEEDED, JobState.DEAD):
+        raise WrongJobState(job_id(offset), state=jobs.state_name(offset, now) or "", wanted="cancel")
     return JobCancelled(at=now, offset=offset)
 
 
 def decide_requeue(jobs: JobTable, offset: int, now: int) -> JobRequeued:
-    state = _require_state(jobs, offset)
-    if state is not JobState.DEAD:
-        raise WrongJobState(offset, state=state.name.lower(), wanted="requeue")
+    if _require_state(jobs, offset) is not JobState.DEAD:
+        raise WrongJobState(job_id(offset), state=jobs.state_name(offset, now) or "", wanted="requeue")
     return JobRequeued(at=now, offset=offset)

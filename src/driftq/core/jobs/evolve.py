@@ -42,6 +42,7 @@ def _claim(jobs: JobTable, record: JobsClaimed) -> None:
             Grant(
                 owner=record.owner,
                 token=record.first_token + number,
+                lease_ms=record.lease_ms,
                 lease_until=record.at + record.lease_ms,
                 times_out_at=record.at + timeout if timeout else 0,
                 claimed_at=record.at,
@@ -52,6 +53,7 @@ def _claim(jobs: JobTable, record: JobsClaimed) -> None:
 
 def _extend(jobs: JobTable, record: JobExtended) -> None:
     grant = jobs.grants[record.offset]
+    grant.lease_ms = record.lease_ms
     grant.lease_until = record.at + record.lease_ms
     jobs.hold(record.offset, grant)
 

@@ -21,6 +21,7 @@ PRIORITIES = 10
 AGE_STEP_MS = 60_000
 KEY_TTL_MS = 604_800_000
 _RECENT = 10_000
+_RECENT_BYTES = 64 << 20
 _BITS = 44
 _MASK = (1 << _BITS) - 1
 
@@ -39,6 +40,7 @@ class Grant(msgspec.Struct, gc=False):
 
     owner: str
     token: int
+    lease_ms: int
     lease_until: int
     times_out_at: int
     """When its execution is over whatever the heartbeats say; 0 is never."""
@@ -63,7 +65,7 @@ class JobQueue:
 
     __slots__ = ("heaps", "name", "number")
 
-    def __init__(self, name: str, *, number: int) -> None:
+    def __init__(self, name: str, number: int) -> None:
         self.name = name
         self.number = number
         self.heaps: list[list[int]] = [[] for _ in range(PRIORITIES)]
@@ -95,7 +97,10 @@ class JobTable:
         self.ends: list[int] = []
         """Heap of when grants may end."""
         self.recent: deque[int] = deque()
-        self.leaving: deque[tuple[int, int, int]] = deque()
+        self.recent_bytes = 0
+        self.leaving: deque[tuple[int, int]] = deque()
+        self.ended_at: dict[int, int] = {}
+        """When each job with a key ended, as long as its key stays."""
 
     # Looking
 
@@ -108,12 +113,38 @@ class JobTable:
         slot = self.slot(offset)
         return JobState(self.states[slot]) if slot is not None else None
 
+    def state_name(self, offset: int, now: int) -> str | None:
+        """What people and the wire call the state: a job that waits is ready or scheduled."""
+        state = self.state(offset)
+        if state is JobState.WAITING:
+            return "scheduled" if self.due[offset - self.base] > now else "ready"
+        return state.name.lower() if state is not None else None
+
     def queue_of(self, offset: int) -> str:
         return self.queue_names[self.queue_numbers[offset - self.base]]
 
-    def offsets(self) -> Iterator[int]:
-        """Every job that is kept, oldest first."""
-        return (self.base + slot for slot, state in enumerate(self.states) if state)
+    def offsets(
+        self, *, queue: str | None = None, state: JobState | None = None, start: int = 0
+    ) -> Iterator[int]:
+        """Jobs that are kept, oldest first, from an offset on: all, or those of a queue, or in a state."""
+        if queue is not None and queue not in self.queues:
+            return
+        number = self.queues[queue].number if queue is not None else None
+        slot = max(start - self.base, 0)
+        while slot < len(self.states):
+            if state is not None:
+                slot = self.states.find(state, slot)
+                if slot < 0:
+                    return
+            if number is not None and self.queue_numbers[slot] != number:
+                try:
+                    slot = self.queue_numbers.index(number, slot)
+                except ValueError:
+                    return
+                continue
+            if self.states[slot]:
+                yield self.base + slot
+            slot += 1
 
     def best(self, names: list[str], *, limit: int, now: int) -> list[int]:
         """The next jobs to claim: by priority and age, then due time, then order of enqueueing."""
@@ -200,7 +231,7 @@ class JobTable:
         """The queue of this name, made on need."""
         queue = self.queues.get(name)
         if queue is None:
-            queue = self.queues[name] = JobQueue(name, number=len(self.queue_names))
+            queue = self.queues[name] = JobQueue(name, len(self.queue_names))
             self.queue_names.append(name)
         return queue
 
@@ -217,6 +248,7 @@ class JobTable:
 
     def wait(self, offset: int, due_at: int) -> None:
         slot = offset - self.base
+        self.ended_at.pop(offset, None)
         self.states[slot] = JobState.WAITING
         self.due[slot] = due_at
         heap = self.queues[self.queue_of(offset)].heaps[self.priorities[slot]]
@@ -233,19 +265,22 @@ class JobTable:
         """The job is over; its key stays for its time, what it left for as long as it is recent."""
         self.states[offset - self.base] = state
         if offset in self.prints:
-            self.leaving.append((at + KEY_TTL_MS, offset, self.prints[offset]))
+            self.ended_at[offset] = at
+            self.leaving.append((at + KEY_TTL_MS, offset))
         if state is JobState.SUCCEEDED:
             self.recent.append(offset)
-            while len(self.recent) > _RECENT:
+            self.recent_bytes += len(self.results.get(offset) or "")
+            while len(self.recent) > _RECENT or self.recent_bytes > _RECENT_BYTES:
                 old = self.recent.popleft()
+                self.recent_bytes -= len(self.results.pop(old, None) or "")
                 self.histories.pop(old, None)
-                self.results.pop(old, None)
                 self.completed_tokens.pop(old, None)
 
     def expire(self, now: int) -> None:
         """Forget the keys of jobs that ended long ago."""
         while self.leaving and self.leaving[0][0] <= now:
-            _, offset, print_ = self.leaving.popleft()
-            if self.state(offset) in (None, JobState.SUCCEEDED, JobState.DEAD) and offset in self.prints:
-                self.keys.remove(print_, offset)
-                del self.prints[offset]
+            at, offset = self.leaving.popleft()
+            if self.ended_at.get(offset) != at - KEY_TTL_MS:
+                continue  # It was requeued, and has not ended yet or ended later.
+            del self.ended_at[offset]
+            self.keys.remove(self.prints.pop(offset), offset)

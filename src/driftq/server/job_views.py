@@ -1,0 +1,188 @@
+"""Jobs as clients see them: what the table knows of each, put together with what was stored of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from driftq.core.jobs.table import JOBS_TOPIC, JobState, JobTable
+from driftq.core.keys import Claim
+from driftq.core.state import State
+from driftq.errors import JobNotFound, NotConfirmed
+from driftq.model.job import ClaimedJob, JobAttempt, JobView, job_id
+from driftq.server.deadletters import rfc3339
+from driftq.server.entry import produced_at
+from driftq.server.job_entry import decode_job
+from driftq.server.job_requests import JobsGranted
+from driftq.server.recaller import Recaller
+
+PAGE_BYTES = 4 << 20
+_WAITING = ("ready", "scheduled")
+
+Done = Callable[[Any], None]
+"""Takes what was asked for, or a NotConfirmed."""
+
+
+class JobFacts(msgspec.Struct, frozen=True):
+    """What the table knows of one job."""
+
+    offset: int
+    state: str
+    attempts: int
+    due_at: int
+    last_error: str
+    result: str | None
+    history: list[JobAttempt]
+    owner: str | None
+    lease_until: int | None
+
+
+class JobPage(msgspec.Struct, frozen=True):
+    """Part of a list of jobs."""
+
+    jobs: list[JobFacts]
+    more: bool
+
+
+def job_facts(state: State, offset: int, *, now: int) -> JobFacts:
+    """One job; JobNotFound when there is none."""
+    jobs = state.jobs
+    name = jobs.state_name(offset, now)
+    if name is None:
+        raise JobNotFound(job_id(offset))
+    grant = jobs.grants.get(offset)
+    return JobFacts(
+        offset=offset,
+        state=name,
+        attempts=jobs.attempts[offset - jobs.base],
+        due_at=jobs.due[offset - jobs.base],
+        last_error=jobs.errors.get(offset, ""),
+        result=jobs.results.get(offset),
+        history=_history(jobs, offset),
+        owner=grant.owner if grant is not None else None,
+        lease_until=grant.ends_at() if grant is not None else None,
+    )
+
+
+def _history(jobs: JobTable, offset: int) -> list[JobAttempt]:
+    """Every run that is known, and the one that is under way."""
+    history = [
+        JobAttempt(one.owner, rfc3339(one.started_at), rfc3339(one.ended_at), one.error)
+        for one in jobs.histories.get(offset, ())
+    ]
+    grant = jobs.grants.get(offset)
+    if grant is not None:
+        history.append(JobAttempt(grant.owner, rfc3339(grant.claimed_at), None, None))
+    return history
+
+
+def list_jobs(
+    state: State, *, queue: str | None, state_name: str | None, limit: int, start: int, now: int
+) -> JobPage:
+    """Jobs from an offset on, oldest first; fewer than the limit where they are large."""
+    topic = state.topics.get(JOBS_TOPIC)
+    page: list[JobFacts] = []
+    if topic is None:
+        return JobPage(page, more=False)
+    index = topic.partitions[0].index
+    wanted = JobState.WAITING if state_name in _WAITING else None
+    if state_name is not None and wanted is None:
+        wanted = JobState[state_name.upper()]
+    size = 0
+    for offset in state.jobs.offsets(queue=queue, state=wanted, start=start):
+        if state_name in _WAITING and state.jobs.state_name(offset, now) != state_name:
+            continue
+        ordinal = index.find(offset)
+        size += index.place_at(ordinal).length if ordinal is not None else 0
+        if len(page) == limit or (page and size > PAGE_BYTES):
+            return JobPage(page, more=True)
+        page.append(job_facts(state, offset, now=now))
+    return JobPage(page, more=False)
+
+
+class JobReader:
+    """Reads what was stored of jobs, off the loop where it has to."""
+
+    def __init__(
+        self, recaller: Recaller, *, state: Callable[[], State], want_turn: Callable[[], None]
+    ) -> None:
+        self._recaller = recaller
+        self._state = state
+        self._want_turn = want_turn
+
+    def claimed(self, granted: JobsGranted, done: Done) -> None:
+        """The jobs of a claim, as ClaimedJob."""
+        record = granted.record
+        lease_until = rfc3339(record.at + record.lease_ms)
+
+        def give(entries: dict[int, bytes] | NotConfirmed) -> None:
+            if isinstance(entries, NotConfirmed):
+                done(entries)
+                return
+            jobs: list[ClaimedJob] = []
+            for number, (offset, attempt) in enumerate(zip(record.offsets, granted.attempts, strict=True)):
+                stored = decode_job(entries[offset])
+                jobs.append(
+                    ClaimedJob(
+                        job_id(offset),
+                        stored.queue,
+                        stored.task,
+                        stored.payload,
+                        stored.priority,
+                        attempt,
+                        record.first_token + number,
+                        lease_until,
+                    )
+                )
+            done(jobs)
+
+        self._read(record.offsets, give)
+
+    def views(self, facts: list[JobFacts], done: Done) -> None:
+        """These jobs, as JobView."""
+
+        def give(entries: dict[int, bytes] | NotConfirmed) -> None:
+            if isinstance(entries, NotConfirmed):
+                done(entries)
+                return
+            done([_view(one, entries[one.offset]) for one in facts])
+
+        self._read([one.offset for one in facts], give)
+
+    def _read(self, offsets: list[int], give: Callable[[dict[int, bytes] | NotConfirmed], None]) -> None:
+        topic = self._state().topics.get(JOBS_TOPIC)
+        claims = [Claim(topic.id, offset) for offset in offsets] if topic is not None else []
+
+        def done(entries: dict[Claim, bytes] | NotConfirmed) -> None:
+            if isinstance(entries, NotConfirmed):
+                give(entries)
+            else:
+                give({claim.offset: entry for claim, entry in entries.items()})
+            self._want_turn()  # A stop may have waited for this.
+
+        self._recaller.read(claims, done)
+
+
+def _view(facts: JobFacts, entry: bytes) -> JobView:
+    stored = decode_job(entry)
+    return JobView(
+        job_id=job_id(facts.offset),
+        queue=stored.queue,
+        task=stored.task,
+        payload=stored.payload,
+        state=facts.state,
+        priority=stored.priority,
+        attempts=facts.attempts,
+        max_retries=stored.max_retries,
+        timeout_ms=stored.timeout_ms or None,
+        idempotency_key=stored.idempotency_key or None,
+        enqueued_at=rfc3339(produced_at(entry)),
+        run_at=rfc3339(facts.due_at),
+        last_error=facts.last_error,
+        owner=facts.owner,
+        lease_until=rfc3339(facts.lease_until) if facts.lease_until is not None else None,
+        result=msgspec.Raw(facts.result.encode()) if facts.result is not None else msgspec.UNSET,
+        history=facts.history,
+    )

@@ -82,10 +82,12 @@ class EventStore:
         """Lists of several callers, who share transactions but no fate: a refusal stays within its list."""
         answers: dict[Place, Answer] = {}
         fit: list[Group] = []
-        now = self._now()
+        now_us = microseconds(self._now())
         for commands in by_aggregate(requests):
             try:
-                fit.append([draft(each, place, mode=self._mode, now=now) for place, each in commands.items()])
+                fit.append(
+                    [draft(each, place, mode=self._mode, now_us=now_us) for place, each in commands.items()]
+                )
             except InvalidArgument as error:
                 answers |= {place: Refused(each.event.event_id, error) for place, each in commands.items()}
         for batch in batches(fit, events_max=self._options.transaction_events_max):

@@ -100,7 +100,7 @@ class Story:
         """Drop what may go; how many unsettled ones were among it."""
         lost = 0
         for topic in list(self.state.topics.values()):
-            record = decide_retention(topic, limits=self.limits, now=self.now)
+            record = decide_retention(self.state, topic, now=self.now)
             if record is not None:
                 self.journal.add(record)
                 lost += sum(trim.lost for trim in record.trims)

@@ -7,8 +7,9 @@ from operator import itemgetter
 
 from driftq.core.effects import EFFECTS_TOPIC, Pending
 from driftq.core.group import ACK_TIMEOUT, Group, GroupPartition
-from driftq.core.index import LENGTH_BITS, pack_place
+from driftq.core.index import LENGTH_BITS, PartitionIndex, pack_place
 from driftq.core.jobs.evolve import fold_job
+from driftq.core.jobs.table import JOBS_TOPIC
 from driftq.core.lease import LeaseBlock
 from driftq.core.records import (
     CAUSE_EXPIRED,
@@ -261,9 +262,18 @@ def _trim(state: State, record: PartitionsTrimmed) -> None:
             group.partitions[trim.partition].skip_to(trim.first)
         for positions in topic.readers.values():
             positions[trim.partition] = max(positions[trim.partition], trim.first)
+        if topic.purged:
+            topic.purged.difference_update(_offsets(part.index, trim.first))
         part.index.trim(trim.first)
+        if topic.name == JOBS_TOPIC:
+            state.jobs.drop_below(trim.first)
         part.ages.forget_below(trim.first)
         part.relieved = True
+
+
+def _offsets(index: PartitionIndex, first: int) -> list[int]:
+    """Of the messages below an ordinal."""
+    return [index.offset_at(ordinal) for ordinal in range(index.first, first)]
 
 
 def _delete_topic(state: State, record: TopicDeleted) -> None:

@@ -136,7 +136,7 @@ class Upkeep:
             if state.topics_by_id.get(topic.id) is not topic:
                 continue
             looked += len(topic.partitions)
-            record = decide_retention(topic, limits=state.limits, now=now)
+            record = decide_retention(state, topic, now=now)
             if record is None:
                 continue
             before = [part.index.first for part in topic.partitions]

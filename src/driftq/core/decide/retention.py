@@ -8,23 +8,41 @@ settles keeps those behind it.
 
 from __future__ import annotations
 
-from driftq.core.limits import Limits
+from driftq.core.jobs.table import JOBS_TOPIC
 from driftq.core.records import PartitionsTrimmed, Trim
-from driftq.core.state import Topic
+from driftq.core.state import State, Topic
+from driftq.model.topic import DEAD_LETTER_PREFIX
 
 
-def decide_retention(topic: Topic, *, limits: Limits, now: int) -> PartitionsTrimmed | None:
+def decide_retention(state: State, topic: Topic, *, now: int) -> PartitionsTrimmed | None:
     """What may go now; None when nothing may. Costs O(partitions) and nothing for what stays."""
+    if topic.name.startswith(DEAD_LETTER_PREFIX):
+        return _drop_purged(topic, now)
+    limits = state.limits
     # A key that is remembered needs its message, or a repeated produce could not be told from a new one.
     remembered_ms = limits.idempotency_ttl_ms + limits.idempotency_ttl_ms // 64 + 2
     old = now - max(topic.retention_ms(limits), remembered_ms)
     firsts = [_done_upto(topic, number, old) for number in range(len(topic.partitions))]
+    if topic.name == JOBS_TOPIC:
+        firsts = [min(firsts[0], max(topic.partitions[0].index.first, state.jobs.first_needed()))]
     over = _cut_for_bytes(topic, firsts)
     trims: list[Trim] = []
     for number, (part, done) in enumerate(zip(topic.partitions, firsts, strict=True)):
         first = max(done, part.index.first_ordinal_from(over)) if over else done
         if first > part.index.first:
             trims.append(Trim(partition=number, first=first, lost=_unsettled(topic, number, first)))
+    return PartitionsTrimmed(at=now, topic=topic.id, trims=trims) if trims else None
+
+
+def _drop_purged(topic: Topic, now: int) -> PartitionsTrimmed | None:
+    """Dead letters leave by being purged, and by nothing else."""
+    trims: list[Trim] = []
+    for number, part in enumerate(topic.partitions):
+        first = part.index.first
+        while first < part.index.end and part.index.offset_at(first) in topic.purged:
+            first += 1
+        if first > part.index.first:
+            trims.append(Trim(partition=number, first=first, lost=0))
     return PartitionsTrimmed(at=now, topic=topic.id, trims=trims) if trims else None
 
 

@@ -98,6 +98,7 @@ class JobTable:
         """Heap of when grants may end."""
         self.recent: deque[int] = deque()
         self.recent_bytes = 0
+        self._done_upto = 0
         self.leaving: deque[tuple[int, int]] = deque()
         self.ended_at: dict[int, int] = {}
         """When each job with a key ended, as long as its key stays."""
@@ -213,7 +214,29 @@ class JobTable:
             heapq.heappush(self.ends, self.grants[offset].ends_at() << _BITS | offset)
         return over
 
+    def first_needed(self) -> int:
+        """The oldest job that is not done with: it waits, runs, or is dead and may be brought back."""
+        while self._done_upto < len(self.states):
+            is_done = self.states[self._done_upto] in (0, JobState.SUCCEEDED)
+            if not is_done or self.base + self._done_upto in self.prints:
+                break  # A key that is remembered needs its job's payload.
+            self._done_upto += 1
+        return self.base + self._done_upto
+
     # Changing
+
+    def drop_below(self, offset: int) -> None:
+        """Forget jobs that are done with; their payloads are no longer kept."""
+        count = min(offset - self.base, len(self.states))
+        if count <= 0:
+            return
+        del self.states[:count], self.priorities[:count], self.queue_numbers[:count], self.attempts[:count]
+        del self.max_retries[:count], self.due[:count], self.timeouts[:count]
+        self.base += count
+        self._done_upto = max(0, self._done_upto - count)
+        for known in (self.results, self.errors, self.completed_tokens, self.histories):
+            for old in [one for one in known if one < self.base]:
+                del known[old]
 
     def add(self, terms: JobTerms, at: int) -> None:
         if not self.states:

@@ -16,7 +16,7 @@ CHUNK = 25
 @pytest.mark.clause("P1", "P2", "P4", "P6")
 @pytest.mark.clause("G1", "G2", "G3", "G4", "G5", "G6")
 @pytest.mark.clause("A1", "A2", "A3", "A4", "A5", "A6", "A7", "A8", "A9")
-@pytest.mark.clause("W1", "W2", "W3", "W4", "W5", "W9")
+@pytest.mark.clause("W1", "W2", "W3", "W4", "W5", "W6", "W9")
 @pytest.mark.clause("I1", "I2", "I3", "I4", "I5", "D1", "D2")
 @pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, CHUNK), ids="from_{}".format)
 def test_no_seed_breaks_the_contract(first: int, caplog: pytest.LogCaptureFixture) -> None:

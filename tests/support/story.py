@@ -10,6 +10,7 @@ from driftq.core.state import State, Topic
 from driftq.log.files import Folder
 from driftq.log.log import Log
 from driftq.model import Envelope, Message, TopicOptions
+from driftq.server.entry import decode_entry
 from driftq.server.ingest import prepare_all
 from driftq.server.journal import Journal
 from driftq.server.payloads import Payloads
@@ -32,10 +33,11 @@ class Story:
         self.limits = limits or Limits(idempotency_ttl_ms=1_000, retention_ms=10_000)
         self.folder = folder
         self.now = START
+        self._segments = {"segment_bytes": segment_bytes, "segment_records": segment_records}
         self.log = Log.open(folder, segment_bytes=segment_bytes, segment_records=segment_records)
         self.payloads = Payloads(self.log)
         self.journal = Journal(self.log, self.payloads, limits=self.limits)
-        self.journal.recover()
+        self.recovery = self.journal.recover()
 
     @property
     def state(self) -> State:
@@ -116,14 +118,12 @@ class Story:
     def values(self, topic: str, partition: int = 0) -> list[str]:
         """What is kept, read from the files."""
         index = self.state.topics[topic].partitions[partition].index
-        from driftq.server.entry import decode_entry
-
         kept = range(index.first, index.end)
         return [decode_entry(entry).value for entry in self.payloads.read(index, kept)] if kept else []
 
     def reopened(self) -> Story:
         """The same folder after a clean end, at the same time."""
         self.log.close()
-        again = Story(self.folder, limits=self.limits)
+        again = Story(self.folder, limits=self.limits, **self._segments)
         again.now = self.now
         return again

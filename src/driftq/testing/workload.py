@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 
 from driftq.testing.check_delivered import Listener
@@ -13,7 +14,7 @@ from driftq.testing.world import World
 
 _GROUPS = ("billing", "search", LATE_GROUP)
 _KEYS = ("", "user:1", "user:2", "user:3", "ключ")
-_FAULTS: tuple[Operation, ...] = ("write", "sync", "allocate", "truncate", "create")
+_FAULTS: tuple[Operation, ...] = ("write", "sync", "allocate", "truncate", "create", "rename")
 
 
 class Workload:
@@ -44,6 +45,7 @@ class Workload:
             (2, self._create_topic),
             (1, self._look),
             (2 * trouble, self._break_disk),
+            (0.5 * trouble, self._fill_disk),
             (1.5 * trouble, self._crash),
             (1 * trouble, self._plan_power_cut),
             (0.5 * trouble, self._restart),
@@ -213,8 +215,15 @@ class Workload:
 
     def _break_disk(self) -> None:
         operation = self._random.choice(_FAULTS)
-        self._world.say(f"the next {operation} will fail")
-        self._world.machine.folder.fail_next(operation)
+        error = self._random.choice((errno.EIO, errno.EIO, errno.ENOSPC))
+        self._world.say(f"the next {operation} will fail with {errno.errorcode[error]}")
+        self._world.machine.folder.fail_next(operation, error=error)
+
+    def _fill_disk(self) -> None:
+        """The disk runs full, or somebody makes room on it."""
+        folder = self._world.machine.folder
+        folder.free = 0 if folder.free else 1 << 40
+        self._world.say(f"{folder.free} bytes are free")
 
     def _crash(self) -> None:
         self._world.crash(power=self._world.options.fsync and self._random.random() < 0.6)

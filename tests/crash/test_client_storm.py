@@ -1,0 +1,108 @@
+"""The server is killed and started again under clients whose code knows nothing of it."""
+
+import asyncio
+import random
+import threading
+import time
+
+import pytest
+
+import driftq
+from tests.harness import ServerProcess
+
+ROUNDS = 10
+
+
+@pytest.fixture
+def chance() -> random.Random:
+    return random.Random(20)
+
+
+@pytest.mark.clause("P7", "G4", "G5", "A3", "I3")
+def test_a_plain_loop_neither_loses_nor_doubles_whatever_happens_to_the_server(
+    server: ServerProcess, chance: random.Random
+) -> None:
+    stop = threading.Event()
+    produced: list[int] = []
+    seen: list[int] = []
+    finished = threading.Event()
+    url = f"http://127.0.0.1:{server.port}"
+
+    def produce() -> None:
+        with driftq.Client(url) as client:
+            number = 0
+            while not stop.is_set():
+                client.produce("orders", number)
+                produced.append(number)
+                number += 1
+            client.produce("orders", -1)
+
+    def consume() -> None:
+        with driftq.Client(url) as client, client.consume("orders", "billing", lease_ms=20_000) as deliveries:
+            for delivery in deliveries:
+                number = delivery.json()
+                delivery.ack()
+                if number == -1:
+                    break
+                seen.append(number)
+        finished.set()
+
+    threads = [threading.Thread(target=work, daemon=True) for work in (produce, consume)]
+    for thread in threads:
+        thread.start()
+    for _ in range(ROUNDS):
+        time.sleep(chance.uniform(0.1, 0.5))
+        server.restart()
+    time.sleep(0.3)
+    stop.set()
+    assert finished.wait(60), "the consumer never got the last message"
+    for thread in threads:
+        thread.join(10)
+    with driftq.Client(url) as client:
+        stored = [one.json() for one in client.records("orders")]
+        lag = sum(group.lag for group in client.topic("orders").groups)
+    assert len(produced) > ROUNDS, "hardly anything happened"
+    assert stored == [*produced, -1], "lost, doubled or out of order"
+    assert set(seen) >= set(produced) or lag, "settled without having been seen"
+    assert lag <= 1
+
+
+@pytest.mark.clause("P7", "P6", "A9")
+async def test_batches_under_way_survive_too(server: ServerProcess, chance: random.Random) -> None:
+    url = f"http://127.0.0.1:{server.port}"
+    done = asyncio.Event()
+    confirmed: set[tuple[int, int]] = set()
+
+    async def produce(client: driftq.AsyncClient, who: int) -> None:
+        turn = 0
+        while not done.is_set():
+            await client.produce("orders", [who, turn])
+            confirmed.add((who, turn))
+            turn += 1
+
+    async def consume(client: driftq.AsyncClient, seen: set[tuple[int, int]]) -> None:
+        async for delivery in client.consume("orders", "billing", lease_ms=20_000):
+            who, turn = delivery.decode(list[int])
+            seen.add((who, turn))
+            await delivery.ack_later()
+
+    seen: set[tuple[int, int]] = set()
+    async with driftq.AsyncClient(url) as client:
+        reading = asyncio.create_task(consume(client, seen))
+        writing = [asyncio.create_task(produce(client, who)) for who in range(50)]
+        for _ in range(ROUNDS):
+            await asyncio.sleep(chance.uniform(0.1, 0.4))
+            await asyncio.to_thread(server.restart)
+        done.set()
+        await asyncio.gather(*writing)
+        async with asyncio.timeout(60):
+            while seen < confirmed or sum(group.lag for group in (await client.topic("orders")).groups):
+                await asyncio.sleep(0.05)
+        reading.cancel()
+        stored = [tuple(one.json()) async for one in client.records("orders")]
+    assert len(confirmed) > 50 * ROUNDS, "hardly anything happened"
+    assert len(stored) == len(set(stored)), "stored twice"
+    assert set(stored) == confirmed, "lost"
+    for who in range(50):
+        turns = [turn for one, turn in stored if one == who]
+        assert turns == sorted(turns)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from driftq.client import Delivery as Delivery
     from driftq.client import Receipt as Receipt
     from driftq.client import RecordedMessage as RecordedMessage
+    from driftq.embedded import open as open  # noqa: A004 - said as `driftq.open`.
+    from driftq.embedded import open_async as open_async
     from driftq.errors import *  # noqa: F403 - every error there is, also those of later rooms.
     from driftq.model import Envelope as Envelope
     from driftq.model import Message as Message
@@ -34,6 +36,8 @@ _HOMES = {
     "Delivery": "driftq.client",
     "Receipt": "driftq.client",
     "RecordedMessage": "driftq.client",
+    "open": "driftq.embedded",
+    "open_async": "driftq.embedded",
     "Envelope": "driftq.model",
     "Message": "driftq.model",
     "RetryPolicy": "driftq.model",

@@ -22,6 +22,7 @@ from driftq.http.server import HttpServer, run
 from driftq.log.disk import OsFolder
 from driftq.log.files import Folder
 from driftq.log.memory import MemoryFolder
+from driftq.server.address import remove_address, write_address
 from driftq.server.broker import BrokerOptions
 from driftq.server.thread import Fsync
 from driftq.settings import Settings
@@ -78,6 +79,8 @@ def run_server(serving: Serving, settings: Settings) -> int:
     except KeyboardInterrupt:
         return 130  # Before it was ready; afterwards Ctrl-C is an orderly end.
     finally:
+        if serving.wal:
+            remove_address(serving.data)  # Before the folder is let go: the next one writes its own.
         folder.close()
 
 
@@ -87,6 +90,8 @@ def _ready(server: HttpServer, serving: Serving) -> None:
     )
     say(f"DriftQ {driftq.__version__} listens on {server.address} ({kept})")
     sys.stdout.flush()
+    if serving.wal:
+        write_address(serving.data, server.address)
 
 
 def _log_to_stderr() -> None:

@@ -16,7 +16,7 @@ from uuid import uuid4
 import msgspec
 
 from driftq.errors import InvalidArgument
-from driftq.model import Envelope, RetryPolicy
+from driftq.model import DeadLetterFacts, Envelope, RetryPolicy
 
 BYTES_MARK = "data:application/octet-stream;base64,"
 
@@ -36,6 +36,9 @@ class EnvelopeFields(TypedDict, total=False):
     retry_policy: RetryPolicy
     traceparent: str
     labels: dict[str, str]
+    """In-process only."""
+    dlq: DeadLetterFacts
+    """In-process only."""
 
 
 class Outgoing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -4,6 +4,8 @@ from driftq.core.state import State, Topic
 from driftq.errors import TopicNotFound
 from driftq.model import GroupView, PartitionView, ReaderView, TopicView
 
+__all__ = ["GroupView", "PartitionView", "ReaderView", "TopicView", "find_topic", "topic_names", "topic_view"]
+
 
 def topic_names(state: State) -> list[str]:
     return sorted(state.topics)

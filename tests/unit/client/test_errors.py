@@ -31,9 +31,7 @@ def sample(kind: type[DriftQError]) -> DriftQError:
 
 def test_the_tree_has_everything_that_the_module_has() -> None:
     named = {
-        value
-        for value in vars(errors).values()
-        if isinstance(value, type) and issubclass(value, DriftQError)
+        value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, DriftQError)
     }
     assert set(TREE) == named
 
@@ -56,7 +54,9 @@ def test_a_server_that_names_no_kind_is_understood_by_reason_and_code() -> None:
     found = rebuild(full)
     assert isinstance(found, errors.Overloaded)
     assert found.retry_after_ms == 70
-    assert type(rebuild({"error": "FAILED_PRECONDITION", "message": "not owner"})) is errors.FailedPrecondition
+    assert (
+        type(rebuild({"error": "FAILED_PRECONDITION", "message": "not owner"})) is errors.FailedPrecondition
+    )
     assert type(rebuild({"error": "NOT_FOUND", "message": "m", "kind": "Unheard"})) is errors.NotFound
 
 

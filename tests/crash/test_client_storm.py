@@ -93,8 +93,8 @@ async def test_batches_under_way_survive_too(server: ServerProcess, chance: rand
         done.set()
         await asyncio.gather(*writing)
         async with asyncio.timeout(60):
-            while seen != confirmed or any(group.lag for group in (await client.topic("orders")).groups):
-                await asyncio.sleep(0.05)  # noqa: ASYNC110 - it is the server who knows.
+            while seen != confirmed or any(group.lag for group in (await client.topic("orders")).groups):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
         reading.cancel()
         stored = [tuple(one.json()) async for one in client.records("orders")]
     assert len(confirmed) > 50 * ROUNDS, "hardly anything happened"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import uvloop
 
 import driftq
-from driftq.cli.router import RouterNotUsable, load_router
+from driftq.cli.router import RouterNotUsable, find_router
 from driftq.cli.screen import say, say_error
 from driftq.errors import LogError
 from driftq.http.options import HttpOptions
@@ -40,6 +40,9 @@ class Serving:
     wal: bool
     fsync: str
     router: str | None
+    router_rules: str | None
+    router_url: str | None
+    router_topics: list[str]
     router_timeout_ms: int
 
     @property
@@ -51,7 +54,13 @@ def run_server(serving: Serving, settings: Settings) -> int:
     """Serve until a signal; the exit code. What cannot be started is told in a line."""
     _log_to_stderr()
     try:
-        router = load_router(serving.router) if serving.router is not None else None
+        router = find_router(
+            name=serving.router,
+            rules=serving.router_rules,
+            url=serving.router_url,
+            topics=serving.router_topics,
+            timeout_ms=serving.router_timeout_ms,
+        )
     except RouterNotUsable as problem:
         return _refused(str(problem))
     try:

@@ -48,7 +48,7 @@ def produce_batch(exchange: Exchange) -> None:
     if len(batch.messages) + len(batch.errors) > limit:
         raise InvalidArgument("messages", f"at most {limit} in one request")
     desk = exchange.edge.desk
-    if desk is not None:
+    if desk is not None and any(desk.wants(message.topic) for message in batch.messages):
         exchange.edge.spawn(exchange, _route(exchange, desk, batch))
     else:
         _store(exchange, batch)
@@ -98,8 +98,12 @@ def _read_parts(parts: list[msgspec.Raw] | list[bytes], *, atomic: bool, in_proc
 
 
 async def _route(exchange: Exchange, desk: RouterDesk, batch: Batch) -> None:
-    routed = await asyncio.gather(*[desk.route(whole_message(message)) for message in batch.messages])
-    _store(exchange, batch._replace(messages=list(routed)))
+    messages = batch.messages
+    places = [place for place, message in enumerate(messages) if desk.wants(message.topic)]
+    routed = await asyncio.gather(*[desk.route(whole_message(messages[place])) for place in places])
+    for place, message in zip(places, routed, strict=True):
+        messages[place] = message
+    _store(exchange, batch)
 
 
 # Storing

@@ -38,7 +38,7 @@ def produce(exchange: Exchange) -> None:
     else:
         message = _from_query(QUERY.from_query(exchange.query))
     edge = exchange.edge
-    if edge.desk is not None:
+    if edge.desk is not None and edge.desk.wants(message.topic):
         edge.spawn(exchange, _route(exchange, edge.desk, message))
     else:
         _store(exchange, message)

@@ -2,7 +2,7 @@
 
 import sys
 
-from bench import broker
+from bench import broker, client
 from bench.report import Figure, show
 
 BENCHMARKS = {
@@ -10,6 +10,8 @@ BENCHMARKS = {
     "batches": broker.batches,
     "core": broker.core,
     "memory": broker.memory,
+    "client": client.throughput,
+    "calls": client.calls,
 }
 
 

@@ -114,9 +114,10 @@ class AsyncClient:
         `value`: text as it is, bytes as a data URL, all else as JSON. `retries`: None as often as `timeout_s`
         allows, 0 never and without a key that makes it safe.
         """
-        return await self._produce().produce(
-            topic, value, key=key, idempotency_key=idempotency_key, retries=retries, envelope=envelope
-        )
+        producing = self._producing or self._produce()
+        if producing.full:
+            await producing.wait_for_room()
+        return await producing.produce(topic, value, key, idempotency_key, retries, envelope)
 
     async def produce_many(
         self,

@@ -30,26 +30,36 @@ Result = TypeVar("Result")
 
 
 class Entry(Generic[Item, Result]):
-    """One thing that is to be sent, and who wants to know what became of it."""
+    """One thing that is to be sent, and who wants to know what became of it: a future, or a call."""
 
-    __slots__ = ("expires_at", "item", "retries", "size", "tell")
+    __slots__ = ("expires_at", "item", "retries", "size", "waiter")
 
     def __init__(
         self,
         item: Item,
         size: int,
-        tell: Callable[[Result | Exception], None],
-        *,
+        waiter: asyncio.Future[Result] | Callable[[Item, Result | Exception], None],
         expires_at: float,
         retries: int | None,
     ) -> None:
         self.item = item
         self.size = size
-        self.tell = tell
+        self.waiter = waiter
         self.expires_at = expires_at
         """By the loop's clock: it is not tried again after this."""
         self.retries = retries
         """How often it may be sent again; None: until it expires."""
+
+    def tell(self, result: Result | Exception) -> None:
+        waiter = self.waiter
+        if not isinstance(waiter, asyncio.Future):
+            waiter(self.item, result)
+        elif waiter.done():
+            pass  # Whoever asked has given up.
+        elif isinstance(result, Exception):
+            waiter.set_exception(result)
+        else:
+            waiter.set_result(result)
 
     def may_go_again(self, now: float) -> bool:
         if now >= self.expires_at or self.retries == 0:
@@ -82,6 +92,8 @@ class Lane(Generic[Item, Result]):
         self._again: Entries[Item, Result] = []
         self._held = 0
         self._held_bytes = 0
+        self._held_max = options.buffer_messages
+        self._held_bytes_max = options.buffer_bytes
         self._under_way = 0
         self._later = 0
         self._connection: HttpConnection | None = None
@@ -98,8 +110,7 @@ class Lane(Generic[Item, Result]):
 
     @property
     def full(self) -> bool:
-        options = self._options
-        return self._held >= options.buffer_messages or self._held_bytes >= options.buffer_bytes
+        return self._held >= self._held_max or self._held_bytes >= self._held_bytes_max
 
     async def wait_for_room(self) -> None:
         """Hold the caller back while too much waits for its answer."""
@@ -109,13 +120,14 @@ class Lane(Generic[Item, Result]):
             await room
 
     def put(self, entry: Entry[Item, Result]) -> None:
-        """Send this; its `tell` is called once, with its result or its error."""
+        """Send this; its waiter is told once, its result or its error."""
         if self._closed:
             entry.tell(ClientClosed())
             return
+        if not self._held:
+            self._emptied.clear()
         self._held += 1
         self._held_bytes += entry.size
-        self._emptied.clear()
         self._waiting.append(entry)
         if not self._flush_asked:
             self._flush_asked = True
@@ -165,13 +177,13 @@ class Lane(Generic[Item, Result]):
 
     def _take_batch(self) -> Entries[Item, Result]:
         options, waiting = self._options, self._waiting
-        batch: Entries[Item, Result] = []
-        size = 0
-        while waiting and len(batch) < options.batch_messages:
-            size += waiting[0].size
-            if batch and size > options.batch_bytes:
-                break
-            batch.append(waiting.popleft())
+        take = waiting.popleft
+        batch = [take() for _ in range(min(len(waiting), options.batch_messages))]
+        size = sum([entry.size for entry in batch])
+        while size > options.batch_bytes and len(batch) > 1:
+            last = batch.pop()
+            size -= last.size
+            waiting.appendleft(last)
         return batch
 
     def _send(self, connection: HttpConnection, batch: Entries[Item, Result]) -> None:
@@ -207,14 +219,22 @@ class Lane(Generic[Item, Result]):
             return
         self._backoff.succeeded()
         refused_for_now: list[tuple[Entry[Item, Result], DriftQError]] = []
-        for entry, result in zip(batch, results, strict=True):
-            if isinstance(result, DriftQError) and is_passing(result):
-                refused_for_now.append((entry, result))
-            else:
-                self._finish(entry, result)
+        done = batch
+        if any(issubclass(kind, DriftQError) for kind in set(map(type, results))):
+            done, told = [], []
+            for entry, result in zip(batch, results, strict=True):
+                if isinstance(result, DriftQError) and is_passing(result):
+                    refused_for_now.append((entry, result))
+                else:
+                    done.append(entry)
+                    told.append(result)
+            results = told
+        self._flush()  # The next batch is on its way while those of this one are told.
+        for entry, result in zip(done, results, strict=True):
+            entry.tell(result)
+        self._let_go(done)
         if refused_for_now:
             self._repeat_alone(refused_for_now)
-        self._flush()
 
     def _repeat_alone(self, refused: list[tuple[Entry[Item, Result], DriftQError]]) -> None:
         """Send these again when the server said that it may help."""
@@ -261,13 +281,16 @@ class Lane(Generic[Item, Result]):
         self._flush()
 
     def _finish(self, entry: Entry[Item, Result], result: Result | Exception) -> None:
-        self._held -= 1
-        self._held_bytes -= entry.size
         entry.tell(result)
-        while self._room and not self.full:
+        self._let_go([entry])
+
+    def _let_go(self, done: Entries[Item, Result]) -> None:
+        """These have their answers: there is room for as many others."""
+        self._held -= len(done)
+        self._held_bytes -= sum([entry.size for entry in done])
+        for _ in range(min(len(done), len(self._room))):
             room = self._room.popleft()
             if not room.done():
                 room.set_result(None)
-                break
         if not self._held:
             self._emptied.set()

@@ -88,7 +88,6 @@ def text_of(value: Any) -> str:
 def outgoing(
     topic: str,
     value: Any,
-    *,
     key: str,
     idempotency_key: str | None,
     envelope: EnvelopeFields,

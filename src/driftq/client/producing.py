@@ -35,39 +35,41 @@ class Producing:
             calls.connector, calls.options, write=calls.writer.produce_batch, read=read_receipts
         )
 
-    async def produce(
+    @property
+    def full(self) -> bool:
+        return self._lane.full
+
+    async def wait_for_room(self) -> None:
+        await self._lane.wait_for_room()
+
+    def produce(
         self,
         topic: str,
         value: Any,
-        *,
         key: str,
         idempotency_key: str | None,
         retries: int | None,
         envelope: EnvelopeFields,
-    ) -> Receipt:
-        """Returns when the message is durable."""
+    ) -> asyncio.Future[Receipt]:
+        """Gets its result when the message is durable."""
         if idempotency_key is None and retries != 0:
             idempotency_key = new_key()
-        message = outgoing(topic, value, key=key, idempotency_key=idempotency_key, envelope=envelope)
-        lane = self._lane
-        if lane.full:
-            await lane.wait_for_room()
+        message = outgoing(topic, value, key, idempotency_key, envelope)
         receipt: asyncio.Future[Receipt] = self._loop.create_future()
-        lane.put(self._entry(message, partial(_settle, receipt), retries))
-        return await receipt
+        self._put(message, receipt, retries)
+        return receipt
 
-    def _entry(
-        self, message: Outgoing, tell: Callable[[Receipt | Exception], None], retries: int | None
-    ) -> Entry[Outgoing, Receipt]:
+    def _put(
+        self,
+        message: Outgoing,
+        waiter: asyncio.Future[Receipt] | Callable[[Outgoing, Receipt | Exception], None],
+        retries: int | None,
+    ) -> None:
         envelope = message.envelope
-        keyed = envelope is not None and envelope.idempotency_key
-        return Entry(
-            message,
-            len(message.value) + len(message.key) + _OVERHEAD_BYTES,
-            tell,
-            expires_at=self._loop.time() + self._timeout_s,
-            retries=retries if keyed else 0,
-        )
+        if envelope is None or not envelope.idempotency_key:
+            retries = 0
+        size = len(message.value) + len(message.key) + _OVERHEAD_BYTES
+        self._lane.put(Entry(message, size, waiter, self._loop.time() + self._timeout_s, retries))
 
     async def produce_many(
         self,
@@ -85,9 +87,9 @@ class Producing:
             outgoing(
                 topic,
                 value,
-                key=key if isinstance(key, str) else key(value),
-                idempotency_key=_key_for(value, number, idempotency_key, retries),
-                envelope=envelope,
+                key if isinstance(key, str) else key(value),
+                _key_for(value, number, idempotency_key, retries),
+                envelope,
             )
             for number, value in enumerate(values, start=1)
         )
@@ -98,7 +100,7 @@ class Producing:
             if self._lane.full:
                 await self._lane.wait_for_room()
             collected.expect()
-            self._lane.put(self._entry(message, partial(collected.add, place), retries))
+            self._put(message, partial(collected.add, place), retries)
         return await collected.all()
 
     async def _produce_together(self, messages: list[Outgoing], retries: int | None) -> list[Receipt]:
@@ -131,7 +133,7 @@ class _Collected:
     def expect(self) -> None:
         self._expected += 1
 
-    def add(self, place: int, result: Receipt | Exception) -> None:
+    def add(self, place: int, _: Outgoing, result: Receipt | Exception) -> None:
         self._told += 1
         if isinstance(result, Receipt):
             self._receipts[place] = result
@@ -154,15 +156,6 @@ class _Collected:
         if self._errors:
             raise BatchRefused(self._errors, receipts=dict(self._receipts))
         return [self._receipts[place] for place in range(self._expected)]
-
-
-def _settle(receipt: asyncio.Future[Receipt], result: Receipt | Exception) -> None:
-    if receipt.done():
-        return  # Whoever asked has given up.
-    if isinstance(result, Exception):
-        receipt.set_exception(result)
-    else:
-        receipt.set_result(result)
 
 
 def _key_for(value: Any, number: int, given: KeyOf | None, retries: int | None) -> str | None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -63,6 +63,8 @@ class Settling:
         self.refused = 0
         """Acks that nobody waited for and that the server refused."""
         self._calls = calls
+        self._loop = asyncio.get_running_loop()
+        self._timeout_s = calls.options.timeout_s
         self._acks: Lane[AckPart, None] = Lane(
             calls.connector,
             calls.options,
@@ -70,9 +72,9 @@ class Settling:
             read=read_acks,
         )
 
-    def _entry(self, ack: AckPart, tell: partial[None]) -> Entry[AckPart, None]:
-        expires_at = asyncio.get_running_loop().time() + self._calls.options.timeout_s
-        return Entry(ack, _ACK_BYTES, tell, expires_at=expires_at, retries=None)
+    def _put(self, ack: AckPart, waiter: Callable[[AckPart, Exception | None], None]) -> None:
+        expires_at = self._loop.time() + self._timeout_s
+        self._acks.put(Entry(ack, _ACK_BYTES, waiter, expires_at, None))
 
     async def ack(self, ack: AckPart) -> None:
         """Done: returns when that is durable, raises when it was refused."""
@@ -82,13 +84,12 @@ class Settling:
 
     async def ack_many(self, acks: Iterable[AckPart]) -> list[Exception | None]:
         """None or an error for each."""
-        answers: list[Exception | None] = []
         asked = list(acks)
-        done = asyncio.get_running_loop().create_future()
-        answers = [None] * len(asked)
+        done: asyncio.Future[None] = self._loop.create_future()
+        answers: list[Exception | None] = [None] * len(asked)
         left = len(asked)
 
-        def told(slot: int, answer: Exception | None) -> None:
+        def told(slot: int, _: AckPart, answer: Exception | None) -> None:
             nonlocal left
             answers[slot] = answer
             left -= 1
@@ -98,7 +99,7 @@ class Settling:
         for slot, ack in enumerate(asked):
             if self._acks.full:
                 await self._acks.wait_for_room()
-            self._acks.put(self._entry(ack, partial(told, slot)))
+            self._put(ack, partial(told, slot))
         if asked:
             await done
         return answers
@@ -107,7 +108,7 @@ class Settling:
         """Done, without waiting for the answer; only for room."""
         if self._acks.full:
             await self._acks.wait_for_room()
-        self._acks.put(self._entry(ack, partial(self._told, ack)))
+        self._put(ack, self._told)
 
     def _told(self, ack: AckPart, answer: Exception | None) -> None:
         if answer is not None:

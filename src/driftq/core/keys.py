@@ -50,6 +50,10 @@ class KeyTable:
         """The live fingerprints, each once."""
         return iter(self._claims)
 
+    def has_none(self, prints: list[int]) -> bool:
+        """Whether all of these are new; costs next to nothing for many."""
+        return self._claims.keys().isdisjoint(prints)
+
     def find(self, print_: int) -> list[Claim]:
         """The messages that may hold the key of this fingerprint."""
         first = self._claims.get(print_)

@@ -57,7 +57,10 @@ class Recaller:
         self._fetched.clear()
 
     def _claims(self, request: ProduceRequest) -> list[Claim]:
-        find = self._journal.state.keys.find
+        keys = self._journal.state.keys
+        if keys.has_none([command.fingerprint for command in request.commands]):
+            return []
+        find = keys.find
         return [
             claim
             for command in request.commands

@@ -30,7 +30,7 @@ class Progress:
                 TextColumn("{task.fields[count]:,} produced"),
                 BarColumn(),
                 TextColumn("{task.fields[rate]:,.0f}/s"),
-                console=Console(stderr=True),
+                console=Console(stderr=True, force_terminal=True),
                 transient=True,
             )
             self._bar.start()

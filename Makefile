@@ -21,7 +21,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 
            --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-quick test-services check format bench contract lock docs clean
+.PHONY: help setup demo serve test test-quick test-services check format bench contract reference lock docs clean
 MAKEFLAGS += --no-print-directory
 export NO_MKDOCS_2_WARNING := 1
 
@@ -70,6 +70,7 @@ check: $(STAMP) ## Format, lint, types, imports, contract page, docs
 	@echo "types";    $(BIN)/mypy $(TYPED_DIRS)
 	@echo "imports";  $(BIN)/lint-imports
 	@echo "contract"; $(BIN)/python scripts/contract.py --check
+	@echo "reference"; $(BIN)/python scripts/reference.py --check
 	@echo "docs";     $(BIN)/mkdocs build --quiet --strict --site-dir build/site
 	@echo "all checks passed"
 
@@ -79,6 +80,9 @@ format: $(STAMP) ## Format the code and mend what the linter can mend
 
 bench: $(STAMP) ## Run the benchmarks
 	@$(BIN)/python -m bench $(ARGS)
+
+reference: $(STAMP) ## Write docs/reference.md from the code
+	@$(BIN)/python scripts/reference.py
 
 contract: $(STAMP) ## Fill docs/contract.md with the tests that name each clause
 	@$(BIN)/python scripts/contract.py

@@ -2,7 +2,7 @@
 
 import sys
 
-from bench import broker, housekeeping
+from bench import broker, client, eventstore, housekeeping, registry
 from bench.report import Figure, show
 
 BENCHMARKS = {
@@ -14,6 +14,11 @@ BENCHMARKS = {
     "restart-large": housekeeping.restart_large,
     "housekeeping": housekeeping.latency,
     "tables": housekeeping.tables,
+    "claims": registry.claims,
+    "appends": eventstore.appends,
+    "lengths": eventstore.lengths,
+    "client": client.throughput,
+    "calls": client.calls,
 }
 
 

@@ -109,14 +109,8 @@ def run_load(port: int, request: bytes, *, connections: int, seconds: float) -> 
 
 
 def http_request(path: str, body: bytes) -> bytes:
-    return (
-        b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
-        % (
-            path.encode(),
-            len(body),
-            body,
-        )
-    )
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """DriftQ: a durable message broker in one process and one folder.
 
-Here are the words of `driftq.model` and the errors of `driftq.errors`. They are loaded when first used, so
-that `import driftq` costs next to nothing.
+Here are the client, the words of `driftq.model` and the errors of `driftq.errors`. They are loaded when first
+used, so that `import driftq` costs next to nothing.
 """
 
 from __future__ import annotations
@@ -10,8 +10,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from driftq.client import AsyncClient as AsyncClient
+    from driftq.client import AsyncDelivery as AsyncDelivery
+    from driftq.client import Client as Client
+    from driftq.client import ClientOptions as ClientOptions
+    from driftq.client import Delivery as Delivery
+    from driftq.client import Receipt as Receipt
+    from driftq.client import RecordedMessage as RecordedMessage
+    from driftq.embedded import open as open  # noqa: A004 - said as `driftq.open`.
+    from driftq.embedded import open_async as open_async
     from driftq.errors import *  # noqa: F403 - every error there is, also those of later rooms.
-    from driftq.model import Delivery as Delivery
     from driftq.model import Envelope as Envelope
     from driftq.model import Message as Message
     from driftq.model import RetryPolicy as RetryPolicy
@@ -20,14 +28,30 @@ if TYPE_CHECKING:
 
     __version__: str
 
-_WORDS = ("Delivery", "Envelope", "Message", "RetryPolicy", "Routing", "RoutingDecision")
+_HOMES = {
+    "AsyncClient": "driftq.client",
+    "AsyncDelivery": "driftq.client",
+    "Client": "driftq.client",
+    "ClientOptions": "driftq.client",
+    "Delivery": "driftq.client",
+    "Receipt": "driftq.client",
+    "RecordedMessage": "driftq.client",
+    "open": "driftq.embedded",
+    "open_async": "driftq.embedded",
+    "Envelope": "driftq.model",
+    "Message": "driftq.model",
+    "RetryPolicy": "driftq.model",
+    "Routing": "driftq.model",
+    "RoutingDecision": "driftq.model",
+}
+"""Which room each name lives in; every other name with a capital is an error's."""
 
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
         value: object = import_module("importlib.metadata").version("driftq")
-    elif name in _WORDS:
-        value = getattr(import_module("driftq.model"), name)
+    elif name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
     elif name[0].isupper():
         value = getattr(import_module("driftq.errors"), name, None)
     else:
@@ -41,4 +65,4 @@ def __getattr__(name: str) -> object:
 def __dir__() -> list[str]:
     errors = vars(import_module("driftq.errors"))
     classes = [name for name, value in errors.items() if isinstance(value, type)]
-    return sorted({*globals(), *_WORDS, *classes, "__version__"})
+    return sorted({*globals(), *_HOMES, *classes, "__version__"})

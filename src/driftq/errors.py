@@ -40,7 +40,10 @@
         ├── DiskFull
         ├── DatabaseUnavailable
         ├── DatabaseBusy
-        └── TransactionConflict
+        ├── TransactionConflict
+        └── ServerUnreachable      (the client's own: there was no answer)
+    BatchRefused                   the client's: some of many messages were refused, each with its error
+    ClientClosed                   the client's: it was used after its end
     LogError                       the files, never sent to a client as such
     ├── LogLocked
     ├── LogCorrupt
@@ -421,6 +424,37 @@ class TransactionConflict(Unavailable):
         super().__init__(f"the transaction on {address} has to be repeated ({cause})")
         self.address = address
         self.cause = cause
+
+
+class ServerUnreachable(Unavailable):
+    """No answer: what was asked may or may not have been done."""
+
+    reason = "unreachable"
+
+    def __init__(self, url: str, *, cause: str) -> None:
+        super().__init__(f"no DriftQ server answers at {url}: {cause}")
+        self.url = url
+        self.cause = cause
+
+
+class BatchRefused(Exception):
+    """Some of many messages were refused: `errors` by their place, `receipts` of the others."""
+
+    def __init__(self, errors: dict[int, DriftQError], *, receipts: dict[int, object]) -> None:
+        first = min(errors)
+        super().__init__(
+            f"{len(errors)} of {len(errors) + len(receipts)} messages were refused; "
+            f"message {first}: {errors[first]}"
+        )
+        self.errors = errors
+        self.receipts = receipts
+
+
+class ClientClosed(Exception):
+    """The client is closed, or was closed before this was sent."""
+
+    def __init__(self) -> None:
+        super().__init__("the client is closed")
 
 
 class LogError(Exception):

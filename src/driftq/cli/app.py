@@ -41,7 +41,6 @@ app = typer.Typer(
     cls=Commands,
     help="DriftQ: a durable message broker in one process and one folder.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -15,6 +15,7 @@ import typer
 
 from driftq.cli.connection import Connection, ServerRefused
 from driftq.cli.screen import Json, Url, say, say_aside
+from driftq.cli.values import Wanted, indented
 from driftq.settings import load_url
 
 PREFETCH = 100
@@ -31,10 +32,16 @@ def consume(
         bool, typer.Option("--ack/--no-ack", help="Ack each one once printed, or leave that to `driftq ack`.")
     ] = True,
     lease_ms: Annotated[int | None, typer.Option("--lease-ms", help="How long each one stays yours.")] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", metavar="FIELD=TEXT", help="Print only these; `key` or a field of the JSON."),
+    ] = None,
+    pretty: Annotated[bool, typer.Option("--pretty", help="Print JSON values over several lines.")] = False,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Print messages as they come, until --max or Ctrl-C."""
+    """Print messages as they come, until --max or Ctrl-C; with --where the others are acked unseen."""
+    wanted = Wanted(where or [])
     address = load_url(url)
     owner = owner or f"cli-{socket.gethostname()}-{os.getpid()}"
     query = {
@@ -53,8 +60,11 @@ def consume(
             with _ended_by_terminate():
                 for line in stream.lines("/v1/consume", query):
                     delivery = json.loads(line)
-                    _print(line, delivery, as_json=as_json)
-                    printed += 1
+                    if wanted.has(delivery):
+                        _print(line, delivery, as_json=as_json, pretty=pretty)
+                        printed += 1
+                    elif not ack:
+                        continue
                     if ack:
                         _ack(settling, delivery, topic=topic, group=group, owner=owner)
                     if printed == most:
@@ -82,7 +92,7 @@ def _ack(settling: Connection, delivery: dict[str, Any], *, topic: str, group: s
         say_aside(f"offset {delivery['offset']} could not be acked ({refused.message}) and will come again")
 
 
-def _print(line: bytes, delivery: dict[str, Any], *, as_json: bool) -> None:
+def _print(line: bytes, delivery: dict[str, Any], *, as_json: bool, pretty: bool) -> None:
     if as_json:
         say(line.decode().rstrip("\n"))
     else:
@@ -91,7 +101,8 @@ def _print(line: bytes, delivery: dict[str, Any], *, as_json: bool) -> None:
         )
         for name, shown in _extras(delivery):
             head += f"  {name} {shown}"
-        say(f"{typer.style(head, dim=True)}\n{delivery['value']}")
+        value = indented(delivery["value"]) if pretty else delivery["value"]
+        say(f"{typer.style(head, dim=True)}\n{value}")
     sys.stdout.flush()  # Printed comes before acked.
 
 

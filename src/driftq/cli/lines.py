@@ -14,6 +14,7 @@ class Lines:
     def __init__(self, file: str) -> None:
         """`-` is stdin."""
         self._file = file
+        self.read_bytes = 0
         self.problem: str | None = None
 
     def __iter__(self) -> Iterator[str]:
@@ -33,4 +34,5 @@ class Lines:
             except UnicodeDecodeError:
                 self.problem = f"{name}, line {number} is not UTF-8"
                 return
+            self.read_bytes += len(line)
             yield text

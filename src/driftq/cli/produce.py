@@ -1,4 +1,4 @@
-"""`driftq produce`: one message, or a message per line of a file."""
+"""`driftq produce`: one message, or a message per line or row of a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import typer
 
 from driftq.cli.connection import Connection
 from driftq.cli.lines import Lines
-from driftq.cli.screen import Json, Url, on_terminal, say, say_aside, say_error, say_json
+from driftq.cli.progress import Progress
+from driftq.cli.rows import Format, Rows
+from driftq.cli.screen import Json, Url, say, say_error, say_json
 from driftq.cli.sending import Message, Sender, batches
 from driftq.settings import load_url
 
@@ -26,7 +28,14 @@ def produce(
     file: Annotated[
         str | None, typer.Option("--file", "-f", metavar="FILE|-", help="A message per line; - is stdin.")
     ] = None,
+    kind: Annotated[
+        Format,
+        typer.Option("--format", help="Lines as they are, JSON lines, or CSV with a first line of names."),
+    ] = "lines",
     key: Annotated[str, typer.Option("--key", "-k", help="Chooses the partition.")] = "",
+    key_field: Annotated[
+        str | None, typer.Option("--key-field", help="With ndjson and csv: the field that is the key.")
+    ] = None,
     run_id: Annotated[str | None, typer.Option("--run-id")] = None,
     step_id: Annotated[str | None, typer.Option("--step-id")] = None,
     tenant: Annotated[str | None, typer.Option("--tenant")] = None,
@@ -46,6 +55,8 @@ def produce(
     """Produce a message, or one per line of a file; confirmed means durable."""
     if (value is None) == (file is None):
         raise typer.BadParameter("give either a VALUE or --file")
+    if key_field is not None and (file is None or kind == "lines"):
+        raise typer.BadParameter("--key-field goes with --file and --format ndjson or csv")
     if idempotency_key is None and retries:
         idempotency_key = f"cli-{uuid.uuid4()}"
     envelope = {
@@ -63,14 +74,23 @@ def produce(
             _send_one(sender, _message(topic, value or "", key, given, idempotency_key), as_json=as_json)
             return
         lines = Lines(file)
+        rows = Rows(lines, kind, key_field=key_field)
         messages = (
-            _message(topic, line, key, given, f"{idempotency_key}-{number}" if idempotency_key else None)
-            for number, line in enumerate(lines, start=1)
+            _message(
+                topic,
+                row.value,
+                key if row.key is None else row.key,
+                given,
+                f"{idempotency_key}-{number}" if idempotency_key else None,
+            )
+            for number, row in enumerate(rows, start=1)
         )
-        failed = _send_many(sender, messages, as_json=as_json)
-    if lines.problem:
-        say_error(f"{lines.problem}; nothing behind it was sent")
-    if failed or lines.problem:
+        with Progress(file) as progress:
+            failed = _send_many(sender, messages, lines, progress, as_json=as_json)
+    problem = lines.problem or rows.problem
+    if problem:
+        say_error(f"{problem}; nothing behind it was sent")
+    if failed or problem:
         raise typer.Exit(1)
 
 
@@ -93,7 +113,9 @@ def _send_one(sender: Sender, message: Message, *, as_json: bool) -> None:
     say(f"produced to {answer['topic']} partition {answer['partition']} offset {answer['offset']}{note}")
 
 
-def _send_many(sender: Sender, messages: Iterator[Message], *, as_json: bool) -> int:
+def _send_many(
+    sender: Sender, messages: Iterator[Message], lines: Lines, progress: Progress, *, as_json: bool
+) -> int:
     """Send all, say how it went; the number that failed."""
     line = produced = duplicates = failed = 0
     for batch in batches(messages):
@@ -106,10 +128,7 @@ def _send_many(sender: Sender, messages: Iterator[Message], *, as_json: bool) ->
             failed += 1
             if failed <= ERRORS_SHOWN:
                 say_error(f"line {line}: {result['message']} ({result['error']})")
-        if on_terminal():
-            typer.echo(f"\r{produced:,} produced", err=True, nl=False)
-    if on_terminal() and line:
-        say_aside("")
+        progress.show(count=produced, read_bytes=lines.read_bytes)
     if as_json:
         say_json({"produced": produced, "duplicates": duplicates, "failed": failed})
     else:

@@ -1,4 +1,4 @@
-"""Finding the router that `--router module:attr` names."""
+"""Finding the router that the command line names: a callable, a file of rules, or a URL."""
 
 from __future__ import annotations
 
@@ -7,14 +7,39 @@ import os
 import sys
 from typing import Any
 
+from driftq.server.routers.rules import RulesRefused, read_rules
+from driftq.server.routers.webhook import WebhookRouter
+
 
 class RouterNotUsable(Exception):
-    """What `--router` names cannot be asked; the text says what is missing."""
+    """What an option names cannot be asked; the text says what is missing."""
 
-    def __init__(self, name: str, problem: str) -> None:
-        super().__init__(f"--router {name}: {problem}")
+    def __init__(self, name: str, problem: str, *, option: str = "--router") -> None:
+        super().__init__(f"{option} {name}: {problem}")
         self.name = name
         self.problem = problem
+
+
+def find_router(
+    *, name: str | None, rules: str | None, url: str | None, topics: list[str], timeout_ms: int
+) -> Any:
+    """The router that was asked for, or None; raises RouterNotUsable."""
+    given = [one for one in (name, rules, url) if one is not None]
+    if len(given) > 1:
+        raise RouterNotUsable(given[1], "give one of --router, --router-rules and --router-url", option="…")
+    if topics and url is None:
+        raise RouterNotUsable(topics[0], "goes with --router-url", option="--router-topic")
+    if rules is not None:
+        try:
+            return read_rules(rules)
+        except RulesRefused as refused:
+            raise RouterNotUsable(rules, refused.problem, option="--router-rules") from refused
+    if url is not None:
+        try:
+            return WebhookRouter(url, timeout_ms=timeout_ms, topics=topics)
+        except ValueError as error:
+            raise RouterNotUsable(url, str(error), option="--router-url") from error
+    return None if name is None else load_router(name)
 
 
 def load_router(name: str) -> Any:

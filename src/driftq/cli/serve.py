@@ -36,6 +36,18 @@ def serve(
         str | None,
         typer.Option("--router", metavar="MODULE:ATTR", help="A callable asked about each produce."),
     ] = None,
+    router_rules: Annotated[
+        str | None, typer.Option("--router-rules", metavar="FILE", help="Rules that route, in TOML or JSON.")
+    ] = None,
+    router_url: Annotated[
+        str | None, typer.Option("--router-url", metavar="URL", help="A webhook asked about each produce.")
+    ] = None,
+    router_topics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--router-topic", metavar="TOPIC", help="Ask the webhook about this topic only; repeat."
+        ),
+    ] = None,
     router_timeout_ms: Annotated[
         int, typer.Option("--router-timeout-ms", min=1, help="After this the message goes on unrouted.")
     ] = 1000,
@@ -59,6 +71,9 @@ def serve(
         wal=not no_wal,
         fsync=fsync,
         router=router,
+        router_rules=router_rules,
+        router_url=router_url,
+        router_topics=router_topics or [],
         router_timeout_ms=router_timeout_ms,
     )
     raise typer.Exit(run_server(serving, settings))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import uvloop
 
 import driftq
-from driftq.cli.router import RouterNotUsable, load_router
+from driftq.cli.router import RouterNotUsable, find_router
 from driftq.cli.screen import say, say_error
 from driftq.errors import LogError
 from driftq.http.options import HttpOptions
@@ -22,6 +22,7 @@ from driftq.http.server import HttpServer, run
 from driftq.log.disk import OsFolder
 from driftq.log.files import Folder
 from driftq.log.memory import MemoryFolder
+from driftq.server.address import remove_address, write_address
 from driftq.server.broker import BrokerOptions
 from driftq.server.thread import Fsync
 from driftq.server.upkeep import UpkeepOptions
@@ -40,6 +41,9 @@ class Serving:
     wal: bool
     fsync: str
     router: str | None
+    router_rules: str | None
+    router_url: str | None
+    router_topics: list[str]
     router_timeout_ms: int
 
     @property
@@ -51,7 +55,13 @@ def run_server(serving: Serving, settings: Settings) -> int:
     """Serve until a signal; the exit code. What cannot be started is told in a line."""
     _log_to_stderr()
     try:
-        router = load_router(serving.router) if serving.router is not None else None
+        router = find_router(
+            name=serving.router,
+            rules=serving.router_rules,
+            url=serving.router_url,
+            topics=serving.router_topics,
+            timeout_ms=serving.router_timeout_ms,
+        )
     except RouterNotUsable as problem:
         return _refused(str(problem))
     try:
@@ -83,6 +93,8 @@ def run_server(serving: Serving, settings: Settings) -> int:
     except KeyboardInterrupt:
         return 130  # Before it was ready; afterwards Ctrl-C is an orderly end.
     finally:
+        if serving.wal:
+            remove_address(serving.data)  # Before the folder is let go: the next one writes its own.
         folder.close()
 
 
@@ -92,6 +104,8 @@ def _ready(server: HttpServer, serving: Serving) -> None:
     )
     say(f"DriftQ {driftq.__version__} listens on {server.address} ({kept})")
     sys.stdout.flush()
+    if serving.wal:
+        write_address(serving.data, server.address)
 
 
 def _log_to_stderr() -> None:

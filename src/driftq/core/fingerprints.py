@@ -6,7 +6,7 @@ fingerprint. 0 is not a fingerprint.
 """
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 _SHARD_BITS = 10
 _SHARDS = 1 << _SHARD_BITS
@@ -38,6 +38,19 @@ class FingerprintTable:
             elif not here:
                 return found
             slot = (slot + 1) & mask
+
+    def has_any(self, prints: Iterable[int]) -> bool:
+        """Whether one of these fingerprints is there; 0 never is."""
+        tables = self._prints
+        for print_ in prints:
+            table = tables[print_ & (_SHARDS - 1)]
+            mask = len(table) - 1
+            slot = (print_ >> _SHARD_BITS) & mask
+            while here := table[slot]:
+                if here == print_:
+                    return True
+                slot = (slot + 1) & mask
+        return False
 
     def add(self, print_: int, value: int) -> None:
         shard = print_ & (_SHARDS - 1)

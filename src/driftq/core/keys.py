@@ -48,6 +48,10 @@ class KeyTable:
         """The live fingerprints."""
         return iter(dict.fromkeys(print_ for print_, _ in self._claims))
 
+    def has_none(self, prints: list[int]) -> bool:
+        """Whether all of these are new."""
+        return not self._claims.has_any(prints)
+
     def find(self, print_: int) -> list[Claim]:
         """The messages that may hold the key of this fingerprint."""
         return [

@@ -86,16 +86,21 @@ def with_connection(answer: bytes, word: bytes) -> bytes:
 
 
 def error_fields(error: DriftQError) -> dict[str, Any]:
-    """An error as the wire shows it."""
-    message = error.message
-    if len(message) > _MESSAGE_MAX:
-        message = message[:_MESSAGE_MAX] + "…"
-    fields: dict[str, Any] = {"error": error.code, "message": message}
+    """An error as the wire shows it: code and message, then its class and the fields it was raised with."""
+    fields: dict[str, Any] = {"error": error.code, "message": _short(error.message)}
     if error.reason is not None:
         fields["reason"] = error.reason
     if isinstance(error, ResourceExhausted):
         fields["retry_after_ms"] = error.retry_after_ms
+    fields["kind"] = type(error).__name__
+    for name, value in vars(error).items():
+        if name not in fields:
+            fields[name] = _short(value) if isinstance(value, str) else value
     return fields
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MESSAGE_MAX else text[:_MESSAGE_MAX] + "…"
 
 
 def error_body(error: DriftQError) -> bytes:

@@ -48,7 +48,7 @@ def produce_batch(exchange: Exchange) -> None:
     if len(batch.messages) + len(batch.errors) > limit:
         raise InvalidArgument("messages", f"at most {limit} in one request")
     desk = exchange.edge.desk
-    if desk is not None:
+    if desk is not None and any(desk.wants(message.topic) for message in batch.messages):
         exchange.edge.spawn(exchange, _route(exchange, desk, batch))
     else:
         _store(exchange, batch)
@@ -59,24 +59,26 @@ def produce_batch(exchange: Exchange) -> None:
 
 def _read(exchange: Exchange) -> Batch:
     body = exchange.body
+    in_process = exchange.edge.options.in_process
     asked = QUERY.from_query(exchange.query)
     if exchange.content_type[:20].lower() == b"application/x-ndjson":
-        return _read_lines(body, atomic=asked.atomic is True)
+        return _read_lines(body, atomic=asked.atomic is True, in_process=in_process)
     try:
         whole = _decode(body)
     except (ValueError, RecursionError):
         parts = decode(_parts, body)
         atomic = asked.atomic if parts.atomic is None else parts.atomic
-        return _read_parts(parts.messages, atomic=atomic is True)
+        return _read_parts(parts.messages, atomic=atomic is True, in_process=in_process)
     atomic = asked.atomic if whole.atomic is None else whole.atomic
     return Batch(_shaped(whole.messages), {}, atomic is True)
 
 
-def _read_lines(body: bytes, *, atomic: bool) -> Batch:
+def _read_lines(body: bytes, *, atomic: bool, in_process: bool) -> Batch:
     try:
         return Batch(_shaped(_decode_lines(body)), {}, atomic)
     except (ValueError, RecursionError):
-        return _read_parts([line for line in body.split(b"\n") if line.strip()], atomic=atomic)
+        parts = [line for line in body.split(b"\n") if line.strip()]
+        return _read_parts(parts, atomic=atomic, in_process=in_process)
 
 
 def _shaped(messages: list[ProduceBody]) -> list[Produced]:
@@ -84,20 +86,24 @@ def _shaped(messages: list[ProduceBody]) -> list[Produced]:
     return cast("list[Produced]", shaped)
 
 
-def _read_parts(parts: list[msgspec.Raw] | list[bytes], *, atomic: bool) -> Batch:
+def _read_parts(parts: list[msgspec.Raw] | list[bytes], *, atomic: bool, in_process: bool) -> Batch:
     messages: list[Produced] = []
     errors: dict[int, DriftQError] = {}
     for slot, part in enumerate(parts):
         try:
-            messages.append(read_message(part))
+            messages.append(read_message(part, in_process=in_process))
         except InvalidArgument as refused:
             errors[slot] = refused
     return Batch(messages, errors, atomic)
 
 
 async def _route(exchange: Exchange, desk: RouterDesk, batch: Batch) -> None:
-    routed = await asyncio.gather(*[desk.route(whole_message(message)) for message in batch.messages])
-    _store(exchange, batch._replace(messages=list(routed)))
+    messages = batch.messages
+    places = [place for place, message in enumerate(messages) if desk.wants(message.topic)]
+    routed = await asyncio.gather(*[desk.route(whole_message(messages[place])) for place in places])
+    for place, message in zip(places, routed, strict=True):
+        messages[place] = message
+    _store(exchange, batch)
 
 
 # Storing

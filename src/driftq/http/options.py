@@ -23,5 +23,7 @@ class HttpOptions:
     keep_alive_s: int = 90
     write_high_bytes: int = 256 << 10
     write_low_bytes: int = 64 << 10
+    in_process: bool = False
+    """Those who ask are part of this process: they may say what clients may not."""
     prefetch: int = 100
     prefetch_bytes: int = 1 << 20

@@ -12,6 +12,7 @@ from driftq.http.exchange import Exchange
 from driftq.http.params import Form, body_problem
 from driftq.http.schemas import (
     EnvelopeBody,
+    InProcessBody,
     NullableProduceBody,
     ProduceBody,
     ProduceQuery,
@@ -25,6 +26,7 @@ from driftq.server.routing import RouterDesk
 QUERY = Form(ProduceQuery)
 _decode = msgspec.json.Decoder(ProduceBody).decode
 _decode_nullable = msgspec.json.Decoder(NullableProduceBody).decode
+_decode_in_process = msgspec.json.Decoder(InProcessBody).decode
 
 
 def produce(exchange: Exchange) -> None:
@@ -32,11 +34,11 @@ def produce(exchange: Exchange) -> None:
     if body:
         if exchange.query:
             QUERY.check_query(exchange.query)
-        message = read_message(body)
+        message = read_message(body, in_process=exchange.edge.options.in_process)
     else:
         message = _from_query(QUERY.from_query(exchange.query))
     edge = exchange.edge
-    if edge.desk is not None:
+    if edge.desk is not None and edge.desk.wants(message.topic):
         edge.spawn(exchange, _route(exchange, edge.desk, message))
     else:
         _store(exchange, message)
@@ -80,7 +82,7 @@ def produced(command: Produce, outcome: Outcome) -> bytes:
     )
 
 
-def read_message(body: bytes | msgspec.Raw) -> Produced:
+def read_message(body: bytes | msgspec.Raw, *, in_process: bool = False) -> Produced:
     """One message from its JSON; raises InvalidArgument."""
     try:
         return as_produced(_decode(body))
@@ -89,6 +91,8 @@ def read_message(body: bytes | msgspec.Raw) -> Produced:
     except (ValueError, RecursionError) as error:
         raise body_problem(error) from None
     try:
+        if in_process:
+            return _decode_in_process(body)
         return as_produced(_decode_nullable(body))
     except (ValueError, RecursionError) as error:
         raise body_problem(error) from None

@@ -8,12 +8,13 @@ from driftq.model import Envelope, Routing
 
 
 class ErrorReply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Any refusal or failure."""
+    """Any refusal or failure. Errors with facts of their own have them as further fields."""
 
     error: str
     message: str
     reason: str | None = None
     retry_after_ms: int | None = None
+    kind: str | None = None
 
 
 class StatusReply(msgspec.Struct, frozen=True):

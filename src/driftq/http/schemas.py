@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta, field
 
 from driftq.core.limits import LEASE_MS_MAX
+from driftq.model import Envelope
 
 NAME_MAX = 255
 REASON_MAX = 65_536
@@ -83,6 +84,16 @@ class NullableProduceBody(Request, frozen=True):
     value: str
     key: str | None = None
     envelope: EnvelopeBody | None = None
+
+
+class InProcessBody(Request, frozen=True):
+    """The same from within the process, where `labels` and `dlq` are allowed."""
+
+    topic: TopicName
+    value: str
+    key: str = ""
+    envelope: Envelope | None = None
+    routing: ClassVar[None] = None
 
 
 class ProduceQuery(Request, frozen=True):

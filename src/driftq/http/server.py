@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import Callable
 
+from driftq.errors import ShuttingDown
 from driftq.http.edge import Edge
 from driftq.http.options import HttpOptions
 from driftq.http.protocol import Connection
@@ -45,11 +46,23 @@ class HttpServer:
 
     async def start(self, broker: Broker, host: str, port: int, options: HttpOptions) -> None:
         """Listen; port 0 takes a free one, and `port` says which."""
-        edge = self._edge = Edge(broker, options)
+        edge = Edge(broker, options)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: Connection(edge), host, port, backlog=_BACKLOG)
         self.host, self.port = self._server.sockets[0].getsockname()[:2]
+        self._edge = edge
         self._next_second()
+
+    def start_unheard(self, broker: Broker, options: HttpOptions) -> None:
+        """Serve without listening: connections are made by `connection` alone."""
+        self._edge = Edge(broker, options)
+        self._next_second()
+
+    def connection(self) -> Connection:
+        """The server's end of a connection from within the process; it wants a transport."""
+        if self._edge is None:
+            raise ShuttingDown
+        return Connection(self._edge)
 
     def _next_second(self) -> None:
         if self._edge is not None:
@@ -59,9 +72,10 @@ class HttpServer:
     async def stop(self) -> None:
         """Accept nothing more, answer what is under way, end the streams, close. Also closes the broker."""
         edge, self._edge = self._edge, None
-        if edge is None or self._server is None:
+        if edge is None:
             return
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
         if self._second is not None:
             self._second.cancel()
         await edge.finish_tasks(within_s=_TASKS_S)

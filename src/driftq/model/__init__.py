@@ -5,6 +5,7 @@ from driftq.model.envelope import DeadLetterFacts, Envelope, RetryPolicy
 from driftq.model.event import Aggregate, Event, Operation
 from driftq.model.message import Message, Routing, RoutingDecision, StoredMessage
 from driftq.model.topic import MAX_PARTITIONS, TopicOptions, topic_name_problem
+from driftq.model.view import GroupView, PartitionView, ReaderView, TopicView
 
 __all__ = [
     "MAX_PARTITIONS",
@@ -13,12 +14,16 @@ __all__ = [
     "Delivery",
     "Envelope",
     "Event",
+    "GroupView",
     "Message",
     "Operation",
+    "PartitionView",
+    "ReaderView",
     "RetryPolicy",
     "Routing",
     "RoutingDecision",
     "StoredMessage",
     "TopicOptions",
+    "TopicView",
     "topic_name_problem",
 ]

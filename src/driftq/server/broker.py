@@ -15,7 +15,7 @@ from driftq.log.recovery import Recovery
 from driftq.server.clock import SystemClock
 from driftq.server.engine import Engine
 from driftq.server.housekeeper import Housekeeper, HousekeeperProcess
-from driftq.server.ports import Clock
+from driftq.server.ports import Clock, Loop
 from driftq.server.routing import ROUTER_TIMEOUT_MS, Router, RouterDesk
 from driftq.server.thread import AsyncioLoop, Fsync, Threads
 from driftq.server.upkeep import UpkeepOptions
@@ -55,6 +55,7 @@ class Broker:
         loop: asyncio.AbstractEventLoop,
         on_fatal: Callable[[Exception], None],
         clock: Clock | None = None,
+        turns: Loop | None = None,
     ) -> None:
         self.options = options
         self.log = log
@@ -73,7 +74,7 @@ class Broker:
             log,
             limits=options.limits,
             clock=clock,
-            loop=AsyncioLoop(loop, clock),
+            loop=turns or AsyncioLoop(loop, clock),
             background=self._threads,
             on_fatal=on_fatal,
             upkeep=options.upkeep,
@@ -116,9 +117,15 @@ def open_broker(
     *,
     on_fatal: Callable[[Exception], None],
     clock: Clock | None = None,
+    turns: Loop | None = None,
 ) -> Broker:
-    """Take the folder and fold its log. LogLocked when another server has it."""
+    """Take the folder and fold its log. LogLocked when another server has it.
+
+    With a clock that stands still comes `turns`, which knows when its time has come.
+    """
     log = Log.open(folder, segment_bytes=options.segment_bytes, segment_records=options.segment_records)
-    broker = Broker(log, options, loop=asyncio.get_running_loop(), on_fatal=on_fatal, clock=clock)
+    broker = Broker(
+        log, options, loop=asyncio.get_running_loop(), on_fatal=on_fatal, clock=clock, turns=turns
+    )
     broker.start()
     return broker

@@ -287,12 +287,16 @@ class Engine:
     def _warm(self, requests: list[ProduceRequest]) -> list[ProduceRequest]:
         """Those whose keys can be judged now; the others come again when their reads are done."""
         ready: list[ProduceRequest] = []
+        keys = self.state.keys
         for request in requests:
+            if keys.has_none([command.fingerprint for command in request.commands if command.fingerprint]):
+                ready.append(request)
+                continue
             cold = self._recaller.cold(
                 claim
                 for command in request.commands
                 if command.fingerprint
-                for claim in self.state.keys.find(command.fingerprint)
+                for claim in keys.find(command.fingerprint)
             )
             if cold:
                 put = partial(self._put_produce, request)

@@ -1,19 +1,21 @@
 """Asking a router where a message should go, without ever waiting for it on the loop.
 
 A router that raises, takes too long or answers nonsense is counted and logged, and the message goes on as if
-there were none.
+there were none. A message whose idempotency key is taken goes where the first one went: the decision was
+recorded with it, and the router is not asked again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 import msgspec
 
+from driftq.core.keys import fingerprint
 from driftq.core.state import State
 from driftq.model import Envelope, Message, Routing, RoutingDecision
 from driftq.model.topic import DEAD_LETTER_PREFIX
@@ -21,14 +23,20 @@ from driftq.server.counters import Counters
 
 ROUTER_TIMEOUT_MS = 1_000
 _WORKERS = 8
+_INLINE_MAX = 64 << 10
+"""Characters of a value that are looked at on the loop."""
 
 logger = logging.getLogger("driftq.router")
 
 
 class Router(Protocol):
-    """Says where a message goes; None leaves it as it is. Called from several threads."""
+    """Says where a message goes; None leaves it as it is. Called from several threads.
 
-    def __call__(self, topic: str, message: Message) -> RoutingDecision | None: ...
+    A router may have `topics`, a collection of names: then it is not asked about any others. One with a true
+    `inline` promises to take microseconds and is called on the loop. One with a `close` is closed at the end.
+    """
+
+    def __call__(self, topic: str, message: Message, /) -> RoutingDecision | None: ...
 
 
 class NonsenseDecision(ValueError):
@@ -84,18 +92,30 @@ class RouterDesk:
         timeout_ms: int = ROUTER_TIMEOUT_MS,
     ) -> None:
         self._router = router
+        self._topics: Collection[str] | None = getattr(router, "topics", None)
+        self._inline = bool(getattr(router, "inline", False))
         self._state = state
         self._counters = counters
         self._timeout_s = timeout_ms / 1000
         self._threads = ThreadPoolExecutor(_WORKERS, thread_name_prefix="driftq-router")
+        self._under_way: dict[int, asyncio.Future[object]] = {}
+        """Decisions that are being made, by the fingerprint of the key they are made for."""
+
+    def wants(self, topic: str) -> bool:
+        """Whether messages for this topic are routed at all; the others need not wait for anybody."""
+        return self._topics is None or topic in self._topics
 
     async def route(self, message: Message) -> Message:
         """The routed message, or the same one when the router failed."""
-        loop = asyncio.get_running_loop()
-        asked = loop.run_in_executor(self._threads, self._router, message.topic, message)
+        envelope = message.envelope
+        key = envelope.idempotency_key if envelope is not None else None
+        print_ = fingerprint(envelope.tenant_id or "", message.topic, key) if envelope and key else 0
+        if print_:
+            recorded = self._recorded(message, print_)
+            if recorded is not None:
+                return recorded
         try:
-            decision = await asyncio.wait_for(asked, self._timeout_s)
-            return follow(message, decision, self._state())
+            return follow(message, await self._decision(message, print_), self._state())
         except Exception as error:  # noqa: BLE001 (whatever a router does, the produce goes on)
             self._counters.router_failures += 1
             logger.warning(
@@ -103,5 +123,45 @@ class RouterDesk:
             )
             return message
 
+    def _recorded(self, message: Message, print_: int) -> Message | None:
+        """The message on the way that the first one with its key went; there it will be found a duplicate."""
+        state = self._state()
+        claims = state.keys.find(print_)
+        if not claims:
+            return None
+        envelope = msgspec.structs.replace(
+            message.envelope or Envelope(),
+            target_topic=state.topics_by_id[claims[0].topic].name,
+            partition_override=claims[0].partition,
+        )
+        return msgspec.structs.replace(message, envelope=envelope)
+
+    async def _decision(self, message: Message, print_: int) -> object:
+        """What the router says; those who ask under one key at the same time get one answer."""
+        if print_ in self._under_way:
+            return await asyncio.shield(self._under_way[print_])
+        if self._inline and len(message.value) < _INLINE_MAX:
+            return self._router(message.topic, message)
+        loop = asyncio.get_running_loop()
+        asked = loop.run_in_executor(self._threads, self._router, message.topic, message)
+        if not print_:
+            return await asyncio.wait_for(asked, self._timeout_s)
+        answer: asyncio.Future[object] = loop.create_future()
+        self._under_way[print_] = answer
+        try:
+            decision = await asyncio.wait_for(asked, self._timeout_s)
+        except BaseException as error:
+            answer.set_exception(error if isinstance(error, Exception) else TimeoutError())
+            answer.exception()  # It is told to whoever asks; nobody need.
+            raise
+        else:
+            answer.set_result(decision)
+            return decision
+        finally:
+            del self._under_way[print_]
+
     def stop(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
+        close = getattr(self._router, "close", None)
+        if close is not None:
+            close()

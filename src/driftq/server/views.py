@@ -1,43 +1,13 @@
 """What can be read of the state: answers for people and programs that look from outside."""
 
-import msgspec
-
 from driftq.core.state import State, Topic
 from driftq.errors import TopicNotFound
+from driftq.model import GroupView, PartitionView, ReaderView, TopicView
 
 INTERNAL_PREFIX = "~"
 """Topics of the broker's own, which no client can name."""
 
-
-class PartitionView(msgspec.Struct, frozen=True):
-    partition: int
-    first_offset: int
-    next_offset: int
-    messages: int
-    bytes: int
-
-
-class GroupView(msgspec.Struct, frozen=True):
-    group: str
-    partition: int
-    acked: int
-    floor: int
-    in_flight: int
-    lag: int
-
-
-class ReaderView(msgspec.Struct, frozen=True):
-    reader: str
-    partition: int
-    next_offset: int
-    lag: int
-
-
-class TopicView(msgspec.Struct, frozen=True):
-    name: str
-    partitions: list[PartitionView]
-    groups: list[GroupView]
-    readers: list[ReaderView]
+__all__ = ["GroupView", "PartitionView", "ReaderView", "TopicView", "find_topic", "topic_names", "topic_view"]
 
 
 def topic_names(state: State) -> list[str]:

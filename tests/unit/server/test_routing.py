@@ -1,11 +1,14 @@
 """Routers: their word counts when it makes sense, and never stands in the way when it does not."""
 
+import asyncio
+import threading
 import time
 
 import msgspec
 import pytest
 
 from driftq.core.evolve import evolve
+from driftq.core.keys import fingerprint
 from driftq.core.limits import Limits
 from driftq.core.records import TopicCreated
 from driftq.core.state import State
@@ -93,4 +96,52 @@ async def test_the_router_sees_the_requested_topic_and_the_whole_message(state: 
     assert await desk.route(message) is message
     assert seen == [("in", message)]
     assert msgspec.structs.asdict(seen[0][1])["key"] == "k"
+    desk.stop()
+
+
+@pytest.mark.clause("R6")
+def test_a_router_that_names_its_topics_is_not_asked_about_others(state: State) -> None:
+    class Choosy:
+        topics = frozenset({"in"})
+
+        def __call__(self, topic: str, message: Message, /) -> None:
+            raise AssertionError("not in this test")
+
+    desk = RouterDesk(Choosy(), state=lambda: state, counters=Counters())
+    assert desk.wants("in")
+    assert not desk.wants("out")
+    desk.stop()
+
+
+@pytest.mark.clause("R7")
+async def test_a_key_that_is_taken_goes_the_recorded_way_and_the_router_is_not_asked(state: State) -> None:
+    def router(topic: str, message: Message) -> RoutingDecision:
+        raise AssertionError("the decision is recorded")
+
+    print_ = fingerprint("", "in", "k")
+    state.keys.add(print_, topic=2, partition=1, ordinal=0, at=1)
+    desk = RouterDesk(router, state=lambda: state, counters=Counters())
+    again = await desk.route(Message(topic="in", value="v", envelope=Envelope(idempotency_key="k")))
+    assert again.envelope == Envelope(idempotency_key="k", target_topic="out", partition_override=1)
+    desk.stop()
+
+
+@pytest.mark.clause("R7")
+async def test_two_under_one_key_at_the_same_time_get_one_decision(state: State) -> None:
+    asked: list[str] = []
+    go_on = threading.Event()
+
+    def router(topic: str, message: Message) -> RoutingDecision:
+        asked.append(message.value)
+        go_on.wait(5)
+        return RoutingDecision(label=f"decision {len(asked)}")
+
+    desk = RouterDesk(router, state=lambda: state, counters=Counters(), timeout_ms=5000)
+    message = Message(topic="in", value="v", envelope=Envelope(idempotency_key="k"))
+    both = [asyncio.create_task(desk.route(message)) for _ in range(2)]
+    await asyncio.sleep(0)
+    go_on.set()
+    first, second = await asyncio.gather(*both)
+    assert first == second
+    assert asked == ["v"]
     desk.stop()

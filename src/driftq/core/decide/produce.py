@@ -66,11 +66,14 @@ def decide_produce(
     `claimed` is given, and filled, where several topics' parts are decided before any of them is folded.
     `unlimited` messages always find room.
     """
-    partitions = _room_for_all(state, topic, commands)
+    prints = [command.fingerprint for command in commands if command.fingerprint]
+    fresh = not prints or (claimed is None and _all_fresh(state, prints))
+    partitions = _room_for_all(state, topic, commands) if fresh else None
     if partitions is not None:
         first = topic.next_offset
+        plain = not prints and all(command.plain for command in commands)
         return Batch(
-            records=_records(topic, commands, partitions, plain=True, now=now),
+            records=_records(topic, commands, partitions, plain=plain, now=now),
             outcomes=list(zip(partitions, range(first, first + len(commands)), strict=True)),
         )
     plan = _Plan(
@@ -86,10 +89,18 @@ def decide_produce(
     return Batch(records=records, outcomes=outcomes)
 
 
+def _all_fresh(state: State, prints: list[int]) -> bool:
+    """None of these keys is known, or comes twice, or is one too many."""
+    known = state.keys
+    if len(set(prints)) < len(prints) or not known.has_none(prints):
+        return False
+    return len(known) + len(prints) < state.limits.idempotency_keys_max
+
+
 def _room_for_all(state: State, topic: Topic, commands: Sequence[Produce]) -> list[int] | None:
-    """The partitions of plain messages that all fit easily; None when they must be looked at one by one."""
+    """The partitions of messages that all fit easily; None when they must be looked at one by one."""
     for command in commands:
-        if not command.plain:
+        if not command.plain and (command.override is not None or command.deadline is not None):
             return None
     count = len(topic.partitions)
     if count == 1:

@@ -1,0 +1,122 @@
+"""The Python client: what one process can produce and consume, and what one call costs beside plain HTTP."""
+
+import asyncio
+import http.client
+import json
+import time
+
+import uvloop
+
+import driftq
+from bench.machine import Server, server
+from bench.report import Figure
+
+SECONDS = 5.0
+VALUE = "x" * 200
+CALLERS = 4_000
+CALLS = 1_000
+
+
+def _url(running: Server) -> str:
+    return f"http://127.0.0.1:{running.port}"
+
+
+def throughput() -> list[Figure]:
+    """Durable produces by many callers at once, then everything consumed and acked; one process, one loop."""
+    with server() as running:
+        produced, consumed = uvloop.run(_throughput(_url(running)))
+    return [
+        Figure(
+            f"async client: durable produce, keyed, {CALLERS:,} callers",
+            f"{produced:,.0f} messages/s",
+            "≥ 100,000",
+            produced >= 100_000,
+        ),
+        Figure(
+            "async client: consume and ack",
+            f"{consumed:,.0f} messages/s",
+            "≥ 100,000",
+            consumed >= 100_000,
+        ),
+    ]
+
+
+async def _throughput(url: str) -> tuple[float, float]:
+    async with driftq.AsyncClient(url) as client:
+        await client.create_topic("load")
+        began = time.perf_counter()
+        until = began + SECONDS
+        count = 0
+
+        async def produce() -> None:
+            nonlocal count
+            while time.perf_counter() < until:
+                await client.produce("load", VALUE)
+                count += 1
+
+        await asyncio.gather(*[produce() for _ in range(CALLERS)])
+        produced = count / (time.perf_counter() - began)
+        began = time.perf_counter()
+        seen = 0
+        async with client.consume("load", "bench", prefetch=10_000) as deliveries:
+            async for delivery in deliveries:
+                await delivery.ack_later()
+                seen += 1
+                if seen == count:
+                    break
+        return produced, seen / (time.perf_counter() - began)
+
+
+def calls() -> list[Figure]:
+    """One produce after the other: the client's two faces beside http.client, in turns on one server."""
+    with server() as running, driftq.Client(_url(running)) as client:
+        client.create_topic("calls")
+        raw: list[float] = []
+        faces: list[float] = []
+        awaited: list[float] = []
+        for _ in range(3):
+            raw.append(_raw_calls(running.port))
+            faces.append(_calls(client))
+            awaited.append(uvloop.run(_awaited_calls(_url(running))))
+    base = min(raw)
+    return [
+        Figure("one produce by http.client", f"{base * 1e6:,.0f} µs"),
+        _beside("one produce by driftq.Client", min(faces), base),
+        _beside("one produce by driftq.AsyncClient", min(awaited), base),
+    ]
+
+
+def _beside(name: str, seconds: float, base: float) -> Figure:
+    ratio = seconds / base
+    return Figure(name, f"{seconds * 1e6:,.0f} µs = {ratio:.2f}×", "< 1.5×", ratio < 1.5)
+
+
+def _raw_calls(port: int) -> float:
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    began = time.perf_counter()
+    for number in range(CALLS):
+        message = {"topic": "calls", "value": VALUE, "envelope": {"idempotency_key": f"{began}-{number}"}}
+        body = json.dumps(message).encode()
+        connection.request("POST", "/v1/produce", body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        json.loads(answer.read())
+        assert answer.status == 200
+    took = time.perf_counter() - began
+    connection.close()
+    return took / CALLS
+
+
+def _calls(client: driftq.Client) -> float:
+    began = time.perf_counter()
+    for _ in range(CALLS):
+        client.produce("calls", VALUE)
+    return (time.perf_counter() - began) / CALLS
+
+
+async def _awaited_calls(url: str) -> float:
+    async with driftq.AsyncClient(url) as client:
+        await client.topics()
+        began = time.perf_counter()
+        for _ in range(CALLS):
+            await client.produce("calls", VALUE)
+        return (time.perf_counter() - began) / CALLS

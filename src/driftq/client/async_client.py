@@ -1,0 +1,270 @@
+"""`driftq.AsyncClient`: a server's calls, awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, Literal, Self, Unpack
+
+import msgspec
+
+from driftq.client.calls import Calls
+from driftq.client.connector import Connector, TcpConnector
+from driftq.client.consumer import AsyncConsumer, LineSource
+from driftq.client.incoming import Receipt, RecordedMessage
+from driftq.client.options import TIMEOUT_S, ClientOptions
+from driftq.client.outgoing import EnvelopeFields
+from driftq.client.producing import KeyOf, Producing
+from driftq.client.subscription import LEASE_MS, Settling, Subscription, new_owner
+from driftq.client.wire import AckPart, Query, topic_path
+from driftq.model import TopicView
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+
+_decode_records = msgspec.json.Decoder(RecordedMessage).decode_lines
+logger = logging.getLogger("driftq.client")
+
+
+class AsyncClient:
+    """One server. Made anywhere, used on one event loop; `async with`, or `close` at the end."""
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        api_key: str | None = None,
+        options: ClientOptions | None = None,
+        connector: Connector | None = None,
+    ) -> None:
+        """`timeout_s` is for one call with all its retries. `options` replaces it and says more."""
+        self._options = options or ClientOptions(timeout_s=timeout_s, api_key=api_key)
+        self._calls = Calls(connector or TcpConnector(url), self._options)
+        self._producing: Producing | None = None
+        self._settlings: dict[tuple[str, str, str], Settling] = {}
+        self._sources: set[LineSource] = set()
+        self._closed = False
+
+    @property
+    def url(self) -> str:
+        return self._calls.connector.url
+
+    # Topics
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        retention_ms: int | None = None,
+        retention_bytes: int | None = None,
+        table: bool | None = None,
+    ) -> None:
+        """Create a topic; again with the same number of partitions changes nothing. Raises TopicExists."""
+        fields = {
+            "retention_ms": retention_ms,
+            "retention_bytes": retention_bytes,
+            "table": table,
+        }
+        body = {"name": name, "partitions": partitions}
+        body.update({field: value for field, value in fields.items() if value is not None})
+        await self.call("POST", "/v1/topics", body=body, repeatable=True)
+
+    async def topics(self) -> list[str]:
+        """The names of all topics."""
+        found: list[str] = (await self.call("GET", "/v1/topics", repeatable=True))["topics"]
+        return found
+
+    async def topic(self, name: str) -> TopicView:
+        """A topic's partitions, and how far its groups and readers are. Raises TopicNotFound."""
+        view: TopicView = await self.call("GET", topic_path(name), repeatable=True, kind=TopicView)
+        return view
+
+    async def records(
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        from_offset: int | None = None,
+        to_offset: int | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[RecordedMessage]:
+        """Stored messages, without a group and without an effect; `to_offset` is not included."""
+        query: Query = {"partition": partition, "from": from_offset, "to": to_offset, "limit": limit}
+        octets = self._calls.writer.request("GET", f"{topic_path(topic)}/records", query=query)
+        async for lines in self._calls.lines(octets):
+            for line in _decode_records(lines):
+                yield line
+
+    # Producing
+
+    async def produce(
+        self,
+        topic: str,
+        value: Any,
+        *,
+        key: str = "",
+        idempotency_key: str | None = None,
+        retries: int | None = None,
+        **envelope: Unpack[EnvelopeFields],
+    ) -> Receipt:
+        """Returns when the message is durable. What is produced at the same time goes in one request.
+
+        `value`: text as it is, bytes as a data URL, all else as JSON. `retries`: None as often as `timeout_s`
+        allows, 0 never and without a key that makes it safe.
+        """
+        producing = self._producing or self._produce()
+        if producing.full:
+            await producing.wait_for_room()
+        return await producing.produce(topic, value, key, idempotency_key, retries, envelope)
+
+    async def produce_many(
+        self,
+        topic: str,
+        values: Iterable[Any],
+        *,
+        key: KeyOf = "",
+        idempotency_key: KeyOf | None = None,
+        retries: int | None = None,
+        atomic: bool = False,
+        **envelope: Unpack[EnvelopeFields],
+    ) -> list[Receipt]:
+        """Returns when all are durable, in order. Raises BatchRefused, or with `atomic` the first error.
+
+        A text as `idempotency_key` gives `KEY-1`, `KEY-2`, …; `atomic` stores all or none, in one request.
+        """
+        return await self._produce().produce_many(
+            topic,
+            values,
+            key=key,
+            idempotency_key=idempotency_key,
+            retries=retries,
+            atomic=atomic,
+            envelope=envelope,
+        )
+
+    def _produce(self) -> Producing:
+        if self._producing is None:
+            self._producing = Producing(self._calls)
+        return self._producing
+
+    # Consuming
+
+    def consume(
+        self,
+        topic: str,
+        group: str,
+        *,
+        owner: str | None = None,
+        lease_ms: int = LEASE_MS,
+        prefetch: int | None = None,
+        start: Literal["earliest", "latest"] | None = None,
+        release_on_close: bool = False,
+    ) -> AsyncConsumer:
+        """Deliveries as they come, for `async for`; goes on by itself when the server was away."""
+        subscription = Subscription(
+            topic=topic,
+            group=group,
+            owner=owner or new_owner(),
+            lease_ms=lease_ms,
+            prefetch=prefetch,
+            start=start,
+            release_on_close=release_on_close,
+        )
+        source = LineSource(self._calls, subscription)
+        self._sources.add(source)
+        return AsyncConsumer(source, self._sources.discard)
+
+    async def ack(
+        self, topic: str, group: str, *, owner: str, partition: int, offset: int, attempt: int | None = None
+    ) -> None:
+        """Done with a delivery, known by its place."""
+        await self._settling(topic, group, owner).ack(AckPart(partition, offset, attempt))
+
+    async def ack_many(
+        self, topic: str, group: str, *, owner: str, places: Iterable[tuple[int, int]]
+    ) -> list[Exception | None]:
+        """Done with many, each by partition and offset; None or an error for each."""
+        acks = [AckPart(partition, offset) for partition, offset in places]
+        return await self._settling(topic, group, owner).ack_many(acks)
+
+    async def nack(
+        self,
+        topic: str,
+        group: str,
+        *,
+        owner: str,
+        partition: int,
+        offset: int,
+        reason: str = "",
+        retryable: bool = True,
+        attempt: int | None = None,
+    ) -> None:
+        """A delivery failed."""
+        place = AckPart(partition, offset, attempt)
+        await self._settling(topic, group, owner).nack(place, reason=reason, retryable=retryable)
+
+    async def extend(
+        self,
+        topic: str,
+        group: str,
+        *,
+        owner: str,
+        partition: int,
+        offset: int,
+        lease_ms: int,
+        attempt: int | None = None,
+    ) -> None:
+        """Hold a delivery for so long from now."""
+        place = AckPart(partition, offset, attempt)
+        await self._settling(topic, group, owner).extend(place, lease_ms=lease_ms)
+
+    def _settling(self, topic: str, group: str, owner: str) -> Settling:
+        name = (topic, group, owner)
+        settling = self._settlings.get(name)
+        if settling is None:
+            settling = self._settlings[name] = Settling(self._calls, topic, group, owner)
+        return settling
+
+    # Everything else
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: Any = None,
+        repeatable: bool = False,
+        kind: Any = Any,
+    ) -> Any:
+        """Any other call of the HTTP interface: the answer as `kind`, errors as the classes they were."""
+        return await self._calls.call(method, path, query=query, body=body, repeatable=repeatable, kind=kind)
+
+    async def close(self) -> None:
+        """Send what waits to be sent, then close."""
+        if self._closed:
+            return
+        self._closed = True
+        for source in list(self._sources):
+            await source.close()
+        owing: list[Producing | Settling] = [*self._settlings.values()]
+        if self._producing is not None:
+            owing.append(self._producing)
+        try:
+            async with asyncio.timeout(self._options.close_timeout_s):
+                for one in owing:
+                    await one.flush()
+        except TimeoutError:
+            logger.warning("not everything could be sent before the client was closed")
+        for one in owing:
+            one.close()
+        self._calls.close()
+        await self._calls.connector.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

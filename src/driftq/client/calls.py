@@ -1,0 +1,134 @@
+"""Single calls: one request and its answer, over connections that are kept for the next.
+
+A call that may be repeated is, until it is answered or its time is over. Whether it may be is for the caller
+to say: a call whose answer was lost may have been done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from driftq.client.backoff import Backoff
+from driftq.client.connection import ConnectionLost, HttpConnection, Stream
+from driftq.client.connector import Connector
+from driftq.client.options import ClientOptions
+from driftq.client.refusals import is_passing, read_refusal
+from driftq.client.wire import Query, Writer, encode
+from driftq.errors import ClientClosed, DriftQError, ResourceExhausted, ServerUnreachable
+
+_KEPT_MAX = 8
+_KEPT_S = 60.0
+"""The server lets go of idle connections after 90 s."""
+
+
+class Calls:
+    """The way to one server."""
+
+    def __init__(self, connector: Connector, options: ClientOptions) -> None:
+        self.connector = connector
+        self.options = options
+        self.writer = Writer(host=connector.host, prefix=connector.prefix, api_key=options.api_key)
+        self._kept: list[HttpConnection] = []
+        self._closed = False
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: Any = None,
+        repeatable: bool,
+        kind: Any = Any,
+    ) -> Any:
+        """The decoded answer, None when it is empty; raises the error that the server answered."""
+        octets = self.writer.request(method, path, query=query, body=None if body is None else encode(body))
+        content = await self.send(octets, repeatable=repeatable)
+        return msgspec.json.decode(content, type=kind) if content else None
+
+    async def send(self, octets: bytes, *, repeatable: bool) -> bytes:
+        """The body of the answer to a whole request."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self.options.timeout_s
+        backoff = Backoff()
+        while True:
+            left_s = max(0.1, min(self.options.attempt_timeout_s, end - loop.time()))
+            try:
+                return await self._try(octets, within_s=left_s)
+            except DriftQError as failure:
+                asked_s = failure.retry_after_ms / 1000 if isinstance(failure, ResourceExhausted) else 0.0
+                pause_s = backoff.next_s(at_least_s=asked_s)
+                if not repeatable or not is_passing(failure) or loop.time() + pause_s >= end:
+                    raise
+                await asyncio.sleep(pause_s)
+
+    async def _try(self, octets: bytes, *, within_s: float) -> bytes:
+        connection = await self._take(within_s)
+        try:
+            status, body = await connection.request(octets, within_s=within_s)
+        except ConnectionLost as lost:
+            raise ServerUnreachable(self.connector.url, cause=str(lost)) from None
+        finally:
+            self._give_back(connection)
+        if not 200 <= status < 300:
+            raise read_refusal(status, body)
+        return body
+
+    async def open_stream(self, octets: bytes) -> Stream:
+        """An answer that comes bit by bit, on a connection of its own; raises if it is a refusal."""
+        within_s = self.options.attempt_timeout_s
+        connection = await self._take(within_s)
+        stream = connection.stream(octets)
+        try:
+            status = await asyncio.wait_for(stream.status, within_s)
+            if status != 200:
+                raise read_refusal(status, await asyncio.wait_for(stream.whole(), within_s))
+        except (ConnectionLost, TimeoutError) as lost:
+            connection.close()
+            cause = str(lost) or "no answer in time"
+            raise ServerUnreachable(self.connector.url, cause=cause) from None
+        except BaseException:
+            connection.close()
+            raise
+        return stream
+
+    async def lines(self, octets: bytes) -> AsyncIterator[bytes]:
+        """The lines of an answer, in pieces of whole lines."""
+        stream = await self.open_stream(octets)
+        rest = b""
+        try:
+            while (piece := await stream.pieces()) is not None:
+                whole, newline, rest = (rest + piece).rpartition(b"\n")
+                if newline:
+                    yield whole + newline
+        except ConnectionLost as lost:
+            raise ServerUnreachable(self.connector.url, cause=f"the answer broke off ({lost})") from None
+        finally:
+            stream.close()
+
+    async def _take(self, within_s: float) -> HttpConnection:
+        if self._closed:
+            raise ClientClosed
+        oldest = asyncio.get_running_loop().time() - _KEPT_S
+        while self._kept:
+            connection = self._kept.pop()
+            if connection.idle and connection.idle_since > oldest:
+                return connection
+            connection.close()
+        return await self.connector.connect(within_s=within_s)
+
+    def _give_back(self, connection: HttpConnection) -> None:
+        if connection.idle and len(self._kept) < _KEPT_MAX and not self._closed:
+            self._kept.append(connection)
+        else:
+            connection.close()
+
+    def close(self) -> None:
+        self._closed = True
+        for connection in self._kept:
+            connection.close()
+        self._kept.clear()

@@ -1,0 +1,198 @@
+"""One HTTP/1.1 connection: requests go out in order, answers come back in the same order.
+
+Requests may be sent before the answers to earlier ones are there. When the connection is lost, everything
+that waits on it gets ConnectionLost: what was sent may or may not have been done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from typing import NamedTuple, cast
+
+from httptools import HttpParserError, HttpResponseParser
+
+_HIGH_BYTES = 1 << 20
+
+
+class ConnectionLost(Exception):
+    """No answer, and there will be none."""
+
+
+class Answer(NamedTuple):
+    status: int
+    body: bytes
+
+
+class Stream:
+    """An answer that comes bit by bit: its status first, then pieces of its body until it ends."""
+
+    def __init__(self, connection: HttpConnection) -> None:
+        loop = asyncio.get_running_loop()
+        self._connection = connection
+        self.status: asyncio.Future[int] = loop.create_future()
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._first_at = 0.0
+        self.arrived_at = 0.0
+        """When the first byte of what `pieces` gave last had come, by the monotonic clock."""
+        self._arrived = asyncio.Event()
+        self._over: ConnectionLost | None = None
+        self._complete = False
+
+    def add(self, piece: bytes) -> None:
+        if not self._pieces:
+            self._first_at = time.monotonic()
+        self._pieces.append(piece)
+        self._size += len(piece)
+        if self._size > _HIGH_BYTES:
+            self._connection.pause()
+        self._arrived.set()
+
+    def complete(self) -> None:
+        self._complete = True
+        self._arrived.set()
+
+    def lose(self, cause: ConnectionLost) -> None:
+        self._over = cause
+        if not self.status.done():
+            self.status.set_exception(cause)
+        self._arrived.set()
+
+    async def pieces(self) -> bytes | None:
+        """What has come since the last call, at least one byte; None at the end of the answer."""
+        while not self._pieces:
+            if self._complete:
+                return None
+            if self._over is not None:
+                raise self._over
+            self._arrived.clear()
+            await self._arrived.wait()
+        content = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces.clear()
+        self._size = 0
+        self.arrived_at = self._first_at
+        self._connection.resume()
+        return content
+
+    async def whole(self) -> bytes:
+        parts: list[bytes] = []
+        while (piece := await self.pieces()) is not None:
+            parts.append(piece)
+        return b"".join(parts)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class HttpConnection(asyncio.Protocol):
+    """The client's end of one connection."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport = cast(asyncio.Transport, None)
+        self._parser = HttpResponseParser(self)
+        self._waiting: deque[asyncio.Future[Answer] | Stream] = deque()
+        self._body: list[bytes] = []
+        self._loop = asyncio.get_running_loop()
+        self._paused = False
+        self.idle_since = self._loop.time()
+        self.usable = True
+        """It can take another request."""
+
+    # Asking
+
+    def request(self, octets: bytes, *, within_s: float) -> asyncio.Future[Answer]:
+        """Send a whole request; the future gets its answer or ConnectionLost."""
+        answer: asyncio.Future[Answer] = self._loop.create_future()
+        if not self.usable:
+            answer.set_exception(ConnectionLost("the connection is closed"))
+            return answer
+        alarm = self._loop.call_later(within_s, self._give_up)
+        answer.add_done_callback(lambda _: alarm.cancel())
+        self._waiting.append(answer)
+        self._transport.write(octets)
+        return answer
+
+    def stream(self, octets: bytes) -> Stream:
+        """Send a request whose answer is read bit by bit; nothing else can be asked here meanwhile."""
+        stream = Stream(self)
+        if not self.usable:
+            stream.lose(ConnectionLost("the connection is closed"))
+            return stream
+        self._waiting.append(stream)
+        self._transport.write(octets)
+        return stream
+
+    @property
+    def idle(self) -> bool:
+        return self.usable and not self._waiting
+
+    def close(self) -> None:
+        self.usable = False
+        self._transport.close()
+
+    def _give_up(self) -> None:
+        self._lose("no answer in time")
+        self._transport.abort()
+
+    def pause(self) -> None:
+        if not self._paused and self.usable:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._paused and self.usable:
+            self._paused = False
+            self._transport.resume_reading()
+
+    # The transport's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except HttpParserError as error:
+            self._lose(f"the answer is not HTTP: {error}")
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lose(str(exc) if exc else "the server closed the connection")
+
+    def _lose(self, cause: str) -> None:
+        self.usable = False
+        waiting, self._waiting = self._waiting, deque()
+        for one in waiting:
+            if isinstance(one, Stream):
+                one.lose(ConnectionLost(cause))
+            elif not one.done():
+                one.set_exception(ConnectionLost(cause))
+
+    # The parser's side
+
+    def on_headers_complete(self) -> None:
+        if self._waiting and isinstance(self._waiting[0], Stream):
+            status = self._waiting[0].status
+            if not status.done():
+                status.set_result(self._parser.get_status_code())
+
+    def on_body(self, body: bytes) -> None:
+        if self._waiting and isinstance(self._waiting[0], Stream):
+            self._waiting[0].add(body)
+        else:
+            self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        body, self._body = self._body, []
+        if not self._waiting:
+            return  # Nobody asked: the server says goodbye.
+        if not self._parser.should_keep_alive():
+            self.usable = False
+        one = self._waiting.popleft()
+        self.idle_since = self._loop.time()
+        if isinstance(one, Stream):
+            one.complete()
+        elif not one.done():
+            one.set_result(Answer(self._parser.get_status_code(), b"".join(body)))

@@ -1,0 +1,64 @@
+"""What comes from a server, as types."""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode
+from typing import Any, TypeVar
+
+import msgspec
+
+from driftq.client.outgoing import BYTES_MARK
+from driftq.errors import InvalidArgument
+from driftq.model import Envelope, Routing
+
+_T = TypeVar("_T")
+
+
+class Receipt(msgspec.Struct, frozen=True, gc=False):
+    """Where a message is stored, or was stored before when it is a duplicate."""
+
+    topic: str
+    partition: int
+    offset: int
+    duplicate: bool = False
+    payload_mismatch: bool = False
+
+
+class RecordedMessage(msgspec.Struct, frozen=True):
+    """A stored message, read without a group."""
+
+    partition: int
+    offset: int
+    timestamp: str
+    value: str
+    key: str = ""
+    envelope: Envelope | None = None
+    routing: Routing | None = None
+    requested_topic: str | None = None
+
+    def json(self) -> Any:
+        """The value, read as JSON; raises InvalidArgument."""
+        return json_of(self.value)
+
+    def bytes(self) -> bytes:
+        """The value as the bytes it was produced from."""
+        return bytes_of(self.value)
+
+
+def json_of(value: str, kind: type[_T] | Any = Any) -> Any:
+    """A value read as JSON, as the given type; raises InvalidArgument."""
+    try:
+        return msgspec.json.decode(value, type=kind)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgument("value", f"is not what was expected: {error}") from error
+
+
+def bytes_of(value: str) -> bytes:
+    """The bytes that a value was produced from; for a text, its UTF-8."""
+    if value.startswith(BYTES_MARK):
+        try:
+            return b64decode(value[len(BYTES_MARK) :], validate=True)
+        except binascii.Error:
+            pass  # A text that only looks like bytes.
+    return value.encode()

@@ -1,0 +1,131 @@
+"""From a value and its wishes to a message that can be sent.
+
+Text goes as it is. Bytes go as a data URL (`data:application/octet-stream;base64,…`), which any program can
+read back. Everything else goes as JSON.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from base64 import b64encode
+from itertools import count
+from typing import Any, ClassVar, TypedDict
+from uuid import uuid4
+
+import msgspec
+
+from driftq.errors import InvalidArgument
+from driftq.model import DeadLetterFacts, Envelope, RetryPolicy
+
+BYTES_MARK = "data:application/octet-stream;base64,"
+
+_encode = msgspec.json.Encoder().encode
+
+
+class EnvelopeFields(TypedDict, total=False):
+    """What may travel with a message; see `driftq.Envelope`."""
+
+    run_id: str
+    step_id: str
+    parent_step_id: str
+    tenant_id: str
+    target_topic: str
+    partition_override: int
+    deadline: str | dt.datetime
+    retry_policy: RetryPolicy
+    traceparent: str
+    labels: dict[str, str]
+    """In-process only."""
+    dlq: DeadLetterFacts
+    """In-process only."""
+
+
+class Outgoing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A message as it is written on the wire."""
+
+    topic: str
+    value: str
+    key: str = ""
+    envelope: Envelope | None = None
+    routing: ClassVar[None] = None
+
+
+class _Keys:
+    """Idempotency keys that nobody else makes: a prefix of this process, and a number."""
+
+    def __init__(self) -> None:
+        self.renew()
+        os.register_at_fork(after_in_child=self.renew)  # A child with its parent's keys would lose messages.
+
+    def renew(self) -> None:
+        self._prefix = uuid4().hex
+        self._numbers = count(1)
+
+    def next(self) -> str:
+        return f"{self._prefix}-{next(self._numbers)}"
+
+
+_keys = _Keys()
+
+
+def new_key() -> str:
+    return _keys.next()
+
+
+def text_of(value: Any) -> str:
+    """A value as the text that is stored; raises InvalidArgument."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return BYTES_MARK + b64encode(value).decode()
+    try:
+        return _encode(value).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgument("value", f"cannot be written as JSON: {error}") from error
+
+
+def outgoing(
+    topic: str,
+    value: Any,
+    key: str,
+    idempotency_key: str | None,
+    envelope: EnvelopeFields,
+) -> Outgoing:
+    """One message; raises InvalidArgument for what no server would take."""
+    text = value if type(value) is str else text_of(value)
+    if not (text.isascii() and key.isascii() and topic.isascii()):
+        for name, given in (("value", text), ("key", key), ("topic", topic)):
+            _check_text(name, given)
+    if idempotency_key is not None and not idempotency_key.isascii():
+        _check_text("idempotency_key", idempotency_key)
+    if not envelope:
+        if idempotency_key is None:
+            return Outgoing(topic, text, key)
+        return Outgoing(topic, text, key, Envelope(idempotency_key=idempotency_key))
+    return Outgoing(topic, text, key, _envelope(idempotency_key, envelope))
+
+
+def _envelope(idempotency_key: str | None, given: EnvelopeFields) -> Envelope:
+    fields: dict[str, Any] = dict(given)
+    deadline = fields.get("deadline")
+    if isinstance(deadline, dt.datetime):
+        if deadline.tzinfo is None:
+            raise InvalidArgument("deadline", "needs a time zone")
+        fields["deadline"] = deadline.isoformat()
+    for name, wish in fields.items():
+        try:
+            _encode(wish)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgument(name, str(error)) from error
+    try:
+        return msgspec.convert({"idempotency_key": idempotency_key, **fields}, Envelope, from_attributes=True)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument("envelope", str(error)) from None
+
+
+def _check_text(name: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(name, "has characters that UTF-8 cannot write") from None

@@ -1,0 +1,164 @@
+"""Producing: messages with a key of their own, sent in batches until they are confirmed.
+
+No answer is not a no: a message that was sent may be stored. So only a message with an idempotency key is
+sent again, and one is made where none was given. `retries=0` asks for neither.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from driftq.client.calls import Calls
+from driftq.client.incoming import Receipt
+from driftq.client.lane import Entry, Lane
+from driftq.client.outgoing import EnvelopeFields, Outgoing, new_key, outgoing
+from driftq.client.wire import read_receipts
+from driftq.errors import BatchRefused, DriftQError
+
+KeyOf = str | Callable[[Any], str]
+"""A key for all values, or what makes one from each."""
+
+_OVERHEAD_BYTES = 160
+
+
+class Producing:
+    """The producing half of a client."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._loop = asyncio.get_running_loop()
+        self._timeout_s = calls.options.timeout_s
+        self._lane: Lane[Outgoing, Receipt] = Lane(
+            calls.connector, calls.options, write=calls.writer.produce_batch, read=read_receipts
+        )
+
+    @property
+    def full(self) -> bool:
+        return self._lane.full
+
+    async def wait_for_room(self) -> None:
+        await self._lane.wait_for_room()
+
+    def produce(
+        self,
+        topic: str,
+        value: Any,
+        key: str,
+        idempotency_key: str | None,
+        retries: int | None,
+        envelope: EnvelopeFields,
+    ) -> asyncio.Future[Receipt]:
+        """Gets its result when the message is durable."""
+        if idempotency_key is None and retries != 0:
+            idempotency_key = new_key()
+        message = outgoing(topic, value, key, idempotency_key, envelope)
+        receipt: asyncio.Future[Receipt] = self._loop.create_future()
+        self._put(message, receipt, retries)
+        return receipt
+
+    def _put(
+        self,
+        message: Outgoing,
+        waiter: asyncio.Future[Receipt] | Callable[[Outgoing, Receipt | Exception], None],
+        retries: int | None,
+    ) -> None:
+        envelope = message.envelope
+        if envelope is None or not envelope.idempotency_key:
+            retries = 0
+        size = len(message.value) + len(message.key) + _OVERHEAD_BYTES
+        self._lane.put(Entry(message, size, waiter, self._loop.time() + self._timeout_s, retries))
+
+    async def produce_many(
+        self,
+        topic: str,
+        values: Iterable[Any],
+        *,
+        key: KeyOf,
+        idempotency_key: KeyOf | None,
+        retries: int | None,
+        atomic: bool,
+        envelope: EnvelopeFields,
+    ) -> list[Receipt]:
+        """Returns when all are durable, in the order of the values; raises BatchRefused when some are not."""
+        messages = (
+            outgoing(
+                topic,
+                value,
+                key if isinstance(key, str) else key(value),
+                _key_for(value, number, idempotency_key, retries),
+                envelope,
+            )
+            for number, value in enumerate(values, start=1)
+        )
+        if atomic:
+            return await self._produce_together(list(messages), retries)
+        collected = _Collected(self._loop.create_future())
+        for place, message in enumerate(messages):
+            if self._lane.full:
+                await self._lane.wait_for_room()
+            collected.expect()
+            self._put(message, partial(collected.add, place), retries)
+        return await collected.all()
+
+    async def _produce_together(self, messages: list[Outgoing], retries: int | None) -> list[Receipt]:
+        """All or nothing, in one request."""
+        if not messages:
+            return []
+        octets = self._calls.writer.produce_batch(messages, atomic=True)
+        body = await self._calls.send(octets, repeatable=retries != 0)
+        return [receipt for receipt in read_receipts(200, body) if isinstance(receipt, Receipt)]
+
+    async def flush(self) -> None:
+        await self._lane.flush()
+
+    def close(self) -> None:
+        self._lane.close()
+
+
+class _Collected:
+    """What became of many messages."""
+
+    def __init__(self, done: asyncio.Future[None]) -> None:
+        self._done = done
+        self._receipts: dict[int, Receipt] = {}
+        self._errors: dict[int, DriftQError] = {}
+        self._broken: Exception | None = None
+        self._expected = 0
+        self._told = 0
+        self._last = False
+
+    def expect(self) -> None:
+        self._expected += 1
+
+    def add(self, place: int, _: Outgoing, result: Receipt | Exception) -> None:
+        self._told += 1
+        if isinstance(result, Receipt):
+            self._receipts[place] = result
+        elif isinstance(result, DriftQError):
+            self._errors[place] = result
+        else:
+            self._broken = result
+        self._end()
+
+    def _end(self) -> None:
+        if self._last and self._told == self._expected and not self._done.done():
+            self._done.set_result(None)
+
+    async def all(self) -> list[Receipt]:
+        self._last = True
+        self._end()
+        await self._done
+        if self._broken is not None:
+            raise self._broken
+        if self._errors:
+            raise BatchRefused(self._errors, receipts=dict(self._receipts))
+        return [self._receipts[place] for place in range(self._expected)]
+
+
+def _key_for(value: Any, number: int, given: KeyOf | None, retries: int | None) -> str | None:
+    if given is None:
+        return new_key() if retries != 0 else None
+    return f"{given}-{number}" if isinstance(given, str) else given(value)

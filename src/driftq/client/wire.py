@@ -1,0 +1,125 @@
+"""Requests as bytes, and answers read back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from driftq.client.incoming import Receipt
+from driftq.client.outgoing import Outgoing
+from driftq.client.refusals import read_refusal, rebuild
+from driftq.errors import DriftQError
+
+JSON = b"application/json"
+NDJSON = b"application/x-ndjson"
+
+Query = Mapping[str, str | int | bool | None]
+
+_encoder = msgspec.json.Encoder()
+
+
+class AckPart(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One delivery that is done with."""
+
+    partition: int
+    offset: int
+    attempt: int | None = None
+
+
+class _Receipts(msgspec.Struct):
+    results: list[Receipt]
+
+
+class _Results(msgspec.Struct):
+    results: list[dict[str, Any]]
+
+
+class _Acked(msgspec.Struct):
+    status: str
+
+
+class _AllAcked(msgspec.Struct):
+    results: list[_Acked]
+
+
+_receipts = msgspec.json.Decoder(_Receipts)
+_results = msgspec.json.Decoder(_Results)
+_all_acked = msgspec.json.Decoder(_AllAcked)
+
+
+class Writer:
+    """Writes requests for one server."""
+
+    def __init__(self, *, host: str, prefix: str, api_key: str | None) -> None:
+        self._prefix = prefix
+        self._head = f"Host: {host}\r\n"
+        if api_key is not None:
+            self._head += f"Authorization: Bearer {api_key}\r\n"
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: bytes | None = None,
+        content_type: bytes = JSON,
+    ) -> bytes:
+        target = self._prefix + path + query_text(query)
+        head = f"{method} {target} HTTP/1.1\r\n{self._head}".encode()
+        if body is None:
+            return head + b"\r\n"
+        return b"%bContent-Type: %b\r\nContent-Length: %d\r\n\r\n%b" % (head, content_type, len(body), body)
+
+    def produce_batch(self, messages: Sequence[Outgoing], *, atomic: bool = False) -> bytes:
+        body = _encoder.encode_lines(messages)
+        query = {"atomic": True} if atomic else None
+        return self.request("POST", "/v1/produce/batch", query=query, body=body, content_type=NDJSON)
+
+    def ack_batch(self, topic: str, group: str, owner: str, acks: Sequence[AckPart]) -> bytes:
+        body = encode({"topic": topic, "group": group, "owner": owner, "acks": acks})
+        return self.request("POST", "/v1/ack/batch", body=body)
+
+
+def encode(content: Any) -> bytes:
+    return _encoder.encode(content)
+
+
+def query_text(query: Query | None) -> str:
+    """A query as it stands in a URL; what is None is left out."""
+    given = {
+        name: ("true" if value else "false") if isinstance(value, bool) else value
+        for name, value in (query or {}).items()
+        if value is not None
+    }
+    return "?" + urlencode(given) if given else ""
+
+
+def topic_path(topic: str) -> str:
+    return f"/v1/topics/{quote(topic, safe='')}"
+
+
+def read_receipts(status: int, body: bytes) -> Sequence[Receipt | DriftQError]:
+    """A receipt or an error for each message of a batch; raises what failed them all."""
+    if status != 200:
+        raise read_refusal(status, body)
+    try:
+        return _receipts.decode(body).results
+    except msgspec.ValidationError:
+        return [
+            rebuild(one) if "error" in one else msgspec.convert(one, Receipt)
+            for one in _results.decode(body).results
+        ]
+
+
+def read_acks(status: int, body: bytes) -> Sequence[DriftQError | None]:
+    """None or an error for each ack of a batch; raises what failed them all."""
+    if status != 200:
+        raise read_refusal(status, body)
+    try:
+        return [None] * len(_all_acked.decode(body).results)
+    except msgspec.ValidationError:
+        return [rebuild(one) if "error" in one else None for one in _results.decode(body).results]

@@ -1,0 +1,120 @@
+"""Opening a folder: the broker runs here, or, where a server has the folder already, is asked there.
+
+The calls are those of a client of a server, and so is everything behind them but the network: requests and
+answers go through memory. So whatever a server can do, an embedded broker can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from typing import Literal
+
+from driftq.client import AsyncClient, Client, ClientOptions
+from driftq.client.connection import HttpConnection
+from driftq.client.loop_thread import LoopThread
+from driftq.client.options import TIMEOUT_S
+from driftq.embedded.pipe import join
+from driftq.errors import LogLocked, ServerUnreachable, ShuttingDown
+from driftq.http.options import HttpOptions
+from driftq.http.server import HttpServer
+from driftq.log.disk import OsFolder
+from driftq.log.files import Folder
+from driftq.server.address import read_address, remove_address
+from driftq.server.broker import BrokerOptions, open_broker
+from driftq.server.ports import Clock, Loop
+from driftq.server.routing import Router
+from driftq.server.thread import Fsync
+from driftq.settings import load_settings
+
+_STARTING_S = 3.0
+"""How long a server that holds the folder may take until it says where it listens."""
+
+logger = logging.getLogger("driftq.embedded")
+
+
+class EmbeddedConnector:
+    """Connections to a broker in this process; closing it closes the broker."""
+
+    host = "embedded"
+    prefix = ""
+
+    def __init__(
+        self, folder: Folder, options: BrokerOptions, *, clock: Clock | None = None, turns: Loop | None = None
+    ) -> None:
+        """On a running loop. LogLocked when somebody else has the folder; LogCorrupt and its like."""
+        self.url = folder.path
+        self._folder = folder
+        self.broker = open_broker(folder, options, on_fatal=self._damaged, clock=clock, turns=turns)
+        self._server = HttpServer()
+        self._server.start_unheard(self.broker, HttpOptions(in_process=True))
+
+    @staticmethod
+    def _damaged(error: Exception) -> None:
+        logger.critical("the broker cannot go on: %s", error)
+
+    async def connect(self, *, within_s: float) -> HttpConnection:
+        connection = HttpConnection()
+        try:
+            join(connection, self._server.connection())
+        except ShuttingDown as closed:
+            raise ServerUnreachable(self.url, cause="it is closed") from closed
+        return connection
+
+    async def close(self) -> None:
+        await self._server.stop()
+        self._folder.close()
+
+
+def open(  # noqa: A001 - said as `driftq.open`.
+    path: str | os.PathLike[str],
+    *,
+    fsync: Literal["always", "interval", "off"] = "always",
+    router: Router | None = None,
+    timeout_s: float = TIMEOUT_S,
+) -> Client:
+    """The broker of a folder, in this process; the folder is made if it is missing.
+
+    If a server has the folder, the client talks to it, and `fsync` and `router` are that server's own.
+    """
+    thread = LoopThread("driftq-embedded")
+    try:
+        asking = thread.run(open_async(path, fsync=fsync, router=router, timeout_s=timeout_s))
+    except BaseException:
+        thread.close()
+        raise
+    return Client.over(asking, thread)
+
+
+async def open_async(
+    path: str | os.PathLike[str],
+    *,
+    fsync: Literal["always", "interval", "off"] = "always",
+    router: Router | None = None,
+    timeout_s: float = TIMEOUT_S,
+) -> AsyncClient:
+    """The same on the running event loop, awaited."""
+    options = ClientOptions(timeout_s=timeout_s)
+    broker_options = BrokerOptions(limits=load_settings().limits, fsync=Fsync(fsync), router=router)
+    folder = OsFolder(os.path.join(path, "log"))
+    try:
+        connector = EmbeddedConnector(folder, broker_options)
+    except LogLocked:
+        folder.close()
+        return AsyncClient(await _find_server(path), options=options)
+    except BaseException:
+        folder.close()
+        raise
+    remove_address(path)  # What stands there is of a server that is no more.
+    return AsyncClient(options=options, connector=connector)
+
+
+async def _find_server(path: str | os.PathLike[str]) -> str:
+    """Where the server of the folder listens; LogLocked when whoever has it is none."""
+    end = asyncio.get_running_loop().time() + _STARTING_S
+    while (url := read_address(path)) is None:
+        if asyncio.get_running_loop().time() > end:
+            raise LogLocked(os.path.join(path, "log"))
+        await asyncio.sleep(0.02)
+    return url

@@ -1,0 +1,99 @@
+"""The routers that ship, on a real server: rules, decisions that stay, and slow ones that hold nobody up."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import driftq
+from tests.harness import ServerProcess
+
+RULES = """
+[[rule]]
+match.topic = "inbox"
+match.json = { urgent = true }
+label = "urgent"
+target_topic = "hot"
+
+[[rule]]
+match.topic = "inbox"
+target_topic = "cold"
+"""
+
+SLOW = """
+import itertools, time
+from driftq import RoutingDecision
+numbers = itertools.count(1)
+def route(topic, message):
+    if message.value == "slow":
+        time.sleep(0.7)
+    return RoutingDecision(label=f"asked {next(numbers)}")
+route.topics = {"routed"}
+"""
+
+
+@pytest.mark.clause("R6", "R7", "R4")
+def test_rules_route_and_a_retry_keeps_the_decision_also_across_a_restart(tmp_path: Path) -> None:
+    file = tmp_path / "rules.toml"
+    file.write_text(RULES)
+    with ServerProcess(tmp_path / "data", "--router-rules", str(file)) as server:  # noqa: SIM117
+        with driftq.Client(f"http://127.0.0.1:{server.port}") as client:
+            for name in ("hot", "cold"):
+                client.create_topic(name)
+            first = client.produce("inbox", {"urgent": True}, idempotency_key="k")
+            assert (first.topic, first.duplicate) == ("hot", False), "a topic that exists by its rules alone"
+            assert client.produce("inbox", {"urgent": False}).topic == "cold"
+            file.write_text("[[rule]]\nmatch.topic = 'inbox'\nlabel = 'other'\ntarget_topic = 'cold'\n")
+            server.restart()
+            again = client.produce("inbox", {"urgent": True}, idempotency_key="k")
+            assert (again.topic, again.offset, again.duplicate) == ("hot", first.offset, True)
+            assert [one.routing.label for one in client.records("hot") if one.routing] == ["urgent"]
+
+
+@pytest.mark.clause("R6", "R7")
+def test_a_slow_router_holds_up_nobody_who_does_not_need_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(driftq.__file__).parents[1]}")
+    options = ("--router", "slow:route", "--router-timeout-ms", "5000")
+    with ServerProcess(tmp_path / "data", *options) as server:  # noqa: SIM117
+        with driftq.Client(f"http://127.0.0.1:{server.port}") as client:
+            client.create_topic("routed")
+            client.create_topic("plain")
+            slow = threading.Thread(
+                target=client.call,
+                args=("POST", "/v1/produce"),
+                kwargs={"body": {"topic": "routed", "value": "slow"}},
+            )
+            slow.start()
+            began = time.monotonic()
+            for _ in range(5):
+                client.produce("plain", "v")
+            took = time.monotonic() - began
+            assert slow.is_alive()
+            assert took < 0.6
+            slow.join()
+            for _ in range(2):
+                client.produce("routed", "v", idempotency_key="k")
+            labels = [one.routing.label for one in client.records("routed") if one.routing]
+            assert labels == ["asked 1", "asked 2"]
+
+
+@pytest.mark.clause("R6")
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--router-rules", "no-such-file.toml"),
+        ("--router-url", "nonsense"),
+        ("--router-url", "http://h/", "--router", "a:b"),
+        ("--router-topic", "t"),
+    ],
+)
+def test_a_router_that_cannot_be_asked_refuses_the_start(tmp_path: Path, options: tuple[str, ...]) -> None:
+    server = ServerProcess(tmp_path / "data", *options)
+    server.spawn()
+    assert server.wait_exit() == 1
+    assert server.errors.startswith("error: ")
+    assert server.errors.count("\n") == 1

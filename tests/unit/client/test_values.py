@@ -1,0 +1,116 @@
+"""What goes in as a value comes out as one."""
+
+import dataclasses
+import datetime as dt
+import os
+
+import msgspec
+import pytest
+
+from driftq.client.incoming import bytes_of, json_of
+from driftq.client.outgoing import BYTES_MARK, new_key, outgoing, text_of
+from driftq.errors import InvalidArgument
+from driftq.model import RetryPolicy
+
+
+@dataclasses.dataclass
+class Order:
+    id: int
+    items: list[str]
+
+
+@pytest.mark.parametrize("value", [{"id": 1}, [1, "zwei", None], 3.5, True, None])
+def test_json_values_are_stored_as_json(value: object) -> None:
+    assert json_of(text_of(value)) == value
+
+
+def test_a_dataclass_is_read_back_as_one() -> None:
+    order = Order(1, ["coffee"])
+    assert json_of(text_of(order), Order) == order
+    with pytest.raises(InvalidArgument):
+        json_of('{"id": "one"}', Order)
+
+
+def test_text_is_stored_as_it_is() -> None:
+    assert text_of("two coffees ü") == "two coffees ü"
+    assert text_of('{"id":1}') == '{"id":1}'
+
+
+@pytest.mark.parametrize("octets", [b"", b"\x00\xff", b"plain", bytes(range(256))])
+def test_bytes_come_back_as_they_were(octets: bytes) -> None:
+    stored = text_of(octets)
+    assert stored.startswith(BYTES_MARK)
+    assert bytes_of(stored) == octets
+    assert bytes_of(text_of(bytearray(octets))) == octets
+
+
+def test_a_text_has_bytes_too() -> None:
+    assert bytes_of("ü") == "ü".encode()
+    assert bytes_of(BYTES_MARK + "not base64!") == (BYTES_MARK + "not base64!").encode()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"value": object()},
+        {"value": "\ud800"},
+        {"key": "\ud800"},
+        {"idempotency_key": "\ud800"},
+        {"run_id": 5},
+        {"unheard": "of"},
+        {"labels": {"a": "\ud800"}},
+        {"deadline": dt.datetime(2100, 1, 1)},  # noqa: DTZ001 - that it has no zone is the point.
+    ],
+    ids=str,
+)
+def test_what_cannot_be_sent_is_refused_before_it_meets_others_in_a_batch(wrong: dict[str, object]) -> None:
+    fields = {"value": "v", "key": "", "idempotency_key": None, **wrong}
+    envelope = {
+        name: fields.pop(name) for name in list(fields) if name not in ("value", "key", "idempotency_key")
+    }
+    with pytest.raises(InvalidArgument):
+        outgoing("t", **fields, envelope=envelope)  # type: ignore[arg-type]
+
+
+@pytest.mark.clause("E1")
+def test_envelope_fields_are_written_as_they_were_given() -> None:
+    message = outgoing(
+        "t",
+        "v",
+        key="k",
+        idempotency_key="i",
+        envelope={
+            "run_id": "r",
+            "deadline": dt.datetime(2100, 1, 1, tzinfo=dt.UTC),
+            "retry_policy": RetryPolicy(max_attempts=3),
+        },
+    )
+    assert msgspec.json.decode(msgspec.json.encode(message)) == {
+        "topic": "t",
+        "value": "v",
+        "key": "k",
+        "envelope": {
+            "idempotency_key": "i",
+            "run_id": "r",
+            "deadline": "2100-01-01T00:00:00+00:00",
+            "retry_policy": {"max_attempts": 3},
+        },
+    }
+
+
+@pytest.mark.clause("P7")
+def test_no_two_keys_are_the_same_also_not_in_a_child_process() -> None:
+    mine = {new_key() for _ in range(100)}
+    assert len(mine) == 100
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write_end, new_key().encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    prefix, _, _ = next(iter(mine)).rpartition("-")
+    theirs = os.read(read_end, 100).decode()
+    os.close(read_end)
+    os.close(write_end)
+    assert theirs
+    assert not theirs.startswith(prefix)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import uvloop
@@ -69,8 +70,8 @@ async def _run(port: int, connections: int, seconds: float, request: bytes) -> N
     waits: list[asyncio.Future[None]] = []
     for _ in range(connections):
         done = loop.create_future()
-        caller = _Caller(request, began + seconds, done)
-        await loop.create_connection(lambda caller=caller: caller, "127.0.0.1", port)
+        new_caller = partial(_Caller, request, began + seconds, done)
+        _, caller = await loop.create_connection(new_caller, "127.0.0.1", port)
         callers.append(caller)
         waits.append(done)
     await asyncio.gather(*waits)

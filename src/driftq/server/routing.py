@@ -127,12 +127,14 @@ class RouterDesk:
         """The message on the way that the first one with its key went; there it will be found a duplicate."""
         state = self._state()
         claims = state.keys.find(print_)
-        if not claims:
+        topic = state.topics_by_id.get(claims[0].topic) if claims else None
+        found = topic.locate(claims[0].offset) if topic is not None else None
+        if topic is None or found is None:
             return None
         envelope = msgspec.structs.replace(
             message.envelope or Envelope(),
-            target_topic=state.topics_by_id[claims[0].topic].name,
-            partition_override=claims[0].partition,
+            target_topic=topic.name,
+            partition_override=found[0],
         )
         return msgspec.structs.replace(message, envelope=envelope)
 

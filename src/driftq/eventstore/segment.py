@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from driftq.errors import SegmentLost
 

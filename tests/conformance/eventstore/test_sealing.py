@@ -3,7 +3,7 @@
 import io
 from itertools import pairwise
 
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow.parquet as pq
 import pytest
 
 from driftq.errors import SealerReplaced, SegmentDiffers, SegmentsAhead

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from driftq.core.casualty import Casualty
 from driftq.core.commands import Nack
 from driftq.core.decide import decide_expiries, decide_nack
 from driftq.housekeeping.history import History, open_history
@@ -39,10 +40,12 @@ def test_every_attempt_is_told_across_rounds(tmp_path: Path) -> None:
     story.produce("t", "a", "b")
     story.deliver("t", "g", 2, owner="w1", lease_ms=1_000)
     group = topic.groups["g"]
-    story.journal.add(decide_nack(topic, group, Nack("w1", 0, 0, "out of milk"), now=story.now))
+    nacked = decide_nack(story.state, topic, group, Nack("w1", 0, 0, "out of milk"), now=story.now, draw=0.0)
+    assert not isinstance(nacked, Casualty)
+    story.journal.add(nacked)
     round_of(story, path)
     story.now += 1_000
-    expired = decide_expiries(group, 0, now=story.now)
+    expired, _ = decide_expiries(story.state, topic, group, 0, now=story.now, draw=lambda: 0.0)
     assert expired is not None
     story.journal.add(expired)
     story.deliver("t", "g", 3, owner="w2")

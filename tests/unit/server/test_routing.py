@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from array import array
 
 import msgspec
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from driftq.core.evolve import evolve
 from driftq.core.keys import fingerprint
 from driftq.core.limits import Limits
-from driftq.core.records import TopicCreated
+from driftq.core.records import MessagesStored, TopicCreated
 from driftq.core.state import State
 from driftq.model import Envelope, Message, RoutingDecision
 from driftq.server.counters import Counters
@@ -119,7 +120,17 @@ async def test_a_key_that_is_taken_goes_the_recorded_way_and_the_router_is_not_a
         raise AssertionError("the decision is recorded")
 
     print_ = fingerprint("", "in", "k")
-    state.keys.add(print_, topic=2, partition=1, ordinal=0, at=1)
+    stored = MessagesStored(
+        at=1,
+        topic=2,
+        first_offset=0,
+        partition=1,
+        partitions=b"",
+        lengths=array("I", [9]).tobytes(),
+        sizes=array("I", [1]).tobytes(),
+        fingerprints=array("Q", [print_]).tobytes(),
+    )
+    evolve(state, stored, segment=1, blob_at=100)
     desk = RouterDesk(router, state=lambda: state, counters=Counters())
     again = await desk.route(Message(topic="in", value="v", envelope=Envelope(idempotency_key="k")))
     assert again.envelope == Envelope(idempotency_key="k", target_topic="out", partition_override=1)

@@ -46,11 +46,6 @@ class Journal:
         self.adopted = found.end.segment
         return recovery
 
-    @property
-    def open_segment(self) -> int:
-        """Where the record added last has gone."""
-        return self._frame.segment if self._frame is not None else 0
-
     def add(self, record: Record) -> None:
         """A record without messages."""
         self._append(encode_record(record))

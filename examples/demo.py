@@ -50,7 +50,6 @@ class Server:
         self.folder = folder / "driftq"
         self._errors = folder / "server.log"
         self._port = "0"
-        self.url = ""
         self.start()
 
     def start(self) -> None:
@@ -191,8 +190,7 @@ def tell_story(server: Server) -> bool:
     for producer in producers:
         producer.join(WAIT_S)
     view = Connection(server.url)
-    topic = "/v1/topics/orders"
-    wait_until("all is acked", lambda: not any(group["lag"] for group in view.get(topic)["groups"]))
+    wait_until("all is acked", lambda: not any(row["lag"] for row in view.get("/v1/topics/orders")["groups"]))
     tell("everything is acked")
     return show_counts(producers, workers, done, stored(server.url))
 

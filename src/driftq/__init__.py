@@ -1,6 +1,7 @@
 """DriftQ: a durable message broker in one process and one folder.
 
-Names are loaded when they are first used, so that `import driftq` costs next to nothing.
+Here are the words of `driftq.model` and the errors of `driftq.errors`. They are loaded when first used, so
+that `import driftq` costs next to nothing.
 """
 
 from __future__ import annotations
@@ -9,97 +10,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from driftq.errors import (
-        AlreadySettled,
-        DiskFull,
-        DriftQError,
-        FailedPrecondition,
-        FormatTooNew,
-        GroupNotFound,
-        IdempotencyFull,
-        IdempotencyMismatch,
-        IdempotencyPending,
-        InvalidArgument,
-        LogCorrupt,
-        LogError,
-        LogLocked,
-        MethodNotAllowed,
-        NoCurrentDelivery,
-        NotConfirmed,
-        NotFound,
-        NotOwner,
-        Overloaded,
-        PayloadTooLarge,
-        PermissionDenied,
-        ResourceExhausted,
-        RouteNotFound,
-        ShuttingDown,
-        SnapshotDamaged,
-        StaleAttempt,
-        TopicExists,
-        TopicNotFound,
-        Unauthenticated,
-        Unavailable,
-        WritingStopped,
-    )
-    from driftq.model import Delivery, Envelope, Message, RetryPolicy, Routing, RoutingDecision
+    from driftq.errors import *  # noqa: F403 - every error there is, also those of later rooms.
+    from driftq.model import Delivery as Delivery
+    from driftq.model import Envelope as Envelope
+    from driftq.model import Message as Message
+    from driftq.model import RetryPolicy as RetryPolicy
+    from driftq.model import Routing as Routing
+    from driftq.model import RoutingDecision as RoutingDecision
 
     __version__: str
 
-_MODEL = frozenset({"Delivery", "Envelope", "Message", "RetryPolicy", "Routing", "RoutingDecision"})
-
-__all__ = [
-    "AlreadySettled",
-    "Delivery",
-    "DiskFull",
-    "DriftQError",
-    "Envelope",
-    "FailedPrecondition",
-    "FormatTooNew",
-    "GroupNotFound",
-    "IdempotencyFull",
-    "IdempotencyMismatch",
-    "IdempotencyPending",
-    "InvalidArgument",
-    "LogCorrupt",
-    "LogError",
-    "LogLocked",
-    "Message",
-    "MethodNotAllowed",
-    "NoCurrentDelivery",
-    "NotConfirmed",
-    "NotFound",
-    "NotOwner",
-    "Overloaded",
-    "PayloadTooLarge",
-    "PermissionDenied",
-    "ResourceExhausted",
-    "RetryPolicy",
-    "RouteNotFound",
-    "Routing",
-    "RoutingDecision",
-    "ShuttingDown",
-    "SnapshotDamaged",
-    "StaleAttempt",
-    "TopicExists",
-    "TopicNotFound",
-    "Unauthenticated",
-    "Unavailable",
-    "WritingStopped",
-    "__version__",
-]
+_WORDS = ("Delivery", "Envelope", "Message", "RetryPolicy", "Routing", "RoutingDecision")
 
 
 def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module 'driftq' has no attribute {name!r}")
     if name == "__version__":
         value: object = import_module("importlib.metadata").version("driftq")
+    elif name in _WORDS:
+        value = getattr(import_module("driftq.model"), name)
+    elif name[0].isupper():
+        value = getattr(import_module("driftq.errors"), name, None)
     else:
-        value = getattr(import_module("driftq.model" if name in _MODEL else "driftq.errors"), name)
+        value = None
+    if value is None:
+        raise AttributeError(f"module 'driftq' has no attribute {name!r}")
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    errors = vars(import_module("driftq.errors"))
+    classes = [name for name, value in errors.items() if isinstance(value, type)]
+    return sorted({*globals(), *_WORDS, *classes, "__version__"})

@@ -45,7 +45,8 @@
     ├── SealerReplaced
     ├── SegmentDiffers
     ├── SegmentLost
-    └── SegmentsAhead
+    ├── SegmentsAhead
+    └── UnsealedEvents
     SchemaError                    the tables of the database, never sent to a client as such
     ├── SchemaOutdated
     ├── SchemaTooNew
@@ -457,6 +458,14 @@ class SegmentsAhead(SegmentError):
         )
         self.sealed = sealed
         self.known = known
+
+
+class UnsealedEvents(SegmentError):
+    """The database holds events that no segment has, so it is not one to be rebuilt."""
+
+    def __init__(self, *, sealed: int) -> None:
+        super().__init__(f"the database holds events beyond position {sealed}, where the known segments end")
+        self.sealed = sealed
 
 
 class SchemaError(Exception):

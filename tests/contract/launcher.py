@@ -1,6 +1,6 @@
-"""Runs one server for the contract tests: what to run is one JSON argument, where it listens one line of output.
+"""Runs one server for the contract tests: one JSON argument says which, one line of output says on what port.
 
-`{"folder": PATH | null, "port": 0, "limits": {…}, "http": {…}, "router": "module:attr" | null, "fsync": "always"}`
+`{"folder": PATH or null, "port": 0, "limits": {…}, "http": {…}, "router": "module:attr", "fsync": "always"}`
 """
 
 import importlib

@@ -10,11 +10,12 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlencode
 
 ROOT = Path(__file__).parents[2]
@@ -95,19 +96,15 @@ class Server:
         self._topics = 0
         self.port = 0
 
-    def start(self) -> Server:
+    def start(self) -> Self:
         command = [sys.executable, "-m", "tests.contract.launcher", json.dumps(self._asked)]
-        self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self._logged = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process is gone
+        self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=self._logged)
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        assert line, self._errors()
+        assert line, self._gone()
         self.port = self._asked["port"] = int(line)
         return self
-
-    def _errors(self) -> str:
-        assert self._process is not None
-        assert self._process.stderr is not None
-        return self._process.stderr.read().decode()
 
     def kill(self) -> None:
         assert self._process is not None
@@ -123,23 +120,34 @@ class Server:
         took = time.monotonic() - began
         return code, took, self._gone()
 
+    def wait(self) -> tuple[int, str]:
+        """The server ends by itself: exit code, and what was logged."""
+        assert self._process is not None
+        code = self._process.wait(PATIENCE_S)
+        return code, self._gone()
+
     def _gone(self) -> str:
         assert self._process is not None
         self._process.wait(PATIENCE_S)
-        errors = self._errors()
-        for pipe in (self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                pipe.close()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
         self._process = None
+        self.hang_up()
+        self._logged.seek(0)
+        logged = self._logged.read().decode()
+        self._logged.close()
+        return logged
+
+    def hang_up(self) -> None:
+        """Close the connection that calls are made on."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-        return errors
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *raised: object) -> None:
         if self._process is not None:
             code, _, errors = self.terminate()
             assert code == 0, errors
@@ -187,7 +195,7 @@ class Server:
         finally:
             stream.close()
 
-    def settle(self, verb: str, topic: str, line: Mapping[str, Any], **fields: Any) -> Answer:
+    def settle(self, verb: str, topic: str, line: Mapping[str, Any], /, **fields: Any) -> Answer:
         """Ack, nack or extend the delivery of a line."""
         body = {"topic": topic, "group": "g", "owner": "o"}
         body |= {"partition": line["partition"], "offset": line["offset"]}

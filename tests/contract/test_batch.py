@@ -124,7 +124,15 @@ def test_lines_are_as_good_as_a_list(server: Server) -> None:
 @pytest.mark.clause("P6", "H2")
 @pytest.mark.parametrize(
     "body",
-    [b"", b"[]", b"{}", b'{"messages":{}}', b'{"messages":[],"atomic":1}', b'{"messages":[', b'{"messages":[' * 90000],
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"messages":{}}',
+        b'{"messages":[],"atomic":1}',
+        b'{"messages":[',
+        b'{"messages":[' * 90000,
+    ],
 )
 def test_what_is_no_batch_at_all_is_refused(server: Server, body: bytes) -> None:
     server.call("POST", "/v1/produce/batch", body).refused(400, "INVALID_ARGUMENT")

@@ -57,9 +57,14 @@ def test_a_query_says_the_same_as_a_body(server: Server) -> None:
     del flat["idempotency_key"]
     answer = server.post(
         "/v1/produce",
-        **{"topic": topic, "value": "a b+c&d=é", "key": "k", "tenant": "tenant_a"},
-        **{"idem_key": "tenant_a:run_123:step_7", "retry_max_attempts": 5, "retry_backoff_ms": 250},
-        **{"retry_max_backoff_ms": 5000},
+        topic=topic,
+        value="a b+c&d=é",
+        key="k",
+        tenant="tenant_a",
+        idem_key="tenant_a:run_123:step_7",
+        retry_max_attempts=5,
+        retry_backoff_ms=250,
+        retry_max_backoff_ms=5000,
         **flat,
     )
     assert answer.status == 200, answer
@@ -71,7 +76,9 @@ def test_a_query_says_the_same_as_a_body(server: Server) -> None:
 @pytest.mark.clause("H1")
 def test_a_body_wins_over_the_query(server: Server) -> None:
     topic = server.new_topic()
-    assert server.post("/v1/produce", {"topic": topic, "value": "body"}, topic="none", value="q").status == 200
+    assert (
+        server.post("/v1/produce", {"topic": topic, "value": "body"}, topic="none", value="q").status == 200
+    )
     assert [line["value"] for line in server.get(f"/v1/topics/{topic}/records").lines] == ["body"]
 
 
@@ -98,7 +105,9 @@ def test_any_headers_and_content_types_are_taken(server: Server) -> None:
 
 
 @pytest.mark.clause("P2")
-@pytest.mark.parametrize("deadline", ["2001-01-01T00:00:00Z", "2099-01-01T00:00:00", "tomorrow", "2099-13-01T00:00:00Z"])
+@pytest.mark.parametrize(
+    "deadline", ["2001-01-01T00:00:00Z", "2099-01-01T00:00:00", "tomorrow", "2099-13-01T00:00:00Z"]
+)
 def test_a_deadline_that_is_past_or_none_at_all_is_refused(server: Server, deadline: str) -> None:
     topic = server.new_topic()
     body = {"topic": topic, "value": "v", "envelope": {"deadline": deadline}}
@@ -144,7 +153,13 @@ def test_target_topic_reroutes(server: Server) -> None:
 @pytest.mark.clause("E3", "E4")
 @pytest.mark.parametrize(
     ("where", "name"),
-    [("body", "valeu"), ("envelope", "run"), ("envelope", "labels"), ("envelope", "dlq"), ("retry_policy", "max")],
+    [
+        ("body", "valeu"),
+        ("envelope", "run"),
+        ("envelope", "labels"),
+        ("envelope", "dlq"),
+        ("retry_policy", "max"),
+    ],
 )
 def test_unknown_fields_are_named(server: Server, where: str, name: str) -> None:
     policy = {name: 1} if where == "retry_policy" else {}
@@ -155,8 +170,27 @@ def test_unknown_fields_are_named(server: Server, where: str, name: str) -> None
 
 @pytest.mark.clause("E3")
 def test_unknown_query_names_are_named_on_every_route(server: Server) -> None:
-    gets = ("healthz", "version", "topics", "consume", "readyz", "metrics", "openapi.json", "docs", "topics/x/records")
-    posts = ("topics", "produce", "produce/batch", "ack", "nack", "ack/batch", "lease/extend", "topics/x/readers")
+    gets = (
+        "healthz",
+        "version",
+        "topics",
+        "consume",
+        "readyz",
+        "metrics",
+        "openapi.json",
+        "docs",
+        "topics/x/records",
+    )
+    posts = (
+        "topics",
+        "produce",
+        "produce/batch",
+        "ack",
+        "nack",
+        "ack/batch",
+        "lease/extend",
+        "topics/x/readers",
+    )
     for method, paths in (("GET", gets), ("POST", posts)):
         for path in paths:
             for body in (None, b"{}"):

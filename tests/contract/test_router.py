@@ -54,7 +54,9 @@ def test_a_router_that_fails_changes_nothing(routed: Server, value: str) -> None
 def test_every_message_of_a_batch_is_routed(routed: Server) -> None:
     topic, target = routed.new_topic(), routed.new_topic()
     values = ["label x", f"to {target}", "raise", "plain"]
-    answer = routed.post("/v1/produce/batch", {"messages": [{"topic": topic, "value": value} for value in values]})
+    answer = routed.post(
+        "/v1/produce/batch", {"messages": [{"topic": topic, "value": value} for value in values]}
+    )
     assert [result["topic"] for result in answer.json["results"]] == [topic, target, topic, topic]
 
 

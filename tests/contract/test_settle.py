@@ -157,7 +157,9 @@ def test_a_query_settles_too(leased: Leased) -> None:
 
 
 @pytest.mark.clause("H1", "E3")
-@pytest.mark.parametrize("wrong", [{"retryable": "no"}, {"reason": 5}, {"reson": "x"}, {"reason": "x" * 65_537}])
+@pytest.mark.parametrize(
+    "wrong", [{"retryable": "no"}, {"reason": 5}, {"reson": "x"}, {"reason": "x" * 65_537}]
+)
 def test_a_nack_is_checked(leased: Leased, wrong: dict[str, object]) -> None:
     leased.settle("nack", **wrong).refused(400, "INVALID_ARGUMENT")
     assert leased.settle("nack", reason=None, attempt=None, retryable=None).status == 204

@@ -70,7 +70,12 @@ def test_a_topic_shows_its_partitions_and_groups(server: Server) -> None:
         "bytes": 9,
     }
     groups = {group["partition"]: group for group in seen["groups"]}
-    assert (groups[0]["group"], groups[0]["acked"], groups[0]["lag"], groups[0]["in_flight"]) == ("g", 2, 2, 2)
+    assert (groups[0]["group"], groups[0]["acked"], groups[0]["lag"], groups[0]["in_flight"]) == (
+        "g",
+        2,
+        2,
+        2,
+    )
     assert (groups[1]["acked"], groups[1]["lag"]) == (-1, 2)
 
 

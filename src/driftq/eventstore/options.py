@@ -3,6 +3,8 @@
 import enum
 from dataclasses import dataclass
 
+SEALER_LEASE_MS = 15_000
+
 
 class AllocatorMode(enum.StrEnum):
     """Who picks the sequence number. The id check, expected_seq and uniqueness hold in every mode."""
@@ -28,7 +30,11 @@ class MismatchMode(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """The knobs of the write side. `allocator=None` means: the database's own."""
+    """The knobs of the write side. `allocator=None` means: the database's own.
+
+    `sequence_schema` and `handler_prefix` say where the allocator of PostgreSQL keeps its rows and under
+    which name. SQLite has one writer and needs no such rows.
+    """
 
     allocator: AllocatorMode | None = None
     mismatch: MismatchMode = MismatchMode.ERROR
@@ -36,12 +42,17 @@ class StoreOptions:
     handler_prefix: str = "write_side"
     transaction_events_max: int = 64
 
+    @property
+    def schemas(self) -> dict[str, str]:
+        """What `open_database(schemas=…)` must be told for the allocator's table to be where it is wanted."""
+        return {"sequence": self.sequence_schema}
+
 
 @dataclass(frozen=True, slots=True)
 class SealOptions:
     """How the log is cut into segments."""
 
-    lease_ms: int = 15_000
+    lease_ms: int = SEALER_LEASE_MS
     position_events_max: int = 1_000
     segment_events_max: int = 50_000
     segment_bytes_max: int = 32 * 1024 * 1024

@@ -41,3 +41,17 @@ class LogPage(msgspec.Struct, frozen=True):
 
     events: list[Event]
     next_position: int
+
+
+class TimeMark(msgspec.Struct, frozen=True):
+    """The last event of a page by time; events of one instant are in log order."""
+
+    occurred_at_us: int
+    position: int
+
+
+class TimePage(msgspec.Struct, frozen=True):
+    """Events in order of `occurred_at`; `after` is what to go on from, None at the end."""
+
+    events: list[Event]
+    after: TimeMark | None

@@ -1,9 +1,9 @@
 """The append rule: which events are stored, under which numbers, and which are duplicates or conflicts.
 
-Plain functions over what a transaction has read. Events come in groups: those of one aggregate in one request.
-An event_id that is known is answered first: a command that is sent again succeeds although its expected_seq has
-been overtaken, by itself. What is left must fit the aggregate's head, one after the other. All fresh events of
-a group are taken, or none.
+Plain functions over what a transaction has read. Events come in groups: those of one aggregate in one
+request. An event_id that is known is answered first: a command that is sent again succeeds although its
+expected_seq has been overtaken, by itself. What is left must fit the aggregate's head, one after the other.
+All fresh events of a group are taken, or none.
 """
 
 from collections.abc import Mapping, Sequence

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
+from driftq.errors import ShuttingDown
 from driftq.http.answers import Heads
 from driftq.http.exchange import Exchange
 from driftq.http.options import HttpOptions
@@ -39,13 +40,12 @@ class Edge:
         """Seconds since the start, as far as anybody here needs to know."""
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def enter(self, connection: Connection) -> bool:
-        """Count a new connection; False when there are as many as may be."""
-        room = len(self.connections) < self.options.connections_max
+    def enter(self, connection: Connection) -> int:
+        """Count a new connection; how many there are above what may be."""
         self.connections.add(connection)
         self.counters.connections += 1
         self.emptied.clear()
-        return room
+        return len(self.connections) - self.options.connections_max
 
     def leave(self, connection: Connection) -> None:
         self.connections.discard(connection)
@@ -62,6 +62,9 @@ class Edge:
     async def _watch(self, exchange: Exchange, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
+        except asyncio.CancelledError:
+            exchange.reply_error(ShuttingDown())  # Or the client is gone, and then nobody hears it.
+            raise
         except Exception as error:  # noqa: BLE001 - the boundary: logged and answered
             exchange.failed(error)
 

@@ -62,7 +62,10 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(self._options.write_high_bytes, self._options.write_low_bytes)
-        if not self._edge.enter(self):
+        excess = self._edge.enter(self)
+        if excess > self._options.connections_max:
+            self.abort()  # Even to refuse them all would take too much.
+        elif excess > 0:
             self._refuse(Unavailable("too many connections"))
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -22,7 +22,7 @@ from driftq.server.broker import Broker, BrokerOptions, open_broker
 SWITCH_INTERVAL_S = 0.0005
 """The writer thread has the next answers in its hands: it should not wait long for the loop to let go."""
 _BACKLOG = 1_024
-_TASKS_S = 0.4
+_TASKS_S = 0.5
 _FLUSH_S = 0.3
 
 logger = logging.getLogger("driftq.http")

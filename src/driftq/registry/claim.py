@@ -4,7 +4,7 @@ import enum
 from dataclasses import dataclass
 from typing import Protocol
 
-from driftq.registry.handler import Handler
+from driftq.registry.handler import Effect, GapPolicy, Handler
 
 
 class SequencedEvent(Protocol):
@@ -101,7 +101,8 @@ class StoredClaim:
     attempts: int
     requeues: int
     owner: str
-    effect: str
+    effect: Effect
+    gap_policy: GapPolicy
     lease_until: int
     retry_at: int
     last_error: str

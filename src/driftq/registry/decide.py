@@ -50,7 +50,13 @@ class Decision:
 
 
 def decide_claim(
-    handler: Handler, seen: Seen | None, *, sequence: int, last_sequence: int, now: int, answer_lost: bool = False
+    handler: Handler,
+    seen: Seen | None,
+    *,
+    sequence: int,
+    last_sequence: int,
+    now: int,
+    answer_lost: bool = False,
 ) -> Decision:
     """The decision for one event. `answer_lost`: a live lease is ours, and nobody here ever got it."""
     ordered = handler.gap_policy is GapPolicy.ORDERED

@@ -12,7 +12,7 @@ class Effect(enum.StrEnum):
     """What a crash between the effect and its mark means."""
 
     TRANSACTIONAL = "transactional"
-    """The effect is SQL in the registry's database, in the transaction of the mark: both happen or neither."""
+    """The effect is SQL in the registry's database, in the mark's transaction: both happen or neither."""
     IDEMPOTENT = "idempotent"
     """Repeating it changes nothing: a keyed upsert, an external version, an idempotency header."""
     UNKNOWN = "unknown"

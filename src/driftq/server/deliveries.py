@@ -66,7 +66,7 @@ class Deliveries:
             self._counters.delivered += deal.count
             self._counters.redelivered += again
             self._timers.note(group, partition)
-            ring.passed(deal.count, seats)
+            ring.passed(seats[deal.last])
             if progress.has_work(now):
                 ring.ready[partition] = ring.ready.pop(partition)  # Behind the others.
             else:

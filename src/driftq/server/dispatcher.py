@@ -68,9 +68,8 @@ class Ring:
         size = progress.index.bytes_upto(stop) - progress.index.bytes_upto(progress.upto)
         return max(1, size // count)
 
-    def passed(self, count: int, seats: list[Seat]) -> None:
-        """So many messages were dealt to these seats: the turn goes to the seat behind the last."""
-        last = seats[(count - 1) % len(seats)]
+    def passed(self, last: Seat) -> None:
+        """This seat got the last message: the turn goes to the one behind it."""
         at = self.seats.index(last) + 1
         self.seats = self.seats[at:] + self.seats[:at]
 

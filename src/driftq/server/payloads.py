@@ -115,7 +115,12 @@ class Payloads:
             stop += 1
         read = self._log.read if may_block else self._log.try_read
         segment, position = first >> 32, first & 0xFFFFFFFF
-        octets = read(segment, position, end - first)
+        try:
+            octets = read(segment, position, end - first)
+        except OSError:
+            if may_block:
+                raise
+            return 0  # The reader thread will meet the same error, and can wait for the disk.
         if octets is None:
             return 0
         for place, length in places[slot:stop]:

@@ -22,7 +22,7 @@ class Recaller:
         payloads: Payloads,
         background: Background,
         *,
-        again: Callable[[ProduceRequest], None],
+        again: Callable[[ProduceRequest, NotConfirmed | None], None],
         on_damage: Callable[[LogCorrupt], None],
     ) -> None:
         self._journal = journal
@@ -31,12 +31,14 @@ class Recaller:
         self._again = again
         self._on_damage = on_damage
         self._fetched: dict[Claim, bytes] = {}
+        self.waiting = 0
+        """Requests whose reads are under way."""
 
     def recall(self, claim: Claim) -> StoredMessage:
         """The message of a claim; `warm` was asked for it before, or it is of this very turn."""
         entry = self._fetched.get(claim) or self._at_hand(claim)
         if entry is None:
-            entry = self._payloads.read(self._index(claim), [claim.ordinal])[0]
+            entry = self._read(claim)
         return decode_entry(entry)
 
     def warm(self, requests: list[ProduceRequest]) -> list[ProduceRequest]:
@@ -53,8 +55,9 @@ class Recaller:
         return ready
 
     def forget(self) -> None:
-        """The decided requests have their answers: what was read for them may go."""
-        self._fetched.clear()
+        """The decided requests have their answers: what was read for them may go, unless others wait."""
+        if not self.waiting:
+            self._fetched.clear()
 
     def _claims(self, request: ProduceRequest) -> list[Claim]:
         find = self._journal.state.keys.find
@@ -73,10 +76,18 @@ class Recaller:
     def _at_hand(self, claim: Claim) -> bytes | None:
         try:
             entries = self._payloads.fetch(self._index(claim), [claim.ordinal])
+        except LogCorrupt:
+            return None  # Whoever reads it in earnest will say so.
+        return entries[0] if entries else None
+
+    def _read(self, claim: Claim) -> bytes:
+        try:
+            return self._payloads.read(self._index(claim), [claim.ordinal])[0]
         except LogCorrupt as damage:
             self._on_damage(damage)
             raise NotConfirmed(str(damage)) from damage
-        return entries[0] if entries else None
+        except OSError as error:
+            raise NotConfirmed(str(error)) from error
 
     def _fetch(self, claims: list[Claim], request: ProduceRequest) -> None:
         indexes = [self._index(claim) for claim in claims]
@@ -88,12 +99,14 @@ class Recaller:
             ]
 
         def done(entries: list[bytes] | Exception) -> None:
+            self.waiting -= 1
             if isinstance(entries, LogCorrupt):
                 self._on_damage(entries)
             if isinstance(entries, Exception):
-                request.reply(NotConfirmed(str(entries)))
+                self._again(request, NotConfirmed(str(entries)))
                 return
             self._fetched.update(zip(claims, entries, strict=True))
-            self._again(request)
+            self._again(request, None)
 
+        self.waiting += 1
         self._background.read(work, done)

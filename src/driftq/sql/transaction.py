@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, CursorResult, Row
+from sqlalchemy import Connection, CursorResult
 
 from driftq.sql.clock import Clock
 from driftq.sql.dialect import Dialect, Spelling
@@ -31,11 +31,11 @@ class Transaction:
     def dialect(self) -> Dialect:
         return self.spelling.dialect
 
-    def rows(self, statement: Statement, **given: Any) -> Sequence[Row[Any]]:
-        """All rows that the statement gives."""
+    def rows(self, statement: Statement, **given: Any) -> Sequence[Any]:
+        """All rows that the statement gives: tuples whose columns are attributes as well."""
         return self._execute(statement, given).all()
 
-    def row(self, statement: Statement, **given: Any) -> Row[Any] | None:
+    def row(self, statement: Statement, **given: Any) -> Any:
         """The first row, or None."""
         return self._execute(statement, given).first()
 

@@ -8,25 +8,10 @@ from dataclasses import dataclass, field
 from driftq.core.decide.produce import Duplicate, Outcome
 from driftq.errors import DriftQError, Overloaded, TopicNotFound, Unavailable
 from driftq.testing.checkers import Circumstances, fnv1a, require
+from driftq.testing.intent import Identity, Intent
 
-Identity = tuple[str, str, str]
-"""Tenant, requested topic, idempotency key."""
 Spot = tuple[str, int]
 """Topic and offset."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
-    """One message as a producer means it. Its value is unique unless it is a retry of the same intent."""
-
-    topic: str
-    requested_topic: str
-    key: str
-    value: str
-    override: int | None = None
-    identity: Identity | None = None
-    expired: bool = False
-    """Its deadline was over when it was asked."""
 
 
 @dataclass(slots=True)
@@ -57,6 +42,7 @@ class StoredChecker:
         for intent in intents:
             fate = self._fates.setdefault(intent.value, _Fate(intent, now, self._run.next_moment()))
             fate.open += 1
+            fate.asked_at = min(fate.asked_at, now)  # The clock may have been set back since.
         if atomic:
             self._atomic.append([intent.value for intent in intents if intent.identity is None])
 
@@ -142,6 +128,30 @@ class StoredChecker:
             self._claims.setdefault(intent.identity, {})[spot] = fate.asked_at
         elif fate.open == 1:
             require(len(fate.spots) == 1, "P1", f"{value} was produced once and is at {sorted(fate.spots)}")
+
+    def partition_of(self, intent: Intent) -> int | None:
+        """Where this message belongs; None when that cannot be told."""
+        count = self.partitions.get(intent.topic)
+        if count is None:
+            return None
+        return intent.override if intent.override is not None else _partition(intent.key, count)
+
+    def sizes(self, topics: set[str]) -> dict[tuple[str, int], dict[int, int]]:
+        """Bytes of key and value of every message that was seen, by topic and partition, then by offset."""
+        sizes: dict[tuple[str, int], dict[int, int]] = {}
+        for (topic, offset), (partition, value) in self._at.items():
+            if topic in topics:
+                sizes.setdefault((topic, partition), {})[offset] = self._fates[value].intent.size_bytes
+        return sizes
+
+    def possible_sizes(self, topic: str, partition: int) -> tuple[int, int]:
+        """How many messages may be in a partition, and their bytes."""
+        count = size_bytes = 0
+        for fate in self._fates.values():
+            if fate.intent.topic == topic and fate.open > 0 and self.partition_of(fate.intent) == partition:
+                count += fate.open
+                size_bytes += fate.open * fate.intent.size_bytes
+        return count, size_bytes
 
     def audit(
         self,

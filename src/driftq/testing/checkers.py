@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 
 from driftq.core.limits import Limits
 
+LATE_GROUP = "late"
+"""The one group whose consumers start at the newest message."""
+
 
 class Violation(AssertionError):
     """The broker broke a clause of its contract."""
@@ -32,6 +35,8 @@ class Circumstances:
     crashes: int = 0
     failures: int = 0
     """Commits that failed."""
+    groups_asked: set[tuple[str, str]] = field(default_factory=set)
+    """Every (topic, group) that a consumer ever wanted to join."""
     moment: int = 0
     """Grows with everything that is asked; says what came first when the clock is set back."""
     seen: set[tuple[str, int]] = field(default_factory=set)

@@ -17,10 +17,10 @@ from random import Random
 from driftq.core.limits import Limits
 from driftq.errors import WritingStopped
 from driftq.testing.check_delivered import Listener
-from driftq.testing.checkers import require
+from driftq.testing.checkers import LATE_GROUP, require
 from driftq.testing.consumer import Hand, SimConsumer, Worker
 from driftq.testing.machine import MachineOptions
-from driftq.testing.workload import LATE_GROUP, Workload
+from driftq.testing.workload import Workload
 from driftq.testing.world import World
 
 STEPS = 250

@@ -1,4 +1,4 @@
-"""Clients and a server that dies and comes back: each thing a client can do, told to the judges as it happens."""
+"""Clients, and a server that dies and comes back: each thing they do is told to the judges as it happens."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from driftq.core.commands import Ack, Extend, Nack
-from driftq.errors import DriftQError, LogError, Unavailable
-from driftq.model import Delivery, Envelope, Message, TopicOptions
+from driftq.errors import DriftQError, Unavailable
+from driftq.model import Delivery, TopicOptions
 from driftq.server.ingest import prepare
 from driftq.server.requests import (
     AckRequest,
@@ -21,16 +21,16 @@ from driftq.server.requests import (
 )
 from driftq.server.views import topic_view
 from driftq.testing.check_delivered import DeliveryChecker
+from driftq.testing.check_pressure import PressureChecker
 from driftq.testing.check_read import ReadChecker
 from driftq.testing.check_settled import Ask, Settled, SettledChecker, Ticket
-from driftq.testing.check_stored import Intent, StoredChecker
-from driftq.testing.checkers import Circumstances, Violation, require
+from driftq.testing.check_stored import StoredChecker
+from driftq.testing.checkers import LATE_GROUP, Circumstances, require
 from driftq.testing.clock import VirtualClock
 from driftq.testing.consumer import Hand, SimConsumer
 from driftq.testing.disk import PowerCut, SimFolder
-from driftq.testing.machine import Machine, MachineOptions
-
-PAST = "2001-01-01T00:00:00Z"
+from driftq.testing.intent import Intent
+from driftq.testing.machine import MachineOptions, boot
 
 
 class World:
@@ -47,6 +47,7 @@ class World:
         self.stored = StoredChecker(self.run)
         self.deliveries = DeliveryChecker(self.run, self.stored)
         self.settled = SettledChecker(self.run)
+        self.pressure = PressureChecker(self.run, self.stored, self.deliveries)
         self.reads = ReadChecker(self.run, self.stored, self.deliveries)
         self.groups: dict[tuple[str, str], int] = {}
         """When each group was confirmed for the first time."""
@@ -58,7 +59,7 @@ class World:
         self._tickets: list[Ticket] = []
         self._keyed: dict[int, list[Intent]] = {}
         self._serial = 0
-        self.machine = self._boot(SimFolder(random), VirtualClock())
+        self.machine = boot(SimFolder(random), options, clock=VirtualClock(), random=random, say=say)
 
     @property
     def now(self) -> int:
@@ -95,6 +96,8 @@ class World:
         except PowerCut:
             self.crash(power=True)
             return
+        if machine.engine.refusal is None or machine.engine.refusal.reason == "shutting_down":
+            require(not self._keyed, "H6", f"produces {list(self._keyed)} were accepted and never answered")
         self._forget_clients()
         self._reboot(machine.folder.process_kill())
 
@@ -111,33 +114,11 @@ class World:
     def _reboot(self, folder: SimFolder) -> None:
         """The wall clock may have been set in between, in either direction."""
         jump = self.random.choice((0, 0, 3, 40, 1_500, -700, -5_000))
-        self.machine = self._boot(folder, VirtualClock(self.now + jump))
+        clock = VirtualClock(self.now + jump)
+        self.machine = boot(folder, self.options, clock=clock, random=self.random, say=self._say)
         self.machine.compare_with_log()
         for topic in self.stored.partitions:
             self.read(topic)
-
-    def _boot(self, folder: SimFolder, clock: VirtualClock) -> Machine:
-        for patience in range(20, -1, -1):
-            machine = Machine(folder, self.options, clock=clock, random=self.random, on_fatal=self._fatal)
-            if self.options.fsync and patience and self.random.random() < 0.1:
-                folder.cut_power_after(self.random.randint(0, 6))
-            try:
-                found = machine.start()
-            except PowerCut:
-                self._say("         power cut while starting")
-                folder = folder.crash()
-                continue
-            except LogError as error:
-                raise Violation("W4", f"the log cannot be recovered: {error}") from error
-            folder.cut_power_after(1 << 60)  # A cut that did not strike the start is off.
-            self._say(
-                f"         started: {found.frames} frames, cut {found.cut}, clock {clock.now() % 10_000_000}"
-            )
-            return machine
-        raise Violation("W4", "the server does not start")
-
-    def _fatal(self, error: Exception) -> None:
-        raise Violation("W4", f"the server found damage where none was done: {error}") from error
 
     def may_be_gone(self, topic: str, offset: int, moment: int) -> bool:
         """Whether every group that was there when the message was produced may have settled it."""
@@ -145,7 +126,7 @@ class World:
             if name != topic or since > moment:
                 continue
             track = self.deliveries.tracks(topic, group).get(offset)
-            if group != "late" and (track is None or track.settled is Settled.NO):
+            if group != LATE_GROUP and (track is None or track.settled is Settled.NO):
                 return False
         return True
 
@@ -167,6 +148,7 @@ class World:
         values = [intent.value.rstrip("x") for intent in mine]
         self.say(f"produce {mine[0].topic} {values}{' atomic' if atomic else ''} #{serial}")
         self.stored.asked(mine, atomic=atomic, now=self.now)
+        before = self.pressure.asked(mine, self.groups)
         self._keyed[serial] = [intent for intent in mine if intent.identity is not None]
 
         def reply(answer: object) -> None:
@@ -174,15 +156,17 @@ class World:
             keyed = self._keyed.pop(serial)
             if isinstance(answer, Unavailable):
                 self.unconfirmed += keyed
+            self.pressure.answered(mine, answer, before)
             self.stored.answered(mine, answer, atomic=atomic, now=self.now)
 
-        commands = [prepare(_message(intent), at=self.now) for intent in mine]
+        commands = [prepare(intent.message(), at=self.now) for intent in mine]
         self.machine.engine.produce(ProduceRequest(commands, reply, atomic=atomic))
 
     def join(self, consumer: SimConsumer) -> None:
         name = (consumer.topic, consumer.group)
         self.say(f"join {name} as {consumer.owner}")
         self.consumers.append(consumer)
+        self.run.groups_asked.add(name)
 
         def reply(answer: DriftQError | None) -> None:
             self.say(f"  joined {name} as {consumer.owner}: {answer}")
@@ -204,9 +188,8 @@ class World:
     def receive(self, consumer: SimConsumer, delivery: Delivery) -> None:
         """A line of a stream has arrived."""
         at = f"{consumer.topic}/{delivery.partition}/{delivery.offset}"
-        self.say(
-            f"  {consumer.owner} of {consumer.group} gets {at} attempt {delivery.attempts} {delivery.last_error}"
-        )
+        story = f"attempt {delivery.attempts} {delivery.last_error}"
+        self.say(f"  {consumer.owner} of {consumer.group} gets {at} {story}")
         require(not consumer.refused, "G1", f"{consumer.owner} was refused and gets {at}")
         if not consumer.open:
             return
@@ -242,25 +225,23 @@ class World:
         ticket = self._ticket(Ask.NACK, owner, hand, with_attempt=True, reason=reason)
         nack = Nack(owner, hand.delivery.partition, hand.delivery.offset, reason, ticket.attempt)
         self.say(f"nack by {owner} {hand.topic} {hand.group} {hand.delivery.offset}: {reason}")
-
-        def reply(answer: DriftQError | None) -> None:
-            self.say(f"  nacked by {owner} {hand.delivery.offset}: {answer}")
-            self._tickets.remove(ticket)
-            self.settled.answered(ticket, answer)
-
+        reply = self._answer_to(ticket)
         self.machine.engine.ask(NackRequest(hand.topic, hand.group, nack, reply))
 
     def extend(self, owner: str, hand: Hand, *, lease_ms: int) -> None:
         ticket = self._ticket(Ask.EXTEND, owner, hand, with_attempt=True, lease_ms=lease_ms)
         extend = Extend(owner, hand.delivery.partition, hand.delivery.offset, lease_ms, ticket.attempt)
         self.say(f"extend by {owner} {hand.topic} {hand.group} {hand.delivery.offset}: {lease_ms} ms")
+        reply = self._answer_to(ticket)
+        self.machine.engine.ask(ExtendRequest(hand.topic, hand.group, extend, reply))
 
+    def _answer_to(self, ticket: Ticket) -> Callable[[DriftQError | None], None]:
         def reply(answer: DriftQError | None) -> None:
-            self.say(f"  extended by {owner} {hand.delivery.offset}: {answer}")
+            self.say(f"  {ticket}: {answer}")
             self._tickets.remove(ticket)
             self.settled.answered(ticket, answer)
 
-        self.machine.engine.ask(ExtendRequest(hand.topic, hand.group, extend, reply))
+        return reply
 
     def _ticket(
         self, ask: Ask, owner: str, hand: Hand, *, with_attempt: bool, reason: str = "", lease_ms: int = 0
@@ -274,26 +255,7 @@ class World:
         return ticket
 
     def read(self, topic: str) -> None:
-        self.machine.engine.read(
-            ReadRequest(
-                lambda state: topic_view(state, topic), lambda answer: self.reads.answered(topic, answer)
-            )
-        )
+        def reply(answer: object) -> None:
+            self.reads.answered(topic, answer)
 
-
-def _message(intent: Intent) -> Message:
-    tenant, _, key = intent.identity or ("", "", "")
-    rerouted = intent.topic != intent.requested_topic
-    envelope = Envelope(
-        tenant_id=tenant or None,
-        idempotency_key=key or None,
-        target_topic=intent.topic if rerouted else None,
-        partition_override=intent.override,
-        deadline=PAST if intent.expired else None,
-    )
-    return Message(
-        topic=intent.requested_topic,
-        value=intent.value,
-        key=intent.key,
-        envelope=None if envelope == Envelope() else envelope,
-    )
+        self.machine.engine.read(ReadRequest(lambda state: topic_view(state, topic), reply))

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import math
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_kind_is_kept_in_the_metadata() -> None:
         ("occurred_at", {"occurred_at": dt.datetime.min.replace(tzinfo=dt.timezone(dt.timedelta(hours=5)))}),
     ],
 )
-def test_what_cannot_be_stored_is_refused_and_named(field: str, wrong: dict[str, object]) -> None:
+def test_what_cannot_be_stored_is_refused_and_named(field: str, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument) as refused:
         a_draft(**{"event_id": "e1", **wrong})
     assert refused.value.field == field

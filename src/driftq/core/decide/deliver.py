@@ -16,6 +16,8 @@ class Deal(msgspec.Struct, gc=False):
     record: MessagesDelivered
     seats: list[int]
     count: int
+    last: int
+    """The seat that got the last message: the turn goes on behind it."""
 
 
 def decide_deliveries(
@@ -31,11 +33,13 @@ def decide_deliveries(
     if room <= 0:
         return None
     hand = [taker for taker in takers if taker.room > 0]
+    last = hand[0].seat
     ready: list[int] = []
     again: list[tuple[int, AgainBlock]] = []
     if progress.waiting:
         ready = progress.due(now, limit=room)
         again, turn = _deal_again(ready, hand)
+        last = hand[turn - 1].seat
         hand = [taker for taker in hand[turn:] + hand[:turn] if taker.room > 0]
     upto = progress.upto
     stop = min(upto + room - len(ready), progress.index.end)
@@ -51,7 +55,9 @@ def decide_deliveries(
         again=[block for _, block in again],
     )
     seats = [seat for seat, _ in fresh] + [seat for seat, _ in again]
-    return Deal(record=record, seats=seats, count=stop - upto + len(ready))
+    if fresh:
+        last = fresh[-1][0]
+    return Deal(record=record, seats=seats, count=stop - upto + len(ready), last=last)
 
 
 def _deal_again(ordinals: list[int], hand: list[Taker]) -> tuple[list[tuple[int, AgainBlock]], int]:

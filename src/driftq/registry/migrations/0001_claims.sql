@@ -11,6 +11,7 @@ CREATE TABLE {claims} (
     attempts {bigint} NOT NULL,
     requeues {bigint} NOT NULL DEFAULT 0,
     effect {text} NOT NULL,
+    gap_policy {text} NOT NULL,
     owner {text} NOT NULL,
     incarnation {text} NOT NULL,
     lease_until {bigint} NOT NULL DEFAULT 0,
@@ -19,7 +20,7 @@ CREATE TABLE {claims} (
     reason {text} NOT NULL DEFAULT '',
     claimed_at {bigint} NOT NULL,
     finished_at {bigint} NOT NULL DEFAULT 0,
-    PRIMARY KEY (handler, event_id)
+    PRIMARY KEY (event_id, handler)
 ) {clustered};
 
 CREATE INDEX claims_open ON {claims} (state, handler, event_id) WHERE state NOT IN ('done', 'stale');
@@ -32,8 +33,7 @@ CREATE TABLE {positions} (
     aggregate_type {text} NOT NULL,
     aggregate_id {text} NOT NULL,
     last_sequence {bigint} NOT NULL,
-    last_token {bigint} NOT NULL,
-    PRIMARY KEY (handler, aggregate_type, aggregate_id)
+    PRIMARY KEY (aggregate_id, aggregate_type, handler)
 ) {clustered};
 
 CREATE TABLE {processed_jobs} (

@@ -1,26 +1,20 @@
 -- name: find_claim
-SELECT
-    handler, event_id, aggregate_type, aggregate_id, sequence_number, state, token, attempts, requeues, owner,
-    effect, lease_until, retry_at, last_error, reason, claimed_at, finished_at
-FROM {claims}
-WHERE handler = :handler AND event_id = :event_id
-{for_update};
+SELECT * FROM {claims} WHERE handler = :handler AND event_id = :event_id;
+
+-- name: lock_claim
+SELECT * FROM {claims} WHERE handler = :handler AND event_id = :event_id {for_update};
 
 -- name: list_claims
-SELECT
-    handler, event_id, aggregate_type, aggregate_id, sequence_number, state, token, attempts, requeues, owner,
-    effect, lease_until, retry_at, last_error, reason, claimed_at, finished_at
+SELECT *
 FROM {claims}
 WHERE state = :state AND (:any_handler = 1 OR handler = :handler)
-    AND (handler > :after_handler OR (handler = :after_handler AND event_id > :after_event))
+    AND (:from_start = 1 OR (handler, event_id) > (:after_handler, :after_event))
 ORDER BY handler, event_id
 LIMIT :most;
 
 -- name: list_due
 -- What may be claimed now without being delivered again: requeued, given back, failed and due, or abandoned.
-SELECT
-    handler, event_id, aggregate_type, aggregate_id, sequence_number, state, token, attempts, requeues, owner,
-    effect, lease_until, retry_at, last_error, reason, claimed_at, finished_at
+SELECT *
 FROM {claims}
 WHERE handler = :handler AND state IN ('ready', 'failed', 'claimed')
     AND lease_until <= {now} AND retry_at <= {now}
@@ -47,11 +41,6 @@ WHERE handler = :handler AND event_id = :event_id;
 UPDATE {claims}
 SET state = :state, lease_until = 0, retry_at = 0, reason = :reason, finished_at = {now}
 WHERE handler = :handler AND event_id = :event_id;
-
--- name: make_position
-INSERT INTO {positions} (handler, aggregate_type, aggregate_id, last_sequence, last_token)
-VALUES (:handler, :aggregate_type, :aggregate_id, 0, 0)
-ON CONFLICT (handler, aggregate_type, aggregate_id) DO NOTHING;
 
 -- name: position
 SELECT last_sequence

@@ -1,0 +1,31 @@
+"""Events of aggregates: appended under a strict rule, numbered without gaps, kept for ever in plain Parquet.
+
+    database = open_database("sqlite:///events.db", schemas=options.schemas)
+    store = EventStore(database, objects=open_objects("file:///srv/events"))
+    store.append([Append(Event(...), expected_seq=3)])
+
+SQL decides, objects keep: `driftq.eventstore.sealer` gives events their log position and writes the segments.
+"""
+
+from driftq.eventstore.options import AllocatorMode, MismatchMode, SealOptions, StoreOptions
+from driftq.eventstore.outcome import AggregatePage, Append, Appended, LogPage, Refused, TimeMark, TimePage
+from driftq.eventstore.schema import rooms
+from driftq.eventstore.store import PAGE_EVENTS, PAGE_EVENTS_MAX, EventStore
+
+__all__ = [
+    "PAGE_EVENTS",
+    "PAGE_EVENTS_MAX",
+    "AggregatePage",
+    "AllocatorMode",
+    "Append",
+    "Appended",
+    "EventStore",
+    "LogPage",
+    "MismatchMode",
+    "Refused",
+    "SealOptions",
+    "StoreOptions",
+    "TimeMark",
+    "TimePage",
+    "rooms",
+]

@@ -1,0 +1,53 @@
+"""The right to give positions and to write segments: one holder at a time, fenced by a growing token.
+
+The lease only keeps two sealers from getting in each other's way. What keeps the log safe is the token: every
+change is made in a transaction that first finds it unchanged and then holds its row, so a sealer that was
+paused or cut off can do nothing more, whatever the clocks say.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from driftq.errors import SealerReplaced
+from driftq.sql import Database, Queries, Transaction, perform
+
+Result = TypeVar("Result")
+
+
+class SealerLease:
+    """One sealer's claim to the log; not held until taken."""
+
+    def __init__(self, database: Database, queries: Queries, *, owner: str, lease_ms: int) -> None:
+        self._database = database
+        self._queries = queries
+        self._owner = owner
+        self._lease_ms = lease_ms
+        self._token = 0
+
+    def take(self, *, force: bool = False) -> bool:
+        """Become the one sealer unless another one's lease runs; `force` does not wait for its end.
+
+        Force is for a process that knows to be alone, such as a server that has its folder locked.
+        """
+        with self._database.transaction() as transaction:
+            row = transaction.row(
+                self._queries["take_lease"], owner=self._owner, lease_ms=self._lease_ms, force=int(force)
+            )
+        self._token = row.token if row else 0
+        return row is not None
+
+    def fenced(self, work: Callable[[Transaction], Result]) -> Result:
+        """Do work in a transaction that only the current holder can make; prolongs the lease."""
+
+        def guarded(transaction: Transaction) -> Result:
+            if not transaction.run(self._queries["keep_lease"], token=self._token, lease_ms=self._lease_ms):
+                raise SealerReplaced(owner=self._owner, token=self._token)
+            return work(transaction)
+
+        return perform(self._database, guarded)
+
+    def end(self) -> None:
+        """Let the next one in at once; nothing happens when it is in already."""
+        with self._database.transaction() as transaction:
+            transaction.run(self._queries["end_lease"], token=self._token)
+        self._token = 0

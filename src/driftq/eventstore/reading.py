@@ -1,0 +1,133 @@
+"""Reading events: SQL knows where each one is, and a segment has the text of those that were trimmed."""
+
+import json
+from collections import OrderedDict
+from collections.abc import Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from driftq.errors import SegmentLost
+from driftq.eventstore.draft import instant
+from driftq.eventstore.names import SegmentRange
+from driftq.eventstore.outcome import AggregatePage, LogPage, TimeMark, TimePage
+from driftq.model import Aggregate, Event, Operation
+from driftq.sql import Database, Queries, Transaction, as_rows
+
+if TYPE_CHECKING:
+    from driftq.eventstore.objects import Objects
+    from driftq.eventstore.segment import StoredEvent
+
+_SEGMENTS_KEPT = 2
+_FIRST_MARK = TimeMark(occurred_at_us=-(2**63), position=0)
+
+
+class Reader:
+    """Pages of events. Safe to share between threads."""
+
+    def __init__(self, database: Database, queries: Queries, objects: "Objects | None") -> None:
+        self._database = database
+        self._queries = queries
+        self._texts = SegmentTexts(objects)
+
+    def aggregate(self, aggregate: Aggregate, *, from_seq: int, limit: int) -> AggregatePage:
+        with self._database.snapshot() as snapshot:
+            found = snapshot.rows(
+                self._queries["aggregate_events"],
+                aggregate_type=aggregate.type,
+                aggregate_id=aggregate.id,
+                from_seq=from_seq,
+                events_max=limit + 1,
+            )
+            segments = self._segments(snapshot, found[:limit])
+        events = self._events(found[:limit], segments)
+        return AggregatePage(events, found[limit].sequence_number if len(found) > limit else None)
+
+    def log(self, *, from_position: int, limit: int) -> LogPage:
+        with self._database.snapshot() as snapshot:
+            found = snapshot.rows(
+                self._queries["log_events"], first=from_position, last=from_position + limit - 1
+            )
+            segments = self._segments(snapshot, found)
+        return LogPage(self._events(found, segments), from_position + len(found))
+
+    def time(self, *, since_us: int, until_us: int, limit: int, after: TimeMark | None) -> TimePage:
+        mark = after or _FIRST_MARK
+        with self._database.snapshot() as snapshot:
+            found = snapshot.rows(
+                self._queries["events_of_time"],
+                since_us=since_us,
+                until_us=until_us,
+                after_us=mark.occurred_at_us,
+                after_position=mark.position,
+                events_max=limit,
+            )
+            segments = self._segments(snapshot, found)
+        last = TimeMark(found[-1].occurred_at_us, found[-1].position) if len(found) == limit else None
+        return TimePage(self._events(found, segments), last)
+
+    def end(self) -> int:
+        with self._database.snapshot() as snapshot:
+            row = snapshot.row(self._queries["log_end"])
+        return row.last if row else 0
+
+    def _segments(self, snapshot: Transaction, found: Sequence[Any]) -> list[SegmentRange]:
+        trimmed = [{"position": row.position} for row in found if row.payload is None]
+        if not trimmed:
+            return []
+        sealed = snapshot.rows(self._queries["segments_of"], g=as_rows(trimmed))
+        return [SegmentRange(row.first_position, row.last_position) for row in sealed]
+
+    def _events(self, found: Sequence[Any], segments: Sequence[SegmentRange]) -> list[Event]:
+        sealed = {event.position: event for each in segments for event in self._texts.of(each)}
+        return [_event(row, sealed) for row in found]
+
+
+class SegmentTexts:
+    """The events of segments, the last few kept at hand; segments never change."""
+
+    def __init__(self, objects: "Objects | None") -> None:
+        self._objects = objects
+        self._kept: OrderedDict[SegmentRange, list[StoredEvent]] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, segment: SegmentRange) -> "list[StoredEvent]":
+        """All events of a segment; raises SegmentLost when they cannot be had."""
+        with self._lock:
+            if segment in self._kept:
+                self._kept.move_to_end(segment)
+                return self._kept[segment]
+        if self._objects is None:
+            raise SegmentLost(segment.name, cause="this event store was opened without object storage")
+        from driftq.eventstore.segment import decode_segment  # pyarrow is needed only here
+
+        events = decode_segment(self._objects.read(segment.name), name=segment.name)
+        with self._lock:
+            self._kept[segment] = events
+            while len(self._kept) > _SEGMENTS_KEPT:
+                self._kept.popitem(last=False)
+        return events
+
+
+def _event(row: Any, sealed: "dict[int, StoredEvent]") -> Event:
+    text = row
+    if row.payload is None:
+        if row.position not in sealed:
+            raise SegmentLost(f"of position {row.position}", cause="it is not among the sealed ones")
+        text = sealed[row.position]
+    metadata = json.loads(text.metadata)
+    return Event(
+        event_id=row.event_id,
+        aggregate_type=row.aggregate_type,
+        aggregate_id=row.aggregate_id,
+        event_type=row.event_type,
+        payload=json.loads(text.payload),
+        kind=metadata["kind"],
+        operation=Operation(row.operation),
+        sequence_number=row.sequence_number,
+        occurred_at=instant(row.occurred_at_us),
+        metadata=metadata,
+        schema_version=msgspec.json.decode(row.schema_version, type=int | str),
+        position=row.position,
+    )

@@ -1,0 +1,91 @@
+"""Rebuild the database from the segments: every sealed event comes back with its number and its position.
+
+What was appended and not yet sealed lives in the database alone and cannot come back from here. Each segment
+is one transaction, so a rebuild that is killed goes on where it was. Writers must be stopped meanwhile.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from driftq.errors import SealerReplaced, SegmentLost, UnsealedEvents
+from driftq.eventstore.lease import SealerLease
+from driftq.eventstore.names import SegmentRange
+from driftq.eventstore.objects import Objects
+from driftq.eventstore.options import SEALER_LEASE_MS
+from driftq.eventstore.schema import load_queries, rooms
+from driftq.eventstore.segment import StoredEvent, decode_segment
+from driftq.sql import Database, Dialect, Queries, Transaction, as_rows, prepare
+
+
+def rebuild(
+    database: Database,
+    objects: Objects,
+    *,
+    owner: str,
+    lease_ms: int = SEALER_LEASE_MS,
+    on_segment: Callable[[SegmentRange], None] = lambda _: None,
+) -> int:
+    """Bring the database up to the segments; the last position. `on_segment` hears of each that is done.
+
+    Raises SealerReplaced when a sealer is at work, UnsealedEvents when the database has events of its own,
+    and SegmentLost when a segment is missing or damaged; what was restored before stays.
+    """
+    prepare(database, rooms(database))
+    queries = load_queries(database)
+    lease = SealerLease(database, queries, owner=owner, lease_ms=lease_ms)
+    if not lease.take():
+        raise SealerReplaced(owner=owner, token=0)
+    known = lease.fenced(lambda transaction: _known(transaction, queries))
+    for segment in objects.segments():
+        if segment.last <= known:
+            continue
+        if segment.first != known + 1:
+            raise SegmentLost(f"from position {known + 1}", cause="it is not there")
+        events = _checked(decode_segment(objects.read(segment.name), name=segment.name), segment)
+        restoring = _Restoring(queries, segment, events)
+        lease.fenced(restoring)
+        known = segment.last
+        on_segment(segment)
+    lease.end()
+    return known
+
+
+def _known(transaction: Transaction, queries: Queries) -> int:
+    """Up to where the database agrees with the segments; forgets reservations that have lost their events."""
+    end = transaction.row(queries["log_end"])
+    unplaced = transaction.row(queries["unplaced"])
+    cut = transaction.row(queries["segments_end"])
+    sealed = cut.last_position if cut and cut.sealed else 0
+    if (end and end.last != sealed) or (unplaced and unplaced.events) or (cut and not cut.sealed):
+        raise UnsealedEvents(sealed=sealed)
+    if "forget_sequences" in queries:
+        transaction.run(queries["forget_sequences"])
+    return sealed
+
+
+def _checked(events: list[StoredEvent], segment: SegmentRange) -> list[StoredEvent]:
+    if [event.position for event in events] != list(range(segment.first, segment.last + 1)):
+        raise SegmentLost(segment.name, cause="its events are not those that its name says")
+    return events
+
+
+class _Restoring:
+    """The transaction that brings one segment back."""
+
+    def __init__(self, queries: Queries, segment: SegmentRange, events: list[StoredEvent]) -> None:
+        self._queries = queries
+        self._segment = segment
+        self._events = events
+
+    def __call__(self, transaction: Transaction) -> None:
+        rows: list[dict[str, Any]] = [msgspec.structs.asdict(event) for event in self._events]
+        if transaction.dialect is Dialect.SQLITE:
+            transaction.connection.execute(self._queries["restore"].text, rows)
+        else:
+            transaction.run(self._queries["restore"], g=as_rows(rows))
+        transaction.run(self._queries["restore_positions"], g=as_rows(rows))
+        transaction.run(
+            self._queries["cut_segment"], first=self._segment.first, last=self._segment.last, sealed=1
+        )

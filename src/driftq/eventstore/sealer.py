@@ -1,0 +1,158 @@
+"""The sealer gives committed events their position in the log and writes closed ranges of it as segments.
+
+    place    committed events without a position get the next ones, in one fenced transaction
+    cut      the next range [first, last] is noted in SQL: from here on its name and content are settled
+    create   the range is written under that name, if no object has it yet
+    mark     SQL notes that the segment is there; only then may the next range be cut
+    trim     payloads of sealed events leave SQL, if asked for
+
+After a crash the next sealer goes on at the step that is missing and makes the same bytes again. A range is
+cut only after the one before it is there, so a listing shows whole segments without gap or overlap, always.
+
+Order of positions is order of commit as seen here, never a clock's. On PostgreSQL transactions end in another
+order than their row ids say; a late one is simply placed later. Within an aggregate that cannot happen:
+number n + 1 is given only after number n is committed.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from driftq.errors import SegmentDiffers
+from driftq.eventstore.history import require_own_history
+from driftq.eventstore.lease import SealerLease
+from driftq.eventstore.names import SegmentRange
+from driftq.eventstore.objects import Objects
+from driftq.eventstore.options import SealOptions
+from driftq.eventstore.schema import load_queries
+from driftq.eventstore.segment import StoredEvent, decode_segment, encode_segment
+from driftq.sql import Database, Transaction
+
+_TRIM_EVENTS = 500
+
+
+class _Kind(msgspec.Struct):
+    kind: str
+
+
+class Sealer:
+    """One candidate for the work. Take the lease, then call `step` again and again."""
+
+    def __init__(
+        self, database: Database, objects: Objects, *, owner: str, options: SealOptions | None = None
+    ) -> None:
+        self._database = database
+        self._objects = objects
+        self._options = options or SealOptions()
+        self._queries = load_queries(database)
+        self._lease = SealerLease(database, self._queries, owner=owner, lease_ms=self._options.lease_ms)
+
+    def take(self, *, force: bool = False) -> bool:
+        """Whether this is the active sealer now; raises SegmentsAhead when the segments are not ours."""
+        if not self._lease.take(force=force):
+            return False
+        require_own_history(self._database, self._queries, self._objects)
+        self._objects.sweep()
+        return True
+
+    def release(self) -> None:
+        self._lease.end()
+
+    def step(self, *, flush: bool = False) -> int:
+        """Place all that waits, seal full segments (any rest too, to flush), trim; the number of new places.
+
+        Raises SealerReplaced when another sealer has taken over.
+        """
+        placed = 0
+        while count := self.place():
+            placed += count
+        while self.seal(flush=flush):
+            pass
+        if self._options.trim:
+            while self.trim():
+                pass
+        return placed
+
+    def place(self) -> int:
+        """Give positions to committed events, to some if there are many; how many."""
+        return self._lease.fenced(self._place)
+
+    def seal(self, *, flush: bool = False) -> SegmentRange | None:
+        """Write the next segment if enough events wait for it, or if any does, to flush; None if not."""
+        segment = self._lease.fenced(lambda transaction: self._cut(transaction, flush=flush))
+        if segment is None:
+            return None
+        self._create(segment)
+        self._lease.fenced(
+            lambda transaction: transaction.run(
+                self._queries["mark_sealed"], first=segment.first, last=segment.last
+            )
+        )
+        return segment
+
+    def trim(self) -> int:
+        """Remove the payloads of some sealed events from SQL; how many."""
+        return self._lease.fenced(self._trim)
+
+    def _place(self, transaction: Transaction) -> int:
+        end = transaction.row(self._queries["log_end"])
+        return transaction.run(
+            self._queries["give_positions"],
+            last=end.last if end else 0,
+            events_max=self._options.position_events_max,
+        )
+
+    def _cut(self, transaction: Transaction, *, flush: bool) -> SegmentRange | None:
+        newest = transaction.row(self._queries["segments_end"])
+        if newest and not newest.sealed:
+            return SegmentRange(newest.first_position, newest.last_position)
+        sealed_upto = newest.last_position if newest else 0
+        sizes = transaction.rows(
+            self._queries["sizes"], last=sealed_upto, events_max=self._options.segment_events_max
+        )
+        last = self._end_of_segment(sizes, flush=flush)
+        if last is None:
+            return None
+        transaction.run(self._queries["cut_segment"], first=sealed_upto + 1, last=last, sealed=0)
+        return SegmentRange(sealed_upto + 1, last)
+
+    def _end_of_segment(self, sizes: Sequence[Any], *, flush: bool) -> int | None:
+        size_bytes = 0
+        for row in sizes:
+            size_bytes += row.size_bytes
+            if size_bytes >= self._options.segment_bytes_max:
+                return int(row.position)
+        full = len(sizes) == self._options.segment_events_max
+        return int(sizes[-1].position) if sizes and (full or flush) else None
+
+    def _create(self, segment: SegmentRange) -> None:
+        events = self._events(segment)
+        content = encode_segment(events)
+        if self._objects.create(segment.name, content):
+            return
+        # A sealer before us was killed after this step, or the store told us twice. Another release of
+        # pyarrow may have written other bytes for the same events.
+        there = self._objects.read(segment.name)
+        if there != content and decode_segment(there, name=segment.name) != events:
+            raise SegmentDiffers(segment.name)
+
+    def _events(self, segment: SegmentRange) -> list[StoredEvent]:
+        with self._database.snapshot() as snapshot:
+            rows = snapshot.rows(self._queries["log_events"], first=segment.first, last=segment.last)
+        return [
+            StoredEvent(kind=msgspec.json.decode(row.metadata, type=_Kind).kind, **row._mapping)
+            for row in rows
+        ]
+
+    def _trim(self, transaction: Transaction) -> int:
+        progress = transaction.row(self._queries["trimmed_upto"])
+        newest = transaction.rows(self._queries["segments_end"])
+        trimmed = progress.trimmed_upto if progress else 0
+        sealed_upto = max((row.last_position for row in newest if row.sealed), default=0)
+        last = min(trimmed + _TRIM_EVENTS, sealed_upto)
+        if last <= trimmed:
+            return 0
+        transaction.run(self._queries["trim"], first=trimmed + 1, last=last)
+        transaction.run(self._queries["mark_trimmed"], last=last)
+        return int(last - trimmed)

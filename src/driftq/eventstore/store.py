@@ -1,0 +1,152 @@
+"""The event store: append to aggregates, read them back, follow the log."""
+
+import datetime as dt
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from driftq.errors import InvalidArgument
+from driftq.eventstore.draft import SEQUENCE_MAX, Place, draft, microseconds
+from driftq.eventstore.grouping import batches, by_aggregate
+from driftq.eventstore.options import AllocatorMode, StoreOptions
+from driftq.eventstore.outcome import AggregatePage, Append, Appended, LogPage, Refused, TimeMark, TimePage
+from driftq.eventstore.reading import Reader
+from driftq.eventstore.rule import Answer, Group
+from driftq.eventstore.schema import load_queries, rooms
+from driftq.eventstore.writing import Writer
+from driftq.model import Aggregate
+from driftq.sql import Database, Dialect, key_text, prepare
+
+if TYPE_CHECKING:
+    from driftq.eventstore.objects import Objects
+
+PAGE_EVENTS = 1000
+PAGE_EVENTS_MAX = 10_000
+
+_logger = logging.getLogger(__name__)
+
+
+def _utc_now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
+
+
+class EventStore:
+    """Events in a database, and in segments where payloads were trimmed. Safe to share between threads."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        options: StoreOptions | None = None,
+        objects: "Objects | None" = None,
+        now: Callable[[], dt.datetime] = _utc_now,
+    ) -> None:
+        """Raises InvalidArgument for an allocator that the database is not, and SchemaError or SegmentsAhead
+        when the tables are not those of this release or not those that the segments came from.
+        """
+        self._options = options or StoreOptions()
+        self._mode = _mode(self._options, database)
+        self._now = now
+        prepare(database, rooms(database))
+        queries = load_queries(database)
+        if objects is not None:
+            from driftq.eventstore.history import require_own_history  # obstore is needed only here
+
+            require_own_history(database, queries, objects)
+        self._writer = Writer(
+            database,
+            queries,
+            mode=self._mode,
+            mismatch=self._options.mismatch,
+            handler_prefix=self._options.handler_prefix,
+        )
+        self._reader = Reader(database, queries, objects)
+
+    def append(self, commands: Sequence[Append]) -> list[Appended]:
+        """Append a list and answer for each event; raises the first refusal.
+
+        All or nothing for each aggregate: when this raises, the events of other aggregates may be stored. To
+        send the list again is safe, because what is stored is then a duplicate.
+        """
+        answers = self.append_each(commands)
+        for answer in answers:
+            if isinstance(answer, Refused):
+                raise answer.error
+        return [answer for answer in answers if isinstance(answer, Appended)]
+
+    def append_each(self, commands: Sequence[Append]) -> list[Answer]:
+        """As `append`, with refusals among the answers instead of raised."""
+        return self.append_many([commands])[0]
+
+    def append_many(self, requests: Sequence[Sequence[Append]]) -> list[list[Answer]]:
+        """Lists of several callers, who share transactions but no fate: a refusal stays within its list."""
+        answers: dict[Place, Answer] = {}
+        fit: list[Group] = []
+        now_us = microseconds(self._now())
+        for commands in by_aggregate(requests):
+            try:
+                fit.append(
+                    [draft(each, place, mode=self._mode, now_us=now_us) for place, each in commands.items()]
+                )
+            except InvalidArgument as error:
+                answers |= {place: Refused(each.event.event_id, error) for place, each in commands.items()}
+        for batch in batches(fit, events_max=self._options.transaction_events_max):
+            for group, group_answers in zip(batch, self._writer.store(batch), strict=True):
+                answers |= {each.place: answer for each, answer in zip(group, group_answers, strict=True)}
+        for answer in answers.values():
+            if isinstance(answer, Appended) and answer.payload_mismatch:
+                _logger.warning("event_id %r was sent with other content; the first stays", answer.event_id)
+        return [
+            [answers[Place(request, nth)] for nth in range(len(commands))]
+            for request, commands in enumerate(requests)
+        ]
+
+    def read_aggregate(
+        self, aggregate_type: str, aggregate_id: str, *, from_seq: int = 1, limit: int = PAGE_EVENTS
+    ) -> AggregatePage:
+        """Events of one aggregate in sequence order, `from_seq` included."""
+        aggregate = Aggregate(
+            key_text("aggregate_type", aggregate_type), key_text("aggregate_id", aggregate_id)
+        )
+        return self._reader.aggregate(aggregate, from_seq=_place("from_seq", from_seq), limit=_limit(limit))
+
+    def read_log(self, *, from_position: int = 1, limit: int = PAGE_EVENTS) -> LogPage:
+        """Events in log order, `from_position` included; an event is there once the sealer has seen it."""
+        return self._reader.log(from_position=_place("from", from_position), limit=_limit(limit))
+
+    def read_time(
+        self,
+        since: dt.datetime,
+        until: dt.datetime,
+        *,
+        limit: int = PAGE_EVENTS,
+        after: TimeMark | None = None,
+    ) -> TimePage:
+        """Events of the log that occurred from `since` on and before `until`."""
+        return self._reader.time(
+            since_us=microseconds(since), until_us=microseconds(until), limit=_limit(limit), after=after
+        )
+
+    def log_end(self) -> int:
+        """The last position that an event has; 0 for an empty log."""
+        return self._reader.end()
+
+
+def _mode(options: StoreOptions, database: Database) -> AllocatorMode:
+    own = AllocatorMode.SQLITE if database.dialect is Dialect.SQLITE else AllocatorMode.POSTGRES
+    asked = options.allocator or own
+    if asked in (AllocatorMode.SQLITE, AllocatorMode.POSTGRES) and asked is not own:
+        raise InvalidArgument("allocator", f"{asked} cannot number events in {database.address}")
+    return asked
+
+
+def _place(field: str, number: int) -> int:
+    if not 0 <= number <= SEQUENCE_MAX:
+        raise InvalidArgument(field, f"must be from 0 to {SEQUENCE_MAX}")
+    return max(number, 1)
+
+
+def _limit(limit: int) -> int:
+    if not 1 <= limit <= PAGE_EVENTS_MAX:
+        raise InvalidArgument("limit", f"must be from 1 to {PAGE_EVENTS_MAX}")
+    return limit

@@ -1,0 +1,214 @@
+"""A broker for stories: it answers at once, on a clock that you move and a disk whose power you cut."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from driftq.core.commands import Ack, Extend, Nack
+from driftq.core.decide.produce import Outcome
+from driftq.core.limits import Limits
+from driftq.errors import DriftQError
+from driftq.model import Delivery, Message, TopicOptions
+from driftq.server.ingest import prepare
+from driftq.server.requests import (
+    AckRequest,
+    ExtendRequest,
+    JoinRequest,
+    LeaveRequest,
+    NackRequest,
+    ProduceRequest,
+    ReadRequest,
+    TopicRequest,
+)
+from driftq.server.views import TopicView, topic_view
+from driftq.testing.check_delivered import Listener
+from driftq.testing.clock import VirtualClock
+from driftq.testing.consumer import SimConsumer, Worker
+from driftq.testing.disk import SimFolder
+from driftq.testing.loop import Latency
+from driftq.testing.machine import Machine, MachineOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """A delivery with everything that is needed to end it."""
+
+    topic: str
+    group: str
+    owner: str
+    partition: int
+    offset: int
+    attempt: int
+    value: str
+    last_error: str
+    at: int
+    """When it arrived."""
+
+
+class Stream:
+    """One consumer's open stream, and what has come through it."""
+
+    def __init__(self, consumer: SimConsumer, received: deque[Handed]) -> None:
+        self.consumer = consumer
+        self.received = received
+
+    def take(self) -> list[Handed]:
+        """Everything that has arrived since the last call."""
+        taken = list(self.received)
+        self.received.clear()
+        return taken
+
+
+class SimBroker:
+    """A broker with one topic to begin with, `orders`; its requests raise the errors they are answered by."""
+
+    def __init__(
+        self, *, limits: Limits | None = None, partitions: int = 1, seed: int = 0, segment_bytes: int = 65_536
+    ) -> None:
+        self.limits = limits or Limits()
+        self.damages: list[Exception] = []
+        """What the server found that must stop it."""
+        self._random = Random(seed)
+        self._options = MachineOptions(
+            limits=self.limits,
+            segment_bytes=segment_bytes,
+            latency=Latency(write_ms=0, sync_ms=0, read_ms=0),
+        )
+        self.machine = self._start(SimFolder(self._random), VirtualClock())
+        self.create_topic("orders", partitions=partitions)
+
+    @property
+    def clock(self) -> VirtualClock:
+        return self.machine.clock
+
+    def _start(self, folder: SimFolder, clock: VirtualClock) -> Machine:
+        machine = Machine(
+            folder, self._options, clock=clock, random=self._random, on_fatal=self.damages.append
+        )
+        machine.start()
+        machine.loop.run_for(0)
+        return machine
+
+    def power_cut(self) -> None:
+        """The machine loses power and comes back; all streams are gone."""
+        self.machine = self._start(self.machine.folder.crash(), VirtualClock(self.clock.now()))
+
+    def kill(self) -> None:
+        """The process is killed and started again; all streams are gone."""
+        self.machine = self._start(self.machine.folder.process_kill(), VirtualClock(self.clock.now()))
+
+    def pass_time(self, *, ms: int) -> None:
+        """Let time pass, with everything that happens in it."""
+        self.machine.loop.run_for(ms)
+
+    def create_topic(self, name: str, *, partitions: int = 1) -> None:
+        self._ask(
+            lambda reply: self.machine.engine.ask(TopicRequest(name, partitions, TopicOptions(), reply))
+        )
+
+    def produce(self, *values: str, topic: str = "orders", key: str = "") -> list[int]:
+        """Offsets of these messages."""
+        outcomes = self.produce_messages([Message(topic=topic, value=value, key=key) for value in values])
+        return [_placed(outcome)[1] for outcome in outcomes]
+
+    def produce_messages(self, messages: Sequence[Message], *, atomic: bool = False) -> list[Outcome]:
+        commands = [prepare(message, at=self.clock.now()) for message in messages]
+        outcomes: list[Outcome] = self._ask(
+            lambda reply: self.machine.engine.produce(ProduceRequest(commands, reply, atomic=atomic))
+        )
+        return outcomes
+
+    def consume(
+        self,
+        owner: str,
+        *,
+        topic: str = "orders",
+        group: str = "workers",
+        lease_ms: int | None = None,
+        prefetch: int = 100,
+        release_on_close: bool = False,
+        latest: bool = False,
+    ) -> Stream:
+        """Open a stream; what is there has arrived on return."""
+        received: deque[Handed] = deque()
+        listener = Listener(
+            topic=topic,
+            group=group,
+            owner=owner,
+            lease_ms=lease_ms or self.limits.ack_timeout_ms,
+            release_on_close=release_on_close,
+        )
+
+        def keep(consumer: SimConsumer, delivery: Delivery) -> None:
+            received.append(_handed(consumer, delivery, at=self.clock.now()))
+
+        consumer = SimConsumer(listener, Worker(owner), on_delivery=keep, prefetch=prefetch, latest=latest)
+        self._ask(lambda reply: self.machine.engine.ask(JoinRequest(consumer, reply)))
+        return Stream(consumer, received)
+
+    def close(self, stream: Stream) -> None:
+        self.machine.engine.ask(LeaveRequest(stream.consumer))
+        self.pass_time(ms=0)
+
+    def deliver(self, *, to: str, group: str = "workers", lease_ms: int | None = None) -> Handed:
+        """One delivery to this owner, whose stream is closed again; IndexError when nothing comes."""
+        stream = self.consume(to, group=group, lease_ms=lease_ms, prefetch=1)
+        self.close(stream)
+        return stream.take()[0]
+
+    def ack(self, handed: Handed, *, owner: str | None = None, attempt: int | None = None) -> None:
+        ack = Ack(owner or handed.owner, handed.partition, handed.offset, attempt or handed.attempt)
+        (answer,) = self._ask(
+            lambda reply: self.machine.engine.ack(AckRequest(handed.topic, handed.group, [ack], reply))
+        )
+        if answer is not None:
+            raise answer
+
+    def nack(self, handed: Handed, reason: str = "") -> None:
+        nack = Nack(handed.owner, handed.partition, handed.offset, reason, handed.attempt)
+        self._ask(lambda reply: self.machine.engine.ask(NackRequest(handed.topic, handed.group, nack, reply)))
+
+    def extend(self, handed: Handed, *, lease_ms: int) -> None:
+        extend = Extend(handed.owner, handed.partition, handed.offset, lease_ms, handed.attempt)
+        self._ask(
+            lambda reply: self.machine.engine.ask(ExtendRequest(handed.topic, handed.group, extend, reply))
+        )
+
+    def view(self, topic: str = "orders") -> TopicView:
+        shown: TopicView = self._ask(
+            lambda reply: self.machine.engine.read(ReadRequest(lambda state: topic_view(state, topic), reply))
+        )
+        return shown
+
+    def _ask(self, ask: Callable[[Callable[[Any], None]], None]) -> Any:
+        answers: list[Any] = []
+        ask(answers.append)
+        self.pass_time(ms=0)
+        (answer,) = answers
+        if isinstance(answer, DriftQError):
+            raise answer
+        return answer
+
+
+def _handed(consumer: SimConsumer, delivery: Delivery, *, at: int) -> Handed:
+    return Handed(
+        topic=consumer.topic,
+        group=consumer.group,
+        owner=consumer.owner,
+        partition=delivery.partition,
+        offset=delivery.offset,
+        attempt=delivery.attempts,
+        value=delivery.value,
+        last_error=delivery.last_error,
+        at=at,
+    )
+
+
+def _placed(outcome: Outcome) -> tuple[int, int]:
+    if isinstance(outcome, DriftQError):
+        raise outcome
+    return outcome if isinstance(outcome, tuple) else (outcome.partition, outcome.offset)

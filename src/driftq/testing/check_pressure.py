@@ -1,0 +1,98 @@
+"""Judges backpressure: a full partition takes nothing more, and one with room refuses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from driftq.errors import DriftQError, Overloaded
+from driftq.testing.check_delivered import DeliveryChecker
+from driftq.testing.check_settled import Settled
+from driftq.testing.check_stored import StoredChecker
+from driftq.testing.checkers import LATE_GROUP, Circumstances, require
+from driftq.testing.intent import Intent
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """What was certain when a produce was asked: messages that were there, and groups that read them."""
+
+    stored: dict[tuple[str, int], dict[int, int]]
+    """Sizes by offset, for each topic and partition that is asked for."""
+    settled: dict[tuple[str, str], frozenset[int]]
+    """Offsets that each group had surely settled."""
+    groups: frozenset[tuple[str, str]]
+
+
+class PressureChecker:
+    """Compares what is certainly and what is possibly unsettled with the limits."""
+
+    def __init__(
+        self, circumstances: Circumstances, stored: StoredChecker, deliveries: DeliveryChecker
+    ) -> None:
+        self._run = circumstances
+        self._stored = stored
+        self._deliveries = deliveries
+
+    def asked(self, intents: list[Intent], groups: Iterable[tuple[str, str]]) -> Pressure:
+        topics = {intent.topic for intent in intents}
+        return Pressure(
+            stored=self._stored.sizes(topics),
+            settled={
+                ring: frozenset(
+                    offset
+                    for offset, track in self._deliveries.tracks(*ring).items()
+                    if track.settled is Settled.YES
+                )
+                for ring in self._deliveries.rings()
+                if ring[0] in topics
+            },
+            groups=frozenset(ring for ring in groups if ring[0] in topics),
+        )
+
+    def answered(self, intents: list[Intent], answer: object, before: Pressure) -> None:
+        if isinstance(answer, DriftQError):
+            return
+        for intent, outcome in zip(intents, answer, strict=True):  # type: ignore[call-overload]
+            partition = self._stored.partition_of(intent)
+            if partition is None:
+                continue
+            if isinstance(outcome, Overloaded):
+                self._judge_refusal(intent, partition, before)
+            elif isinstance(outcome, tuple):
+                self._judge_room(intent, partition, before)
+
+    def _judge_room(self, intent: Intent, partition: int, before: Pressure) -> None:
+        """It was taken, so no group may surely have been too far behind."""
+        if self._run.drops:
+            return  # A group that was away for the short retention of this run holds nobody back.
+        sizes = before.stored.get((intent.topic, partition), {})
+        limits = self._run.limits
+        for topic, group in before.groups:
+            if topic != intent.topic or group == LATE_GROUP:
+                continue  # Where a group began that started late is not known from outside.
+            tracks = self._deliveries.tracks(topic, group)
+            left = [
+                size
+                for offset, size in sizes.items()
+                if offset not in tracks
+                or (tracks[offset].settled is Settled.NO and not tracks[offset].tickets)
+            ]
+            room = len(left) < limits.partition_messages_max and sum(left) < limits.partition_bytes_max
+            require(room, "P4", f"{intent.value} was taken with {len(left)} unsettled for {group}")
+
+    def _judge_refusal(self, intent: Intent, partition: int, before: Pressure) -> None:
+        """It was refused, so some group may have been too far behind."""
+        limits = self._run.limits
+        possible = self._stored.possible_sizes(intent.topic, partition)
+        for topic, group in self._run.groups_asked:
+            if topic != intent.topic:
+                continue
+            settled = before.settled.get((topic, group), frozenset())
+            sizes = before.stored.get((topic, partition), {})
+            gone = [sizes[offset] for offset in settled if offset in sizes]
+            if possible[0] - len(gone) >= limits.partition_messages_max:
+                return
+            if possible[1] - sum(gone) + intent.size_bytes > limits.partition_bytes_max:
+                return
+        require(False, "P4", f"{intent.value} was refused with room for it: {possible}")

@@ -1,0 +1,137 @@
+"""The pure machine for stories: commands in, records folded at once, no disk and no clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from driftq.core.commands import Ack, Nack, Produce, Taker
+from driftq.core.decide import (
+    decide_acks,
+    decide_deliveries,
+    decide_expiries,
+    decide_group,
+    decide_nack,
+    decide_produce,
+    decide_topic,
+)
+from driftq.core.decide.produce import Outcome
+from driftq.core.evolve import evolve
+from driftq.core.group import GroupPartition
+from driftq.core.keys import Claim, fingerprint
+from driftq.core.limits import Limits
+from driftq.core.records import MessagesDelivered, MessagesSettled, Record
+from driftq.core.state import State, Topic
+from driftq.errors import DriftQError
+from driftq.model import Envelope, StoredMessage, TopicOptions
+
+
+class PureBroker:
+    """One topic, `orders`, and whatever groups a story asks for. Time is what the story says."""
+
+    def __init__(self, *, partitions: int = 1, limits: Limits | None = None) -> None:
+        self.now = 1_000
+        self.state = State(limits or Limits())
+        self.stored: dict[tuple[int, int], Produce] = {}
+        record = decide_topic(
+            self.state, "orders", partitions=partitions, options=TopicOptions(), now=self.now
+        )
+        assert record is not None
+        self.fold(record)
+
+    @property
+    def topic(self) -> Topic:
+        return self.state.topics["orders"]
+
+    def fold(self, record: Record) -> None:
+        evolve(self.state, record, segment=1, blob_at=0)
+
+    def group(self, name: str = "workers", *, latest: bool = False) -> None:
+        record = decide_group(self.state, self.topic, name, latest=latest, now=self.now)
+        if record is not None:
+            self.fold(record)
+
+    def produce(self, *values: str, **fields: Any) -> list[Outcome]:
+        return self.produce_commands([command(value, **fields) for value in values])
+
+    def produce_commands(self, commands: list[Produce]) -> list[Outcome]:
+        batch = decide_produce(self.state, self.topic, commands, recall=self.recall, now=self.now)
+        for record, _ in batch.records:
+            self.fold(record)
+        for asked, outcome in zip(commands, batch.outcomes, strict=True):
+            if isinstance(outcome, tuple):
+                ordinal = self.topic.partitions[outcome[0]].index.find(outcome[1])
+                assert ordinal is not None
+                self.stored[outcome[0], ordinal] = asked
+        return batch.outcomes
+
+    def recall(self, claim: Claim) -> StoredMessage:
+        asked = self.stored[claim.partition, claim.ordinal]
+        envelope = Envelope(idempotency_key=asked.idempotency_key, tenant_id=asked.tenant_id or None)
+        return StoredMessage(asked.key, asked.value, envelope)
+
+    def progress(self, group: str = "workers", partition: int = 0) -> GroupPartition:
+        return self.topic.groups[group].partitions[partition]
+
+    def deliver(
+        self, *takers: tuple[str, int], group: str = "workers", partition: int = 0, lease_ms: int = 2_000
+    ) -> MessagesDelivered | None:
+        """Deal to takers named by owner and room."""
+        dealt = decide_deliveries(
+            self.topic.groups[group],
+            partition,
+            [Taker(seat, owner, lease_ms, room) for seat, (owner, room) in enumerate(takers)],
+            limits=self.state.limits,
+            now=self.now,
+        )
+        if dealt is None:
+            return None
+        self.fold(dealt.record)
+        return dealt.record
+
+    def ack(
+        self, *offsets: int, owner: str = "a", group: str = "workers", attempt: int | None = None
+    ) -> tuple[list[MessagesSettled], list[DriftQError | None]]:
+        acks = [Ack(owner, 0, offset, attempt) for offset in offsets]
+        records, outcomes = decide_acks(self.topic, self.topic.groups.get(group), acks, now=self.now)
+        for record in records:
+            self.fold(record)
+        return records, outcomes
+
+    def nack(self, offset: int, reason: str = "", *, owner: str = "a", attempt: int | None = None) -> None:
+        record = decide_nack(
+            self.topic, self.topic.groups["workers"], Nack(owner, 0, offset, reason, attempt), now=self.now
+        )
+        self.fold(record)
+
+    def expire(self, group: str = "workers") -> int:
+        """End the leases that are over; how many."""
+        record = decide_expiries(self.topic.groups[group], 0, now=self.now)
+        if record is None:
+            return 0
+        self.fold(record)
+        return len(record.ended)
+
+
+def command(
+    value: str,
+    *,
+    key: str = "",
+    idempotency_key: str = "",
+    tenant_id: str = "",
+    override: int | None = None,
+    deadline: int | None = None,
+) -> Produce:
+    return Produce(
+        topic="orders",
+        requested_topic="orders",
+        key=key,
+        value=value,
+        size_bytes=len(key.encode()) + len(value.encode()),
+        entry=value.encode(),
+        plain=not idempotency_key and override is None and deadline is None,
+        override=override,
+        deadline=deadline,
+        idempotency_key=idempotency_key,
+        tenant_id=tenant_id,
+        fingerprint=fingerprint(tenant_id, "orders", idempotency_key) if idempotency_key else 0,
+    )

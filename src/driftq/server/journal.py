@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from driftq.core.evolve import deliver, evolve
 from driftq.core.lease import LeaseBlock
 from driftq.core.limits import Limits
-from driftq.core.records import MessagesDelivered, MessagesStored, Record, encode_record
+from driftq.core.records import MessagesDelivered, MessagesStored, Record, SegmentRolled, encode_record
 from driftq.core.state import State
 from driftq.log.frame import Frame
 from driftq.log.log import Log
@@ -63,6 +63,12 @@ class Journal:
         blob_at = position + len(head)
         self._payloads.remember(frame.segment, blob_at, blob)
         evolve(self.state, record, segment=frame.segment, blob_at=blob_at)
+
+    def roll(self, record: SegmentRolled) -> None:
+        """Let this record be the first of a new segment."""
+        self._close_frame()
+        self._log.roll()
+        self.add(record)
 
     def keep_together(self, size: int) -> None:
         """The next `size` bytes of records go into one frame, so that no crash parts them."""

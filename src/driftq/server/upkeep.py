@@ -106,8 +106,7 @@ class Upkeep:
         self._start_round(now)
 
     def _roll(self, now: int) -> None:
-        self._log.roll()
-        self._journal.add(SegmentRolled(at=now))
+        self._journal.roll(SegmentRolled(at=now))
         self._rolled_lsn = self._log.last_lsn + 1
 
     # Retention

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from driftq.core import evolve
+from driftq.core import evolve, snapshot
 from driftq.core.commands import Ack
 from driftq.core.decide import deliver, settle
 from driftq.core.group import GroupPartition
@@ -197,6 +197,35 @@ def refuse_although_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Topic, "count_pressure", lambda self, partition, *, limits, now: None)
 
 
+def drop_what_groups_have_not_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    def careless(topic: Topic, partition: int, old: int) -> int:
+        part = topic.partitions[partition]
+        return max(part.index.first, part.ages.end_by(old))
+
+    monkeypatch.setattr("driftq.core.decide.retention._done_upto", careless)
+
+
+def leave_leases_out_of_the_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    dump = snapshot._dump_progress
+
+    def forgetful(progress):
+        dumped = dump(progress)
+        dumped.leases = []
+        return dumped
+
+    monkeypatch.setattr(snapshot, "_dump_progress", forgetful)
+
+
+def publish_before_the_files_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "driftq.housekeeping.round.write_arrays", lambda folder, name, parts: folder.create(name)
+    )
+
+
+def remove_old_files_before_their_messages_have_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("driftq.server.adoption._attach", lambda state, run, chunk: True)
+
+
 CAUGHT: list[tuple[Sabotage, set[str]]] = [
     (answer_before_the_sync, {"W1", "P1", "T4", "W3", "A3", "I2", "G5", "W4"}),
     (forget_what_was_settled_ahead, {"A3", "P1", "A2", "G5"}),
@@ -220,4 +249,8 @@ CAUGHT: list[tuple[Sabotage, set[str]]] = [
     (drop_errors_at_a_restart, {"A5"}),
     (take_messages_for_a_full_partition, {"P4"}),
     (refuse_although_there_is_room, {"P4"}),
+    (drop_what_groups_have_not_settled, {"W6", "G4", "G5", "A1", "A7", "W1"}),
+    (leave_leases_out_of_the_snapshot, {"G5", "G4", "KeyError"}),
+    (publish_before_the_files_are_written, {"W4"}),
+    (remove_old_files_before_their_messages_have_moved, {"W4"}),
 ]

@@ -70,6 +70,7 @@ async def test_what_is_dropped_leaves_the_disk_and_streams_go_on(tmp_path: Path)
         for offset in range(number * 20, number * 20 + 20):
             assert (await listener.got.get())["offset"] == offset
             await desk.ack(listener, offset)
+    messages, segments = -1, list[Path]()
     for _ in range(4_000):
         segments = list((tmp_path / "log").glob("*.log"))
         messages = (await desk.view("t")).partitions[0].messages

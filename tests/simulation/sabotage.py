@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from driftq.core import evolve
+from driftq.core import evolve, snapshot
 from driftq.core.commands import Ack
 from driftq.core.decide import deliver, settle
 from driftq.core.group import GroupPartition
@@ -193,7 +193,36 @@ def take_messages_for_a_full_partition(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refuse_although_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Topic, "count_pressure", lambda self, partition, *, count_unread: None)
+    monkeypatch.setattr(Topic, "count_pressure", lambda self, partition, *, limits, now: None)
+
+
+def drop_what_groups_have_not_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    def careless(topic: Topic, partition: int, old: int) -> int:
+        part = topic.partitions[partition]
+        return max(part.index.first, part.ages.end_by(old))
+
+    monkeypatch.setattr("driftq.core.decide.retention._done_upto", careless)
+
+
+def leave_leases_out_of_the_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    dump = snapshot._dump_progress
+
+    def forgetful(progress):
+        dumped = dump(progress)
+        dumped.leases = []
+        return dumped
+
+    monkeypatch.setattr(snapshot, "_dump_progress", forgetful)
+
+
+def publish_before_the_files_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "driftq.housekeeping.round.write_arrays", lambda folder, name, parts: folder.create(name)
+    )
+
+
+def remove_old_files_before_their_messages_have_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("driftq.server.adoption._attach", lambda state, run, chunk: True)
 
 
 CAUGHT: list[tuple[Sabotage, set[str]]] = [
@@ -201,11 +230,14 @@ CAUGHT: list[tuple[Sabotage, set[str]]] = [
     (forget_what_was_settled_ahead, {"A3", "P1", "A2", "G5"}),
     (take_the_highest_ack_for_the_floor, {"G2", "G4", "A3", "G5", "A7"}),
     (drop_leases_at_a_restart, {"G5"}),
-    (count_attempts_from_one_after_a_restart, {"W3", "D1"}),
+    (count_attempts_from_one_after_a_restart, {"W3", "D1", "G5"}),
     (show_reads_before_the_commit, {"P1"}),
     (forget_keys_at_a_restart, {"I2", "I3"}),
-    (deliver_before_the_commit, {"W1", "T4", "W3", "D1", "P1"}),
-    (keep_the_state_after_a_failed_commit, {"W1", "P1", "T4", "A3", "G4", "W3", "W4", "IndexError"}),
+    (deliver_before_the_commit, {"W1", "T4", "W3", "D1", "P1", "G5"}),
+    (
+        keep_the_state_after_a_failed_commit,
+        {"W1", "P1", "T4", "A3", "G4", "W3", "W4", "IndexError", "OSError"},
+    ),
     (deliver_more_than_may_be_in_flight, {"G2"}),
     (accept_any_attempt, {"A7"}),
     (set_no_timers_at_a_restart, {"G4"}),
@@ -216,4 +248,8 @@ CAUGHT: list[tuple[Sabotage, set[str]]] = [
     (drop_errors_at_a_restart, {"A5"}),
     (take_messages_for_a_full_partition, {"P4"}),
     (refuse_although_there_is_room, {"P4"}),
+    (drop_what_groups_have_not_settled, {"W6", "G4", "G5", "A1", "A7", "W1"}),
+    (leave_leases_out_of_the_snapshot, {"G5", "G4", "KeyError"}),
+    (publish_before_the_files_are_written, {"W4"}),
+    (remove_old_files_before_their_messages_have_moved, {"W4"}),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,10 @@ from driftq.errors import LogError, LogLocked
 from driftq.settings import load_settings
 
 if TYPE_CHECKING:
+    from driftq.core.limits import Limits
+    from driftq.housekeeping.backup import Backup
     from driftq.housekeeping.doctor import Findings
+    from driftq.log.disk import OsFolder
 
 Folder = Annotated[
     str | None,
@@ -31,12 +35,35 @@ def doctor(
     as_json: Json = False,
 ) -> None:
     """Verify every file of a log, and say what a repair would cut."""
-    from driftq.housekeeping.doctor import look_at, repair
+    from driftq.housekeeping.doctor import repair
     from driftq.log.disk import OsFolder
 
     settings = load_settings()
     path = _log_in(folder or settings.data)
     opened = OsFolder(path)
+    try:
+        findings = _examine(opened, settings.limits, mend=mend)
+        if as_json:
+            say_json(asdict(findings))
+        else:
+            _tell(findings, path)
+        if not findings.damages:
+            return
+        if not mend:
+            say_aside(f"nothing was changed; to repair: driftq doctor --repair {folder or settings.data}")
+            raise typer.Exit(1)
+        copies = repair(opened, findings, name=time.strftime("doctor-%Y%m%dT%H%M%S", time.gmtime()))
+        if copies is None:
+            say_error("this cannot be repaired; restore the folder from a backup")
+            raise typer.Exit(1)
+        say(f"repaired; what was cut is in {copies}")
+    finally:
+        opened.close()
+
+
+def _examine(opened: OsFolder, limits: Limits, *, mend: bool) -> Findings:
+    from driftq.housekeeping.doctor import look_at
+
     try:
         opened.lock()
     except LogLocked as locked:
@@ -45,24 +72,10 @@ def doctor(
             raise typer.Exit(1) from None
         say_aside("a server is running: what it writes meanwhile is not looked at")
     try:
-        findings = look_at(opened, limits=settings.limits)
+        return look_at(opened, limits=limits)
     except LogError as refused:
         say_error(str(refused))
         raise typer.Exit(1) from None
-    if as_json:
-        say_json(asdict(findings))
-    else:
-        _tell(findings, path)
-    if not findings.damages:
-        return
-    if not mend:
-        say_aside(f"nothing was changed; to repair: driftq doctor --repair {folder or settings.data}")
-        raise typer.Exit(1)
-    copies = repair(opened, findings, name=time.strftime("doctor-%Y%m%dT%H%M%S", time.gmtime()))
-    if copies is None:
-        say_error("this cannot be repaired; restore the folder from a backup")
-        raise typer.Exit(1)
-    say(f"repaired; what was cut is in {copies}")
 
 
 def backup(
@@ -85,7 +98,7 @@ def restore(
     _copied(lambda: bring_back(source, folder, limits=load_settings().limits), folder)
 
 
-def _copied(work, target: str) -> None:  # type: ignore[no-untyped-def]
+def _copied(work: Callable[[], Backup], target: str) -> None:
     try:
         made = work()
     except (LogError, OSError) as refused:

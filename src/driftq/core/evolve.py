@@ -6,10 +6,10 @@ from itertools import accumulate
 from operator import itemgetter
 
 from driftq.core.effects import EFFECTS_TOPIC, Pending
+from driftq.core.endings import count_all, delete_group, delete_topic, reset_group, roll, trim
 from driftq.core.group import ACK_TIMEOUT, Group, GroupPartition
-from driftq.core.index import LENGTH_BITS, PartitionIndex, pack_place
+from driftq.core.index import LENGTH_BITS, pack_place
 from driftq.core.jobs.evolve import fold_job
-from driftq.core.jobs.table import JOBS_TOPIC
 from driftq.core.lease import LeaseBlock
 from driftq.core.records import (
     CAUSE_EXPIRED,
@@ -143,12 +143,7 @@ def _create_group(state: State, record: GroupCreated) -> None:
     topic.groups[record.name] = group
     state.groups_by_id[record.group] = group
     state.next_group = record.group + 1
-    _count_all(state, topic, record.at)
-
-
-def _count_all(state: State, topic: Topic, now: int) -> None:
-    for number in range(len(topic.partitions)):
-        topic.count_pressure(number, limits=state.limits, now=now)
+    count_all(state, topic, record.at)
 
 
 def _see(state: State, group: Group, at: int) -> None:
@@ -156,7 +151,7 @@ def _see(state: State, group: Group, at: int) -> None:
     before, group.seen_at = group.seen_at, at
     topic = state.topics[group.topic]
     if at - before > topic.retention_ms(state.limits):
-        _count_all(state, topic, at)
+        count_all(state, topic, at)
 
 
 def deliver(state: State, record: MessagesDelivered) -> list[LeaseBlock]:
@@ -251,60 +246,7 @@ def _report_reader(state: State, record: ReaderReported) -> None:
     for number, ordinal in record.positions:
         positions[number] = max(positions[number], ordinal)
     topic.seen_at[record.reader] = record.at
-    _count_all(state, topic, record.at)
-
-
-def _trim(state: State, record: PartitionsTrimmed) -> None:
-    topic = state.topics_by_id[record.topic]
-    for trim in record.trims:
-        part = topic.partitions[trim.partition]
-        for group in topic.groups.values():
-            group.partitions[trim.partition].skip_to(trim.first)
-        for positions in topic.readers.values():
-            positions[trim.partition] = max(positions[trim.partition], trim.first)
-        if topic.purged:
-            topic.purged.difference_update(_offsets(part.index, trim.first))
-        part.index.trim(trim.first)
-        if topic.name == JOBS_TOPIC:
-            state.jobs.drop_below(trim.first)
-        part.ages.forget_below(trim.first)
-        part.relieved = True
-
-
-def _offsets(index: PartitionIndex, first: int) -> list[int]:
-    """Of the messages below an ordinal."""
-    return [index.offset_at(ordinal) for ordinal in range(index.first, first)]
-
-
-def _delete_topic(state: State, record: TopicDeleted) -> None:
-    topic = state.topics_by_id.pop(record.topic)
-    del state.topics[topic.name]
-    for group in topic.groups.values():
-        del state.groups_by_id[group.id]
-    for part in topic.partitions:
-        part.index.trim(part.index.end)  # Whoever still reads it finds nothing.
-
-
-def _reset_group(state: State, record: GroupReset) -> None:
-    group = state.groups_by_id[record.group]
-    topic = state.topics[group.topic]
-    group.partitions = [
-        GroupPartition(part.index, start=start)
-        for part, start in zip(topic.partitions, record.starts, strict=True)
-    ]
-    group.seen_at = record.at
-    _count_all(state, topic, record.at)
-
-
-def _delete_group(state: State, record: GroupDeleted) -> None:
-    group = state.groups_by_id.pop(record.group)
-    topic = state.topics[group.topic]
-    del topic.groups[group.name]
-    _count_all(state, topic, record.at)
-
-
-def _roll(_state: State, _record: SegmentRolled) -> None:
-    """Its time is all it has to say."""
+    count_all(state, topic, record.at)
 
 
 def _begin_effect(state: State, record: EffectBegun) -> None:
@@ -345,9 +287,9 @@ _FOLDS: dict[type[Record], Callable[[State, "object"], None]] = {
     EffectCommitted: _commit_effect,  # type: ignore[dict-item]
     LettersRedriven: _redrive,  # type: ignore[dict-item]
     LettersPurged: _purge,  # type: ignore[dict-item]
-    PartitionsTrimmed: _trim,  # type: ignore[dict-item]
-    TopicDeleted: _delete_topic,  # type: ignore[dict-item]
-    GroupReset: _reset_group,  # type: ignore[dict-item]
-    GroupDeleted: _delete_group,  # type: ignore[dict-item]
-    SegmentRolled: _roll,  # type: ignore[dict-item]
+    PartitionsTrimmed: trim,  # type: ignore[dict-item]
+    TopicDeleted: delete_topic,  # type: ignore[dict-item]
+    GroupReset: reset_group,  # type: ignore[dict-item]
+    GroupDeleted: delete_group,  # type: ignore[dict-item]
+    SegmentRolled: roll,  # type: ignore[dict-item]
 }

@@ -81,7 +81,9 @@ class Adoption:
             return
         stop = start + CHUNKS_A_STEP
         for run, chunk in findings.chunks[start:stop]:
-            _attach(state, run, chunk)
+            if not _attach(state, run, chunk):
+                done(f"the index of topic {run.topic}, partition {run.partition} is not that of the log")
+                return
         if stop < len(findings.chunks):
             self._loop.soon(lambda: self._step(state, findings, stop, done))
             return
@@ -97,14 +99,16 @@ class Adoption:
         return manifest
 
 
-def _attach(state: State, run: Run, chunk: Chunk) -> None:
+def _attach(state: State, run: Run, chunk: Chunk) -> bool:
+    """Swap the chunk in, where its messages are still kept; False when it cannot be of this log."""
     topic = state.topics_by_id.get(run.topic)
     if topic is None:
-        return
+        return True
     index = topic.partitions[run.partition].index
     if chunk.end <= index.first:
-        return
+        return True
     last = chunk.offsets[len(chunk.offsets) - 1]
     if chunk.end > index.end or index.offset_at(chunk.end - 1) != last:
-        raise AssertionError(f"the index of {topic.name}/{run.partition} is not the fold of the log")
+        return False
     index.attach(chunk)
+    return True

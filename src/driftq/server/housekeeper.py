@@ -109,7 +109,8 @@ class HousekeeperProcess:
         except OSError as error:
             trouble = str(error)
         self._process = None
-        self._tell(lambda: done(trouble))
+        if not self._stopped:
+            self._tell(lambda: done(trouble))
 
     def stop(self) -> None:
         self._stopped = True

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from driftq.core.evolve import deliver, evolve
 from driftq.core.lease import LeaseBlock
 from driftq.core.limits import Limits
-from driftq.core.records import MessagesDelivered, MessagesStored, Record, encode_record
+from driftq.core.records import MessagesDelivered, MessagesStored, Record, SegmentRolled, encode_record
 from driftq.core.state import State, Topic
 from driftq.log.frame import Frame
 from driftq.log.log import Log
@@ -46,11 +46,6 @@ class Journal:
         self.state = found.state
         self.adopted = found.end.segment
         return recovery
-
-    @property
-    def open_segment(self) -> int:
-        """Where the record added last has gone."""
-        return self._frame.segment if self._frame is not None else 0
 
     def add(self, record: Record) -> None:
         """A record without messages."""
@@ -94,6 +89,12 @@ class Journal:
         self.keep_together(size)
         self.add_stored(record, entries)
         self.add(also)
+
+    def roll(self, record: SegmentRolled) -> None:
+        """Let this record be the first of a new segment."""
+        self._close_frame()
+        self._log.roll()
+        self.add(record)
 
     def keep_together(self, size: int) -> None:
         """The next `size` bytes of records go into one frame, so that no crash parts them."""

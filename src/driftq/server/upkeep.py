@@ -71,8 +71,6 @@ class Upkeep:
         self._round_from = 0
         self._rolled_at = 0
         self._rolled_lsn = 0
-        self._roll_asked = False
-        self._sealing: list[tuple[int, Callable[[], None]]] = []
         self._topics: list[Topic] = []
         self.disk_full: DiskFull | None = None
         self.next_at = 0
@@ -90,17 +88,8 @@ class Upkeep:
         if self._housekeeper is not None:
             self._housekeeper.stop()
 
-    def seal(self, done: Callable[[], None]) -> None:
-        """Seal the segment in use; `done` is called when a manifest covers it and was adopted."""
-        self._roll_asked = True
-        self._sealing.append((0, done))
-        self._want_turn()
-
     def decide(self, now: int) -> None:
         """Add the records that are due; for the engine's turn."""
-        if self._roll_asked:
-            self._roll_asked = False
-            self._roll(now)
         if now < self.next_at:
             return
         self.next_at = now + self._options.tick_ms
@@ -117,11 +106,8 @@ class Upkeep:
         self._start_round(now)
 
     def _roll(self, now: int) -> None:
-        self._log.roll()
-        self._journal.add(SegmentRolled(at=now))
-        self._rolled_at, self._rolled_lsn = now, self._log.last_lsn + 1
-        segment = self._journal.open_segment - 1
-        self._sealing = [(upto or segment, done) for upto, done in self._sealing]
+        self._journal.roll(SegmentRolled(at=now))
+        self._rolled_lsn = self._log.last_lsn + 1
 
     # Retention
 
@@ -208,9 +194,4 @@ class Upkeep:
         self._busy = False
         if trouble is not None:
             logger.error("files of the housekeeper could not be taken over: %s", trouble)
-        adopted = self._journal.adopted
-        covered = [done for upto, done in self._sealing if upto and upto <= adopted]
-        self._sealing = [(upto, done) for upto, done in self._sealing if not upto or upto > adopted]
-        for done in covered:
-            done()
         self._want_turn()

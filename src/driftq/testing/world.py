@@ -25,7 +25,7 @@ from driftq.testing.check_pressure import PressureChecker
 from driftq.testing.check_read import ReadChecker
 from driftq.testing.check_settled import Ask, Settled, SettledChecker, Ticket
 from driftq.testing.check_stored import StoredChecker
-from driftq.testing.checkers import Circumstances, require
+from driftq.testing.checkers import LATE_GROUP, Circumstances, require
 from driftq.testing.clock import VirtualClock
 from driftq.testing.consumer import Hand, SimConsumer
 from driftq.testing.disk import PowerCut, SimFolder
@@ -126,7 +126,7 @@ class World:
             if name != topic or since > moment:
                 continue
             track = self.deliveries.tracks(topic, group).get(offset)
-            if group != "late" and (track is None or track.settled is Settled.NO):
+            if group != LATE_GROUP and (track is None or track.settled is Settled.NO):
                 return False
         return True
 

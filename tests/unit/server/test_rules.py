@@ -72,7 +72,7 @@ def test_values_that_are_no_json_match_no_json(router: RulesRouter) -> None:
 
 @pytest.mark.clause("R6")
 def test_topics_that_no_rule_names_need_no_routing(router: RulesRouter, tmp_path: Path) -> None:
-    assert router.topics == {"orders", "refunds"}
+    assert router.topics == frozenset({"orders", "refunds"})
     file = tmp_path / "rules.json"
     file.write_text(json.dumps({"rule": [{"match": {"topic": "orders.*"}, "label": "any"}]}))
     assert read_rules(str(file)).topics is None

@@ -67,7 +67,7 @@ def decide_produce(
     partitions = _room_for_all(state, topic, commands) if fresh else None
     if partitions is not None:
         first = topic.next_offset
-        plain = not prints and all([command.plain for command in commands])
+        plain = not prints and all(command.plain for command in commands)
         return Batch(
             records=_records(topic, commands, partitions, plain=plain, now=now),
             outcomes=list(zip(partitions, range(first, first + len(commands)), strict=True)),

@@ -6,30 +6,22 @@ import asyncio
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+import msgspec
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Entry(Generic[Item, Result]):
-    """One thing that is to be sent, and who wants to know what became of it: a future, or a call."""
+class Entry(msgspec.Struct, Generic[Item, Result], gc=False):
+    """What is to be sent, and who wants to know what became of it: a future, or a call."""
 
-    __slots__ = ("expires_at", "item", "retries", "size", "waiter")
-
-    def __init__(
-        self,
-        item: Item,
-        size: int,
-        waiter: asyncio.Future[Result] | Callable[[Item, Result | Exception], None],
-        expires_at: float,
-        retries: int | None,
-    ) -> None:
-        self.item = item
-        self.size = size
-        self.waiter = waiter
-        self.expires_at = expires_at
-        """By the loop's clock: it is not tried again after this."""
-        self.retries = retries
-        """How often it may be sent again; None: until it expires."""
+    item: Item
+    size: int
+    waiter: asyncio.Future[Result] | Callable[[Item, Result | Exception], None]
+    expires_at: float
+    """By the loop's clock: it is not tried again after this."""
+    retries: int | None
+    """How often it may be sent again; None: until it expires."""
 
     def tell(self, result: Result | Exception) -> None:
         waiter = self.waiter

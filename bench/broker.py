@@ -4,6 +4,7 @@ import json
 import os
 import time
 import urllib.request
+from typing import NoReturn
 
 from bench.load import answers_per_second, http_request
 from bench.machine import Server, folder, server
@@ -126,7 +127,7 @@ def core() -> list[Figure]:
     ]
 
 
-def _never(_claim: object) -> None:  # type: ignore[misc]
+def _never(_claim: object) -> NoReturn:
     raise AssertionError("no keys are in use")
 
 

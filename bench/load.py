@@ -8,6 +8,7 @@ import asyncio
 import subprocess
 import sys
 import time
+from functools import partial
 from typing import cast
 
 import uvloop
@@ -59,8 +60,8 @@ async def _run(port: int, connections: int, seconds: float, request: bytes) -> N
     waits: list[asyncio.Future[None]] = []
     for _ in range(connections):
         done = loop.create_future()
-        caller = _Caller(request, began + seconds, done)
-        await loop.create_connection(lambda caller=caller: caller, "127.0.0.1", port)
+        new_caller = partial(_Caller, request, began + seconds, done)
+        _, caller = await loop.create_connection(new_caller, "127.0.0.1", port)
         callers.append(caller)
         waits.append(done)
     await asyncio.gather(*waits)
@@ -82,14 +83,8 @@ def answers_per_second(port: int, request: bytes, *, connections: int, seconds: 
 
 
 def http_request(path: str, body: bytes) -> bytes:
-    return (
-        b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
-        % (
-            path.encode(),
-            len(body),
-            body,
-        )
-    )
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 if __name__ == "__main__":

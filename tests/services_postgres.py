@@ -64,6 +64,15 @@ class PostgresServer:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
         self._process: subprocess.Popen[bytes] | None = None
+        try:
+            self._make()
+        except BaseException:
+            self.remove()
+            raise
+
+    def _make(self) -> None:
+        if not self._can_run():
+            self._binaries = _copy_package(self._binaries, self._folder / "install")
         self._run("initdb", "-D", self._folder / "data", "-U", "driftq", "-A", "trust", "-E", "UTF8",
                   "--locale=C", "--no-sync")  # fmt: skip
         self.start()
@@ -107,6 +116,13 @@ class PostgresServer:
         self.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def _can_run(self) -> bool:
+        try:
+            self._run("postgres", "--version")
+        except PermissionError:
+            return False
+        return True
+
     def _run(self, name: str, *arguments: str | Path) -> None:
         subprocess.run(
             [self._binaries / name, *arguments],
@@ -120,6 +136,16 @@ class PostgresServer:
         if not self._user:
             return {}
         return {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []}
+
+
+def _copy_package(binaries: Path, target: Path) -> Path:
+    """Root may read a package in a place that the server's user cannot enter: take it out of there."""
+    install, package = binaries.parent, binaries.parent.parent
+    shutil.copytree(install, target / package.name / install.name, symlinks=True)
+    libraries = package.with_name(f"{package.name}.libs")  # Found by their place beside the package.
+    if libraries.exists():
+        shutil.copytree(libraries, target / libraries.name, symlinks=True)
+    return target / package.name / install.name / binaries.name
 
 
 def _server_user() -> pwd.struct_passwd | None:

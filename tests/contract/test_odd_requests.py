@@ -156,7 +156,7 @@ changes = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 5), noise), min
 
 
 @pytest.mark.clause("H2", "H4")
-@settings(many, max_examples=500)
+@settings(many, max_examples=400)
 @given(request=st.sampled_from(SOUND), changed=changes, copies=st.integers(1, 3))
 def test_damaged_requests(crowded: Server, request: bytes, changed: list[Any], copies: int) -> None:
     answer = crowded.exchange(_mutated(request, changed) * copies, half_close=True)

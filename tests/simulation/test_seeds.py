@@ -1,4 +1,7 @@
-"""Seeded runs of the whole broker on a disk that fails; DRIFTQ_SEEDS=5000 runs more, DRIFTQ_FIRST_SEED others."""
+"""Seeded runs of the whole broker on a disk that fails.
+
+DRIFTQ_SEEDS=5000 runs more of them, DRIFTQ_FIRST_SEED=1000 others.
+"""
 
 import logging
 import os
@@ -12,12 +15,12 @@ FIRST = int(os.environ.get("DRIFTQ_FIRST_SEED", "0"))
 CHUNK = 25
 
 
-@pytest.mark.clause("T2", "T3", "T4", "T5", "T6")
+@pytest.mark.clause("T2", "T3", "T4", "T5")
 @pytest.mark.clause("P1", "P2", "P4", "P6")
-@pytest.mark.clause("G1", "G2", "G3", "G4", "G5", "G6")
-@pytest.mark.clause("A1", "A2", "A3", "A4", "A5", "A6", "A7", "A8", "A9")
-@pytest.mark.clause("W1", "W2", "W3", "W4", "W5", "W9")
-@pytest.mark.clause("I1", "I2", "I3", "I4", "I5", "D1", "D2")
+@pytest.mark.clause("G2", "G4", "G5")
+@pytest.mark.clause("A1", "A2", "A3", "A5", "A6", "A7")
+@pytest.mark.clause("W1", "W2", "W3", "W4")
+@pytest.mark.clause("I1", "I2", "I3", "I4", "D1")
 @pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, CHUNK), ids="from_{}".format)
 def test_no_seed_breaks_the_contract(first: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL + 1, logger="driftq")

@@ -6,16 +6,22 @@ that reads back to the same number. NaN and infinities are not JSON; they are re
 
 import hashlib
 import json
+from json.encoder import encode_basestring
 from typing import Any
 
 from driftq.errors import InvalidArgument
 from driftq.model import Aggregate, Operation
+
+quoted = encode_basestring
+"""A text as JSON."""
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
 def canonical_json(value: Any, *, field: str) -> str:
     """The one text for a JSON value; raises InvalidArgument naming the field when it has none."""
+    if type(value) is int and abs(value) < 2**53:
+        return str(value)
     try:
         text = _ENCODER.encode(value)
         text.encode("utf-8")
@@ -32,5 +38,5 @@ def content_hash(
     aggregate: Aggregate, *, event_type: str, kind: str, operation: Operation, payload_json: str
 ) -> str:
     """SHA-256, in hex, of the canonical JSON array of what makes an event the same event."""
-    names = _ENCODER.encode([aggregate.type, aggregate.id, event_type, kind, operation.value])
-    return hashlib.sha256(f"{names[:-1]},{payload_json}]".encode()).hexdigest()
+    names = ",".join(map(quoted, (*aggregate, event_type, kind, operation.value)))
+    return hashlib.sha256(f"[{names},{payload_json}]".encode()).hexdigest()

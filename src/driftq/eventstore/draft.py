@@ -1,11 +1,12 @@
 """A draft: an event that is fit to be stored, with its hash and its stored texts, before it has a number."""
 
 import datetime as dt
+from typing import Any, NamedTuple
 
 import msgspec
 
 from driftq.errors import InvalidArgument
-from driftq.eventstore.canonical import canonical_json, content_hash
+from driftq.eventstore.canonical import canonical_json, content_hash, quoted
 from driftq.eventstore.options import AllocatorMode
 from driftq.eventstore.outcome import Append
 from driftq.model import Aggregate, Event, Operation
@@ -18,9 +19,17 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
 
 
+class Place(NamedTuple):
+    """Which event of which request; events of one transaction go into the log in this order."""
+
+    request: int
+    nth: int
+
+
 class Draft(msgspec.Struct, frozen=True):
     """What the append rule decides about. Making one costs CPU, so it is done before the transaction."""
 
+    place: Place
     event_id: str
     aggregate: Aggregate
     event_type: str
@@ -34,7 +43,7 @@ class Draft(msgspec.Struct, frozen=True):
     schema_version: str
 
 
-def draft(command: Append, *, mode: AllocatorMode, now: dt.datetime) -> Draft:
+def draft(command: Append, place: Place, *, mode: AllocatorMode, now_us: int) -> Draft:
     """The draft of a command; raises InvalidArgument naming the field that cannot be meant."""
     event = command.event
     _named("event_id", event.event_id)
@@ -44,6 +53,7 @@ def draft(command: Append, *, mode: AllocatorMode, now: dt.datetime) -> Draft:
     kind = _kind(event)
     payload = canonical_json(event.payload, field="payload")
     return Draft(
+        place=place,
         event_id=event.event_id,
         aggregate=event.aggregate,
         event_type=event.event_type,
@@ -57,9 +67,9 @@ def draft(command: Append, *, mode: AllocatorMode, now: dt.datetime) -> Draft:
             operation=event.operation,
             payload_json=payload,
         ),
-        occurred_at_us=microseconds(event.occurred_at or now),
+        occurred_at_us=microseconds(event.occurred_at) if event.occurred_at else now_us,
         payload=payload,
-        metadata=canonical_json({**event.metadata, "kind": kind}, field="metadata"),
+        metadata=_metadata(event.metadata, kind),
         schema_version=canonical_json(event.schema_version, field="schema_version"),
     )
 
@@ -94,6 +104,12 @@ def _kind(event: Event) -> str:
     if not isinstance(kind, str):
         raise InvalidArgument("metadata.kind", "must be text")
     return _named("kind", kind)
+
+
+def _metadata(given: dict[str, Any], kind: str) -> str:
+    if not given:
+        return f'{{"kind":{quoted(kind)}}}'
+    return canonical_json({**given, "kind": kind}, field="metadata")
 
 
 def _expected_seq(command: Append) -> int | None:

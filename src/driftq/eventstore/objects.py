@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote, urlsplit
 
 import obstore
@@ -36,14 +36,29 @@ class S3Access:
     secret_access_key: str | None = None
 
 
-class Objects:
-    """Segments in a bucket."""
+class Objects(Protocol):
+    """Where segments are kept."""
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Keep the content under the name, durably; False, and no change, when the name is taken."""
+
+    def read(self, name: str) -> bytes:
+        """The content of an object; raises SegmentLost when it is not there."""
+
+    def segments(self, *, after: SegmentRange | None = None) -> Iterator[SegmentRange]:
+        """The segments in order of position, those behind a given one if asked."""
+
+    def sweep(self) -> None:
+        """Remove what a killed writer left behind."""
+
+
+class BucketObjects:
+    """Segments in a bucket, where every object is whole from the start."""
 
     def __init__(self, store: S3Store | LocalStore) -> None:
         self._store = store
 
     def create(self, name: str, content: bytes) -> bool:
-        """Keep the content under the name, durably; False, and no change, when the name is taken."""
         try:
             obstore.put(self._store, name, content, mode="create", use_multipart=False)
         except AlreadyExistsError:
@@ -51,14 +66,12 @@ class Objects:
         return True
 
     def read(self, name: str) -> bytes:
-        """The content of an object; raises SegmentLost when it is not there."""
         try:
             return bytes(obstore.get(self._store, name).bytes())
         except (FileNotFoundError, BaseError) as error:
             raise SegmentLost(name, cause=str(error).partition("\n")[0]) from error
 
     def segments(self, *, after: SegmentRange | None = None) -> Iterator[SegmentRange]:
-        """The segments in order of position, those behind a given one if asked."""
         offset = after.name if after else None
         found = [
             segment
@@ -69,10 +82,10 @@ class Objects:
         yield from sorted(found)
 
     def sweep(self) -> None:
-        """Remove what a killed writer left behind; a bucket has no such thing."""
+        """Nothing to do: a put that was cut off leaves no object."""
 
 
-class FolderObjects(Objects):
+class FolderObjects(BucketObjects):
     """Segments in a folder of this machine."""
 
     def __init__(self, folder: Path) -> None:
@@ -106,7 +119,7 @@ def open_objects(url: str, *, access: S3Access | None = None) -> Objects:
     if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path:
         return FolderObjects(Path(unquote(parts.path)))
     if parts.scheme == "s3" and parts.netloc:
-        return Objects(_bucket(parts.netloc, prefix=parts.path.strip("/"), access=access or S3Access()))
+        return BucketObjects(_bucket(parts.netloc, prefix=parts.path.strip("/"), access=access or S3Access()))
     raise InvalidArgument("objects_url", f"{url!r} is neither file:///folder nor s3://bucket")
 
 

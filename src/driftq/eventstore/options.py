@@ -30,7 +30,11 @@ class MismatchMode(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """The knobs of the write side. `allocator=None` means: the database's own."""
+    """The knobs of the write side. `allocator=None` means: the database's own.
+
+    `sequence_schema` and `handler_prefix` say where the allocator of PostgreSQL keeps its rows and under
+    which name. SQLite has one writer and needs no such rows.
+    """
 
     allocator: AllocatorMode | None = None
     mismatch: MismatchMode = MismatchMode.ERROR

@@ -60,7 +60,8 @@ def _known(transaction: Transaction, queries: Queries) -> int:
     sealed = cut.last_position if cut and cut.sealed else 0
     if (end and end.last != sealed) or (unplaced and unplaced.events) or (cut and not cut.sealed):
         raise UnsealedEvents(sealed=sealed)
-    transaction.run(queries["forget_sequences"])
+    if "forget_sequences" in queries:
+        transaction.run(queries["forget_sequences"])
     return sealed
 
 

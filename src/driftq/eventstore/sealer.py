@@ -7,7 +7,7 @@
     trim     payloads of sealed events leave SQL, if asked for
 
 After a crash the next sealer goes on at the step that is missing and makes the same bytes again. A range is
-cut only after the one before it is there, so at any time a listing shows whole segments without gap or overlap.
+cut only after the one before it is there, so a listing shows whole segments without gap or overlap, always.
 
 Order of positions is order of commit as seen here, never a clock's. On PostgreSQL transactions end in another
 order than their row ids say; a late one is simply placed later. Within an aggregate that cannot happen:

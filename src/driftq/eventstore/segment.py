@@ -6,6 +6,7 @@ writes what the one before wrote. Columns and their order are the disk format: a
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -80,15 +81,18 @@ def encode_segment(events: Sequence[StoredEvent]) -> bytes:
 def decode_segment(content: bytes, *, name: str) -> list[StoredEvent]:
     """The events of a segment; raises SegmentLost when it is damaged or of another format."""
     try:
-        table = pq.read_table(pa.BufferReader(content))
+        table = pq.ParquetFile(pa.BufferReader(content)).read()
         written = (table.schema.metadata or {}).get(_FORMAT_KEY.encode(), b"").decode()
         if written != FORMAT:
             raise SegmentLost(name, cause=f"its format is {written or 'unknown'}, not {FORMAT}")
-        table = table.select(SCHEMA.names)
-        at = SCHEMA.get_field_index("occurred_at")
-        columns = [
-            column.cast(pa.int64()) if place == at else column for place, column in enumerate(table.columns)
-        ]
+        columns = [_values(table.column(field.name), field) for field in SCHEMA]
     except (pa.ArrowException, OSError, KeyError) as error:
         raise SegmentLost(name, cause=str(error)) from error
-    return [StoredEvent(*row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
+    return [StoredEvent(*row) for row in zip(*columns, strict=True)]
+
+
+def _values(column: Any, field: Any) -> list[Any]:
+    """A column as plain values; an instant as its microseconds."""
+    if not pa.types.is_timestamp(field.type):
+        return list(column.to_pylist())
+    return [value for chunk in column.chunks for value in chunk.view(pa.int64()).to_pylist()]

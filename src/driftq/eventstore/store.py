@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from driftq.errors import InvalidArgument
-from driftq.eventstore.draft import SEQUENCE_MAX, Draft, draft, microseconds
-from driftq.eventstore.grouping import Place, Placed, batches, by_aggregate
+from driftq.eventstore.draft import SEQUENCE_MAX, Place, draft, microseconds
+from driftq.eventstore.grouping import batches, by_aggregate
 from driftq.eventstore.options import AllocatorMode, StoreOptions
 from driftq.eventstore.outcome import AggregatePage, Append, Appended, LogPage, Refused, TimeMark, TimePage
 from driftq.eventstore.reading import Reader
-from driftq.eventstore.rule import Answer
+from driftq.eventstore.rule import Answer, Group
 from driftq.eventstore.schema import load_queries, rooms
 from driftq.eventstore.writing import Writer
 from driftq.model import Aggregate
@@ -81,17 +81,18 @@ class EventStore:
     def append_many(self, requests: Sequence[Sequence[Append]]) -> list[list[Answer]]:
         """Lists of several callers, who share transactions but no fate: a refusal stays within its list."""
         answers: dict[Place, Answer] = {}
-        fit: list[Placed] = []
-        for places, commands in by_aggregate(requests):
+        fit: list[Group] = []
+        now_us = microseconds(self._now())
+        for commands in by_aggregate(requests):
             try:
-                fit.append(Placed(places, self._drafts(commands)))
+                fit.append(
+                    [draft(each, place, mode=self._mode, now_us=now_us) for place, each in commands.items()]
+                )
             except InvalidArgument as error:
-                refused = [Refused(command.event.event_id, error) for command in commands]
-                answers.update(zip(places, refused, strict=True))
+                answers |= {place: Refused(each.event.event_id, error) for place, each in commands.items()}
         for batch in batches(fit, events_max=self._options.transaction_events_max):
-            stored = self._writer.store([group.drafts for group in batch])
-            for group, group_answers in zip(batch, stored, strict=True):
-                answers.update(zip(group.places, group_answers, strict=True))
+            for group, group_answers in zip(batch, self._writer.store(batch), strict=True):
+                answers |= {each.place: answer for each, answer in zip(group, group_answers, strict=True)}
         for answer in answers.values():
             if isinstance(answer, Appended) and answer.payload_mismatch:
                 _logger.warning("event_id %r was sent with other content; the first stays", answer.event_id)
@@ -129,10 +130,6 @@ class EventStore:
     def log_end(self) -> int:
         """The last position that an event has; 0 for an empty log."""
         return self._reader.end()
-
-    def _drafts(self, commands: Sequence[Append]) -> list[Draft]:
-        now = self._now()
-        return [draft(command, mode=self._mode, now=now) for command in commands]
 
 
 def _mode(options: StoreOptions, database: Database) -> AllocatorMode:

@@ -1,9 +1,8 @@
 """One transaction per batch of appends: reserve numbers, check ids, apply the rule, store.
 
-PostgreSQL keeps writers of one aggregate apart by the allocator's row, SQLite by having one writer. What
-slips through, such as one event_id on two aggregates at one moment, is caught by the tables' own uniqueness;
-then the whole transaction is done again and the check finds what the other one stored. Numbers are reserved
-inside the transaction that uses them, so none is ever lost.
+Writers of one aggregate are kept apart by its numbering. What slips through, such as one event_id on two
+aggregates at one moment, is caught by the tables' own uniqueness; then the whole transaction is done again
+and the check finds what the other one stored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,9 +11,9 @@ from typing import Any
 from sqlalchemy.exc import IntegrityError
 
 from driftq.errors import TransactionConflict
-from driftq.eventstore.draft import Draft
+from driftq.eventstore.numbering import numbering_for, stored_heads
 from driftq.eventstore.options import AllocatorMode, MismatchMode
-from driftq.eventstore.rule import Answer, Decision, Group, Known, Numbered, decide
+from driftq.eventstore.rule import Answer, Group, Known, Numbered, decide
 from driftq.model import Aggregate
 from driftq.sql import Database, Dialect, Queries, Transaction, as_rows, perform
 
@@ -45,7 +44,7 @@ class Writer:
         self._queries = queries
         self._mode = mode
         self._mismatch = mismatch
-        self._handler_prefix = handler_prefix
+        self._numbering = numbering_for(database.dialect, queries, handler_prefix=handler_prefix)
 
     def store(self, groups: Sequence[Group]) -> list[list[Answer]]:
         """Answers for each group, all of them true when this returns; raises when the database fails."""
@@ -69,7 +68,7 @@ class Writer:
     ) -> list[list[Answer]]:
         """One try, inside a transaction: answers that become true with its commit."""
         counts = self._counts(groups)
-        heads = self._reserve(transaction, counts)
+        heads = self._numbering.reserve(transaction, counts)
         decision = decide(
             groups,
             known=self._known(transaction, groups),
@@ -79,8 +78,9 @@ class Writer:
         )
         if not decision.fresh:
             raise _NothingToStore(decision.answers)
-        self._give_back(transaction, decision, {key: heads[key] + counts[key] for key in counts})
-        self._insert(transaction, decision.fresh)
+        reserved = {aggregate: heads[aggregate] + count for aggregate, count in counts.items()}
+        self._numbering.settle(transaction, reserved=reserved, used=decision.heads)
+        self._insert(transaction, sorted(decision.fresh, key=lambda each: each.draft.place))
         return decision.answers
 
     def _counts(self, groups: Sequence[Group]) -> dict[Aggregate, int]:
@@ -92,49 +92,26 @@ class Writer:
         return counts
 
     def _heads(self, groups: Sequence[Group]) -> dict[Aggregate, int]:
-        aggregates = {group[0].aggregate for group in groups}
         with self._database.snapshot() as snapshot:
-            found = snapshot.rows(self._queries["heads"], g=as_rows([_key(each) for each in aggregates]))
-        return {Aggregate(row.aggregate_type, row.aggregate_id): row.head for row in found}
-
-    def _reserve(self, transaction: Transaction, counts: Mapping[Aggregate, int]) -> dict[Aggregate, int]:
-        wanted = [{**_key(aggregate), "events": count} for aggregate, count in counts.items()]
-        held = transaction.rows(
-            self._queries["reserve"], g=as_rows(wanted), handler_prefix=self._handler_prefix
-        )
-        return {Aggregate(row.aggregate_type, row.aggregate_id): row.head for row in held}
+            return stored_heads(snapshot, self._queries, {group[0].aggregate for group in groups})
 
     def _known(self, transaction: Transaction, groups: Sequence[Group]) -> dict[str, Known]:
         ids = {each.event_id for group in groups for each in group}
         found = transaction.rows(self._queries["known"], g=as_rows([{"event_id": each} for each in ids]))
         return {row.event_id: Known(row.content_hash, row.sequence_number) for row in found}
 
-    def _give_back(
-        self, transaction: Transaction, decision: Decision, reserved: Mapping[Aggregate, int]
-    ) -> None:
-        """Set right what duplicates and refusals did not use, and what a caller numbered."""
-        off = [
-            {**_key(aggregate), "last_sequence": decision.heads[aggregate]}
-            for aggregate, last in reserved.items()
-            if decision.heads[aggregate] != last
-        ]
-        if off:
-            transaction.run(self._queries["give_back"], g=as_rows(off), handler_prefix=self._handler_prefix)
-
     def _insert(self, transaction: Transaction, fresh: Sequence[Numbered]) -> None:
-        rows = [{"place": place, **_row(each.draft, each)} for place, each in enumerate(fresh)]
+        rows = [{"place": place, **_row(each)} for place, each in enumerate(fresh)]
         statement = self._queries["store"]
         if transaction.dialect is Dialect.SQLITE:
-            transaction.connection.execute(statement.text, rows)
+            # The driver's own loop: SQLAlchemy would prepare each row's parameters in Python.
+            transaction.connection.exec_driver_sql(statement.text.text, rows)
         else:
             transaction.run(statement, g=as_rows(rows))
 
 
-def _key(aggregate: Aggregate) -> dict[str, Any]:
-    return {"aggregate_type": aggregate.type, "aggregate_id": aggregate.id}
-
-
-def _row(draft: Draft, numbered: Numbered) -> dict[str, Any]:
+def _row(numbered: Numbered) -> dict[str, Any]:
+    draft = numbered.draft
     return {
         "event_id": draft.event_id,
         "aggregate_type": draft.aggregate.type,

@@ -26,8 +26,8 @@ class Aggregate(NamedTuple):
 class Event(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a writer hands over and a reader gets back.
 
-    The store fills in what a writer leaves out: `sequence_number` (place in the aggregate, from 1), `position`
-    (place in the log, from 1, None until the event has one) and `occurred_at`. `kind` is kept as
+    The store fills in what a writer leaves out: `sequence_number` (place in the aggregate, from 1),
+    `position` (place in the log, from 1, None until the event has one) and `occurred_at`. `kind` is kept as
     `metadata["kind"]`; a reader finds it in both places.
     """
 

@@ -1,14 +1,18 @@
 """Claims against the database: look, decide, and write only if nothing has moved in between.
 
-    1  look          the claims and their aggregates' positions, without a lock
-    2  decide        `driftq.registry.decide`; whoever is told to wait, or that it is over, is answered here
-    3  take_tokens   locks each aggregate of the rest and draws the fencing tokens
-    4  write         grants and closings, each on the condition that its claim is still what was seen
+    1  look      the claims and their aggregates' positions, without a lock
+    2  decide    `driftq.registry.decide`; whoever is told to wait, or that it is over, is answered here
+    3  write     grants and closings, each on the condition that its claim is still what was seen
 
-What fails at 3 or 4 was decided on a view that is no longer true and goes back to 1. Everybody who writes
-more than one row locks the aggregate first and aggregates in the same order, so nobody waits in a circle.
+What fails at 3 was decided on a view that is no longer true and goes back to 1. That an aggregate moves on
+between 1 and 3 takes nothing away: a grant stays right when other events are done, and its own event can
+only be done by whoever holds its claim, which 3 would see.
+
+Fresh claims are inserted in the order of their ids; changes to existing claims lock the aggregates first, as
+finishing does. So nobody waits in a circle.
 """
 
+import uuid
 from collections.abc import Iterator, Sequence
 
 from driftq.errors import InvalidArgument
@@ -17,6 +21,7 @@ from driftq.registry.case import Case, seen_in
 from driftq.registry.claim import Claim, ClaimOutcome, ClaimState, SequencedEvent, Wait
 from driftq.registry.decide import decide_claim
 from driftq.registry.handler import HANDLER_BYTES_MAX, GapPolicy, Handler
+from driftq.registry.held import HeldClaims
 from driftq.sql import Queries, Transaction, as_rows, key_text
 
 _ROUNDS = 8
@@ -24,33 +29,29 @@ _TYPE_BYTES_MAX = 512
 
 
 class Claiming:
-    """The claiming half of a registry. `owner` is for people, `incarnation` tells its own grants."""
+    """The claiming half of a registry. `owner` is for people and fences nothing."""
 
-    def __init__(self, queries: Queries, *, owner: str, incarnation: str) -> None:
+    def __init__(self, queries: Queries, *, owner: str, held: HeldClaims) -> None:
         self._queries = queries
         self._owner = owner
-        self._incarnation = incarnation
+        self._held = held
+        self._incarnation = uuid.uuid4().hex
 
     def claim(
-        self,
-        transaction: Transaction,
-        handler: Handler,
-        events: Sequence[SequencedEvent],
-        *,
-        unheld: set[str],
+        self, transaction: Transaction, handler: Handler, events: Sequence[SequencedEvent], *, named: bool
     ) -> list[Claim]:
-        """One answer for each event, in order. `unheld`: ids of which nobody in this process has a claim."""
+        """One answer for each event, in order. `named`: the grants can be told as ours, see `HeldClaims`."""
         key_text("handler", handler.name, bytes_max=HANDLER_BYTES_MAX)
         pending = {event.event_id: event for event in reversed(events) if check_event(event)}
         answers: dict[str, Claim] = {}
         for _ in range(_ROUNDS):
             if not pending:
                 break
-            cases = list(self._look(transaction, handler, list(pending.values()), unheld))
+            cases = list(self._look(transaction, handler, list(pending.values())))
             to_write = [case for case in cases if case.decision.write]
             settled = [case.answer(handler) for case in cases if not case.decision.write]
             if to_write:
-                settled += self._write(transaction, handler, to_write)
+                settled += self._write(transaction, handler, to_write, self._incarnation if named else "")
             for claim in settled:
                 answers[claim.event.event_id] = claim
                 del pending[claim.event.event_id]
@@ -59,7 +60,7 @@ class Claiming:
         return list(_in_order(events, answers))
 
     def _look(
-        self, transaction: Transaction, handler: Handler, events: list[SequencedEvent], unheld: set[str]
+        self, transaction: Transaction, handler: Handler, events: list[SequencedEvent]
     ) -> Iterator[Case]:
         given = [{"id": e.event_id, "of_type": e.aggregate_type, "of_id": e.aggregate_id} for e in events]
         found = transaction.rows(self._queries["look"], handler=handler.name, g=as_rows(given))
@@ -75,56 +76,55 @@ class Claiming:
                 sequence=sequence,
                 last_sequence=row.last_sequence,
                 now=row.now,
-                answer_lost=row.incarnation == self._incarnation and event.event_id in unheld,
+                answer_lost=row.incarnation == self._incarnation
+                and self._held.is_lost((handler.name, event.event_id), row.token),
             )
             yield Case(event, aggregate, sequence, seen, row.last_sequence, decision)
 
-    def _write(self, transaction: Transaction, handler: Handler, cases: list[Case]) -> Iterator[Claim]:
-        tokens = self._take_tokens(transaction, handler, cases)
-        cases = [case for case in cases if case.aggregate in tokens]
-        grants = [(c, next(tokens[c.aggregate])) for c in cases if c.granting]
-        fresh = [(case, token) for case, token in grants if case.seen is None]
-        again = [(case, token) for case, token in grants if case.seen is not None]
+    def _write(
+        self, transaction: Transaction, handler: Handler, cases: list[Case], incarnation: str
+    ) -> Iterator[Claim]:
+        grants = [case for case in cases if case.granting]
+        drawn = dict(
+            zip((case.event.event_id for case in grants), self._draw(transaction, len(grants)), strict=True)
+        )
+        fresh = [case for case in grants if case.seen is None]
+        again = [case for case in grants if case.seen is not None]
         closing = [case for case in cases if not case.granting]
         shared = {
             "handler": handler.name,
             "effect": handler.effect.value,
             "gap_policy": handler.gap_policy.value,
             "owner": self._owner,
-            "incarnation": self._incarnation,
+            "incarnation": incarnation,
             "lease_ms": handler.lease_ms,
         }
+        if again or closing:
+            self._lock(transaction, handler, again + closing)
         leases: dict[str, int] = {}
         if fresh:
-            given = as_rows([case.fresh_row(token) for case, token in fresh])
+            given = as_rows([case.fresh_row(drawn[case.event.event_id]) for case in fresh])
             leases |= dict(transaction.rows(self._queries["grant_fresh"], g=given, **shared))
         if again:
-            given = as_rows([case.again_row(token) for case, token in again])
+            given = as_rows([case.again_row(drawn[case.event.event_id]) for case in again])
             leases |= dict(transaction.rows(self._queries["grant_again"], g=given, **shared))
-        for case, token in grants:
-            if case.event.event_id in leases:
-                yield case.answer(handler, token=token, lease_until=leases[case.event.event_id])
+        for case in grants:
+            event_id = case.event.event_id
+            if event_id in leases:
+                yield case.answer(handler, token=drawn[event_id], lease_until=leases[event_id])
         yield from self._close(transaction, handler, closing)
 
-    def _take_tokens(
-        self, transaction: Transaction, handler: Handler, cases: list[Case]
-    ) -> dict[Aggregate, Iterator[int]]:
-        """The next tokens of each aggregate that is where it was seen."""
-        wanted: dict[Aggregate, int] = {}
-        seen: dict[Aggregate, int] = {}
-        for case in cases:
-            wanted[case.aggregate] = wanted.get(case.aggregate, 0) + case.granting
-            seen[case.aggregate] = case.last_sequence
-        given = [
-            {"of_type": whose.type, "of_id": whose.id, "seen": seen[whose], "tokens": count}
-            for whose, count in wanted.items()
-        ]
-        drawn: dict[Aggregate, Iterator[int]] = {}
-        rows = transaction.rows(self._queries["take_tokens"], handler=handler.name, g=as_rows(given))
-        for kind, identity, last in rows:
-            whose = Aggregate(kind, identity)
-            drawn[whose] = iter(range(last - wanted[whose] + 1, last + 1))
-        return drawn
+    def _draw(self, transaction: Transaction, count: int) -> list[int]:
+        """So many new tokens; SQLite's counter tells the last of them."""
+        if not count:
+            return []
+        rows = transaction.rows(self._queries["draw_tokens"], tokens=count)
+        last = max(row[0] for row in rows)
+        return [row[0] for row in rows] if len(rows) == count else list(range(last - count + 1, last + 1))
+
+    def _lock(self, transaction: Transaction, handler: Handler, cases: list[Case]) -> None:
+        given = [{"of_type": kind, "of_id": name} for kind, name in {case.aggregate for case in cases}]
+        transaction.rows(self._queries["lock_positions"], handler=handler.name, g=as_rows(given))
 
     def _close(self, transaction: Transaction, handler: Handler, cases: list[Case]) -> Iterator[Claim]:
         if not cases:

@@ -89,6 +89,7 @@ class Finishing:
 
         Raises LeaseLost, or WrongClaimState when this very claim is done already.
         """
+        self._advance(transaction, [claim], to=0)  # A position that is not there cannot be locked.
         rows = self.lock(transaction, [claim], always=True)
         state, token = self._stored(transaction, [claim])[claim.event.event_id][:2]
         if token == claim.token and state is ClaimState.CLAIMED:
@@ -118,13 +119,16 @@ class Finishing:
         given = as_rows([{"of_type": kind, "of_id": identity} for kind, identity in whose])
         return transaction.rows(self._queries["lock_positions"], handler=claims[0].handler.name, g=given)
 
-    def _advance(self, transaction: Transaction, claims: Sequence[Claim]) -> None:
+    def _advance(self, transaction: Transaction, claims: Sequence[Claim], *, to: int | None = None) -> None:
+        """Move the claims' aggregates up to their sequences, or to `to`; never back."""
         if not claims:
             return
         reached: dict[tuple[str, str], int] = {}
         for claim in claims:
             whose = (claim.event.aggregate_type, claim.event.aggregate_id)
-            reached[whose] = max(reached.get(whose, 0), claim.event.sequence_number or 0)
+            reached[whose] = max(
+                reached.get(whose, 0), (claim.event.sequence_number or 0) if to is None else to
+            )
         given = [{"of_type": kind, "of_id": name, "reached": to} for (kind, name), to in reached.items()]
         transaction.run(self._queries["advance"], handler=claims[0].handler.name, g=as_rows(given))
 

@@ -7,6 +7,8 @@ from driftq.registry.claim import ClaimState, Resolution, StoredClaim
 from driftq.registry.handler import Effect, GapPolicy
 from driftq.sql import Queries, Transaction, as_rows, key_text, storable
 
+FORGET_MS_MIN = 60_000
+
 
 class Keeping:
     """The part of a registry that no worker needs for a single event."""
@@ -97,11 +99,12 @@ class Keeping:
         if sequence < 0:
             raise InvalidArgument("sequence", "must not be negative")
         kind, identity = key_text("aggregate_type", aggregate_type), key_text("aggregate_id", aggregate_id)
-        given = {"handler": handler, "aggregate_type": kind, "aggregate_id": identity}
-        transaction.run(self._queries["make_position"], **given)
         self._advance(transaction, handler, kind, identity, sequence)
 
     def forget(self, transaction: Transaction, *, older_than_ms: int, limit: int) -> int:
+        # Whoever is claiming right now has looked and not yet written: what it saw must not vanish meanwhile.
+        if older_than_ms < FORGET_MS_MIN:
+            raise InvalidArgument("older_than_ms", f"must be at least {FORGET_MS_MIN}")
         return transaction.run(self._queries["forget_finished"], older_than_ms=older_than_ms, most=limit)
 
     def _ready(self, transaction: Transaction, stored: StoredClaim, *, reason: str) -> None:

@@ -49,7 +49,8 @@ class Registry(Protocol):
 
         Raises LeaseLost before the block or at its end, EventSuperseded if a newer event was done since the
         claim and only the newest state counts (the claim is then closed), WrongClaimState if it was applied
-        before.
+        before. The aggregate is locked meanwhile, so nobody can take the event over; on SQLite nobody can
+        write at all, heartbeats included.
         """
 
     def mark_failed(self, claim: Claim, *, error: str, retryable: bool = True) -> Failure:
@@ -96,7 +97,7 @@ class Registry(Protocol):
         """Take everything up to here as done, for a handler that joins an aggregate late. Never goes back."""
 
     def forget(self, *, older_than_ms: int, limit: int = 1000) -> int:
-        """Delete finished claims of that age; returns how many. Their events stay stale for ever."""
+        """Delete finished claims of that age, a minute or more; returns how many. They stay stale."""
 
     def check(self) -> None:
         """Reach the database once."""

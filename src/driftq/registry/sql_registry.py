@@ -5,7 +5,6 @@ clock. Batches are cut into transactions of at most 64 claims, so that nobody ho
 long. A transaction that PostgreSQL breaks to end a deadlock is repeated.
 """
 
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
@@ -42,10 +41,10 @@ class SqlRegistry:
         prepare(database, [MIGRATIONS])
         queries = Queries.load("driftq.registry", database.spelling)
         self.database = database
-        self._claiming = Claiming(queries, owner=storable(owner), incarnation=uuid.uuid4().hex)
+        self._held = HeldClaims()
+        self._claiming = Claiming(queries, owner=storable(owner), held=self._held)
         self._finishing = Finishing(queries, backoff=backoff or Backoff(), random=random or Random())
         self._keeping = Keeping(queries)
-        self._held = HeldClaims()
 
     def claim(self, handler: Handler, event: SequencedEvent) -> Claim:
         return self.claim_all(handler, [event])[0]
@@ -54,30 +53,24 @@ class SqlRegistry:
         self, handler: Handler, events: Sequence[SequencedEvent], *, transaction: Transaction | None = None
     ) -> list[Claim]:
         if transaction is not None:
-            return self._claiming.claim(transaction, handler, events, unheld=set())
-        answers: list[Claim] = []
-        for chunk in _chunks(events):
-            answers += self._claim_chunk(handler, chunk)
-        return answers
+            return self._claiming.claim(transaction, handler, events, named=False)
+        return [claim for chunk in _chunks(events) for claim in self._claim_chunk(handler, chunk)]
 
     def _claim_chunk(self, handler: Handler, events: Sequence[SequencedEvent]) -> list[Claim]:
-        reserved = self._held.reserve((handler.name, event.event_id) for event in events)
-        unheld = {event_id for _, event_id in reserved}
-        granted: set[tuple[str, str]] = set()
-        try:
-            answers = self._perform(
-                lambda transaction: self._claiming.claim(transaction, handler, events, unheld=unheld)
+        with self._held.waiting({(handler.name, event.event_id) for event in events}):
+            claims = self._perform(
+                lambda transaction: self._claiming.claim(transaction, handler, events, named=True)
             )
-            granted = {(handler.name, claim.event.event_id) for claim in answers if claim.granted}
-            return answers
-        finally:
-            self._held.drop(reserved - granted)
+            self._held.keep(claim for claim in claims if claim.granted)
+            return claims
 
     def heartbeat(self, claim: Claim) -> None:
         self._raise_if(self.heartbeat_all([claim]))
 
     def heartbeat_all(self, claims: Sequence[Claim]) -> list[Claim]:
-        return self._in_chunks(claims, self._finishing.heartbeat)
+        lost = self._in_chunks(claims, self._finishing.heartbeat)
+        self._held.keep(claim for claim in claims if claim not in lost)
+        return lost
 
     def mark_done(self, claim: Claim, *, transaction: Transaction | None = None) -> None:
         self._raise_if(self.mark_done_all([claim], transaction=transaction))
@@ -91,7 +84,7 @@ class SqlRegistry:
                 raise self._finishing.lost(transaction, lost[0])
             return lost
         lost = self._in_chunks(claims, self._finishing.mark_done)
-        self._let_go(claims)
+        self._held.drop(claims)
         return lost
 
     @contextmanager
@@ -105,7 +98,7 @@ class SqlRegistry:
             else:
                 yield transaction
                 self.mark_done_all([claim], transaction=transaction)
-        self._let_go([claim])
+        self._held.drop([claim])
         if overtaken:
             raise EventSuperseded(claim.event.event_id, sequence=sequence, last_sequence=last_sequence)
 
@@ -115,16 +108,16 @@ class SqlRegistry:
                 transaction, claim, error=error, retryable=retryable
             )
         )
-        self._let_go([claim])
+        self._held.drop([claim])
         return failure
 
     def mark_unknown(self, claim: Claim, *, error: str) -> None:
         self._perform(lambda transaction: self._finishing.mark_unknown(transaction, claim, error=error))
-        self._let_go([claim])
+        self._held.drop([claim])
 
     def release(self, claim: Claim) -> None:
         self._perform(lambda transaction: self._finishing.release(transaction, claim))
-        self._let_go([claim])
+        self._held.drop([claim])
 
     def find(self, handler: str, event_id: str) -> StoredClaim:
         return self._read(lambda transaction: self._keeping.find(transaction, handler, event_id))
@@ -207,11 +200,8 @@ class SqlRegistry:
 
     def _raise_if(self, lost: list[Claim]) -> None:
         if lost:
-            self._let_go(lost)
+            self._held.drop(lost)
             raise self._read(lambda transaction: self._finishing.lost(transaction, lost[0]))
-
-    def _let_go(self, claims: Sequence[Claim]) -> None:
-        self._held.drop((claim.handler.name, claim.event.event_id) for claim in claims)
 
 
 def _chunks(sequence: Sequence[Item]) -> Iterator[Sequence[Item]]:

@@ -90,7 +90,7 @@ class Engine:
             self._journal, self._dispatcher, self._timers, counters=self.counters, new_outbox=self._new_outbox
         )
         self._recall = Recaller(
-            self._journal, self.payloads, background, again=self.produce, on_damage=self.damaged
+            self._journal, self.payloads, background, again=self._recalled, on_damage=self.damaged
         )
         self._deliveries = Deliveries(self._journal, self._dispatcher, self._timers, self.counters)
 
@@ -177,7 +177,7 @@ class Engine:
         self._set_alarm()
         if self._has_requests():
             self.want_turn()
-        elif self._on_idle:
+        elif self._on_idle and not self._recall.waiting:
             done, self._on_idle = self._on_idle, []
             for call in done:
                 self._loop.soon(call)
@@ -198,6 +198,16 @@ class Engine:
             self._recall.forget()
         if self._refusal is None:
             self._parcels += self._deliveries.deal(now)
+
+    def _recalled(self, request: ProduceRequest, error: NotConfirmed | None) -> None:
+        """A produce has what it waited for, or an error. It was accepted before, so a stop waits for it."""
+        if isinstance(self._refusal, WritingStopped):
+            error = error or NotConfirmed(str(self._refusal))
+        if error is None:
+            self._produces.append(request)
+        else:
+            request.reply(error)
+        self.want_turn()
 
     def _take_produces(self) -> list[ProduceRequest]:
         """As many as make one commit of a bounded size."""

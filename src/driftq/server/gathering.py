@@ -248,9 +248,7 @@ class Gathering:
             if topic is None or name.startswith(DEAD_LETTER_PREFIX):
                 continue
             commands = [request.commands[slot] for slot in mine]
-            batch = decide_produce(
-                self._state, topic, commands, recall=recall, now=now, claimed=claimed
-            )
+            batch = decide_produce(self._state, topic, commands, recall=recall, now=now, claimed=claimed)
             batches.append((topic, batch))
             for slot, outcome in zip(mine, batch.outcomes, strict=True):
                 request.outcomes[slot] = outcome

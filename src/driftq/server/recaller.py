@@ -22,7 +22,7 @@ class Recaller:
         payloads: Payloads,
         background: Background,
         *,
-        again: Callable[[ProduceRequest], None],
+        again: Callable[[ProduceRequest, NotConfirmed | None], None],
         on_damage: Callable[[LogCorrupt], None],
     ) -> None:
         self._journal = journal
@@ -31,6 +31,8 @@ class Recaller:
         self._again = again
         self._on_damage = on_damage
         self._fetched: dict[Claim, bytes] = {}
+        self.waiting = 0
+        """Requests whose reads are under way."""
 
     def recall(self, claim: Claim) -> StoredMessage:
         """The message of a claim; `warm` was asked for it before, or it is of this very turn."""
@@ -53,8 +55,9 @@ class Recaller:
         return ready
 
     def forget(self) -> None:
-        """The decided requests have their answers: what was read for them may go."""
-        self._fetched.clear()
+        """The decided requests have their answers: what was read for them may go, unless others wait."""
+        if not self.waiting:
+            self._fetched.clear()
 
     def _claims(self, request: ProduceRequest) -> list[Claim]:
         keys = self._journal.state.keys
@@ -98,12 +101,14 @@ class Recaller:
             ]
 
         def done(entries: list[bytes] | Exception) -> None:
+            self.waiting -= 1
             if isinstance(entries, LogCorrupt):
                 self._on_damage(entries)
             if isinstance(entries, Exception):
-                request.reply(NotConfirmed(str(entries)))
+                self._again(request, NotConfirmed(str(entries)))
                 return
             self._fetched.update(zip(claims, entries, strict=True))
-            self._again(request)
+            self._again(request, None)
 
+        self.waiting += 1
         self._background.read(work, done)

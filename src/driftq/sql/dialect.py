@@ -6,10 +6,16 @@ In the text of a query or migration:
     {sequence.counters}         a table in the schema known as `sequence`
     {now}                       the time in milliseconds, by the clock of `driftq.sql.clock`
     {rows g: id text, n bigint} the JSON rows bound as :g, as a row source called g
+    kept.id {among g: id}       looks the rows of g up in kept by its index, see below
     {for_update} {for_update g} the lock on selected rows; SQLite has the whole file already
     {greatest}(a, b)            the larger value
     {text} {bigint}             column types; text is compared byte for byte
     {strict} {clustered}        how SQLite keeps the table: typed, and sorted by its primary key
+
+Neither engine knows how few given rows there are, and a join of g with a table may read all of the table.
+Wherever one is joined with a table that grows, say `among` for the first column of its primary key, and
+let no other condition fit the start of the key: PostgreSQL then turns the given values into an index
+condition, and SQLite has no other way than to go through g.
 """
 
 import enum
@@ -21,6 +27,7 @@ from driftq.errors import InvalidArgument
 
 _MARK = re.compile(r"\{([^{}]+)\}")
 _ROWS = re.compile(r"rows ([a-z_]+): (.+)", re.DOTALL)
+_AMONG = re.compile(r"among ([a-z_]+): ([a-z_]+)")
 _TABLE = re.compile(r"(?:([a-z_]+)\.)?([a-z_]+)")
 _SCHEMA_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
@@ -83,6 +90,8 @@ class Spelling:
             return "" if self.dialect is Dialect.SQLITE else f"FOR UPDATE OF {mark.split()[1]}"
         if rows := _ROWS.fullmatch(mark):
             return self._rows(rows[1], rows[2])
+        if among := _AMONG.fullmatch(mark):
+            return self._among(among[1], among[2])
         if table := _TABLE.fullmatch(mark):
             return self._table(table[2], schema=self.schemas[table[1]] if table[1] else self.schema)
         raise ValueError(f"unknown mark in SQL: {{{mark}}}")
@@ -96,3 +105,9 @@ class Spelling:
         names = [column.split()[0] for column in columns.split(",")]
         picked = ", ".join(f"value ->> '{name}' AS {name}" for name in names)
         return f"(SELECT {picked} FROM json_each(:{source})) AS {source}"
+
+    def _among(self, source: str, column: str) -> str:
+        if self.dialect is Dialect.SQLITE:
+            return "IS NOT NULL"
+        given = f"json_to_recordset(CAST(:{source} AS json)) AS among({column} text)"
+        return f"= ANY(ARRAY(SELECT among.{column} FROM {given}))"

@@ -58,13 +58,13 @@ class PostgresDatabase:
             connect_args={
                 "connect_timeout": connect_timeout_s,
                 "application_name": "driftq",
-                "options": f"-c lock_timeout={lock_timeout_ms}",
                 "keepalives_idle": 10,
                 "keepalives_interval": 5,
                 "keepalives_count": 3,
                 "tcp_user_timeout": 15_000,
             },
         )
+        _set_up_connections(self._engine, lock_timeout_ms=lock_timeout_ms)
         _try_idle_connections(self._engine)
         self._reading = self._engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
@@ -95,6 +95,16 @@ class PostgresDatabase:
         return session(
             engine, self.spelling, self._clock, address=self.address, waited_ms=waited_ms, reading=reading
         )
+
+
+def _set_up_connections(engine: Engine, *, lock_timeout_ms: int) -> None:
+    @event.listens_for(engine, "connect")
+    def connected(connection: Any, _: ConnectionPoolEntry) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET lock_timeout = {int(lock_timeout_ms)}")
+            # A plan made while a table was small must not outlive that: plan with today's sizes.
+            cursor.execute("SET plan_cache_mode = force_custom_plan")
+        connection.commit()
 
 
 def _try_idle_connections(engine: Engine) -> None:

@@ -86,7 +86,9 @@ class SimBroker:
         return self.machine.clock
 
     def _start(self, folder: SimFolder, clock: VirtualClock) -> Machine:
-        machine = Machine(folder, self._options, clock=clock, random=self._random, on_fatal=self.damages.append)
+        machine = Machine(
+            folder, self._options, clock=clock, random=self._random, on_fatal=self.damages.append
+        )
         machine.start()
         machine.loop.run_for(0)
         return machine
@@ -104,7 +106,9 @@ class SimBroker:
         self.machine.loop.run_for(ms)
 
     def create_topic(self, name: str, *, partitions: int = 1) -> None:
-        self._ask(lambda reply: self.machine.engine.ask(TopicRequest(name, partitions, TopicOptions(), reply)))
+        self._ask(
+            lambda reply: self.machine.engine.ask(TopicRequest(name, partitions, TopicOptions(), reply))
+        )
 
     def produce(self, *values: str, topic: str = "orders", key: str = "") -> list[int]:
         """Offsets of these messages."""

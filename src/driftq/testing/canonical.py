@@ -91,7 +91,9 @@ def _index(index: PartitionIndex) -> list[tuple[int, int, int, int]]:
 
 
 def _progress(progress: GroupPartition) -> dict[str, Any]:
-    unsettled = [ordinal for ordinal in range(progress.floor, progress.upto) if not progress.is_settled(ordinal)]
+    unsettled = [
+        ordinal for ordinal in range(progress.floor, progress.upto) if not progress.is_settled(ordinal)
+    ]
     return {
         "floor": progress.floor,
         "upto": progress.upto,

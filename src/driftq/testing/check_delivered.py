@@ -107,15 +107,21 @@ class DeliveryChecker:
         self, track: Track, facts: _GroupFacts, listener: Listener, delivery: Delivery, now: int
     ) -> None:
         if track.settled is Settled.YES:
-            late = track.late_to == (listener.owner, self._run.crashes)
+            overtaking = any(one.owner == listener.owner and one.may_overtake for one in track.tickets)
+            late = overtaking or track.late_to == (listener.owner, self._run.crashes)
             require(late, "A3", f"{track.name} was acked and is delivered again")
             track.late_to = None
         elif track.settled is Settled.MAYBE and track.epoch != facts.epoch and not track.tickets:
             track.settled = Settled.NO
         step = delivery.attempts - track.attempt
-        require(step >= 1, "W3", f"{track.name}: attempt {delivery.attempts} after {track.attempt}")
+        steps = f"{track.name}: attempt {delivery.attempts} after {track.attempt}"
+        require(step >= 1, "W3", steps)
         unbroken = track.epoch == facts.epoch
-        require(step == 1 or not unbroken, "D1", f"{track.name}: attempt {delivery.attempts} after {track.attempt}")
+        require(
+            step == 1 or not unbroken,
+            "D1",
+            f"{track.name}: attempt {delivery.attempts} after {track.attempt}",
+        )
         require(now >= track.again_from, "G5", f"{track.name} came again {track.again_from - now} ms early")
         allowed = track.errors | track.errors_after_lease()
         if unbroken and not track.loose:
@@ -130,12 +136,15 @@ class DeliveryChecker:
         instant, floor, top = facts.first_now.get(partition, (-1, -1, -1))
         if now > instant:
             instant, floor = now, top
-        require(offset > floor or self._run.cold_reads, "T5", f"{listener.group}: {offset} goes out after {floor}")
+        in_turn = offset > floor or self._run.cold_reads
+        require(in_turn, "T5", f"{listener.group}: {offset} goes out after {floor}")
         facts.first_now[partition] = (instant, floor, max(top, offset))
 
     def _judge_in_flight(self, facts: _GroupFacts, partition: int, now: int) -> None:
         held = [
-            track for track in facts.tracks.values() if track.partition == partition and track.surely_held(now)
+            track
+            for track in facts.tracks.values()
+            if track.partition == partition and track.surely_held(now)
         ]
         limit = self._run.limits.in_flight_max
         require(len(held) <= limit, "G2", f"{len(held)} in flight, limit {limit}: {[t.name for t in held]}")

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from driftq.errors import DriftQError, Overloaded
 from driftq.testing.check_delivered import DeliveryChecker
 from driftq.testing.check_settled import Settled
-from driftq.testing.check_stored import Intent, StoredChecker
-from driftq.testing.checkers import Circumstances, require
+from driftq.testing.check_stored import StoredChecker
+from driftq.testing.checkers import LATE_GROUP, Circumstances, require
+from driftq.testing.intent import Intent
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +67,15 @@ class PressureChecker:
         sizes = before.stored.get((intent.topic, partition), {})
         limits = self._run.limits
         for topic, group in before.groups:
-            if topic != intent.topic:
-                continue
+            if topic != intent.topic or group == LATE_GROUP:
+                continue  # Where a group began that started late is not known from outside.
             tracks = self._deliveries.tracks(topic, group)
             left = [
                 size
                 for offset, size in sizes.items()
-                if offset not in tracks or (tracks[offset].settled is Settled.NO and not tracks[offset].tickets)
+                if offset not in tracks
+                or (tracks[offset].settled is Settled.NO and not tracks[offset].tickets)
             ]
-            if group.startswith("late"):
-                continue  # Where it began is not known from outside.
             room = len(left) < limits.partition_messages_max and sum(left) < limits.partition_bytes_max
             require(room, "P4", f"{intent.value} was taken with {len(left)} unsettled for {group}")
 
@@ -83,7 +83,6 @@ class PressureChecker:
         """It was refused, so some group may have been too far behind."""
         limits = self._run.limits
         possible = self._stored.possible_sizes(intent.topic, partition)
-        size = len(intent.key.encode()) + len(intent.value.encode())
         for topic, group in self._run.groups_asked:
             if topic != intent.topic:
                 continue
@@ -92,6 +91,6 @@ class PressureChecker:
             gone = [sizes[offset] for offset in settled if offset in sizes]
             if possible[0] - len(gone) >= limits.partition_messages_max:
                 return
-            if possible[1] - sum(gone) + size > limits.partition_bytes_max:
+            if possible[1] - sum(gone) + intent.size_bytes > limits.partition_bytes_max:
                 return
         require(False, "P4", f"{intent.value} was refused with room for it: {possible}")

@@ -42,7 +42,9 @@ class Track:
     """An owner that may still be sent a delivery which its own ack has overtaken, until the next crash."""
     tickets: list[Ticket] = field(default_factory=list)
 
-    def delivered(self, *, owner: str, attempt: int, lease_ms: int, epoch: int, error: str, at: int, slack: int) -> None:
+    def delivered(
+        self, *, owner: str, attempt: int, lease_ms: int, epoch: int, error: str, at: int, slack: int
+    ) -> None:
         """A new delivery is the current one."""
         self.attempt, self.owner, self.epoch, self.sent_at = attempt, owner, epoch, at
         self.owners.add(owner)
@@ -94,8 +96,15 @@ class Ticket:
     reason: str = ""
     lease_ms: int = 0
 
+    @property
+    def may_overtake(self) -> bool:
+        """Whether it may settle a delivery that is still on its way to the same owner."""
+        unknown = self.settled is not Settled.YES and not self.sure
+        return self.ask is Ask.ACK and self.attempt is None and unknown
+
     def __str__(self) -> str:
-        return f"{self.ask.name} by {self.owner}, attempt {self.attempt} of {self.track.attempt}"
+        about = f"attempt {self.attempt} of {self.track.attempt}"
+        return f"{self.ask.name.lower()} by {self.owner} of {self.track.name}, {about}"
 
 
 class SettledChecker:
@@ -167,7 +176,7 @@ class SettledChecker:
         if ticket.settled is Settled.NO and not ticket.contended:
             require(not ticket.hopeless, "A7", f"{track.name}: accepted: {ticket}")
         if ticket.ask is Ask.ACK:
-            if track.settled is Settled.NO and not ticket.sure and ticket.attempt is None:
+            if ticket.may_overtake:
                 track.late_to = (ticket.owner, self._run.crashes)
             track.settled = Settled.YES
             return

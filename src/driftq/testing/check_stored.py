@@ -8,25 +8,10 @@ from dataclasses import dataclass, field
 from driftq.core.decide.produce import Duplicate, Outcome
 from driftq.errors import DriftQError, Overloaded, TopicNotFound, Unavailable
 from driftq.testing.checkers import Circumstances, fnv1a, require
+from driftq.testing.intent import Identity, Intent
 
-Identity = tuple[str, str, str]
-"""Tenant, requested topic, idempotency key."""
 Spot = tuple[str, int]
 """Topic and offset."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
-    """One message as a producer means it. Its value is unique unless it is a retry of the same intent."""
-
-    topic: str
-    requested_topic: str
-    key: str
-    value: str
-    override: int | None = None
-    identity: Identity | None = None
-    expired: bool = False
-    """Its deadline was over when it was asked."""
 
 
 @dataclass(slots=True)
@@ -39,10 +24,6 @@ class _Fate:
     open: int = 0
     """Requests that may have stored it: unanswered, unconfirmed or accepted."""
     spots: set[Spot] = field(default_factory=set)
-
-    @property
-    def size_bytes(self) -> int:
-        return len(self.intent.key.encode()) + len(self.intent.value.encode())
 
 
 class StoredChecker:
@@ -61,6 +42,7 @@ class StoredChecker:
         for intent in intents:
             fate = self._fates.setdefault(intent.value, _Fate(intent, now, self._run.next_moment()))
             fate.open += 1
+            fate.asked_at = min(fate.asked_at, now)  # The clock may have been set back since.
         if atomic:
             self._atomic.append([intent.value for intent in intents if intent.identity is None])
 
@@ -90,7 +72,9 @@ class StoredChecker:
         require(not intent.expired, "P2", f"{intent.value} was stored after its deadline")
         if intent.identity is not None:
             for spot, asked_at in self._claims.get(intent.identity, {}).items():
-                lapsed = spot == (intent.topic, offset) or now >= asked_at + self._run.limits.idempotency_ttl_ms
+                lapsed = (
+                    spot == (intent.topic, offset) or now >= asked_at + self._run.limits.idempotency_ttl_ms
+                )
                 require(lapsed, "I2", f"{intent.identity} was stored at {spot} and again at {offset}")
         self.seen(intent.topic, partition, offset, intent.value)
 
@@ -157,7 +141,7 @@ class StoredChecker:
         sizes: dict[tuple[str, int], dict[int, int]] = {}
         for (topic, offset), (partition, value) in self._at.items():
             if topic in topics:
-                sizes.setdefault((topic, partition), {})[offset] = self._fates[value].size_bytes
+                sizes.setdefault((topic, partition), {})[offset] = self._fates[value].intent.size_bytes
         return sizes
 
     def possible_sizes(self, topic: str, partition: int) -> tuple[int, int]:
@@ -166,7 +150,7 @@ class StoredChecker:
         for fate in self._fates.values():
             if fate.intent.topic == topic and fate.open > 0 and self.partition_of(fate.intent) == partition:
                 count += fate.open
-                size_bytes += fate.open * fate.size_bytes
+                size_bytes += fate.open * fate.intent.size_bytes
         return count, size_bytes
 
     def audit(self, contents: Mapping[str, Mapping[int, str]], *, now: int) -> None:

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 
 from driftq.core.limits import Limits
 
+LATE_GROUP = "late"
+"""The one group whose consumers start at the newest message."""
+
 
 class Violation(AssertionError):
     """The broker broke a clause of its contract."""
@@ -44,7 +47,7 @@ class Circumstances:
         return self.moment
 
 
-def require(holds: bool, clause: str, story: str) -> None:  # noqa: FBT001
+def require(holds: bool, clause: str, story: str) -> None:
     """Raise Violation unless the clause holds."""
     if not holds:
         raise Violation(clause, story)

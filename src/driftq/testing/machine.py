@@ -8,13 +8,14 @@ from random import Random
 
 from driftq.core.limits import Limits
 from driftq.core.state import State
+from driftq.errors import LogError
 from driftq.log.log import Log
 from driftq.log.recovery import Recovery
 from driftq.server.engine import Engine
 from driftq.testing.canonical import canonical, differences, fold_folder, unsettled
 from driftq.testing.checkers import Violation
 from driftq.testing.clock import VirtualClock
-from driftq.testing.disk import SimFolder
+from driftq.testing.disk import PowerCut, SimFolder
 from driftq.testing.loop import Latency, SimBackground, SimLoop
 
 
@@ -106,3 +107,34 @@ class Machine:
                 if part.pressure < count or part.pressure_bytes < size_bytes:
                     told = f"{part.pressure} messages, {part.pressure_bytes} bytes"
                     raise Violation("P4", f"{topic.name}/{number}: {told}, not {count}, {size_bytes}")
+
+
+def boot(
+    folder: SimFolder,
+    options: MachineOptions,
+    *,
+    clock: VirtualClock,
+    random: Random,
+    say: Callable[[str], None],
+) -> Machine:
+    """Start a server on what a crash has left; now and then the power goes once more while it starts."""
+    for patience in range(20, -1, -1):
+        machine = Machine(folder, options, clock=clock, random=random, on_fatal=_refuse_damage)
+        if options.fsync and patience and random.random() < 0.1:
+            folder.cut_power_after(random.randint(0, 6))
+        try:
+            found = machine.start()
+        except PowerCut:
+            say("         power cut while starting")
+            folder = folder.crash()
+            continue
+        except LogError as error:
+            raise Violation("W4", f"the log cannot be recovered: {error}") from error
+        folder.cut_power_after(1 << 60)  # A cut that did not strike the start is off.
+        say(f"         started: {found.frames} frames, cut {found.cut}, now {clock.now() % 10_000_000}")
+        return machine
+    raise Violation("W4", "the server does not start")
+
+
+def _refuse_damage(error: Exception) -> None:
+    raise Violation("W4", f"the server found damage where none was done: {error}") from error

@@ -17,10 +17,10 @@ from random import Random
 from driftq.core.limits import Limits
 from driftq.errors import WritingStopped
 from driftq.testing.check_delivered import Listener
-from driftq.testing.checkers import Violation, require
+from driftq.testing.checkers import LATE_GROUP, require
 from driftq.testing.consumer import Hand, SimConsumer, Worker
 from driftq.testing.machine import MachineOptions
-from driftq.testing.workload import LATE_GROUP, Workload
+from driftq.testing.workload import Workload
 from driftq.testing.world import World
 
 STEPS = 250
@@ -119,9 +119,7 @@ class _Run:
         for topic, group in world.groups:
             since = world.groups[topic, group] if group == LATE_GROUP else -1
             expected = {
-                offset
-                for offset, value in audited[topic].items()
-                if world.stored.moment_of(value) > since
+                offset for offset, value in audited[topic].items() if world.stored.moment_of(value) > since
             }
             world.deliveries.drained(topic, group, expected)
         for topic in audited:
@@ -139,7 +137,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m driftq.testing.simulator", description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=STEPS)
-    parser.add_argument("--seeds", type=int, default=1, help="so many seeds from the first on, without a trace")
+    parser.add_argument(
+        "--seeds", type=int, default=1, help="so many seeds from the first on, without a trace"
+    )
     given = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
     failed = 0

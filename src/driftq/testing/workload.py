@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from driftq.testing.check_delivered import Listener
-from driftq.testing.check_stored import Intent
+from driftq.testing.checkers import LATE_GROUP
 from driftq.testing.consumer import Hand, SimConsumer, Worker
 from driftq.testing.disk import Operation
+from driftq.testing.intent import Intent
 from driftq.testing.world import World
-
-LATE_GROUP = "late"
-"""The one group whose consumers start at the newest message."""
 
 _GROUPS = ("billing", "search", LATE_GROUP)
 _KEYS = ("", "user:1", "user:2", "user:3", "ключ")

@@ -1,4 +1,4 @@
-"""Clients and a server that dies and comes back: each thing a client can do, told to the judges as it happens."""
+"""Clients, and a server that dies and comes back: each thing they do is told to the judges as it happens."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from driftq.core.commands import Ack, Extend, Nack
-from driftq.errors import DriftQError, LogError, Unavailable
-from driftq.model import Delivery, Envelope, Message, TopicOptions
+from driftq.errors import DriftQError, Unavailable
+from driftq.model import Delivery, TopicOptions
 from driftq.server.ingest import prepare
 from driftq.server.requests import (
     AckRequest,
@@ -24,14 +24,13 @@ from driftq.testing.check_delivered import DeliveryChecker
 from driftq.testing.check_pressure import PressureChecker
 from driftq.testing.check_read import ReadChecker
 from driftq.testing.check_settled import Ask, SettledChecker, Ticket
-from driftq.testing.check_stored import Intent, StoredChecker
-from driftq.testing.checkers import Circumstances, Violation, require
+from driftq.testing.check_stored import StoredChecker
+from driftq.testing.checkers import Circumstances, require
 from driftq.testing.clock import VirtualClock
-from driftq.testing.consumer import Hand, SimConsumer, Worker
+from driftq.testing.consumer import Hand, SimConsumer
 from driftq.testing.disk import PowerCut, SimFolder
-from driftq.testing.machine import Machine, MachineOptions
-
-PAST = "2001-01-01T00:00:00Z"
+from driftq.testing.intent import Intent
+from driftq.testing.machine import MachineOptions, boot
 
 
 class World:
@@ -58,7 +57,7 @@ class World:
         self._tickets: list[Ticket] = []
         self._keyed: dict[int, list[Intent]] = {}
         self._serial = 0
-        self.machine = self._boot(SimFolder(random), VirtualClock())
+        self.machine = boot(SimFolder(random), options, clock=VirtualClock(), random=random, say=say)
 
     @property
     def now(self) -> int:
@@ -95,6 +94,8 @@ class World:
         except PowerCut:
             self.crash(power=True)
             return
+        if machine.engine.refusal is None or machine.engine.refusal.reason == "shutting_down":
+            require(not self._keyed, "H6", f"produces {list(self._keyed)} were accepted and never answered")
         self._forget_clients()
         self._reboot(machine.folder.process_kill())
 
@@ -111,33 +112,11 @@ class World:
     def _reboot(self, folder: SimFolder) -> None:
         """The wall clock may have been set in between, in either direction."""
         jump = self.random.choice((0, 0, 3, 40, 1_500, -700, -5_000))
-        self.machine = self._boot(folder, VirtualClock(self.now + jump))
+        clock = VirtualClock(self.now + jump)
+        self.machine = boot(folder, self.options, clock=clock, random=self.random, say=self._say)
         self.machine.compare_with_log()
         for topic in self.stored.partitions:
             self.read(topic)
-
-    def _boot(self, folder: SimFolder, clock: VirtualClock) -> Machine:
-        for patience in range(20, -1, -1):
-            machine = Machine(
-                folder, self.options, clock=clock, random=self.random, on_fatal=self._fatal
-            )
-            if self.options.fsync and patience and self.random.random() < 0.1:
-                folder.cut_power_after(self.random.randint(0, 6))
-            try:
-                found = machine.start()
-            except PowerCut:
-                self._say("         power cut while starting")
-                folder = folder.crash()
-                continue
-            except LogError as error:
-                raise Violation("W4", f"the log cannot be recovered: {error}") from error
-            folder.cut_power_after(1 << 60)  # A cut that did not strike the start is off.
-            self._say(f"         started: {found.frames} frames, cut {found.cut}, clock {clock.now() % 10_000_000}")
-            return machine
-        raise Violation("W4", "the server does not start")
-
-    def _fatal(self, error: Exception) -> None:
-        raise Violation("W4", f"the server found damage where none was done: {error}") from error
 
     # What clients do
 
@@ -168,7 +147,7 @@ class World:
             self.pressure.answered(mine, answer, before)
             self.stored.answered(mine, answer, atomic=atomic, now=self.now)
 
-        commands = [prepare(_message(intent), at=self.now) for intent in mine]
+        commands = [prepare(intent.message(), at=self.now) for intent in mine]
         self.machine.engine.produce(ProduceRequest(commands, reply, atomic=atomic))
 
     def join(self, consumer: SimConsumer) -> None:
@@ -197,7 +176,8 @@ class World:
     def receive(self, consumer: SimConsumer, delivery: Delivery) -> None:
         """A line of a stream has arrived."""
         at = f"{consumer.topic}/{delivery.partition}/{delivery.offset}"
-        self.say(f"  {consumer.owner} of {consumer.group} gets {at} attempt {delivery.attempts} {delivery.last_error}")
+        story = f"attempt {delivery.attempts} {delivery.last_error}"
+        self.say(f"  {consumer.owner} of {consumer.group} gets {at} {story}")
         require(not consumer.refused, "G1", f"{consumer.owner} was refused and gets {at}")
         if not consumer.open:
             return
@@ -213,8 +193,10 @@ class World:
     def ack(self, owner: str, hands: Sequence[Hand], *, with_attempt: bool) -> None:
         """Ack deliveries of one group in one request."""
         tickets = [self._ticket(Ask.ACK, owner, hand, with_attempt=with_attempt) for hand in hands]
-        acks = [Ack(owner, hand.delivery.partition, hand.delivery.offset, t.attempt)
-                for hand, t in zip(hands, tickets, strict=True)]
+        acks = [
+            Ack(owner, hand.delivery.partition, hand.delivery.offset, t.attempt)
+            for hand, t in zip(hands, tickets, strict=True)
+        ]
 
         def reply(answers: list[DriftQError | None] | DriftQError) -> None:
             self.say(f"  acked by {owner} {offsets}: {answers}")
@@ -231,25 +213,23 @@ class World:
         ticket = self._ticket(Ask.NACK, owner, hand, with_attempt=True, reason=reason)
         nack = Nack(owner, hand.delivery.partition, hand.delivery.offset, reason, ticket.attempt)
         self.say(f"nack by {owner} {hand.topic} {hand.group} {hand.delivery.offset}: {reason}")
-
-        def reply(answer: DriftQError | None) -> None:
-            self.say(f"  nacked by {owner} {hand.delivery.offset}: {answer}")
-            self._tickets.remove(ticket)
-            self.settled.answered(ticket, answer)
-
+        reply = self._answer_to(ticket)
         self.machine.engine.ask(NackRequest(hand.topic, hand.group, nack, reply))
 
     def extend(self, owner: str, hand: Hand, *, lease_ms: int) -> None:
         ticket = self._ticket(Ask.EXTEND, owner, hand, with_attempt=True, lease_ms=lease_ms)
         extend = Extend(owner, hand.delivery.partition, hand.delivery.offset, lease_ms, ticket.attempt)
         self.say(f"extend by {owner} {hand.topic} {hand.group} {hand.delivery.offset}: {lease_ms} ms")
+        reply = self._answer_to(ticket)
+        self.machine.engine.ask(ExtendRequest(hand.topic, hand.group, extend, reply))
 
+    def _answer_to(self, ticket: Ticket) -> Callable[[DriftQError | None], None]:
         def reply(answer: DriftQError | None) -> None:
-            self.say(f"  extended by {owner} {hand.delivery.offset}: {answer}")
+            self.say(f"  {ticket}: {answer}")
             self._tickets.remove(ticket)
             self.settled.answered(ticket, answer)
 
-        self.machine.engine.ask(ExtendRequest(hand.topic, hand.group, extend, reply))
+        return reply
 
     def _ticket(
         self, ask: Ask, owner: str, hand: Hand, *, with_attempt: bool, reason: str = "", lease_ms: int = 0
@@ -263,24 +243,7 @@ class World:
         return ticket
 
     def read(self, topic: str) -> None:
-        self.machine.engine.read(
-            ReadRequest(lambda state: topic_view(state, topic), lambda answer: self.reads.answered(topic, answer))
-        )
+        def reply(answer: object) -> None:
+            self.reads.answered(topic, answer)
 
-
-def _message(intent: Intent) -> Message:
-    tenant, _, key = intent.identity or ("", "", "")
-    rerouted = intent.topic != intent.requested_topic
-    envelope = Envelope(
-        tenant_id=tenant or None,
-        idempotency_key=key or None,
-        target_topic=intent.topic if rerouted else None,
-        partition_override=intent.override,
-        deadline=PAST if intent.expired else None,
-    )
-    return Message(
-        topic=intent.requested_topic,
-        value=intent.value,
-        key=intent.key,
-        envelope=None if envelope == Envelope() else envelope,
-    )
+        self.machine.engine.read(ReadRequest(lambda state: topic_view(state, topic), reply))

@@ -29,7 +29,7 @@ class Setup:
         self.schema = f"t{uuid.uuid4().hex[:12]}"
         self._objects = objects
         self._opened: list[Database] = []
-        self.objects = objects()
+        self.objects: Objects = objects()
 
     def database(self, *, clock: Clock | None = None, **options: Any) -> Database:
         schemas = {"sequence": options.get("sequence_schema", f"{self.schema}_sequence")}

@@ -5,7 +5,7 @@ from sqlalchemy import text
 
 from driftq.errors import InvalidArgument, SchemaOutdated, SequenceConflict
 from driftq.eventstore import AllocatorMode, Appended, EventStore
-from driftq.sql import Database, Dialect, open_database
+from driftq.sql import Database, open_database
 from tests.conformance.eventstore.conftest import Setup
 from tests.unit.eventstore.making import command, update
 
@@ -13,9 +13,9 @@ pytestmark = pytest.mark.clause("S7")
 
 
 def reservations(database: Database, schema: str) -> list[tuple[str, int]]:
-    table = "aggregate_sequences" if database.dialect is Dialect.SQLITE else f'"{schema}".aggregate_sequences'
+    asked = text(f'SELECT handler_prefix, last_sequence FROM "{schema}".aggregate_sequences')
     with database.snapshot() as snapshot:
-        rows = snapshot.connection.execute(text(f"SELECT handler_prefix, last_sequence FROM {table}")).all()
+        rows = snapshot.connection.execute(asked).all()
     return sorted((row[0], row[1]) for row in rows)
 
 
@@ -66,6 +66,7 @@ def test_modes_may_be_changed_on_a_store_that_has_events(setup: Setup) -> None:
     assert setup.store().append([command("d")]) == [Appended("d", 6)]
 
 
+@pytest.mark.parametrize("engine", ["postgres"])
 def test_the_prefix_names_the_rows_and_another_goes_on_where_the_events_are(setup: Setup) -> None:
     database = setup.database()
     setup.store(database).append([command("a"), command("b")])

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -67,7 +67,8 @@ def test_racing_appends_of_one_event_store_it_once(store: EventStore) -> None:
 @pytest.mark.clause("S5")
 @pytest.mark.parametrize("part", ["payload", "aggregate_id"])
 def test_racing_appends_of_one_id_with_other_content_store_one(store: EventStore, part: str) -> None:
-    outcomes = at_once([appending(store, command("same", **{part: f"v{writer}"})) for writer in range(20)])
+    others: list[dict[str, Any]] = [{part: f"v{writer}"} for writer in range(20)]
+    outcomes = at_once([appending(store, command("same", **other)) for other in others])
     assert Counter(type(each) for each in outcomes) == {list: 1, EventIdReused: 19}
     found = [numbers(store, name) for name in ("o-1", *(f"v{writer}" for writer in range(20)))]
     assert [each for each in found if each] == [[1]]

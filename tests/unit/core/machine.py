@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from driftq.core.commands import Ack, Nack, Produce, Taker
 from driftq.core.decide import (
     decide_acks,
@@ -30,7 +32,9 @@ class PureBroker:
         self.now = 1_000
         self.state = State(limits or Limits())
         self.stored: dict[tuple[int, int], Produce] = {}
-        record = decide_topic(self.state, "orders", partitions=partitions, options=TopicOptions(), now=self.now)
+        record = decide_topic(
+            self.state, "orders", partitions=partitions, options=TopicOptions(), now=self.now
+        )
         assert record is not None
         self.fold(record)
 
@@ -46,7 +50,7 @@ class PureBroker:
         if record is not None:
             self.fold(record)
 
-    def produce(self, *values: str, **fields: object) -> list[Outcome]:
+    def produce(self, *values: str, **fields: Any) -> list[Outcome]:
         return self.produce_commands([command(value, **fields) for value in values])
 
     def produce_commands(self, commands: list[Produce]) -> list[Outcome]:

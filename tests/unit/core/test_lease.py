@@ -48,7 +48,6 @@ def test_a_holder_is_charged_for_what_it_holds() -> None:
     assert (holder.held, holder.held_bytes) == (0, 0)
 
 
-@pytest.mark.clause("W8")
 def test_finished_blocks_are_dropped_behind_a_stuck_one() -> None:
     leases = LeaseTable()
     leases.grant(_block(0))

@@ -12,7 +12,11 @@ from tests.unit.core.machine import PureBroker, command
 @pytest.mark.clause("T4", "W2")
 def test_offsets_are_counted_per_topic_and_sparse_in_a_partition() -> None:
     broker = PureBroker(partitions=3)
-    places = broker.produce("a", key="user:1") + broker.produce("b", key="user:2") + broker.produce("c", key="user:1")
+    places = (
+        broker.produce("a", key="user:1")
+        + broker.produce("b", key="user:2")
+        + broker.produce("c", key="user:1")
+    )
     assert places == [(1, 0), (0, 1), (1, 2)]
     index = broker.topic.partitions[1].index
     assert [index.offset_at(ordinal) for ordinal in range(index.end)] == [0, 2]
@@ -131,7 +135,6 @@ def test_a_key_expires_and_a_full_table_forgets_nothing_early() -> None:
     assert broker.produce("a", idempotency_key="k") == [(0, 1)]
 
 
-@pytest.mark.clause("W5")
 def test_large_batches_become_records_of_a_bounded_size(broker: PureBroker) -> None:
     commands = [command("x") for _ in range(RECORD_MESSAGES_MAX + 1)]
     batch = decide_produce(broker.state, broker.topic, commands, recall=broker.recall, now=broker.now)

@@ -106,7 +106,9 @@ def test_what_is_settled_is_neither_nacked_nor_extended(delivered: PureBroker) -
     with pytest.raises(AlreadySettled):
         delivered.nack(1)
     with pytest.raises(AlreadySettled):
-        decide_extend(delivered.topic, delivered.topic.groups["workers"], Extend("a", 0, 1, 10), now=delivered.now)
+        decide_extend(
+            delivered.topic, delivered.topic.groups["workers"], Extend("a", 0, 1, 10), now=delivered.now
+        )
 
 
 @pytest.mark.clause("G5")

@@ -1,8 +1,8 @@
 """Segments: the same events give the same bytes, and come back as they were."""
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,1 +1,1 @@
-"""The table from which sequence numbers are reserved; on PostgreSQL it lives in a schema of its own."""
+"""The table on PostgreSQL from which sequence numbers are reserved, in a schema of its own."""

@@ -6,7 +6,7 @@ FROM {rows g: aggregate_type text, aggregate_id text};
 
 -- Numbers for as many events as are asked for, after the last reserved or stored one. Whoever has reserved keeps
 -- the others out of the aggregate until the transaction ends; all lock in the same order.
--- name: reserve
+-- name: reserve (postgres)
 INSERT INTO {sequence.aggregate_sequences} AS held
     (handler_prefix, aggregate_type, aggregate_id, last_sequence, reserved)
 SELECT CAST(:handler_prefix AS text), g.aggregate_type, g.aggregate_id, g.events + COALESCE(
@@ -20,7 +20,7 @@ ON CONFLICT (handler_prefix, aggregate_type, aggregate_id) DO UPDATE SET
     reserved = excluded.reserved
 RETURNING aggregate_type, aggregate_id, last_sequence - reserved AS head;
 
--- name: give_back
+-- name: give_back (postgres)
 UPDATE {sequence.aggregate_sequences} AS held SET last_sequence = g.last_sequence
 FROM {rows g: aggregate_type text, aggregate_id text, last_sequence bigint}
 WHERE held.handler_prefix = :handler_prefix

@@ -23,5 +23,5 @@ SELECT g.position, e.row_id FROM {rows g: position bigint, event_id text}
 JOIN {events} AS e ON e.event_id = g.event_id;
 
 -- Numbers are reserved after what is stored; a row that outlived its events would leave a gap.
--- name: forget_sequences
+-- name: forget_sequences (postgres)
 DELETE FROM {sequence.aggregate_sequences};

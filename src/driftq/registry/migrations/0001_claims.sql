@@ -20,7 +20,7 @@ CREATE TABLE {claims} (
     reason {text} NOT NULL DEFAULT '',
     claimed_at {bigint} NOT NULL,
     finished_at {bigint} NOT NULL DEFAULT 0,
-    PRIMARY KEY (handler, event_id)
+    PRIMARY KEY (event_id, handler)
 ) {clustered};
 
 CREATE INDEX claims_open ON {claims} (state, handler, event_id) WHERE state NOT IN ('done', 'stale');
@@ -33,8 +33,7 @@ CREATE TABLE {positions} (
     aggregate_type {text} NOT NULL,
     aggregate_id {text} NOT NULL,
     last_sequence {bigint} NOT NULL,
-    last_token {bigint} NOT NULL,
-    PRIMARY KEY (handler, aggregate_type, aggregate_id)
+    PRIMARY KEY (aggregate_id, aggregate_type, handler)
 ) {clustered};
 
 CREATE TABLE {processed_jobs} (

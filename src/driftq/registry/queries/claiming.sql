@@ -6,21 +6,17 @@ SELECT
     coalesce(place.last_sequence, 0) AS last_sequence,
     {now} AS now
 FROM {rows g: id text, of_type text, of_id text}
-LEFT JOIN {claims} AS kept ON kept.handler = :handler AND kept.event_id = g.id
+LEFT JOIN {claims} AS kept
+    ON kept.handler = :handler AND kept.event_id = g.id AND kept.event_id {among g: id}
 LEFT JOIN {positions} AS place
-    ON place.handler = :handler AND place.aggregate_type = g.of_type AND place.aggregate_id = g.of_id;
+    ON place.handler = :handler AND place.aggregate_type = g.of_type AND place.aggregate_id = g.of_id
+    AND place.aggregate_id {among g: of_id};
 
--- name: take_tokens
--- Lock each aggregate and draw its next tokens, unless it has moved since it was looked at.
-INSERT INTO {positions} AS kept (handler, aggregate_type, aggregate_id, last_sequence, last_token)
-SELECT :handler, g.of_type, g.of_id, g.seen, g.tokens
-FROM {rows g: of_type text, of_id text, seen bigint, tokens bigint}
-WHERE true
-ORDER BY g.of_type, g.of_id
-ON CONFLICT (handler, aggregate_type, aggregate_id)
-DO UPDATE SET last_token = kept.last_token + excluded.last_token
-WHERE kept.last_sequence = excluded.last_sequence
-RETURNING aggregate_type, aggregate_id, last_token;
+-- name: draw_tokens (sqlite)
+UPDATE {claim_tokens} SET last_token = last_token + :tokens RETURNING last_token;
+
+-- name: draw_tokens (postgres)
+SELECT nextval('{claim_tokens}') FROM generate_series(1, :tokens);
 
 -- name: grant_fresh
 INSERT INTO {claims} (
@@ -33,7 +29,7 @@ SELECT
 FROM {rows g: id text, of_type text, of_id text, place bigint, token bigint, attempt bigint}
 WHERE true
 ORDER BY g.id
-ON CONFLICT (handler, event_id) DO NOTHING
+ON CONFLICT (event_id, handler) DO NOTHING
 RETURNING event_id, lease_until;
 
 -- name: grant_again
@@ -42,14 +38,16 @@ UPDATE {claims} AS kept
 SET state = 'claimed', token = g.fresh, attempts = g.attempt, effect = :effect, gap_policy = :gap_policy,
     owner = :owner, incarnation = :incarnation, lease_until = {now} + :lease_ms, retry_at = 0, claimed_at = {now}
 FROM {rows g: id text, fresh bigint, attempt bigint, seen_token bigint, seen_state text, seen_lease bigint}
-WHERE kept.handler = :handler AND kept.event_id = g.id AND kept.token = g.seen_token
-    AND kept.state = g.seen_state AND kept.lease_until = g.seen_lease
+WHERE kept.handler = :handler AND kept.event_id {among g: id}
+    AND kept.event_id = g.id AND kept.token = g.seen_token AND kept.state = g.seen_state
+    AND kept.lease_until = g.seen_lease
 RETURNING event_id, lease_until;
 
 -- name: close_unfinished
 UPDATE {claims} AS kept
 SET state = g.closed, lease_until = 0, retry_at = 0, last_error = g.error, reason = g.why, finished_at = {now}
 FROM {rows g: id text, closed text, error text, why text, seen_token bigint, seen_state text, seen_lease bigint}
-WHERE kept.handler = :handler AND kept.event_id = g.id AND kept.token = g.seen_token
-    AND kept.state = g.seen_state AND kept.lease_until = g.seen_lease
+WHERE kept.handler = :handler AND kept.event_id {among g: id}
+    AND kept.event_id = g.id AND kept.token = g.seen_token AND kept.state = g.seen_state
+    AND kept.lease_until = g.seen_lease
 RETURNING event_id;

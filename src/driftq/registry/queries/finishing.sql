@@ -1,9 +1,9 @@
 -- name: lock_positions
--- Always before a claim is finished, and in this order: whoever claims locks the aggregate first as well.
+-- Always before claims that exist are changed together with their aggregates, and in this order.
 SELECT kept.aggregate_type, kept.aggregate_id, kept.last_sequence
 FROM {positions} AS kept
 JOIN {rows g: of_type text, of_id text} ON kept.aggregate_type = g.of_type AND kept.aggregate_id = g.of_id
-WHERE kept.handler = :handler
+WHERE kept.handler = :handler AND kept.aggregate_id {among g: of_id}
 ORDER BY kept.aggregate_type, kept.aggregate_id
 {for_update kept};
 
@@ -11,20 +11,25 @@ ORDER BY kept.aggregate_type, kept.aggregate_id
 UPDATE {claims} AS kept
 SET state = 'done', lease_until = 0, retry_at = 0, finished_at = {now}
 FROM {rows g: id text, held bigint}
-WHERE kept.handler = :handler AND kept.event_id = g.id AND kept.token = g.held AND kept.state = 'claimed'
+WHERE kept.handler = :handler AND kept.event_id {among g: id}
+    AND kept.event_id = g.id AND kept.token = g.held AND kept.state = 'claimed'
 RETURNING event_id;
 
 -- name: advance
-UPDATE {positions} AS kept
-SET last_sequence = {greatest}(kept.last_sequence, g.reached)
+INSERT INTO {positions} AS kept (handler, aggregate_type, aggregate_id, last_sequence)
+SELECT :handler, g.of_type, g.of_id, g.reached
 FROM {rows g: of_type text, of_id text, reached bigint}
-WHERE kept.handler = :handler AND kept.aggregate_type = g.of_type AND kept.aggregate_id = g.of_id;
+WHERE true
+ORDER BY g.of_type, g.of_id
+ON CONFLICT (aggregate_id, aggregate_type, handler) DO UPDATE
+SET last_sequence = {greatest}(kept.last_sequence, excluded.last_sequence);
 
 -- name: heartbeat
 UPDATE {claims} AS kept
 SET lease_until = {now} + :lease_ms
 FROM {rows g: id text, held bigint}
-WHERE kept.handler = :handler AND kept.event_id = g.id AND kept.token = g.held AND kept.state = 'claimed'
+WHERE kept.handler = :handler AND kept.event_id {among g: id}
+    AND kept.event_id = g.id AND kept.token = g.held AND kept.state = 'claimed'
 RETURNING event_id;
 
 -- name: leave
@@ -37,4 +42,5 @@ WHERE handler = :handler AND event_id = :event_id AND token = :token AND state =
 -- name: held_now
 SELECT g.id, kept.state, kept.token, kept.attempts, kept.retry_at, {now} AS now
 FROM {rows g: id text}
-LEFT JOIN {claims} AS kept ON kept.handler = :handler AND kept.event_id = g.id;
+LEFT JOIN {claims} AS kept
+    ON kept.handler = :handler AND kept.event_id = g.id AND kept.event_id {among g: id};

@@ -42,11 +42,6 @@ UPDATE {claims}
 SET state = :state, lease_until = 0, retry_at = 0, reason = :reason, finished_at = {now}
 WHERE handler = :handler AND event_id = :event_id;
 
--- name: make_position
-INSERT INTO {positions} (handler, aggregate_type, aggregate_id, last_sequence, last_token)
-VALUES (:handler, :aggregate_type, :aggregate_id, 0, 0)
-ON CONFLICT (handler, aggregate_type, aggregate_id) DO NOTHING;
-
 -- name: position
 SELECT last_sequence
 FROM {positions}

@@ -1,0 +1,220 @@
+"""Ways of breaking the broker, each with the clauses whose judges may notice it first."""
+
+from collections.abc import Callable
+
+import pytest
+
+from driftq.core import evolve
+from driftq.core.commands import Ack
+from driftq.core.decide import deliver, settle
+from driftq.core.group import GroupPartition
+from driftq.core.keys import KeyTable
+from driftq.core.lease import LeaseBlock, LeaseTable
+from driftq.core.limits import Limits
+from driftq.core.state import State, Topic
+from driftq.errors import NotConfirmed
+from driftq.log.log import Log
+from driftq.server.dispatcher import Dispatcher
+from driftq.server.engine import Engine
+from driftq.server.gathering import Gathering
+from driftq.server.journal import Journal
+from driftq.server.timers import Timers
+
+Sabotage = Callable[[pytest.MonkeyPatch], None]
+
+
+def _after_recovery(monkeypatch: pytest.MonkeyPatch, spoil: Callable[[State], None]) -> None:
+    """Recovery forgets something."""
+    recover = Journal.recover
+
+    def forgetful(self: Journal):
+        found = recover(self)
+        spoil(self.state)
+        return found
+
+    monkeypatch.setattr(Journal, "recover", forgetful)
+
+
+def _every_progress(state: State) -> list[GroupPartition]:
+    return [progress for group in state.groups_by_id.values() for progress in group.partitions]
+
+
+def answer_before_the_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Log, "sync", lambda self: None)
+
+
+def forget_what_was_settled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(state: State) -> None:
+        for progress in _every_progress(state):
+            for slot, settled in enumerate(progress.ahead):
+                if settled:
+                    progress.wait_until(progress.floor + slot, 0)
+            progress.ahead = bytearray(len(progress.ahead))
+            progress.ahead_count = progress.ahead_bytes = 0
+
+    _after_recovery(monkeypatch, spoil)
+
+
+def take_the_highest_ack_for_the_floor(monkeypatch: pytest.MonkeyPatch) -> None:
+    def jump(self: GroupPartition) -> None:
+        last = self.ahead.rfind(1) + 1
+        self.floor += last
+        del self.ahead[:last]
+        self.ahead_count = self.ahead_bytes = 0
+        for ordinal in [*self.waiting, *self.leases.leased]:
+            if ordinal < self.floor:
+                self.waiting.pop(ordinal, None)
+                self.leases.release(ordinal)
+
+    monkeypatch.setattr(GroupPartition, "advance", jump)
+
+
+def drop_leases_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(state: State) -> None:
+        for progress in _every_progress(state):
+            for ordinal in list(progress.leases.leased):
+                progress.attempts.setdefault(ordinal, 1)
+                progress.wait_until(ordinal, 0)
+            progress.leases = LeaseTable()
+
+    _after_recovery(monkeypatch, spoil)
+
+
+def count_attempts_from_one_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(state: State) -> None:
+        for progress in _every_progress(state):
+            progress.attempts = dict.fromkeys(progress.attempts, 1)
+
+    _after_recovery(monkeypatch, spoil)
+
+
+def show_reads_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    decide = Engine._decide
+
+    def early(self: Engine, now: int) -> None:
+        decide(self, now)
+        self._answer_reads()
+
+    monkeypatch.setattr(Engine, "_decide", early)
+    monkeypatch.setattr(Engine, "want_turn", _turn_although_committing)
+
+
+def _turn_although_committing(self: Engine) -> None:
+    if self._committing:
+        self._loop.soon(self._answer_reads)
+    elif not self._turn_asked:
+        self._turn_asked = True
+        self._loop.soon(self._turn)
+
+
+def forget_keys_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(state: State) -> None:
+        state.keys = KeyTable(ttl_ms=state.limits.idempotency_ttl_ms)
+
+    _after_recovery(monkeypatch, spoil)
+
+
+def deliver_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    decide = Engine._decide
+
+    def early(self: Engine, now: int) -> None:
+        decide(self, now)
+        for outbox, parcel in self._parcels:
+            outbox.put(parcel)
+        self._parcels = []
+
+    monkeypatch.setattr(Engine, "_decide", early)
+
+
+def keep_the_state_after_a_failed_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def careless(self: Engine, error, waiting) -> None:
+        self._log.cut_back()
+        waiting.fail(NotConfirmed("sabotage"))
+        self.want_turn()
+
+    monkeypatch.setattr(Engine, "_failed", careless)
+
+
+def deliver_more_than_may_be_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    decide = deliver.decide_deliveries
+
+    def greedy(group, partition, takers, *, limits, now):
+        return decide(
+            group, partition, takers, limits=Limits(in_flight_max=limits.in_flight_max + 1), now=now
+        )
+
+    monkeypatch.setattr("driftq.server.deliveries.decide_deliveries", greedy)
+
+
+def accept_any_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    decide = settle.decide_acks
+
+    def lenient(topic, group, acks, *, now):
+        return decide(topic, group, [Ack(ack.owner, ack.partition, ack.offset) for ack in acks], now=now)
+
+    monkeypatch.setattr("driftq.server.gathering.decide_acks", lenient)
+
+
+def set_no_timers_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        Timers, "clear", lambda self: monkeypatch.setattr(Timers, "note", lambda *given: None)
+    )
+
+
+def retry_at_once_after_a_nack(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settle, "nack_delay_ms", lambda attempt: 0)
+
+
+def end_leases_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Short(LeaseBlock):
+        def __init__(self, *, owner, lease_ms, until, ordinals) -> None:
+            super().__init__(owner=owner, lease_ms=lease_ms, until=until - lease_ms // 2, ordinals=ordinals)
+
+    monkeypatch.setattr(evolve, "LeaseBlock", Short)
+
+
+def deliver_to_those_who_were_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Gathering, "_joined", lambda self, request, answer: request.reply(answer))
+
+
+def look_only_where_something_was_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Dispatcher, "wake", lambda self, topic, group, partition=None: None)
+
+
+def drop_errors_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(state: State) -> None:
+        for progress in _every_progress(state):
+            progress.errors.clear()
+
+    _after_recovery(monkeypatch, spoil)
+
+
+def take_messages_for_a_full_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("driftq.core.decide.produce._Plan._take_room", lambda self, number, size_bytes: None)
+
+
+def refuse_although_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Topic, "count_pressure", lambda self, partition, *, count_unread: None)
+
+
+CAUGHT: list[tuple[Sabotage, set[str]]] = [
+    (answer_before_the_sync, {"W1", "P1", "T4", "W3", "A3", "I2", "G5", "W4"}),
+    (forget_what_was_settled_ahead, {"A3", "P1", "A2", "G5"}),
+    (take_the_highest_ack_for_the_floor, {"G2", "G4", "A3", "G5", "A7"}),
+    (drop_leases_at_a_restart, {"G5"}),
+    (count_attempts_from_one_after_a_restart, {"W3", "D1"}),
+    (show_reads_before_the_commit, {"P1"}),
+    (forget_keys_at_a_restart, {"I2", "I3"}),
+    (deliver_before_the_commit, {"W1", "T4", "W3", "D1", "P1"}),
+    (keep_the_state_after_a_failed_commit, {"W1", "P1", "T4", "A3", "G4", "W3", "W4", "IndexError"}),
+    (deliver_more_than_may_be_in_flight, {"G2"}),
+    (accept_any_attempt, {"A7"}),
+    (set_no_timers_at_a_restart, {"G4"}),
+    (retry_at_once_after_a_nack, {"G5"}),
+    (end_leases_early, {"G5"}),
+    (deliver_to_those_who_were_refused, {"G1"}),
+    (look_only_where_something_was_stored, {"G4", "W1"}),
+    (drop_errors_at_a_restart, {"A5"}),
+    (take_messages_for_a_full_partition, {"P4"}),
+    (refuse_although_there_is_room, {"P4"}),
+]

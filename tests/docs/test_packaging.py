@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -43,3 +44,12 @@ def test_the_bare_install_stays_small() -> None:
     pinned = [line for line in re.findall(r"^[a-z0-9-]+==.*$", lock, re.MULTILINE) if "win32" not in line]
     assert len(pinned) + 1 < 15
     assert len(pinned) + 1 == 13, "docs/index.md says thirteen"
+
+
+def test_importing_costs_next_to_nothing() -> None:
+    program = "import time; began = time.perf_counter(); import driftq; print(time.perf_counter() - began)"
+    took = [
+        float(subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout)
+        for _ in range(3)
+    ]
+    assert min(took) < 0.15

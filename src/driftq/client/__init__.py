@@ -6,7 +6,8 @@ from driftq.client.delivery import AsyncDelivery, Delivery
 from driftq.client.incoming import Receipt, RecordedMessage
 from driftq.client.options import ClientOptions
 from driftq.client.outgoing import EnvelopeFields
-from driftq.client.sync_client import Client, Consumer
+from driftq.client.sync_client import Client
+from driftq.client.sync_consumer import Consumer
 
 __all__ = [
     "AsyncClient",

@@ -12,8 +12,9 @@ from functools import partial
 from typing import Any
 
 from driftq.client.calls import Calls
+from driftq.client.entry import Entry
 from driftq.client.incoming import Receipt
-from driftq.client.lane import Entry, Lane
+from driftq.client.lane import Lane
 from driftq.client.outgoing import EnvelopeFields, Outgoing, new_key, outgoing
 from driftq.client.wire import read_receipts
 from driftq.errors import BatchRefused, DriftQError

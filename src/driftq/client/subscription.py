@@ -13,7 +13,8 @@ from itertools import count
 from typing import Literal
 
 from driftq.client.calls import Calls
-from driftq.client.lane import Entry, Lane
+from driftq.client.entry import Entry
+from driftq.client.lane import Lane
 from driftq.client.wire import AckPart, Query, read_acks
 from driftq.errors import DriftQError, NoCurrentDelivery, StaleAttempt
 

@@ -83,31 +83,28 @@ def _prepare_enveloped(message: Produced, envelope: Envelope, size: int, time: b
     tenant = envelope.tenant_id or ""
     if key:
         flags |= FLAG_KEYED
+    requested = message.topic
     stored = StoredMessage(
-        key=message.key,
-        value=message.value,
-        envelope=envelope,
-        routing=message.routing,
-        requested_topic=message.topic if topic != message.topic else None,
+        message.key, message.value, envelope, message.routing, requested if topic != requested else None
     )
     entry = encode_entry(stored, time)
     if len(entry) > ENTRY_MAX:
         raise InvalidArgument("value", f"takes more than {ENTRY_MAX} bytes")
     return Produce(
-        topic=topic,
-        requested_topic=message.topic,
-        key=message.key,
-        value=message.value,
-        size_bytes=size,
-        entry=entry,
-        plain=False,
-        override=envelope.partition_override,
-        deadline=deadline,
-        flags=flags,
-        terms=terms,
-        idempotency_key=key,
-        tenant_id=tenant,
-        fingerprint=fingerprint(tenant, message.topic, key) if key else 0,
+        topic,
+        requested,
+        message.key,
+        message.value,
+        size,
+        entry,
+        False,  # Not plain.
+        envelope.partition_override,
+        deadline,
+        flags,
+        terms,
+        key,
+        tenant,
+        fingerprint(tenant, requested, key) if key else 0,
     )
 
 

@@ -7,6 +7,7 @@ its own error and the others go on.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple, cast
 
@@ -96,8 +97,12 @@ def _read_parts(parts: list[msgspec.Raw] | list[bytes], *, atomic: bool) -> Batc
 
 
 async def _route(exchange: Exchange, desk: RouterDesk, batch: Batch) -> None:
-    routed = await asyncio.gather(*[desk.route(whole_message(message)) for message in batch.messages])
-    _store(exchange, batch._replace(messages=list(routed)))
+    wholes = [whole_message(message) for message in batch.messages]
+    with desk.holding(wholes) as refusals:
+        _add_errors(batch.errors, refusals)
+        mine = [whole for whole, refused in zip(wholes, refusals, strict=True) if refused is None]
+        routed = await asyncio.gather(*map(desk.route, mine))
+        _store(exchange, batch._replace(messages=list(routed)))
 
 
 # Storing
@@ -117,12 +122,12 @@ def _store(exchange: Exchange, batch: Batch) -> None:
     exchange.edge.engine.produce(ProduceRequest(commands, reply, atomic=batch.atomic, doomed=doomed))
 
 
-def _add_errors(errors: dict[int, DriftQError], prepared: list[Produce | InvalidArgument]) -> None:
+def _add_errors(errors: dict[int, DriftQError], outcomes: Sequence[object]) -> None:
     """Put the errors of messages that could be read in their places among those that could not."""
-    places = [slot for slot in range(len(prepared) + len(errors)) if slot not in errors]
-    for slot, command in zip(places, prepared, strict=True):
-        if isinstance(command, InvalidArgument):
-            errors[slot] = command
+    places = [slot for slot in range(len(outcomes) + len(errors)) if slot not in errors]
+    for slot, outcome in zip(places, outcomes, strict=True):
+        if isinstance(outcome, DriftQError):
+            errors[slot] = outcome
 
 
 def _stored(

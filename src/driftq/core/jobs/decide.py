@@ -23,7 +23,8 @@ from driftq.core.jobs.records import (
     JobsCompleted,
     JobsFailed,
 )
-from driftq.core.jobs.table import Grant, JobState, JobTable
+from driftq.core.jobs.run import Grant, JobState
+from driftq.core.jobs.table import JobTable
 from driftq.core.limits import LEASE_MS_MAX
 from driftq.errors import DriftQError, InvalidArgument, JobNotFound, StaleLease, WrongJobState
 from driftq.model.job import job_id

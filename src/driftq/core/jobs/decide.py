@@ -98,9 +98,13 @@ def decide_settlements(
     failed = JobsFailed(at=now, cause=CAUSE_FAILED, jobs=[])
     outcomes: list[DriftQError | None] = []
     seen: set[int] = set()
+    completing: dict[int, int] = {}
     for one in settlements:
         try:
-            if one.error is None and jobs.completed_tokens.get(one.offset) == one.token:
+            if one.error is None and one.token in (
+                jobs.completed_tokens.get(one.offset),
+                completing.get(one.offset),
+            ):
                 outcomes.append(None)  # Said before.
                 continue
             require_grant(jobs, one.offset, one.token, now)
@@ -108,6 +112,7 @@ def decide_settlements(
                 raise StaleLease(job_id(one.offset), given=one.token)
             seen.add(one.offset)
             if one.error is None:
+                completing[one.offset] = one.token
                 completed.offsets.append(one.offset)
                 completed.results.append(one.result)
             else:

@@ -151,7 +151,7 @@ def test_a_query_settles_too(leased: Leased) -> None:
     place = {"topic": leased.topic, "group": "g", "owner": "o", "partition": 0, "offset": 0}
     extended = leased.server.post("/v1/lease/extend", **place, lease_ms=30_000, attempt=1)
     assert extended.status == 204
-    assert leased.server.post("/v1/nack", **place, reason="by query", retryable="false").status == 204
+    assert leased.server.post("/v1/nack", **place, reason="by query", retryable="true").status == 204
     assert leased.stream.next()["last_error"] == "by query"
     assert leased.server.post("/v1/ack", **place, attempt=2).status == 204
 

@@ -7,6 +7,7 @@ its own error and the others go on.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple, cast
 
@@ -98,12 +99,23 @@ def _read_parts(parts: list[msgspec.Raw] | list[bytes], *, atomic: bool, in_proc
 
 
 async def _route(exchange: Exchange, desk: RouterDesk, batch: Batch) -> None:
-    messages = batch.messages
-    places = [place for place, message in enumerate(messages) if desk.wants(message.topic)]
-    routed = await asyncio.gather(*[desk.route(whole_message(messages[place])) for place in places])
-    for place, message in zip(places, routed, strict=True):
-        messages[place] = message
-    _store(exchange, batch)
+    places = [place for place, message in enumerate(batch.messages) if desk.wants(message.topic)]
+    wholes = [whole_message(batch.messages[place]) for place in places]
+    with desk.holding(wholes) as refused:
+        routed = await asyncio.gather(
+            *[desk.route(whole) for whole, error in zip(wholes, refused, strict=True) if error is None]
+        )
+        ways = iter(routed)
+        refusals: dict[int, DriftQError] = {}
+        messages = list(batch.messages)
+        for place, error in zip(places, refused, strict=True):
+            if error is None:
+                messages[place] = next(ways)
+            else:
+                refusals[place] = error
+        _add_errors(batch.errors, [refusals.get(place) for place in range(len(messages))])
+        kept = [message for place, message in enumerate(messages) if place not in refusals]
+        _store(exchange, batch._replace(messages=kept))
 
 
 # Storing
@@ -123,12 +135,12 @@ def _store(exchange: Exchange, batch: Batch) -> None:
     exchange.edge.engine.produce(ProduceRequest(commands, reply, atomic=batch.atomic, doomed=doomed))
 
 
-def _add_errors(errors: dict[int, DriftQError], prepared: list[Produce | InvalidArgument]) -> None:
+def _add_errors(errors: dict[int, DriftQError], outcomes: Sequence[object]) -> None:
     """Put the errors of messages that could be read in their places among those that could not."""
-    places = [slot for slot in range(len(prepared) + len(errors)) if slot not in errors]
-    for slot, command in zip(places, prepared, strict=True):
-        if isinstance(command, InvalidArgument):
-            errors[slot] = command
+    places = [slot for slot in range(len(outcomes) + len(errors)) if slot not in errors]
+    for slot, outcome in zip(places, outcomes, strict=True):
+        if isinstance(outcome, DriftQError):
+            errors[slot] = outcome
 
 
 def _stored(

@@ -45,11 +45,14 @@ def produce(exchange: Exchange) -> None:
 
 
 async def _route(exchange: Exchange, desk: RouterDesk, message: Produced) -> None:
-    message = await desk.route(whole_message(message))
+    whole = whole_message(message)
     try:
-        _store(exchange, message)
-    except DriftQError as refused:
-        exchange.reply_error(refused)
+        with desk.holding([whole]) as (refused,):
+            if refused is not None:
+                raise refused
+            _store(exchange, await desk.route(whole))
+    except DriftQError as error:
+        exchange.reply_error(error)
 
 
 def _store(exchange: Exchange, message: Produced) -> None:
@@ -75,7 +78,7 @@ def produced(command: Produce, outcome: Outcome) -> bytes:
         )
     assert not isinstance(outcome, (tuple, DriftQError))
     return b'{"status":"produced","topic":"%b","partition":%d,"offset":%d,"duplicate":true%b}' % (
-        command.topic.encode(),
+        outcome.topic.encode(),
         outcome.partition,
         outcome.offset,
         b',"payload_mismatch":true' if outcome.payload_mismatch else b"",

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from driftq.core.jobs.table import JOBS_TOPIC, JobState, JobTable
+from driftq.core.jobs.run import JobState
+from driftq.core.jobs.table import JOBS_TOPIC, JobTable
 from driftq.core.keys import Claim
 from driftq.core.state import State
 from driftq.errors import JobNotFound, NotConfirmed

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Protocol
 
 import msgspec
 
 from driftq.core.keys import fingerprint
 from driftq.core.state import State
+from driftq.errors import IdempotencyPending
 from driftq.model import Envelope, Message, Routing, RoutingDecision
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.counters import Counters
@@ -104,6 +106,32 @@ class RouterDesk:
     def wants(self, topic: str) -> bool:
         """Whether messages for this topic are routed at all; the others need not wait for anybody."""
         return self._topics is None or topic in self._topics
+        self._held: set[tuple[str, str, str]] = set()
+        """Identities of produces that the router has not answered yet."""
+
+    @contextmanager
+    def holding(self, messages: Sequence[Message]) -> Iterator[list[IdempotencyPending | None]]:
+        """Until the end these messages' keys are pending: whoever else comes with one of them is refused.
+
+        Gives for each message None, or the refusal when another request is at it already.
+        """
+        mine: set[tuple[str, str, str]] = set()
+        refusals: list[IdempotencyPending | None] = []
+        for message in messages:
+            envelope = message.envelope
+            key = envelope.idempotency_key if envelope is not None else None
+            identity = (envelope.tenant_id or "", message.topic, key) if envelope and key else None
+            if identity is not None and identity in self._held and identity not in mine:
+                refusals.append(IdempotencyPending(identity[2]))
+                continue
+            if identity is not None:
+                mine.add(identity)
+                self._held.add(identity)
+            refusals.append(None)
+        try:
+            yield refusals
+        finally:
+            self._held -= mine
 
     async def route(self, message: Message) -> Message:
         """The routed message, or the same one when the router failed."""

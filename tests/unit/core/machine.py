@@ -14,13 +14,14 @@ from driftq.core.decide import (
     decide_nack,
     decide_produce,
     decide_topic,
+    settled,
 )
 from driftq.core.decide.produce import Outcome
 from driftq.core.evolve import evolve
 from driftq.core.group import GroupPartition
 from driftq.core.keys import Claim, fingerprint
 from driftq.core.limits import Limits
-from driftq.core.records import MessagesDelivered, MessagesSettled, Record
+from driftq.core.records import SETTLED_DEAD, MessagesDelivered, MessagesSettled, Record, Terms
 from driftq.core.state import State, Topic
 from driftq.errors import DriftQError
 from driftq.model import Envelope, StoredMessage, TopicOptions
@@ -118,6 +119,43 @@ class PureBroker:
         self.fold(record)
         return len(record.ended)
 
+    def give_up_or_wait(
+        self,
+        offset: int,
+        reason: str = "",
+        *,
+        retryable: bool = True,
+        group: str = "workers",
+        draw: float = 0.0,
+    ) -> int | Casualty:
+        """Nack: when the message is due again, or the casualty, which is settled as dead."""
+        holder = self.topic.groups[group]
+        nack = Nack("a", 0, offset, reason, retryable=retryable)
+        decided = decide_nack(self.state, self.topic, holder, nack, now=self.now, draw=draw)
+        if isinstance(decided, Casualty):
+            self._bury([decided], group)
+            return decided
+        self.fold(decided)
+        return decided.ended[0].due_at
+
+    def expire_or_give_up(
+        self, group: str = "workers", *, draw: float = 0.0
+    ) -> tuple[dict[int, int], list[Casualty]]:
+        """End what is over: due times by ordinal, and those given up."""
+        holder = self.topic.groups[group]
+        record, casualties = decide_expiries(
+            self.state, self.topic, holder, 0, now=self.now, draw=lambda: draw
+        )
+        if record is not None:
+            self.fold(record)
+        if casualties:
+            self._bury(casualties, group)
+        return {one.ordinal: one.due_at for one in record.ended} if record else {}, casualties
+
+    def _bury(self, casualties: list[Casualty], group: str) -> None:
+        ordinals = [casualty.ordinal for casualty in casualties]
+        self.fold(settled(self.topic.groups[group], 0, ordinals, cause=SETTLED_DEAD, now=self.now))
+
 
 def command(
     value: str,
@@ -127,6 +165,7 @@ def command(
     tenant_id: str = "",
     override: int | None = None,
     deadline: int | None = None,
+    terms: Terms | None = None,
 ) -> Produce:
     return Produce(
         topic="orders",
@@ -135,9 +174,10 @@ def command(
         value=value,
         size_bytes=len(key.encode()) + len(value.encode()),
         entry=value.encode(),
-        plain=not idempotency_key and override is None and deadline is None,
+        plain=not idempotency_key and override is None and deadline is None and terms is None,
         override=override,
         deadline=deadline,
+        terms=terms,
         idempotency_key=idempotency_key,
         tenant_id=tenant_id,
         fingerprint=fingerprint(tenant_id, "orders", idempotency_key) if idempotency_key else 0,

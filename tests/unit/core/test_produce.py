@@ -103,8 +103,8 @@ def test_the_second_use_of_a_key_is_a_duplicate(broker: PureBroker) -> None:
     assert broker.produce("a", idempotency_key="k") == [(0, 0)]
     again = broker.produce("a", idempotency_key="k")
     other = broker.produce("b", idempotency_key="k")
-    assert again == [Duplicate(partition=0, offset=0, payload_mismatch=False)]
-    assert other == [Duplicate(partition=0, offset=0, payload_mismatch=True)]
+    assert again == [Duplicate(topic="orders", partition=0, offset=0, payload_mismatch=False)]
+    assert other == [Duplicate(topic="orders", partition=0, offset=0, payload_mismatch=True)]
     assert broker.produce("a", idempotency_key="k", tenant_id="acme") == [(0, 1)]
     assert broker.topic.next_offset == 2
 
@@ -112,7 +112,7 @@ def test_the_second_use_of_a_key_is_a_duplicate(broker: PureBroker) -> None:
 @pytest.mark.clause("P6", "I2")
 def test_a_key_twice_in_one_batch_is_stored_once(broker: PureBroker) -> None:
     outcomes = broker.produce("a", "a", idempotency_key="k")
-    assert outcomes == [(0, 0), Duplicate(partition=0, offset=0, payload_mismatch=False)]
+    assert outcomes == [(0, 0), Duplicate(topic="orders", partition=0, offset=0, payload_mismatch=False)]
 
 
 @pytest.mark.clause("I4")

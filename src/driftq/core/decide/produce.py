@@ -28,8 +28,9 @@ Recall = Callable[[Claim], StoredMessage | None]
 
 
 class Duplicate(msgspec.Struct, gc=False):
-    """The message is there already."""
+    """The message is there already, in the topic it went to then."""
 
+    topic: str
     partition: int
     offset: int
     payload_mismatch: bool
@@ -260,13 +261,13 @@ class _Plan:
                 command.idempotency_key,
             ):
                 same = (other.key, other.value) == (command.key, command.value)
-                return self._duplicate(command, partition, offset, same=same)
+                return self._duplicate(command, other.topic, partition, offset, same=same)
         state = self._state
         for claim in state.keys.find(command.fingerprint):
             stored = self._recall(claim)
-            if stored is None:  # Its message is gone before the key: still, never a second one.
-                return Duplicate(partition=0, offset=claim.offset, payload_mismatch=False)
             topic = state.topics_by_id[claim.topic]
+            if stored is None:  # Its message is gone before the key: still, never a second one.
+                return Duplicate(topic=topic.name, partition=0, offset=claim.offset, payload_mismatch=False)
             envelope = stored.envelope
             if (
                 envelope is not None
@@ -276,12 +277,15 @@ class _Plan:
             ):
                 same = (stored.key, stored.value) == (command.key, command.value)
                 found = topic.locate(claim.offset)
-                return self._duplicate(command, found[0] if found else 0, claim.offset, same=same)
+                partition = found[0] if found else 0
+                return self._duplicate(command, topic.name, partition, claim.offset, same=same)
         if len(state.keys) + len(self._claimed) >= state.limits.idempotency_keys_max:
             raise IdempotencyFull(keys=len(state.keys))
         return None
 
-    def _duplicate(self, command: Produce, partition: int, offset: int, *, same: bool) -> Duplicate:
+    def _duplicate(
+        self, command: Produce, topic: str, partition: int, offset: int, *, same: bool
+    ) -> Duplicate:
         if not same and self._state.limits.refuse_mismatch:
             raise IdempotencyMismatch(command.idempotency_key, offset=offset)
-        return Duplicate(partition=partition, offset=offset, payload_mismatch=not same)
+        return Duplicate(topic=topic, partition=partition, offset=offset, payload_mismatch=not same)

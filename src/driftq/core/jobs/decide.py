@@ -23,7 +23,8 @@ from driftq.core.jobs.records import (
     JobsCompleted,
     JobsFailed,
 )
-from driftq.core.jobs.table import Grant, JobState, JobTable
+from driftq.core.jobs.run import Grant, JobState
+from driftq.core.jobs.table import JobTable
 from driftq.core.limits import LEASE_MS_MAX
 from driftq.errors import DriftQError, InvalidArgument, JobNotFound, StaleLease, WrongJobState
 from driftq.model.job import job_id
@@ -97,9 +98,13 @@ def decide_settlements(
     failed = JobsFailed(at=now, cause=CAUSE_FAILED, jobs=[])
     outcomes: list[DriftQError | None] = []
     seen: set[int] = set()
+    completing: dict[int, int] = {}
     for one in settlements:
         try:
-            if one.error is None and jobs.completed_tokens.get(one.offset) == one.token:
+            if one.error is None and one.token in (
+                jobs.completed_tokens.get(one.offset),
+                completing.get(one.offset),
+            ):
                 outcomes.append(None)  # Said before.
                 continue
             require_grant(jobs, one.offset, one.token, now)
@@ -107,6 +112,7 @@ def decide_settlements(
                 raise StaleLease(job_id(one.offset), given=one.token)
             seen.add(one.offset)
             if one.error is None:
+                completing[one.offset] = one.token
                 completed.offsets.append(one.offset)
                 completed.results.append(one.result)
             else:

@@ -13,7 +13,8 @@ from driftq.core.jobs.records import (
     JobsEnqueued,
     JobsFailed,
 )
-from driftq.core.jobs.table import Attempt, Grant, JobState, JobTable
+from driftq.core.jobs.run import Attempt, Grant, JobState
+from driftq.core.jobs.table import JobTable
 from driftq.core.records import Record
 
 CANCELLED = "cancelled"

@@ -9,12 +9,10 @@ import heapq
 from array import array
 from collections import deque
 from collections.abc import Iterator
-from enum import IntEnum
-
-import msgspec
 
 from driftq.core.fingerprints import FingerprintTable
 from driftq.core.jobs.records import JobTerms
+from driftq.core.jobs.run import Attempt, Grant, JobState
 
 JOBS_TOPIC = "~jobs"
 PRIORITIES = 10
@@ -24,40 +22,6 @@ _RECENT = 10_000
 _RECENT_BYTES = 64 << 20
 _BITS = 44
 _MASK = (1 << _BITS) - 1
-
-
-class JobState(IntEnum):
-    """What is logged of a job; the wire has `ready` and `scheduled` for WAITING."""
-
-    WAITING = 1
-    IN_FLIGHT = 2
-    SUCCEEDED = 3
-    DEAD = 4
-
-
-class Grant(msgspec.Struct, gc=False):
-    """A job in somebody's hands."""
-
-    owner: str
-    token: int
-    lease_ms: int
-    lease_until: int
-    times_out_at: int
-    """When its execution is over whatever the heartbeats say; 0 is never."""
-    claimed_at: int
-
-    def ends_at(self) -> int:
-        return min(self.lease_until, self.times_out_at) if self.times_out_at else self.lease_until
-
-
-class Attempt(msgspec.Struct, gc=False):
-    """One run of a job."""
-
-    owner: str
-    started_at: int
-    ended_at: int
-    error: str | None
-    """None when it succeeded."""
 
 
 class JobQueue:
@@ -150,12 +114,15 @@ class JobTable:
     def best(self, names: list[str], *, limit: int, now: int) -> list[int]:
         """The next jobs to claim: by priority and age, then due time, then order of enqueueing."""
         heaps = [heap for name in names if name in self.queues for heap in enumerate(self.queues[name].heaps)]
-        taken: list[int] = []
+        taken: dict[int, None] = {}
         popped: list[tuple[list[int], int]] = []
         while len(taken) < limit:
             chosen: tuple[tuple[int, int, int], list[int]] | None = None
             for priority, heap in heaps:
                 head = self._head(heap)
+                while head is not None and head & _MASK in taken:
+                    heapq.heappop(heap)  # Given up and requeued in one millisecond: it stands here twice.
+                    head = self._head(heap)
                 if head is None or head >> _BITS > now:
                     continue
                 due, offset = head >> _BITS, head & _MASK
@@ -166,10 +133,10 @@ class JobTable:
                 break
             entry = heapq.heappop(chosen[1])
             popped.append((chosen[1], entry))
-            taken.append(entry & _MASK)
+            taken[entry & _MASK] = None
         for heap, entry in popped:
             heapq.heappush(heap, entry)  # They leave when the claim is a fact.
-        return taken
+        return list(taken)
 
     def _head(self, heap: list[int]) -> int | None:
         """The first entry that is still true."""

@@ -1,0 +1,321 @@
+"""Jobs over HTTP: enqueue, claim, heartbeat, complete, fail, cancel, requeue, list."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from typing import Any
+
+import pytest
+
+from tests.contract.serving import Answer, Server
+
+MIB = 1 << 20
+
+
+class Queue:
+    """A queue of its own on a server that is shared."""
+
+    names = 0
+
+    def __init__(self, server: Server) -> None:
+        Queue.names += 1
+        self.server = server
+        self.name = f"queue-{Queue.names}"
+
+    def enqueue(self, payload: Any = None, **fields: Any) -> str:
+        answer = self.ask(payload, **fields)
+        assert answer.status == 201, answer
+        return str(answer.json["job_id"])
+
+    def ask(self, payload: Any = None, **fields: Any) -> Answer:
+        body = {"queue": self.name, "task": "send", "payload": payload}
+        return self.server.post("/v1/jobs", body | fields)
+
+    def claim(self, count: int = 1, **fields: Any) -> list[dict[str, Any]]:
+        body = {"queues": [self.name], "owner": "w", "lease_ms": 30_000, "max": count}
+        answer = self.server.post("/v1/jobs/claim", body | fields)
+        assert answer.status == 200, answer
+        return list(answer.json["jobs"])
+
+    def show(self, job: str) -> dict[str, Any]:
+        answer = self.server.get(f"/v1/jobs/{job}")
+        assert answer.status == 200, answer
+        return dict(answer.json)
+
+    def do(self, verb: str, job: dict[str, Any], **fields: Any) -> Answer:
+        return self.server.post(f"/v1/jobs/{job['job_id']}/{verb}", {"token": job["token"]} | fields)
+
+    def move(self, verb: str, job_id: str) -> Answer:
+        return self.server.post(f"/v1/jobs/{job_id}/{verb}")
+
+
+@pytest.fixture
+def queue(server: Server) -> Queue:
+    return Queue(server)
+
+
+def stale(answer: Answer) -> bool:
+    return answer.refused(409, "FAILED_PRECONDITION")["reason"] == "stale_lease"
+
+
+def instant(text: str) -> float:
+    assert text.endswith("Z")
+    return dt.datetime.fromisoformat(text).timestamp()
+
+
+@pytest.mark.clause("J10", "J7", "J9")
+def test_the_life_of_a_job(queue: Queue) -> None:
+    payload = {"to": "a@b.c", "lines": [1, None, "é"]}
+    asked = queue.ask(payload, priority=7)
+    assert (asked.status, asked.json["state"]) == (201, "ready")
+    (job,) = queue.claim()
+    assert (
+        job.items()
+        >= {
+            "job_id": asked.json["job_id"],
+            "queue": queue.name,
+            "task": "send",
+            "payload": payload,
+            "priority": 7,
+            "attempt": 1,
+        }.items()
+    )
+    assert job["token"] >= 1
+    assert 25 < instant(job["lease_until"]) - time.time() < 35
+    assert queue.show(job["job_id"])["state"] == "in_flight"
+    assert queue.do("heartbeat", job, lease_ms=60_000).status == 204
+    assert instant(queue.show(job["job_id"])["lease_until"]) - time.time() > 50
+    assert queue.do("complete", job, result={"sent": True}).status == 204
+    shown = queue.show(job["job_id"])
+    assert (shown["state"], shown["attempts"], shown["result"]) == ("succeeded", 1, {"sent": True})
+    (attempt,) = shown["history"]
+    assert (attempt["owner"], attempt["error"]) == ("w", None)
+    assert instant(attempt["started_at"]) <= instant(attempt["ended_at"])
+
+
+@pytest.mark.clause("J7")
+def test_only_the_current_token_counts(queue: Queue) -> None:
+    queue.enqueue()
+    (old,) = queue.claim(lease_ms=50)
+    (new,) = queue.claim(wait_ms=5_000)
+    assert new["token"] > old["token"]
+    assert (new["job_id"], new["attempt"]) == (old["job_id"], 2)
+    for verb, fields in (("heartbeat", {}), ("complete", {}), ("fail", {"error": "x"})):
+        assert stale(queue.do(verb, old, **fields))
+    assert queue.show(new["job_id"])["last_error"] == "lease_ended"
+    assert queue.do("complete", new).status == 204
+    assert queue.do("complete", new).status == 204
+    assert stale(queue.do("complete", old))
+    assert stale(queue.do("fail", new, error="too late"))
+
+
+@pytest.mark.clause("J8", "J9")
+def test_a_job_that_fails_is_tried_again_and_then_dead(queue: Queue) -> None:
+    job_id = queue.enqueue({"n": 1}, max_retries=1)
+    (first,) = queue.claim()
+    assert queue.do("fail", first, error="no route").status == 204
+    shown = queue.show(job_id)
+    assert (shown["last_error"], shown["attempts"]) == ("no route", 1)
+    assert shown["state"] in ("scheduled", "ready")
+    failed = time.monotonic()
+    (second,) = queue.claim(wait_ms=5_000)
+    assert time.monotonic() - failed < 0.7
+    assert second["attempt"] == 2
+    assert queue.do("fail", second, error="still none").status == 204
+    (dead,) = queue.server.get("/v1/jobs", queue=queue.name, state="dead").json["jobs"]
+    assert (dead["job_id"], dead["payload"], dead["attempts"]) == (job_id, {"n": 1}, 2)
+    assert dead["last_error"] == "still none"
+    assert [attempt["error"] for attempt in dead["history"]] == ["no route", "still none"]
+
+
+@pytest.mark.clause("J9")
+def test_what_is_not_retryable_is_dead_at_once_and_can_be_requeued(queue: Queue) -> None:
+    job_id = queue.enqueue()
+    (job,) = queue.claim()
+    assert queue.do("fail", job, error="bad address", retryable=False).status == 204
+    assert queue.show(job_id)["state"] == "dead"
+    answer = queue.move("requeue", job_id)
+    assert (answer.status, answer.json) == (200, {"job_id": job_id, "state": "ready"})
+    (again,) = queue.claim()
+    assert (again["job_id"], again["attempt"]) == (job_id, 1)
+    assert len(queue.show(job_id)["history"]) == 2
+
+
+@pytest.mark.clause("J10")
+def test_cancel(queue: Queue) -> None:
+    ready, scheduled, held = (
+        queue.enqueue(),
+        queue.enqueue(run_at="2100-01-01T00:00:00Z"),
+        queue.enqueue(priority=9),
+    )
+    (job,) = queue.claim()
+    assert job["job_id"] == held
+    for job_id in (ready, scheduled, held):
+        assert queue.move("cancel", job_id).json == {"job_id": job_id, "state": "dead"}
+        assert queue.show(job_id)["last_error"] == "cancelled"
+        error = queue.move("cancel", job_id).refused(409, "FAILED_PRECONDITION")
+        assert error["reason"] == "wrong_state"
+    assert stale(queue.do("complete", job))
+    assert queue.claim() == []
+
+
+@pytest.mark.clause("J10")
+def test_what_is_done_stays_done(queue: Queue) -> None:
+    queue.enqueue()
+    (job,) = queue.claim()
+    queue.do("complete", job)
+    for verb in ("cancel", "requeue"):
+        queue.move(verb, job["job_id"]).refused(409, "FAILED_PRECONDITION")
+    waiting = queue.enqueue()
+    error = queue.move("requeue", waiting).refused(409, "FAILED_PRECONDITION")
+    assert error["message"].endswith("it is ready")
+
+
+@pytest.mark.clause("J2", "J3", "J4", "J5")
+def test_claims_take_by_priority_then_in_order_and_never_the_same(queue: Queue) -> None:
+    plain = [queue.enqueue(number) for number in range(5)]
+    urgent = queue.enqueue("urgent", priority=9)
+    humble = queue.enqueue("humble", priority=0)
+    first, second = queue.claim(3), queue.claim(10)
+    assert [job["job_id"] for job in first + second] == [urgent, *plain, humble]
+    tokens = [job["token"] for job in first + second]
+    assert tokens == sorted(set(tokens))
+
+
+@pytest.mark.clause("J6")
+def test_queues_do_not_meet(server: Server) -> None:
+    mail, video = Queue(server), Queue(server)
+    mine = mail.enqueue()
+    video.enqueue(priority=9)
+    assert [job["job_id"] for job in mail.claim(10)] == [mine]
+    mail.enqueue()
+    assert len(mail.claim(10, queues=[mail.name, video.name, mail.name])) == 2
+
+
+@pytest.mark.clause("J11")
+def test_a_scheduled_job_waits_for_its_time(queue: Queue) -> None:
+    due = dt.datetime.now(dt.UTC) + dt.timedelta(milliseconds=400)
+    asked = queue.ask(run_at=due.isoformat())
+    assert asked.json["state"] == "scheduled"
+    assert queue.claim() == []
+    (job,) = queue.claim(wait_ms=5_000)
+    assert 0 <= time.time() - due.timestamp() < 0.3
+    assert job["job_id"] == asked.json["job_id"]
+    assert queue.ask(run_at="2001-01-01T00:00:00+02:00").json["state"] == "ready"
+
+
+@pytest.mark.clause("J11")
+def test_a_key_makes_a_job_unique_in_its_queue(queue: Queue) -> None:
+    first = queue.ask({"a": 1, "b": 2}, idempotency_key="k")
+    assert (first.status, first.json["duplicate"]) == (201, False)
+    same = queue.ask({"b": 2, "a": 1}, idempotency_key="k")
+    assert (same.status, same.json) == (200, {**first.json, "duplicate": True})
+    other = queue.ask({"a": 2}, idempotency_key="k")
+    assert other.status == 200
+    assert other.json == {**first.json, "duplicate": True, "payload_mismatch": True}
+    assert queue.ask(idempotency_key="k", queue=queue.name + "-other").status == 201
+    (job,) = queue.claim(10)
+    queue.do("complete", job)
+    done = queue.ask({"a": 1, "b": 2}, idempotency_key="k")
+    assert (done.status, done.json["job_id"], done.json["state"]) == (200, job["job_id"], "succeeded")
+
+
+@pytest.mark.clause("J11")
+def test_the_server_ends_a_run_that_takes_too_long(queue: Queue) -> None:
+    job_id = queue.enqueue(timeout_ms=300, max_retries=0)
+    (job,) = queue.claim()
+    began = time.monotonic()
+    while queue.do("heartbeat", job, lease_ms=30_000).status == 204:
+        assert time.monotonic() - began < 2
+        time.sleep(0.02)
+    assert time.monotonic() - began > 0.25
+    assert stale(queue.do("complete", job))
+    shown = queue.show(job_id)
+    assert (shown["state"], shown["last_error"]) == ("dead", "execution_timeout")
+
+
+@pytest.mark.clause("J11", "H2")
+def test_a_payload_may_be_a_mebibyte(queue: Queue) -> None:
+    text = "x" * (MIB - 2)
+    job_id = queue.enqueue(text)
+    queue.ask(text + "x").refused(413, "PAYLOAD_TOO_LARGE")
+    (job,) = queue.claim()
+    assert (job["job_id"], job["payload"]) == (job_id, text)
+    queue.do("complete", job, result=text + "x").refused(413, "PAYLOAD_TOO_LARGE")
+    assert queue.do("complete", job, result=text).status == 204
+
+
+def test_an_answer_has_a_bounded_size_and_the_rest_is_not_claimed(queue: Queue) -> None:
+    for _ in range(6):
+        queue.enqueue("x" * (MIB - 2))
+    assert len(queue.claim(6)) < 6
+    page = queue.server.get("/v1/jobs", queue=queue.name).json
+    assert 1 <= len(page["jobs"]) < 6
+    assert page["after"] == page["jobs"][-1]["job_id"]
+    assert len(queue.claim(6)) >= 2
+
+
+@pytest.mark.clause("E3", "H2")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"priority": 10},
+        {"priority": -1},
+        {"queue": ""},
+        {"task": "x" * 256},
+        {"queue": "a\nb"},
+        {"max_retries": 1_001},
+        {"max_retries": -1},
+        {"timeout_ms": 0},
+        {"run_at": "tomorrow"},
+        {"run_at": "2030-01-01T00:00:00"},
+        {"run_at": "9999-12-31T23:59:59-23:59"},
+        {"retries": 3},
+    ],
+)
+def test_what_is_refused(queue: Queue, wrong: dict[str, Any]) -> None:
+    queue.ask(**wrong).refused(400, "INVALID_ARGUMENT")
+    queue.ask(priority=9, max_retries=1_000, timeout_ms=1, task="x" * 255)
+
+
+@pytest.mark.clause("H2")
+def test_a_payload_that_nobody_could_read_is_refused(queue: Queue) -> None:
+    head = b'{"queue":"q","task":"t","payload":'
+    for payload in (b'"\xff"', b"1e999", b"[1,]", b"", b'"\\ud800"', b"[" * 5_000 + b"]" * 5_000):
+        queue.server.call("POST", "/v1/jobs", head + payload + b"}").refused(400, "INVALID_ARGUMENT")
+    assert queue.server.call("POST", "/v1/jobs", head + b"null}").status == 201
+
+
+@pytest.mark.clause("H2")
+@pytest.mark.parametrize("name", ["job-999999", "job-", "job-01", "7", "job-" + "9" * 5_000, "%E2%82%AC"])
+def test_there_is_no_such_job(queue: Queue, name: str) -> None:
+    queue.server.get(f"/v1/jobs/{name}").refused(404, "NOT_FOUND")
+    for verb, body in (("cancel", None), ("requeue", None), ("complete", {"token": 1})):
+        queue.server.post(f"/v1/jobs/{name}/{verb}", body).refused(404, "NOT_FOUND")
+    queue.server.get(f"/v1/jobs/{name}/complete").refused(405, "METHOD_NOT_ALLOWED")
+
+
+def test_lists_come_in_parts_by_queue_and_state(queue: Queue) -> None:
+    jobs = [queue.enqueue(number) for number in range(5)]
+    later = queue.enqueue(run_at="2100-01-01T00:00:00Z")
+    (held,) = queue.claim()
+
+    def listed(**query: Any) -> list[str]:
+        answer = queue.server.get("/v1/jobs", queue=queue.name, **query)
+        assert answer.status == 200, answer
+        return [job["job_id"] for job in answer.json["jobs"]]
+
+    assert listed() == [*jobs, later]
+    assert listed(state="ready") == jobs[1:]
+    assert listed(state="scheduled") == [later]
+    assert listed(state="in_flight") == [held["job_id"]]
+    assert listed(state="dead") == listed(state="succeeded") == []
+    assert listed(limit=2) == jobs[:2]
+    assert listed(limit=2, after=jobs[1]) == jobs[2:4]
+    assert listed(state="ready", after=jobs[3]) == jobs[4:]
+    page = queue.server.get("/v1/jobs", queue=queue.name, limit=6).json
+    assert "after" not in page
+    for wrong in ({"state": "lost"}, {"limit": 0}, {"after": "x"}, {"colour": "red"}):
+        queue.server.get("/v1/jobs", **wrong).refused(400, "INVALID_ARGUMENT")
+    assert queue.server.get("/v1/jobs", queue="nowhere").json == {"jobs": []}

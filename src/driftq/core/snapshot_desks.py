@@ -6,7 +6,8 @@ from collections.abc import Mapping
 import msgspec
 
 from driftq.core.effects import EffectTable, Failed, Identity, Pending
-from driftq.core.jobs.table import Attempt, Grant, JobState, JobTable
+from driftq.core.jobs.run import Attempt, Grant, JobState
+from driftq.core.jobs.table import JobTable
 from driftq.core.records import Terms
 from driftq.core.state import State
 

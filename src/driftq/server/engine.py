@@ -231,7 +231,11 @@ class Engine:
         now = self.clock.now()
         self._answer_reads()
         if not isinstance(self._refusal, WritingStopped):
-            self._decide(now)
+            try:
+                self._decide(now)
+            except Exception as mistake:
+                self._fell(mistake)
+                raise
         frames = self._journal.take()
         if frames:
             self._committing = True
@@ -250,6 +254,15 @@ class Engine:
             done, self._on_idle = self._on_idle, []
             for call in done:
                 self._loop.soon(call)
+
+    def _fell(self, mistake: Exception) -> None:
+        """A mistake of ours: what memory holds is no longer to be trusted, so the server ends, loudly."""
+        logger.critical("a decision failed in a way it never should: %r", mistake)
+        waiting, self._waiting = self._waiting, Waiting([])
+        self._parcels = []
+        waiting.fail(NotConfirmed(f"internal: {mistake!r}"))
+        self._stop_writing(f"internal: {mistake!r}")
+        self._on_fatal(mistake)
 
     def _decide(self, now: int) -> None:
         self.state.keys.expire(now)

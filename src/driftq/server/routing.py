@@ -102,12 +102,12 @@ class RouterDesk:
         self._threads = ThreadPoolExecutor(_WORKERS, thread_name_prefix="driftq-router")
         self._under_way: dict[int, asyncio.Future[object]] = {}
         """Decisions that are being made, by the fingerprint of the key they are made for."""
+        self._held: set[tuple[str, str, str]] = set()
+        """Identities of produces that the router has not answered yet."""
 
     def wants(self, topic: str) -> bool:
         """Whether messages for this topic are routed at all; the others need not wait for anybody."""
         return self._topics is None or topic in self._topics
-        self._held: set[tuple[str, str, str]] = set()
-        """Identities of produces that the router has not answered yet."""
 
     @contextmanager
     def holding(self, messages: Sequence[Message]) -> Iterator[list[IdempotencyPending | None]]:

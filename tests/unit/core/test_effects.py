@@ -169,7 +169,7 @@ def test_notes_of_what_is_over_are_not_kept_and_heartbeats_leave_none(effects: P
         begun = effects.begin((*KEY[:3], f"order-{number + 2}"))
         assert isinstance(begun, EffectBegun)
         effects.state.effects.commit(begun.identity)
-    assert len(effects.state.effects._leaving) < 100
+    assert len(effects.state.effects.leaving) < 100
 
 
 @pytest.mark.clause("I5")

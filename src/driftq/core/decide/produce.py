@@ -264,8 +264,10 @@ class _Plan:
                 return self._duplicate(command, other.topic, partition, offset, same=same)
         state = self._state
         for claim in state.keys.find(command.fingerprint):
+            topic = state.topics_by_id.get(claim.topic)
+            if topic is None:
+                continue  # The topic was deleted, and its keys with it.
             stored = self._recall(claim)
-            topic = state.topics_by_id[claim.topic]
             if stored is None:  # Its message is gone before the key: still, never a second one.
                 return Duplicate(topic=topic.name, partition=0, offset=claim.offset, payload_mismatch=False)
             envelope = stored.envelope

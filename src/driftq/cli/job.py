@@ -1,0 +1,167 @@
+"""`driftq job`: enqueue jobs, look at them, cancel them, try dead ones again."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from driftq.cli.connection import Connection
+from driftq.cli.screen import Json, Url, say, say_json, show, table
+from driftq.settings import load_url
+
+app = typer.Typer(
+    help="Enqueue jobs, look at them, cancel and requeue.", no_args_is_help=True, rich_markup_mode=None
+)
+
+_NUMBERS = frozenset({"attempts", "priority"})
+
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, as in job-7.")]
+
+
+@app.command()
+def enqueue(
+    queue: Annotated[str, typer.Argument(metavar="QUEUE")],
+    task: Annotated[str, typer.Argument(metavar="TASK", help="What is to be done; workers know it.")],
+    payload: Annotated[str, typer.Argument(metavar="[JSON]", help="What the task is given.")] = "null",
+    priority: Annotated[
+        int | None, typer.Option("--priority", help="0 to 9, larger is sooner; else 5.")
+    ] = None,
+    delay: Annotated[
+        float | None, typer.Option("--delay", min=0, metavar="SECONDS", help="Not before so long from now.")
+    ] = None,
+    run_at: Annotated[
+        str | None, typer.Option("--run-at", metavar="RFC3339", help="Not before then.")
+    ] = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option("--idempotency-key", help="One job under this key in its queue.")
+    ] = None,
+    max_retries: Annotated[int | None, typer.Option("--max-retries", help="After the first; else 3.")] = None,
+    timeout_ms: Annotated[
+        int | None,
+        typer.Option("--timeout-ms", help="An attempt may take so long, whatever its worker says."),
+    ] = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Enqueue a job; confirmed means durable."""
+    if delay is not None and run_at is not None:
+        raise typer.BadParameter("give either --delay or --run-at")
+    try:
+        value = json.loads(payload)
+    except ValueError as error:
+        raise typer.BadParameter(f"the payload is not JSON: {error}") from None
+    if delay is not None:
+        run_at = (dt.datetime.now(dt.UTC) + dt.timedelta(seconds=delay)).isoformat()
+    given = {
+        "priority": priority,
+        "run_at": run_at,
+        "idempotency_key": idempotency_key,
+        "max_retries": max_retries,
+        "timeout_ms": timeout_ms,
+    }
+    body = {"queue": queue, "task": task, "payload": value}
+    with Connection(load_url(url)) as connection:
+        answer = connection.post(
+            "/v1/jobs", body | {name: setting for name, setting in given.items() if setting is not None}
+        )
+    if as_json:
+        say_json(answer)
+        return
+    note = "; a duplicate, nothing was added" if answer.get("duplicate") else ""
+    if answer.get("payload_mismatch"):
+        note += "; the payload differs from the stored one"
+    say(f"{answer['job_id']} is {answer['state']}{note}")
+
+
+@app.command("list")
+def list_jobs(
+    queue: Annotated[str | None, typer.Option("--queue", "-q")] = None,
+    state: Annotated[
+        str | None, typer.Option("--state", "-s", help="ready, scheduled, in_flight, succeeded or dead.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 100,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="JOB", help="Go on behind this one.")
+    ] = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """List jobs, oldest first; those in state dead were given up."""
+    jobs: list[dict[str, Any]] = []
+    with Connection(load_url(url)) as connection:
+        while len(jobs) < limit:
+            query = {"queue": queue, "state": state, "limit": min(limit - len(jobs), 1_000), "after": after}
+            page = connection.get("/v1/jobs", query)
+            jobs += page["jobs"]
+            after = page.get("after")
+            if after is None:
+                break
+    if as_json:
+        say_json({"jobs": jobs} | ({"after": after} if after else {}))
+        return
+    shown = table(
+        "jobs", "job", "queue", "task", "state", "priority", "attempts", "last error", right=_NUMBERS
+    )
+    for job in jobs:
+        numbers = (str(job["priority"]), str(job["attempts"]))
+        shown.add_row(job["job_id"], job["queue"], job["task"], job["state"], *numbers, job["last_error"])
+    show(shown)
+    if after is not None:
+        say(f"there are more: --after {after}")
+
+
+@app.command("show")
+def show_job(job: JobId, url: Url = None, as_json: Json = False) -> None:
+    """Show a job with every attempt."""
+    with Connection(load_url(url)) as connection:
+        answer = connection.get(_path(job))
+    if as_json:
+        say_json(answer)
+        return
+    say(f"{answer['job_id']} is {answer['state']}: {answer['task']} in queue {answer['queue']}")
+    say(f"payload {json.dumps(answer['payload'], ensure_ascii=False)}")
+    say(f"priority {answer['priority']}, {answer['attempts']} of {answer['max_retries'] + 1} attempts")
+    if answer["state"] == "scheduled":
+        say(f"due {answer['run_at']}")
+    if "owner" in answer:
+        say(f"held by {answer['owner']} until {answer['lease_until']}")
+    if answer["last_error"]:
+        say(f"last error {answer['last_error']}")
+    if "result" in answer:
+        say(f"result {json.dumps(answer['result'], ensure_ascii=False)}")
+    if answer["history"]:
+        shown = table("attempts", "owner", "started", "ended", "outcome")
+        for attempt in answer["history"]:
+            ended = attempt["ended_at"]
+            outcome = attempt["error"] or ("succeeded" if ended else "running")
+            shown.add_row(attempt["owner"], attempt["started_at"], ended or "", outcome)
+        show(shown)
+
+
+@app.command()
+def cancel(job: JobId, url: Url = None, as_json: Json = False) -> None:
+    """Give a job up, also one that somebody works on: its result will be refused."""
+    _move(job, "cancel", url=url, as_json=as_json)
+
+
+@app.command()
+def requeue(job: JobId, url: Url = None, as_json: Json = False) -> None:
+    """Try a dead job again, from its first attempt."""
+    _move(job, "requeue", url=url, as_json=as_json)
+
+
+def _move(job: str, verb: str, *, url: str | None, as_json: bool) -> None:
+    with Connection(load_url(url)) as connection:
+        answer = connection.post(f"{_path(job)}/{verb}", None)
+    if as_json:
+        say_json(answer)
+    else:
+        say(f"{answer['job_id']} is {answer['state']}")
+
+
+def _path(job: str) -> str:
+    return f"/v1/jobs/{quote(job, safe='')}"

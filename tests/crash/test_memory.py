@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 import pytest
 
 from tests.harness import ServerProcess

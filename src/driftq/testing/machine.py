@@ -74,6 +74,7 @@ class Machine:
             loop=self.loop,
             background=self.background,
             on_fatal=on_fatal,
+            draw=random.random,
         )
 
     def start(self) -> Recovery:

@@ -8,7 +8,8 @@ import pytest
 from driftq.core.casualty import Casualty
 from driftq.core.commands import Nack
 from driftq.core.decide import decide_expiries, decide_nack
-from driftq.housekeeping.history import History, open_history
+from driftq.housekeeping.history import History
+from driftq.housekeeping.history_file import open_history
 from driftq.housekeeping.round import run_round
 from driftq.model import Envelope
 from driftq.testing.disk import SimFolder

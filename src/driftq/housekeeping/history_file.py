@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from driftq.core.state import State
+
+if TYPE_CHECKING:
+    import sqlite3
 
 _TABLES = ("deliveries", "steps", "letters")
 SCHEMA = """
@@ -60,6 +63,8 @@ CREATE TABLE IF NOT EXISTS progress (one INTEGER PRIMARY KEY CHECK (one = 1), se
 
 def open_history(path: str) -> sqlite3.Connection:
     """The database, made where it is missing; others may read while one writes."""
+    import sqlite3  # A server that nobody asks for the past does without.
+
     database = sqlite3.connect(path)
     database.execute("PRAGMA auto_vacuum = INCREMENTAL")
     database.execute("PRAGMA journal_mode = WAL")
@@ -71,6 +76,8 @@ def read_history(path: str | None) -> sqlite3.Connection | None:
     """The database for reading, at one moment; None where there is none, or none that knows enough yet."""
     if path is None or not os.path.exists(path):
         return None
+    import sqlite3
+
     database = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
     database.execute("BEGIN")
     found = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -20,6 +19,9 @@ from driftq.core.records import (
 )
 from driftq.model import Envelope
 from driftq.server.entry import decode_entry
+
+if TYPE_CHECKING:
+    import sqlite3
 
 ENDINGS = {CAUSE_NACKED: "nacked", CAUSE_EXPIRED: "expired", CAUSE_RELEASED: "released"}
 SETTLEMENTS = {SETTLED_BY_ACK: "acked", SETTLED_DEAD: "dead", SETTLED_PASSED: "passed"}

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from sqlite3 import Connection
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from driftq.core.records import Record, decode_records
 from driftq.errors import LogCorrupt
@@ -18,6 +17,9 @@ from driftq.log.files import File, Folder
 from driftq.log.frame import LogEnd
 from driftq.log.scan import read_frames
 from driftq.log.segment import SEGMENT_HEADER_BYTES, decode_segment_header, segment_name, segment_numbers
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
 
 _T = TypeVar("_T")
 See = Callable[[Record, memoryview, int], None]

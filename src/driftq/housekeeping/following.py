@@ -68,7 +68,7 @@ def find_steps(folder: Folder, history: str | None, run_id: str, *, end: LogEnd)
                     steps.append(Step(*place, envelope.step_id, envelope.parent_step_id, record.at))
 
     scan(folder, files, see, end=end)
-    return sorted(steps, key=lambda step: (step.produced_at, step.topic, step.offset))
+    return sorted(steps, key=lambda step: step.produced_at)
 
 
 class Follower:

@@ -10,6 +10,8 @@
     │   ├── ClaimNotFound
     │   ├── JobNotFound
     │   ├── EffectNotFound
+    │   ├── MessageNotFound
+    │   ├── RunNotFound
     │   └── RouteNotFound
     ├── MethodNotAllowed           405
     ├── FailedPrecondition         409
@@ -133,6 +135,19 @@ class EffectNotFound(NotFound):
     def __init__(self, key: str) -> None:
         super().__init__(f"nothing is known of an effect with key {key!r}")
         self.key = key
+
+
+class MessageNotFound(NotFound):
+    def __init__(self, topic: str, *, offset: int) -> None:
+        super().__init__(f"no message with offset {offset} is kept in topic {topic!r}")
+        self.topic = topic
+        self.offset = offset
+
+
+class RunNotFound(NotFound):
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"no message of run {run_id!r} is kept")
+        self.run_id = run_id
 
 
 class RouteNotFound(NotFound):

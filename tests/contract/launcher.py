@@ -1,6 +1,7 @@
 """Runs one server for the contract tests: one JSON argument says which, one line of output says on what port.
 
-`{"folder": PATH or null, "port": 0, "limits": {…}, "http": {…}, "router": "module:attr", "fsync": "always"}`
+`{"folder": PATH or null, "port": 0, "limits": {…}, "http": {…}, "router": "module:attr", "fsync": "always",
+"history": PATH or null, "segment_records": 100000}`
 """
 
 import importlib
@@ -15,6 +16,7 @@ from driftq.core.limits import Limits
 from driftq.http.options import HttpOptions
 from driftq.http.server import HttpServer, run
 from driftq.log.disk import OsFolder
+from driftq.log.log import SEGMENT_RECORDS
 from driftq.log.memory import MemoryFolder
 from driftq.server.broker import BrokerOptions
 from driftq.server.thread import Fsync
@@ -39,6 +41,8 @@ def main() -> int:
         fsync=Fsync(asked.get("fsync", "always")),
         durable=path is not None,
         router=_find(router) if router else None,
+        history=asked.get("history"),
+        segment_records=asked.get("segment_records", SEGMENT_RECORDS),
         router_timeout_ms=asked.get("router_timeout_ms", 1000),
     )
     folder = OsFolder(path) if path is not None else MemoryFolder()

@@ -10,6 +10,7 @@ from driftq.cli.config import config
 from driftq.cli.connection import ServerRefused, ServerUnreachable
 from driftq.cli.consume import consume
 from driftq.cli.doctor import backup, doctor, restore
+from driftq.cli.explain import explain
 from driftq.cli.produce import produce
 from driftq.cli.screen import say_error
 from driftq.cli.serve import serve
@@ -54,6 +55,7 @@ app.command("ack")(ack)
 app.command("nack")(nack)
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(job.app, name="job")
+app.command("explain")(explain)
 app.command("config")(config)
 app.command("doctor")(doctor)
 app.command("backup")(backup)

@@ -42,7 +42,7 @@ EVENT_TABLE = [
         "EVENT_STORE_SEQUENCE_ALLOCATOR_MODE",
         None,
         ["sqlite", "legacy", "s3", "off"],
-        ["", "auto", "Postgres"],
+        ["", "auto", "Off"],
     ),
     ("EVENT_STORE_SEQUENCE_SCHEMA", "spice_event_registry", ["events", "_a1"], ["", "1a", "a-b", 'a"b']),
     ("EVENT_STORE_SEQUENCE_HANDLER_PREFIX", "write_side", ["other"], ["", "a\nb"]),

@@ -16,7 +16,7 @@ def test_a_heartbeat_that_is_not_shorter_than_the_lease_is_refused(
         "PROCESSED_EVENT_LEASE_TIMEOUT_SECONDS": lease,
         "PROCESSED_EVENT_HEARTBEAT_INTERVAL_SECONDS": heartbeat,
     }
-    with pytest.raises(SettingsRefused, match="PROCESSED_EVENT_HEARTBEAT_INTERVAL_SECONDS is .* less than"):
+    with pytest.raises(SettingsRefused, match=r"PROCESSED_EVENT_HEARTBEAT_INTERVAL_SECONDS is .* less than"):
         load_settings(environ={name: value for name, value in names.items() if value is not None})
 
 

@@ -226,3 +226,11 @@ def test_a_server_that_was_never_asked_has_no_event_store(tmp_path: Path) -> Non
     with Server(tmp_path / "log") as server:
         assert server.get("/v1/healthz").status == 200
     assert not (tmp_path / "events.db").exists()
+
+
+def test_the_openapi_document_has_the_event_store(server: Server) -> None:
+    paths = server.get("/v1/openapi.json").json["paths"]
+    assert set(paths["/v1/events"]) == {"get", "post"}
+    body = paths["/v1/events"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert {"type": "array", "items": {"$ref": "#/components/schemas/EventBody"}} in body["anyOf"]
+    assert "application/x-ndjson" in paths["/v1/events/log"]["get"]["responses"]["200"]["content"]

@@ -11,14 +11,8 @@ EVENT_ROUTES = (
         summary="Append an event to its aggregate, or a list of events",
         body=event_schemas.EventBody | list[event_schemas.EventBody],
         answers={
-            200: Answer(
-                text="All were there before",
-                body=event_schemas.AppendedReply | event_schemas.AppendListReply,
-            ),
-            201: Answer(
-                text="Appended",
-                body=event_schemas.AppendedReply | event_schemas.AppendListReply,
-            ),
+            200: Answer(text="All were there before", body=event_schemas.AppendReply),
+            201: Answer(text="Appended", body=event_schemas.AppendReply),
         },
         errors=(409,),
         notes="A list is all or nothing for each aggregate. When some of it is refused, the answer has the "

@@ -84,12 +84,16 @@ class AppendResult(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str | None = None
 
 
-class AppendListReply(msgspec.Struct, frozen=True):
-    """One result an event, in order."""
+class AppendReply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """For one event the fields of its result; for a list how many there are of each, and their results."""
 
-    appended: int
-    failed: int
-    results: list[AppendResult]
+    event_id: str | None = None
+    sequence_number: int | None = None
+    duplicate: bool | None = None
+    payload_mismatch: bool | None = None
+    appended: int | None = None
+    failed: int | None = None
+    results: list[AppendResult] | None = None
 
 
 class EventLine(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -15,13 +15,17 @@ if TYPE_CHECKING:
     from driftq.client import Client as Client
     from driftq.client import ClientOptions as ClientOptions
     from driftq.client import Delivery as Delivery
+    from driftq.client import EventReceipt as EventReceipt
+    from driftq.client import EventStore as EventStore
     from driftq.client import Receipt as Receipt
     from driftq.client import RecordedMessage as RecordedMessage
     from driftq.embedded import open as open  # noqa: A004 - said as `driftq.open`.
     from driftq.embedded import open_async as open_async
     from driftq.errors import *  # noqa: F403 - every error there is, also those of later rooms.
     from driftq.model import Envelope as Envelope
+    from driftq.model import Event as Event
     from driftq.model import Message as Message
+    from driftq.model import Operation as Operation
     from driftq.model import RetryPolicy as RetryPolicy
     from driftq.model import Routing as Routing
     from driftq.model import RoutingDecision as RoutingDecision
@@ -34,12 +38,16 @@ _HOMES = {
     "Client": "driftq.client",
     "ClientOptions": "driftq.client",
     "Delivery": "driftq.client",
+    "EventReceipt": "driftq.client",
+    "EventStore": "driftq.client",
     "Receipt": "driftq.client",
     "RecordedMessage": "driftq.client",
     "open": "driftq.embedded",
     "open_async": "driftq.embedded",
     "Envelope": "driftq.model",
+    "Event": "driftq.model",
     "Message": "driftq.model",
+    "Operation": "driftq.model",
     "RetryPolicy": "driftq.model",
     "Routing": "driftq.model",
     "RoutingDecision": "driftq.model",

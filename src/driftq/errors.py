@@ -43,6 +43,7 @@
         ├── DatabaseUnavailable
         ├── DatabaseBusy
         ├── TransactionConflict
+        ├── EventStoreUnusable
         └── ServerUnreachable      (the client's own: there was no answer)
     BatchRefused                   the client's: some of many messages were refused, each with its error
     ClientClosed                   the client's: it was used after its end
@@ -439,6 +440,16 @@ class TransactionConflict(Unavailable):
         super().__init__(f"the transaction on {address} has to be repeated ({cause})")
         self.address = address
         self.cause = cause
+
+
+class EventStoreUnusable(Unavailable):
+    """There is no event store here, or not one that this server can work with."""
+
+    reason = "event_store_unusable"
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the event store cannot be used: {problem}")
+        self.problem = problem
 
 
 class ServerUnreachable(Unavailable):

@@ -2,12 +2,14 @@
 
 `{"folder": PATH or null, "port": 0, "limits": {…}, "http": {…}, "router": "module:attr", "fsync": "always",
 "history": PATH or null, "segment_records": 100000}`
+ "events": {…}}`
 """
 
 import importlib
 import json
 import logging
 import sys
+from pathlib import Path
 from typing import Any
 
 import uvloop
@@ -19,6 +21,7 @@ from driftq.log.disk import OsFolder
 from driftq.log.log import SEGMENT_RECORDS
 from driftq.log.memory import MemoryFolder
 from driftq.server.broker import BrokerOptions
+from driftq.server.event_options import EventOptions
 from driftq.server.thread import Fsync
 
 
@@ -36,6 +39,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     path = asked.get("folder")
     router = asked.get("router")
+    events = EventOptions(**asked.get("events", {}))
     options = BrokerOptions(
         limits=Limits(**asked.get("limits", {})),
         fsync=Fsync(asked.get("fsync", "always")),
@@ -44,6 +48,7 @@ def main() -> int:
         history=asked.get("history"),
         segment_records=asked.get("segment_records", SEGMENT_RECORDS),
         router_timeout_ms=asked.get("router_timeout_ms", 1000),
+        events=events.within(Path(path).parent) if path is not None else events.in_memory(),
     )
     folder = OsFolder(path) if path is not None else MemoryFolder()
     http = HttpOptions(**asked.get("http", {}))

@@ -5,7 +5,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from driftq.cli import dlq, group, job, topic
+from driftq.cli import db, dlq, event, group, job, registry, topic
 from driftq.cli.config import config
 from driftq.cli.connection import ServerRefused, ServerUnreachable
 from driftq.cli.consume import consume
@@ -56,6 +56,9 @@ app.command("nack")(nack)
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(job.app, name="job")
 app.command("explain")(explain)
+app.add_typer(event.app, name="event")
+app.add_typer(registry.app, name="registry")
+app.add_typer(db.app, name="db")
 app.command("config")(config)
 app.command("doctor")(doctor)
 app.command("backup")(backup)

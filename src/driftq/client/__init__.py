@@ -3,6 +3,7 @@
 from driftq.client.async_client import AsyncClient
 from driftq.client.consumer import AsyncConsumer
 from driftq.client.delivery import AsyncDelivery, Delivery
+from driftq.client.event_store import EventReceipt, EventStore
 from driftq.client.incoming import Receipt, RecordedMessage
 from driftq.client.options import ClientOptions
 from driftq.client.outgoing import EnvelopeFields
@@ -18,6 +19,8 @@ __all__ = [
     "Consumer",
     "Delivery",
     "EnvelopeFields",
+    "EventReceipt",
+    "EventStore",
     "Receipt",
     "RecordedMessage",
 ]

@@ -242,6 +242,11 @@ class AsyncClient:
         """Any other call of the HTTP interface: the answer as `kind`, errors as the classes they were."""
         return await self._calls.call(method, path, query=query, body=body, repeatable=repeatable, kind=kind)
 
+    async def call_lines(self, path: str, *, query: Query | None = None, kind: Any = Any) -> list[Any]:
+        """Any other call whose answer is a page of NDJSON: each line as `kind`."""
+        octets = self._calls.writer.request("GET", path, query=query)
+        return msgspec.json.Decoder(kind).decode_lines(await self._calls.send(octets, repeatable=True))
+
     async def close(self) -> None:
         """Send what waits to be sent, then close."""
         if self._closed:

@@ -240,6 +240,10 @@ class Client:
             self._async.call(method, path, query=query, body=body, repeatable=repeatable, kind=kind)
         )
 
+    def call_lines(self, path: str, *, query: Query | None = None, kind: Any = Any) -> list[Any]:
+        """Any other call whose answer is a page of NDJSON: each line as `kind`."""
+        return self._thread.run(self._async.call_lines(path, query=query, kind=kind))
+
     def close(self) -> None:
         """Send what waits to be sent, then close. A second time changes nothing."""
         if self._thread.alive:

@@ -96,11 +96,13 @@ async def open_async(
 ) -> AsyncClient:
     """The same on the running event loop, awaited."""
     options = ClientOptions(timeout_s=timeout_s)
+    settings = load_settings()
     broker_options = BrokerOptions(
-        limits=load_settings().limits,
+        limits=settings.limits,
         fsync=Fsync(fsync),
         router=router,
         history=os.path.join(path, "history.db"),
+        events=settings.events.within(path),
     )
     folder = OsFolder(os.path.join(path, "log"))
     try:

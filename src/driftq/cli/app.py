@@ -15,6 +15,7 @@ from driftq.cli.screen import say_error
 from driftq.cli.serve import serve
 from driftq.cli.settle import ack, nack
 from driftq.cli.version import version
+from driftq.cli.worker import job_app, worker
 from driftq.settings import SettingsRefused
 
 
@@ -53,6 +54,8 @@ app.command("consume")(consume)
 app.command("ack")(ack)
 app.command("nack")(nack)
 app.add_typer(dlq.app, name="dlq")
+app.command("worker")(worker)
+app.add_typer(job_app, name="job")
 app.command("config")(config)
 app.command("doctor")(doctor)
 app.command("backup")(backup)

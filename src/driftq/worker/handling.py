@@ -39,6 +39,7 @@ class Declared:
     prefetch: int
     steps: bool
     name: str
+    lease_ms: int
 
 
 class Handling:
@@ -144,7 +145,9 @@ class Handling:
             raise Reject("a transactional effect needs an idempotency key, and this message has none")
         event_id = f"{tenant}\x1f{key}" if tenant else key
         event = EventKey(event_id, message.topic, event_id, 1)
-        claim = registry.claim(Handler(declared.name, Effect.TRANSACTIONAL), event)
+        claim = registry.claim(
+            Handler(declared.name, Effect.TRANSACTIONAL, lease_ms=declared.lease_ms), event
+        )
         if claim.outcome is ClaimOutcome.IN_PROGRESS:
             raise Retry("somebody else is at it", after=max(_POLL_S, claim.wait_ms / 1000))
         if not claim.granted:

@@ -100,6 +100,7 @@ class Worker:
                     prefetch=prefetch or 2 * concurrency,
                     steps=steps,
                     name=f"{self._group}/{topic}",
+                    lease_ms=self._lease_ms,
                 )
             )
             return handler

@@ -55,6 +55,9 @@ class Task(Generic[_Given, _Result]):
                 raise InvalidArgument("task", f"{name}: {parameter.name} is a keyword of enqueue")
         kept = [one for one in parameters.values() if one.name != "context"]
         self._signature = inspect.Signature(kept)
+        self._named = {one.name for one in kept if one.kind is not one.VAR_KEYWORD}
+        self._needed = {one.name for one in kept if one.name in self._named and one.default is one.empty}
+        self._takes_any = len(self._named) < len(kept)
 
     def __call__(self, *args: _Given.args, **named: _Given.kwargs) -> _Result:
         return self.call(*args, **named)
@@ -87,7 +90,10 @@ class Task(Generic[_Given, _Result]):
         given = msgspec.json.decode(payload)
         if not isinstance(given, dict):
             raise TypeError("the payload is not an object of arguments")
-        self._signature.bind(**given)
+        if not self._needed <= given.keys():
+            raise TypeError(f"missing: {', '.join(sorted(self._needed - given.keys()))}")
+        if not self._takes_any and not given.keys() <= self._named:
+            raise TypeError(f"unexpected: {', '.join(sorted(given.keys() - self._named))}")
         return given
 
 

@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 import driftq  # noqa: E402 - from this very tree.
 from driftq import errors  # noqa: E402
-from driftq.client import AsyncConsumer, Consumer  # noqa: E402
+from driftq.client import AsyncConsumer, Consumer, Idempotency, JobCalls  # noqa: E402
 
 CLASSES: tuple[type, ...] = (
     driftq.Client,
@@ -38,6 +38,15 @@ CLASSES: tuple[type, ...] = (
     driftq.RetryPolicy,
     driftq.Routing,
     driftq.RoutingDecision,
+    Idempotency,
+    JobCalls,
+    driftq.Worker,
+    driftq.Context,
+    driftq.Retry,
+    driftq.Reject,
+    driftq.Jobs,
+    driftq.Task,
+    driftq.JobContext,
 )
 
 

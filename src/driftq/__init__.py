@@ -10,13 +10,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from driftq.client import AlreadyCommitted as AlreadyCommitted
     from driftq.client import AsyncClient as AsyncClient
     from driftq.client import AsyncDelivery as AsyncDelivery
+    from driftq.client import Begun as Begun
     from driftq.client import Client as Client
     from driftq.client import ClientOptions as ClientOptions
     from driftq.client import Delivery as Delivery
     from driftq.client import EventReceipt as EventReceipt
     from driftq.client import EventStore as EventStore
+    from driftq.client import Held as Held
     from driftq.client import Receipt as Receipt
     from driftq.client import RecordedMessage as RecordedMessage
     from driftq.embedded import open as open  # noqa: A004 - said as `driftq.open`.
@@ -29,6 +32,15 @@ if TYPE_CHECKING:
     from driftq.model import RetryPolicy as RetryPolicy
     from driftq.model import Routing as Routing
     from driftq.model import RoutingDecision as RoutingDecision
+    from driftq.worker import Context as Context
+    from driftq.worker import Effect as Effect
+    from driftq.worker import JobContext as JobContext
+    from driftq.worker import Jobs as Jobs
+    from driftq.worker import Reject as Reject
+    from driftq.worker import Retry as Retry
+    from driftq.worker import Settled as Settled
+    from driftq.worker import Task as Task
+    from driftq.worker import Worker as Worker
 
     __version__: str
 
@@ -51,6 +63,18 @@ _HOMES = {
     "RetryPolicy": "driftq.model",
     "Routing": "driftq.model",
     "RoutingDecision": "driftq.model",
+    "Worker": "driftq.worker",
+    "Task": "driftq.worker",
+    "Settled": "driftq.worker",
+    "Retry": "driftq.worker",
+    "Reject": "driftq.worker",
+    "Jobs": "driftq.worker",
+    "JobContext": "driftq.worker",
+    "Effect": "driftq.worker",
+    "Context": "driftq.worker",
+    "Held": "driftq.client",
+    "Begun": "driftq.client",
+    "AlreadyCommitted": "driftq.client",
 }
 """Which room each name lives in; every other name with a capital is an error's."""
 

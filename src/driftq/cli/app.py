@@ -16,6 +16,7 @@ from driftq.cli.screen import say_error
 from driftq.cli.serve import serve
 from driftq.cli.settle import ack, nack
 from driftq.cli.version import version
+from driftq.cli.worker import work, worker
 from driftq.settings import SettingsRefused
 
 
@@ -54,7 +55,9 @@ app.command("consume")(consume)
 app.command("ack")(ack)
 app.command("nack")(nack)
 app.add_typer(dlq.app, name="dlq")
+job.app.command("work")(work)
 app.add_typer(job.app, name="job")
+app.command("worker")(worker)
 app.command("explain")(explain)
 app.add_typer(event.app, name="event")
 app.add_typer(registry.app, name="registry")

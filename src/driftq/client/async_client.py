@@ -12,7 +12,9 @@ import msgspec
 from driftq.client.calls import Calls
 from driftq.client.connector import Connector, TcpConnector
 from driftq.client.consumer import AsyncConsumer, LineSource
+from driftq.client.effects import AsyncIdempotency
 from driftq.client.incoming import Receipt, RecordedMessage
+from driftq.client.job_calls import AsyncJobCalls
 from driftq.client.options import TIMEOUT_S, ClientOptions
 from driftq.client.outgoing import EnvelopeFields
 from driftq.client.producing import KeyOf, Producing
@@ -41,6 +43,8 @@ class AsyncClient:
         """`timeout_s` is for one call with all its retries. `options` replaces it and says more."""
         self._options = options or ClientOptions(timeout_s=timeout_s, api_key=api_key)
         self._calls = Calls(connector or TcpConnector(url), self._options)
+        self.idempotency = AsyncIdempotency(self._calls)
+        self.jobs = AsyncJobCalls(self._calls)
         self._producing: Producing | None = None
         self._settlings: dict[tuple[str, str, str], Settling] = {}
         self._sources: set[LineSource] = set()

@@ -15,6 +15,8 @@ SERVICES := integration browser services
 SUITE_DIRS   := $(wildcard $(SUITES:%=tests/%))
 QUICK_DIRS   := $(wildcard $(QUICK:%=tests/%))
 SERVICE_DIRS := $(wildcard $(SERVICES:%=tests/%))
+# The quick suites measure nothing, so two of their tests may run at the same time.
+TWO_AT_ONCE  := --numprocesses 2 --dist worksteal
 TYPED_DIRS   := $(wildcard src tests scripts bench examples)
 
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
@@ -53,10 +55,11 @@ serve: $(STAMP) ## Run a server on ./driftq-data (DATA=... for another folder)
 	@$(BIN)/driftq serve --data $(DATA) $(ARGS)
 
 test: $(STAMP) ## Run every suite that needs no outside service
-	@$(BIN)/python -m pytest $(SUITE_DIRS) $(ARGS)
+	@$(BIN)/python -m pytest $(TWO_AT_ONCE) $(QUICK_DIRS) $(ARGS)
+	@$(BIN)/python -m pytest $(filter-out $(QUICK_DIRS),$(SUITE_DIRS)) $(ARGS)
 
 test-quick: $(STAMP) ## Run unit, property and simulation tests
-	@$(BIN)/python -m pytest $(QUICK_DIRS) $(ARGS)
+	@$(BIN)/python -m pytest $(TWO_AT_ONCE) $(QUICK_DIRS) $(ARGS)
 
 # pytest exits with 5 when it found no test: an empty suite is no failure here, and is said aloud.
 test-services: $(STAMP) ## Run the suites that need outside services

@@ -2,7 +2,7 @@
 
 import sys
 
-from bench import broker, client, eventstore, housekeeping, registry
+from bench import broker, client, eventstore, housekeeping, jobs, registry
 from bench.report import Figure, show
 
 BENCHMARKS = {
@@ -19,6 +19,7 @@ BENCHMARKS = {
     "lengths": eventstore.lengths,
     "client": client.throughput,
     "calls": client.calls,
+    "jobs": jobs.no_op,
 }
 
 

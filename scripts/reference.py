@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 import driftq  # noqa: E402 - from this very tree.
 from driftq import errors  # noqa: E402
-from driftq.client import AsyncConsumer, Consumer  # noqa: E402
+from driftq.client import AsyncConsumer, Consumer, Idempotency, JobCalls  # noqa: E402
 
 CLASSES: tuple[type, ...] = (
     driftq.Client,
@@ -30,11 +30,23 @@ CLASSES: tuple[type, ...] = (
     driftq.Receipt,
     driftq.RecordedMessage,
     driftq.ClientOptions,
+    driftq.EventStore,
+    driftq.EventReceipt,
+    driftq.Event,
     driftq.Message,
     driftq.Envelope,
     driftq.RetryPolicy,
     driftq.Routing,
     driftq.RoutingDecision,
+    Idempotency,
+    JobCalls,
+    driftq.Worker,
+    driftq.Context,
+    driftq.Retry,
+    driftq.Reject,
+    driftq.Jobs,
+    driftq.Task,
+    driftq.JobContext,
 )
 
 

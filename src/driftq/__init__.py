@@ -10,21 +10,37 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from driftq.client import AlreadyCommitted as AlreadyCommitted
     from driftq.client import AsyncClient as AsyncClient
     from driftq.client import AsyncDelivery as AsyncDelivery
+    from driftq.client import Begun as Begun
     from driftq.client import Client as Client
     from driftq.client import ClientOptions as ClientOptions
     from driftq.client import Delivery as Delivery
+    from driftq.client import EventReceipt as EventReceipt
+    from driftq.client import EventStore as EventStore
+    from driftq.client import Held as Held
     from driftq.client import Receipt as Receipt
     from driftq.client import RecordedMessage as RecordedMessage
     from driftq.embedded import open as open  # noqa: A004 - said as `driftq.open`.
     from driftq.embedded import open_async as open_async
     from driftq.errors import *  # noqa: F403 - every error there is, also those of later rooms.
     from driftq.model import Envelope as Envelope
+    from driftq.model import Event as Event
     from driftq.model import Message as Message
+    from driftq.model import Operation as Operation
     from driftq.model import RetryPolicy as RetryPolicy
     from driftq.model import Routing as Routing
     from driftq.model import RoutingDecision as RoutingDecision
+    from driftq.worker import Context as Context
+    from driftq.worker import Effect as Effect
+    from driftq.worker import JobContext as JobContext
+    from driftq.worker import Jobs as Jobs
+    from driftq.worker import Reject as Reject
+    from driftq.worker import Retry as Retry
+    from driftq.worker import Settled as Settled
+    from driftq.worker import Task as Task
+    from driftq.worker import Worker as Worker
 
     __version__: str
 
@@ -34,15 +50,31 @@ _HOMES = {
     "Client": "driftq.client",
     "ClientOptions": "driftq.client",
     "Delivery": "driftq.client",
+    "EventReceipt": "driftq.client",
+    "EventStore": "driftq.client",
     "Receipt": "driftq.client",
     "RecordedMessage": "driftq.client",
     "open": "driftq.embedded",
     "open_async": "driftq.embedded",
     "Envelope": "driftq.model",
+    "Event": "driftq.model",
     "Message": "driftq.model",
+    "Operation": "driftq.model",
     "RetryPolicy": "driftq.model",
     "Routing": "driftq.model",
     "RoutingDecision": "driftq.model",
+    "Worker": "driftq.worker",
+    "Task": "driftq.worker",
+    "Settled": "driftq.worker",
+    "Retry": "driftq.worker",
+    "Reject": "driftq.worker",
+    "Jobs": "driftq.worker",
+    "JobContext": "driftq.worker",
+    "Effect": "driftq.worker",
+    "Context": "driftq.worker",
+    "Held": "driftq.client",
+    "Begun": "driftq.client",
+    "AlreadyCommitted": "driftq.client",
 }
 """Which room each name lives in; every other name with a capital is an error's."""
 

@@ -10,6 +10,8 @@
     │   ├── ClaimNotFound
     │   ├── JobNotFound
     │   ├── EffectNotFound
+    │   ├── MessageNotFound
+    │   ├── RunNotFound
     │   └── RouteNotFound
     ├── MethodNotAllowed           405
     ├── FailedPrecondition         409
@@ -41,6 +43,7 @@
         ├── DatabaseUnavailable
         ├── DatabaseBusy
         ├── TransactionConflict
+        ├── EventStoreUnusable
         └── ServerUnreachable      (the client's own: there was no answer)
     BatchRefused                   the client's: some of many messages were refused, each with its error
     ClientClosed                   the client's: it was used after its end
@@ -133,6 +136,19 @@ class EffectNotFound(NotFound):
     def __init__(self, key: str) -> None:
         super().__init__(f"nothing is known of an effect with key {key!r}")
         self.key = key
+
+
+class MessageNotFound(NotFound):
+    def __init__(self, topic: str, *, offset: int) -> None:
+        super().__init__(f"no message with offset {offset} is kept in topic {topic!r}")
+        self.topic = topic
+        self.offset = offset
+
+
+class RunNotFound(NotFound):
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"no message of run {run_id!r} is kept")
+        self.run_id = run_id
 
 
 class RouteNotFound(NotFound):
@@ -424,6 +440,16 @@ class TransactionConflict(Unavailable):
         super().__init__(f"the transaction on {address} has to be repeated ({cause})")
         self.address = address
         self.cause = cause
+
+
+class EventStoreUnusable(Unavailable):
+    """There is no event store here, or not one that this server can work with."""
+
+    reason = "event_store_unusable"
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the event store cannot be used: {problem}")
+        self.problem = problem
 
 
 class ServerUnreachable(Unavailable):

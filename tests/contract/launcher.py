@@ -1,12 +1,15 @@
 """Runs one server for the contract tests: one JSON argument says which, one line of output says on what port.
 
-`{"folder": PATH or null, "port": 0, "limits": {…}, "http": {…}, "router": "module:attr", "fsync": "always"}`
+`{"folder": PATH or null, "port": 0, "limits": {…}, "http": {…}, "router": "module:attr", "fsync": "always",
+"history": PATH or null, "segment_records": 100000}`
+ "events": {…}}`
 """
 
 import importlib
 import json
 import logging
 import sys
+from pathlib import Path
 from typing import Any
 
 import uvloop
@@ -15,8 +18,10 @@ from driftq.core.limits import Limits
 from driftq.http.options import HttpOptions
 from driftq.http.server import HttpServer, run
 from driftq.log.disk import OsFolder
+from driftq.log.log import SEGMENT_RECORDS
 from driftq.log.memory import MemoryFolder
 from driftq.server.broker import BrokerOptions
+from driftq.server.event_options import EventOptions
 from driftq.server.thread import Fsync
 
 
@@ -34,12 +39,16 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     path = asked.get("folder")
     router = asked.get("router")
+    events = EventOptions(**asked.get("events", {}))
     options = BrokerOptions(
         limits=Limits(**asked.get("limits", {})),
         fsync=Fsync(asked.get("fsync", "always")),
         durable=path is not None,
         router=_find(router) if router else None,
+        history=asked.get("history"),
+        segment_records=asked.get("segment_records", SEGMENT_RECORDS),
         router_timeout_ms=asked.get("router_timeout_ms", 1000),
+        events=events.within(Path(path).parent) if path is not None else events.in_memory(),
     )
     folder = OsFolder(path) if path is not None else MemoryFolder()
     http = HttpOptions(**asked.get("http", {}))

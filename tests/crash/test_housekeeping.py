@@ -9,10 +9,13 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import psutil
 import pytest
 
+from driftq.core.limits import Limits
+from driftq.housekeeping.backup import back_up
 from tests.harness import ServerProcess
 
 VALUE = "x" * 1_000
@@ -146,3 +149,40 @@ def test_disk_follows_what_is_kept(tmp_path: Path) -> None:
         lines = server.client().get("/v1/topics/stuck/records").body.splitlines()
         assert [json.loads(line)["value"] for line in lines] == ["still here"]
         assert "Traceback" not in server.errors
+
+
+@pytest.mark.clause("T7")
+def test_below_the_floor_of_free_space_produce_is_503_and_the_rest_goes_on(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data", env=SMALL) as server:
+        client = server.client()
+        assert client.post("/v1/topics", {"name": "orders"}).status == 201
+        assert client.post("/v1/produce", {"topic": "orders", "value": "v"}).status == 200
+    full = ServerProcess(tmp_path / "data", env=SMALL | {"DRIFTQ_BROKER_FREE_BYTES_MIN": str(1 << 60)})
+    with full:
+        client = full.client()
+        message = {"topic": "orders", "value": "v"}
+        wait_for(lambda: client.post("/v1/produce", message).status == 503)
+        refused = client.post("/v1/produce", message)
+        assert (refused.body["error"], refused.body["reason"]) == ("UNAVAILABLE", "disk_full")
+        batch = client.post("/v1/produce/batch", {"messages": [message]})
+        assert (batch.status, batch.body["reason"]) == (503, "disk_full")
+        (delivery, *_) = full.stream("orders", "g", "w").take(1)
+        ack = {"topic": "orders", "group": "g", "owner": "w", "partition": 0, "offset": delivery["offset"]}
+        assert client.post("/v1/ack", ack).status == 204
+        assert "produce is refused from now on" in full.errors
+
+
+@pytest.mark.clause("W6")
+def test_a_backup_under_load_holds_all_that_was_confirmed_before_it(
+    server: ServerProcess, tmp_path: Path
+) -> None:
+    count = fill(server, batches=20)
+    writer = Thread(target=fill, args=(server,), kwargs={"batches": 30, "first": count})
+    writer.start()
+    made = back_up(str(server.data), str(tmp_path / "copy"), limits=Limits())
+    writer.join()
+    assert made.findings.messages >= count
+    with ServerProcess(tmp_path / "copy") as copy:
+        found = numbers(copy)
+        assert found == list(range(len(found)))
+        assert len(found) >= count

@@ -5,16 +5,18 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from driftq.cli import dlq, group, job, topic
+from driftq.cli import db, dlq, event, group, job, registry, topic
 from driftq.cli.config import config
 from driftq.cli.connection import ServerRefused, ServerUnreachable
 from driftq.cli.consume import consume
 from driftq.cli.doctor import backup, doctor, restore
+from driftq.cli.explain import explain
 from driftq.cli.produce import produce
 from driftq.cli.screen import say_error
 from driftq.cli.serve import serve
 from driftq.cli.settle import ack, nack
 from driftq.cli.version import version
+from driftq.cli.worker import work, worker
 from driftq.settings import SettingsRefused
 
 
@@ -53,7 +55,13 @@ app.command("consume")(consume)
 app.command("ack")(ack)
 app.command("nack")(nack)
 app.add_typer(dlq.app, name="dlq")
+job.app.command("work")(work)
 app.add_typer(job.app, name="job")
+app.command("worker")(worker)
+app.command("explain")(explain)
+app.add_typer(event.app, name="event")
+app.add_typer(registry.app, name="registry")
+app.add_typer(db.app, name="db")
 app.command("config")(config)
 app.command("doctor")(doctor)
 app.command("backup")(backup)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import typer
 
 from driftq.cli.screen import Json, say_json, show, table
-from driftq.settings import PROFILES, Setting, Source, load_settings
+from driftq.settings import PROFILES, Setting, Source, load_settings, without_password
 
 ProfileName = Literal["default", "v1-dev"]
 ProfileOption = Annotated[ProfileName, typer.Option("--profile", help="The named set of limits.")]
@@ -19,7 +19,7 @@ def config(profile: ProfileOption = "default", as_json: Json = False) -> None:
             {
                 "name": setting.knob.name,
                 "default": setting.knob.default,
-                "value": setting.value,
+                "value": _shown(setting.value),
                 "source": setting.source,
                 "allowed": setting.knob.kind.allowed,
                 "meaning": setting.knob.meaning,
@@ -32,9 +32,17 @@ def config(profile: ProfileOption = "default", as_json: Json = False) -> None:
     for setting in settings.in_force:
         knob = setting.knob
         shown.add_row(
-            knob.name, str(setting.value), _origin(setting, profile), str(knob.default), knob.meaning
+            knob.name,
+            str(_shown(setting.value) if setting.value is not None else knob.unset),
+            _origin(setting, profile),
+            str(knob.default if knob.default is not None else knob.unset),
+            knob.meaning,
         )
     show(shown)
+
+
+def _shown(value: int | str | None) -> int | str | None:
+    return without_password(value) if isinstance(value, str) else value
 
 
 def _origin(setting: Setting, profile: ProfileName) -> str:

@@ -38,6 +38,7 @@ def produce(
     ] = None,
     run_id: Annotated[str | None, typer.Option("--run-id")] = None,
     step_id: Annotated[str | None, typer.Option("--step-id")] = None,
+    parent_step_id: Annotated[str | None, typer.Option("--parent-step-id")] = None,
     tenant: Annotated[str | None, typer.Option("--tenant")] = None,
     idempotency_key: Annotated[
         str | None,
@@ -62,6 +63,7 @@ def produce(
     envelope = {
         "run_id": run_id,
         "step_id": step_id,
+        "parent_step_id": parent_step_id,
         "tenant_id": tenant,
         "target_topic": target_topic,
         "partition_override": partition,

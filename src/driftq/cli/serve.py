@@ -57,6 +57,11 @@ def serve(
 ) -> None:
     """Run a server until SIGTERM or Ctrl-C."""
     settings = load_settings(PROFILES[profile])
+    if settings.api_keys_file is not None:
+        say_error(
+            "DRIFTQ_API_KEYS_FILE is set, but this release cannot check keys yet: nobody would be kept out"
+        )
+        raise typer.Exit(1)
     if not insecure and not is_loopback(host):
         say_error(f"{host} can be reached from other machines, and this server asks nobody for a password")
         say_error("use --host 127.0.0.1, or say --insecure if everybody there may read and write everything")

@@ -16,7 +16,7 @@ import uvloop
 import driftq
 from driftq.cli.router import RouterNotUsable, find_router
 from driftq.cli.screen import say, say_error
-from driftq.errors import LogError
+from driftq.errors import LogError, Unavailable
 from driftq.http.options import HttpOptions
 from driftq.http.server import HttpServer, run
 from driftq.log.disk import OsFolder
@@ -24,6 +24,7 @@ from driftq.log.files import Folder
 from driftq.log.memory import MemoryFolder
 from driftq.server.address import remove_address, write_address
 from driftq.server.broker import BrokerOptions
+from driftq.server.event_opening import open_events
 from driftq.server.thread import Fsync
 from driftq.server.upkeep import UpkeepOptions
 from driftq.settings import Settings
@@ -64,6 +65,14 @@ def run_server(serving: Serving, settings: Settings) -> int:
         )
     except RouterNotUsable as problem:
         return _refused(str(problem))
+    events = settings.events.within(serving.data) if serving.wal else settings.events.in_memory()
+    if events.database_url is not None:
+        try:
+            open_events(
+                events
+            ).close()  # A database that was named has to be there: found out now, not later.
+        except Unavailable as problem:
+            return _refused(str(problem))
     try:
         folder: Folder = OsFolder(serving.log_folder) if serving.wal else MemoryFolder()
     except OSError as error:
@@ -77,6 +86,7 @@ def run_server(serving: Serving, settings: Settings) -> int:
         segment_bytes=settings.segment_bytes,
         tables=os.path.join(serving.data, "tables"),
         history=os.path.join(serving.data, "history.db"),
+        events=events,
         upkeep=UpkeepOptions(free_bytes_min=settings.free_bytes_min),
     )
     http = HttpOptions(version=driftq.__version__, commit=settings.commit)

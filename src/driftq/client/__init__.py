@@ -3,21 +3,36 @@
 from driftq.client.async_client import AsyncClient
 from driftq.client.consumer import AsyncConsumer
 from driftq.client.delivery import AsyncDelivery, Delivery
+from driftq.client.effects import AlreadyCommitted, AsyncIdempotency, Begun, EffectStatus, Held
+from driftq.client.event_store import EventReceipt, EventStore
+from driftq.client.faces import Idempotency, JobCalls
 from driftq.client.incoming import Receipt, RecordedMessage
+from driftq.client.job_calls import AsyncJobCalls, JobEnd
 from driftq.client.options import ClientOptions
 from driftq.client.outgoing import EnvelopeFields
 from driftq.client.sync_client import Client
 from driftq.client.sync_consumer import Consumer
 
 __all__ = [
+    "AlreadyCommitted",
     "AsyncClient",
     "AsyncConsumer",
     "AsyncDelivery",
+    "AsyncIdempotency",
+    "AsyncJobCalls",
+    "Begun",
     "Client",
     "ClientOptions",
     "Consumer",
     "Delivery",
+    "EffectStatus",
     "EnvelopeFields",
+    "EventReceipt",
+    "EventStore",
+    "Held",
+    "Idempotency",
+    "JobCalls",
+    "JobEnd",
     "Receipt",
     "RecordedMessage",
 ]

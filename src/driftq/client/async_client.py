@@ -12,7 +12,9 @@ import msgspec
 from driftq.client.calls import Calls
 from driftq.client.connector import Connector, TcpConnector
 from driftq.client.consumer import AsyncConsumer, LineSource
+from driftq.client.effects import AsyncIdempotency
 from driftq.client.incoming import Receipt, RecordedMessage
+from driftq.client.job_calls import AsyncJobCalls
 from driftq.client.options import TIMEOUT_S, ClientOptions
 from driftq.client.outgoing import EnvelopeFields
 from driftq.client.producing import KeyOf, Producing
@@ -41,6 +43,8 @@ class AsyncClient:
         """`timeout_s` is for one call with all its retries. `options` replaces it and says more."""
         self._options = options or ClientOptions(timeout_s=timeout_s, api_key=api_key)
         self._calls = Calls(connector or TcpConnector(url), self._options)
+        self.idempotency = AsyncIdempotency(self._calls)
+        self.jobs = AsyncJobCalls(self._calls)
         self._producing: Producing | None = None
         self._settlings: dict[tuple[str, str, str], Settling] = {}
         self._sources: set[LineSource] = set()
@@ -241,6 +245,11 @@ class AsyncClient:
     ) -> Any:
         """Any other call of the HTTP interface: the answer as `kind`, errors as the classes they were."""
         return await self._calls.call(method, path, query=query, body=body, repeatable=repeatable, kind=kind)
+
+    async def call_lines(self, path: str, *, query: Query | None = None, kind: Any = Any) -> list[Any]:
+        """Any other call whose answer is a page of NDJSON: each line as `kind`."""
+        octets = self._calls.writer.request("GET", path, query=query)
+        return msgspec.json.Decoder(kind).decode_lines(await self._calls.send(octets, repeatable=True))
 
     async def close(self) -> None:
         """Send what waits to be sent, then close."""

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any, Literal, Self, TypeVar, Unpack
 
 from driftq.client.async_client import DEFAULT_URL, AsyncClient
+from driftq.client.faces import Idempotency, JobCalls
 from driftq.client.incoming import Receipt, RecordedMessage
 from driftq.client.loop_thread import LoopThread
 from driftq.client.options import TIMEOUT_S, ClientOptions
@@ -39,6 +40,7 @@ class Client:
         """`timeout_s` is for one call with all its retries. `options` replaces it and says more."""
         self._async = AsyncClient(url, timeout_s=timeout_s, api_key=api_key, options=options)
         self._thread = LoopThread("driftq-client")
+        self._add_faces()
 
     @classmethod
     def over(cls, client: AsyncClient, thread: LoopThread) -> Self:
@@ -46,11 +48,26 @@ class Client:
         face = cls.__new__(cls)
         face._async = client
         face._thread = thread
+        face._add_faces()
         return face
+
+    def _add_faces(self) -> None:
+        self.idempotency = Idempotency(self._async.idempotency, self._thread)
+        self.jobs = JobCalls(self._async.jobs, self._thread)
 
     @property
     def url(self) -> str:
         return self._async.url
+
+    @property
+    def awaited(self) -> AsyncClient:
+        """The client behind this one; it lives on the loop of `thread`."""
+        return self._async
+
+    @property
+    def thread(self) -> LoopThread:
+        """Where this client's own work is done, whatever its callers are busy with."""
+        return self._thread
 
     def create_topic(
         self,
@@ -239,6 +256,10 @@ class Client:
         return self._thread.run(
             self._async.call(method, path, query=query, body=body, repeatable=repeatable, kind=kind)
         )
+
+    def call_lines(self, path: str, *, query: Query | None = None, kind: Any = Any) -> list[Any]:
+        """Any other call whose answer is a page of NDJSON: each line as `kind`."""
+        return self._thread.run(self._async.call_lines(path, query=query, kind=kind))
 
     def close(self) -> None:
         """Send what waits to be sent, then close. A second time changes nothing."""

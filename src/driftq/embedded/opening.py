@@ -96,7 +96,14 @@ async def open_async(
 ) -> AsyncClient:
     """The same on the running event loop, awaited."""
     options = ClientOptions(timeout_s=timeout_s)
-    broker_options = BrokerOptions(limits=load_settings().limits, fsync=Fsync(fsync), router=router)
+    settings = load_settings()
+    broker_options = BrokerOptions(
+        limits=settings.limits,
+        fsync=Fsync(fsync),
+        router=router,
+        history=os.path.join(path, "history.db"),
+        events=settings.events.within(path),
+    )
     folder = OsFolder(os.path.join(path, "log"))
     try:
         connector = EmbeddedConnector(folder, broker_options)

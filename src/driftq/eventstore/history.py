@@ -1,12 +1,16 @@
 """Segments belong to one history: a database that does not know them must not go on writing beside them."""
 
+from typing import TYPE_CHECKING
+
 from driftq.errors import SegmentsAhead
 from driftq.eventstore.names import SegmentRange
-from driftq.eventstore.objects import Objects
 from driftq.sql import Database, Queries
 
+if TYPE_CHECKING:
+    from driftq.eventstore.objects import Objects
 
-def require_own_history(database: Database, queries: Queries, objects: Objects) -> None:
+
+def require_own_history(database: Database, queries: Queries, objects: "Objects") -> None:
     """Raise SegmentsAhead when the segments hold events that the database does not know.
 
     That is so when it was lost, or restored from an older copy. Going on would give positions and numbers a

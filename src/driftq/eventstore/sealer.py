@@ -15,7 +15,7 @@ number n + 1 is given only after number n is committed.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -23,11 +23,13 @@ from driftq.errors import SegmentDiffers
 from driftq.eventstore.history import require_own_history
 from driftq.eventstore.lease import SealerLease
 from driftq.eventstore.names import SegmentRange
-from driftq.eventstore.objects import Objects
 from driftq.eventstore.options import SealOptions
 from driftq.eventstore.schema import load_queries
-from driftq.eventstore.segment import StoredEvent, decode_segment, encode_segment
 from driftq.sql import Database, Transaction
+
+if TYPE_CHECKING:
+    from driftq.eventstore.objects import Objects
+    from driftq.eventstore.segment import StoredEvent
 
 _TRIM_EVENTS = 500
 
@@ -40,8 +42,9 @@ class Sealer:
     """One candidate for the work. Take the lease, then call `step` again and again."""
 
     def __init__(
-        self, database: Database, objects: Objects, *, owner: str, options: SealOptions | None = None
+        self, database: Database, objects: "Objects | None", *, owner: str, options: SealOptions | None = None
     ) -> None:
+        """Without object storage it only gives positions."""
         self._database = database
         self._objects = objects
         self._options = options or SealOptions()
@@ -52,8 +55,9 @@ class Sealer:
         """Whether this is the active sealer now; raises SegmentsAhead when the segments are not ours."""
         if not self._lease.take(force=force):
             return False
-        require_own_history(self._database, self._queries, self._objects)
-        self._objects.sweep()
+        if self._objects is not None:
+            require_own_history(self._database, self._queries, self._objects)
+            self._objects.sweep()
         return True
 
     def release(self) -> None:
@@ -80,10 +84,12 @@ class Sealer:
 
     def seal(self, *, flush: bool = False) -> SegmentRange | None:
         """Write the next segment if enough events wait for it, or if any does, to flush; None if not."""
+        if self._objects is None:
+            return None
         segment = self._lease.fenced(lambda transaction: self._cut(transaction, flush=flush))
         if segment is None:
             return None
-        self._create(segment)
+        self._create(segment, self._objects)
         self._lease.fenced(
             lambda transaction: transaction.run(
                 self._queries["mark_sealed"], first=segment.first, last=segment.last
@@ -126,18 +132,22 @@ class Sealer:
         full = len(sizes) == self._options.segment_events_max
         return int(sizes[-1].position) if sizes and (full or flush) else None
 
-    def _create(self, segment: SegmentRange) -> None:
+    def _create(self, segment: SegmentRange, objects: "Objects") -> None:
+        from driftq.eventstore.segment import decode_segment, encode_segment  # pyarrow is needed only here
+
         events = self._events(segment)
         content = encode_segment(events)
-        if self._objects.create(segment.name, content):
+        if objects.create(segment.name, content):
             return
         # A sealer before us was killed after this step, or the store told us twice. Another release of
         # pyarrow may have written other bytes for the same events.
-        there = self._objects.read(segment.name)
+        there = objects.read(segment.name)
         if there != content and decode_segment(there, name=segment.name) != events:
             raise SegmentDiffers(segment.name)
 
-    def _events(self, segment: SegmentRange) -> list[StoredEvent]:
+    def _events(self, segment: SegmentRange) -> "list[StoredEvent]":
+        from driftq.eventstore.segment import StoredEvent
+
         with self._database.snapshot() as snapshot:
             rows = snapshot.rows(self._queries["log_events"], first=segment.first, last=segment.last)
         return [

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import sqlite3
 
-import msgspec
-
 from driftq.core.records import (
-    CAUSE_EXPIRED,
-    CAUSE_NACKED,
-    CAUSE_RELEASED,
+    SETTLED_DEAD,
+    SETTLED_PASSED,
     DeliveriesEnded,
     LeaseExtended,
+    LettersRedriven,
     MessagesDelivered,
     MessagesSettled,
     MessagesStored,
@@ -23,51 +21,12 @@ from driftq.core.records import (
     unpack_array,
 )
 from driftq.core.state import State
-from driftq.server.entry import decode_entry
+from driftq.housekeeping.history_file import forget_dropped, open_history
+from driftq.housekeeping.past import ENDINGS, SETTLEMENTS, Attempt, Letter, envelopes_with
+from driftq.model.topic import DEAD_LETTER_PREFIX
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS deliveries (
-    topic INTEGER NOT NULL,
-    "partition" INTEGER NOT NULL,
-    "offset" INTEGER NOT NULL,
-    "group" TEXT NOT NULL,
-    attempt INTEGER NOT NULL,
-    owner TEXT NOT NULL,
-    delivered_at INTEGER NOT NULL,
-    lease_until INTEGER NOT NULL,
-    outcome TEXT,
-    outcome_at INTEGER,
-    reason TEXT,
-    PRIMARY KEY (topic, "partition", "offset", "group", attempt)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS steps (
-    run_id TEXT NOT NULL,
-    topic INTEGER NOT NULL,
-    "partition" INTEGER NOT NULL,
-    "offset" INTEGER NOT NULL,
-    step_id TEXT,
-    parent_step_id TEXT,
-    produced_at INTEGER NOT NULL,
-    PRIMARY KEY (run_id, topic, "partition", "offset")
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS steps_by_place ON steps (topic, "partition", "offset");
-CREATE TABLE IF NOT EXISTS topics (topic INTEGER PRIMARY KEY, name TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS progress (one INTEGER PRIMARY KEY CHECK (one = 1), segment INTEGER NOT NULL);
-"""
-
-_OUTCOMES = {CAUSE_NACKED: "nacked", CAUSE_EXPIRED: "expired", CAUSE_RELEASED: "released"}
+_Place = tuple[int, int, int, str]
 _Key = tuple[int, int, int, str, int]
-
-
-class Attempt(msgspec.Struct, gc=False):
-    """One delivery of a message."""
-
-    owner: str
-    delivered_at: int
-    lease_until: int
-    outcome: str | None = None
-    outcome_at: int | None = None
-    reason: str | None = None
 
 
 class History:
@@ -79,19 +38,25 @@ class History:
         self._ended: list[tuple[str, int, str | None, int, int, int, str, int]] = []
         self._extended: list[tuple[int, int, int, int, str, int]] = []
         self._steps: list[tuple[str, int, int, int, str | None, str | None, int]] = []
+        self._letters: list[tuple[_Place, Letter]] = []
+        self._newest: dict[_Place, Letter] = {}
+        self._redriven: list[tuple[int, str, int, int, int]] = []
 
     def see(self, state: State, record: Record, payload: memoryview, blob_at: int) -> None:
         match record:
             case MessagesStored():
-                self._stored(record, payload, blob_at)
+                self._stored(state, record, payload, blob_at)
             case MessagesDelivered():
                 self._delivered(state, record)
             case MessagesSettled():
                 for delta in unpack_array("I", record.deltas):
-                    self._end(state, record, record.base + delta, "acked", None)
+                    self._settle(state, record, record.base + delta)
             case DeliveriesEnded():
                 for ended in record.ended:
-                    self._end(state, record, ended.ordinal, _OUTCOMES[record.cause], ended.error or None)
+                    key = self._key(state, record.group, record.partition, ended.ordinal)
+                    self._end(key, ENDINGS[record.cause], record.at, ended.error or None)
+            case LettersRedriven():
+                self._redrive(state, record)
             case LeaseExtended():
                 key = self._key(state, record.group, record.partition, record.ordinal)
                 until = record.at + record.lease_ms
@@ -101,23 +66,35 @@ class History:
                 else:
                     self._extended.append((until, *key))
 
-    def _stored(self, record: MessagesStored, payload: memoryview, blob_at: int) -> None:
-        lengths = unpack_array("I", record.lengths)
-        blob = bytes(payload[blob_at : blob_at + sum(lengths)])
-        if b'"run_id"' not in blob:
+    def _stored(self, state: State, record: MessagesStored, payload: memoryview, blob_at: int) -> None:
+        for partition, offset, envelope in envelopes_with(b'"run_id"', record, payload, blob_at):
+            if envelope.run_id:
+                step = (envelope.step_id, envelope.parent_step_id, record.at)
+                self._steps.append((envelope.run_id, record.topic, partition, offset, *step))
+        if not state.topics_by_id[record.topic].name.startswith(DEAD_LETTER_PREFIX):
             return
-        numbers = unpack_array("H", record.partitions) if record.partition < 0 else None
-        start = 0
-        for slot, length in enumerate(lengths):
-            entry = blob[start : start + length]
-            start += length
-            envelope = decode_entry(entry).envelope if b'"run_id"' in entry else None
-            if envelope is not None and envelope.run_id:
-                number = record.partition if numbers is None else numbers[slot]
-                place = (record.topic, number, record.first_offset + slot)
-                self._steps.append(
-                    (envelope.run_id, *place, envelope.step_id, envelope.parent_step_id, record.at)
+        for partition, offset, envelope in envelopes_with(b'"dlq"', record, payload, blob_at):
+            facts = envelope.dlq
+            origin = state.topics.get(facts.original_topic) if facts is not None else None
+            if facts is not None and origin is not None:
+                letter = Letter(
+                    facts.group,
+                    facts.attempts,
+                    facts.reason,
+                    facts.last_error,
+                    record.at,
+                    record.topic,
+                    offset,
                 )
+                place = (origin.id, partition, facts.original_offset, facts.group)
+                self._letters.append((place, letter))
+                self._newest[place] = letter
+
+    def _redrive(self, state: State, record: LettersRedriven) -> None:
+        name = state.topics_by_id[record.topic].name.removeprefix(DEAD_LETTER_PREFIX)
+        first = state.topics[name].next_offset - len(record.offsets)  # Stored just now, in this order.
+        for number, offset in enumerate(record.offsets):
+            self._redriven.append((record.at, record.by, first + number, record.topic, offset))
 
     def _delivered(self, state: State, record: MessagesDelivered) -> None:
         group = state.groups_by_id[record.group]
@@ -141,25 +118,29 @@ class History:
         topic = state.topics[group.topic].id
         return (topic, partition, progress.index.offset_at(ordinal), group.name, progress.attempt_of(ordinal))
 
-    def _end(
-        self,
-        state: State,
-        record: MessagesSettled | DeliveriesEnded,
-        ordinal: int,
-        outcome: str,
-        reason: str | None,
-    ) -> None:
+    def _settle(self, state: State, record: MessagesSettled, ordinal: int) -> None:
         key = self._key(state, record.group, record.partition, ordinal)
+        reason: str | None = None
+        if record.cause == SETTLED_PASSED:
+            key = (*key[:4], 0)
+        elif record.cause == SETTLED_DEAD:
+            letter = self._newest.get(key[:4])
+            reason = letter.last_error if letter is not None else None
+        self._end(key, SETTLEMENTS[record.cause], record.at, reason)
+
+    def _end(self, key: _Key, outcome: str, at: int, reason: str | None) -> None:
         known = self._begun.get(key)
+        if known is None and key[4]:
+            self._ended.append((outcome, at, reason, *key))
+            return
         if known is None:
-            self._ended.append((outcome, record.at, reason, *key))
-        else:
-            known.outcome, known.outcome_at, known.reason = outcome, record.at, reason
+            known = self._begun[key] = Attempt("", at, at)
+        known.outcome, known.outcome_at, known.reason = outcome, at, reason
 
     def finish(self, state: State, *, upto: int) -> None:
         with open_history(self._path) as database:
             self._write(database)
-            _forget_dropped(database, state)
+            forget_dropped(database, state)
             database.execute(
                 "INSERT INTO progress VALUES (1, ?) ON CONFLICT DO UPDATE SET segment = excluded.segment",
                 (upto,),
@@ -181,32 +162,16 @@ class History:
             f"UPDATE deliveries SET outcome = ?, outcome_at = ?, reason = ? {where}", self._ended
         )
         database.executemany("INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?, ?, ?)", self._steps)
-
-
-def open_history(path: str) -> sqlite3.Connection:
-    """The database, made where it is missing; others may read while one writes."""
-    database = sqlite3.connect(path)
-    database.execute("PRAGMA auto_vacuum = INCREMENTAL")
-    database.execute("PRAGMA journal_mode = WAL")
-    database.executescript(SCHEMA)
-    return database
-
-
-def _forget_dropped(database: sqlite3.Connection, state: State) -> None:
-    names = {topic.id: name for name, topic in state.topics.items()}
-    known = [topic for (topic,) in database.execute("SELECT topic FROM topics")]
-    for table in ("deliveries", "steps"):
+        letter = "INSERT OR REPLACE INTO letters VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)"
         database.executemany(
-            f"DELETE FROM {table} WHERE topic = ?", [(topic,) for topic in known if topic not in names]
+            letter,
+            (
+                (*key, one.attempts, one.reason, one.last_error, one.at, one.dlq_topic, one.dlq_offset)
+                for key, one in self._letters
+            ),
         )
         database.executemany(
-            f'DELETE FROM {table} WHERE topic = ? AND "partition" = ? AND "offset" < ?',
-            [
-                (topic.id, number, part.index.first_offset)
-                for topic in state.topics.values()
-                for number, part in enumerate(topic.partitions)
-                if part.index.first_offset
-            ],
+            "UPDATE letters SET redriven_at = ?, redriven_by = ?, redriven_offset = ?"
+            " WHERE dlq_topic = ? AND dlq_offset = ?",
+            self._redriven,
         )
-    database.execute("DELETE FROM topics")
-    database.executemany("INSERT INTO topics VALUES (?, ?)", names.items())

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 
 import msgspec
@@ -142,36 +142,34 @@ class TableWriter:
             yield self._write(number, waiting)
 
     def _write(self, number: int, messages: list[tuple[int, bytes]]) -> TableFile:
-        table = parquet_table(columns(self._topic.name, number, messages))
-        return self._put(number, table, messages[0][0], messages[-1][0])
+        from driftq.housekeeping.parquet import write_rows
 
-    def _put(self, number: int, table: object, first: int, last: int) -> TableFile:
-        from pyarrow import parquet
+        made = columns(self._topic.name, number, messages)
+        return self._put(number, messages[0][0], messages[-1][0], lambda path: write_rows(path, made))
 
+    def _put(self, number: int, first: int, last: int, write: Callable[[str], int]) -> TableFile:
         name = f"{number}-{first}-{last}.parquet"
         staged = os.path.join(self._path, f"_{name}")
-        parquet.write_table(table, staged, compression="zstd", use_dictionary=["topic", "tenant_id"])
+        rows = write(staged)
         _sync(staged)
         os.rename(staged, os.path.join(self._path, name))
-        return TableFile(name, number, first, last, table.num_rows)  # type: ignore[attr-defined]
+        return TableFile(name, number, first, last, rows)
 
     def _compact(self, number: int, files: list[TableFile]) -> list[TableFile]:
         """Put a run of small files together, when there are many."""
         small = [file for file in files if file.rows < SMALL_ROWS]
         if len(small) < SMALL_FILES_MAX:
             return files
-        import pyarrow as arrow
-        from pyarrow import parquet
+        from driftq.housekeeping.parquet import join_files
 
         made: list[TableFile] = []
         run: list[TableFile] = []
 
         def close_run() -> None:
             if len(run) > 1:
-                parts = [parquet.read_table(os.path.join(self._path, file.name)) for file in run]
-                made.append(
-                    self._put(number, arrow.concat_tables(parts), run[0].first_offset, run[-1].last_offset)
-                )
+                parts = [os.path.join(self._path, file.name) for file in run]
+                first, last = run[0].first_offset, run[-1].last_offset
+                made.append(self._put(number, first, last, lambda path: join_files(path, parts)))
             else:
                 made.extend(run)
             run.clear()
@@ -191,20 +189,6 @@ class TableWriter:
         kept = {file.name for file in manifest.files} | {name for _, name in manifest.gone} | {MANIFEST}
         for name in set(os.listdir(self._path)) - kept:
             os.unlink(os.path.join(self._path, name))
-
-
-def parquet_table(made: dict[str, list[object]]) -> object:
-    """The columns as an Arrow table with the types that Spark's readers expect."""
-    import pyarrow as arrow
-
-    types = {
-        "partition": arrow.int32(),
-        "offset": arrow.int64(),
-        "timestamp": arrow.timestamp("us", tz="UTC"),
-        "sequence_number": arrow.int64(),
-    }
-    fields = [arrow.field(name, types.get(name, arrow.string())) for name in made]
-    return arrow.table([arrow.array(made[f.name], f.type) for f in fields], schema=arrow.schema(fields))
 
 
 def _publish(path: str, manifest: TableManifest) -> None:

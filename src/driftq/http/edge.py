@@ -38,6 +38,8 @@ class Edge:
         self.streams: set[EndableStream] = set()
         self.tick = 0
         """Seconds since the start, as far as anybody here needs to know."""
+        self.reading = asyncio.Semaphore(1)
+        """Held by whoever reads much of the log in a thread."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def enter(self, connection: Connection) -> int:

@@ -84,3 +84,4 @@ class StatusReply(msgspec.Struct, frozen=True, omit_defaults=True):
     lease_until: str | UnsetType = UNSET
     last_error: str | UnsetType = UNSET
     result: msgspec.Raw | UnsetType = UNSET
+    token: int | UnsetType = UNSET

@@ -127,5 +127,6 @@ def _shown(exchange: Exchange, found: EffectStatus) -> None:
             lease_until=UNSET if found.lease_until is None else rfc3339(found.lease_until),
             last_error=UNSET if found.last_error is None else found.last_error,
             result=found.result,
+            token=UNSET if found.token is None else found.token,
         )
     )

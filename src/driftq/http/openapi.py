@@ -17,7 +17,7 @@ _NAME = re.compile(r"\{(\w+)\}")
 _ERRORS = {
     400: "INVALID_ARGUMENT: malformed, unknown, missing or out of range",
     404: "NOT_FOUND: there is no such topic, job or effect",
-    409: "FAILED_PRECONDITION or ALREADY_EXISTS: the lease, key or topic does not permit it",
+    409: "FAILED_PRECONDITION, ALREADY_EXISTS or CONFLICT: the lease, key, topic or sequence forbids it",
     413: "PAYLOAD_TOO_LARGE",
     429: "RESOURCE_EXHAUSTED: over a limit; Retry-After says when to try again",
     503: "UNAVAILABLE: not confirmed, not writing, or shutting down",

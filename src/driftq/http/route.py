@@ -35,7 +35,8 @@ class Route:
     errors: tuple[int, ...] = ()
     """Besides those that are possible everywhere."""
     query: type[Request] | None = None
-    body: type[Request] | None = None
+    body: Any = None
+    """A request type, or several in a union."""
     lines: type[Request] | None = None
     """The body may also be NDJSON of these."""
     streams: bool = False

@@ -11,7 +11,9 @@ from driftq.errors import DriftQError, MethodNotAllowed, RouteNotFound
 from driftq.http import topics
 from driftq.http.broker_routes import BROKER_ROUTES
 from driftq.http.effect_routes import EFFECT_ROUTES
+from driftq.http.event_routes import EVENT_ROUTES
 from driftq.http.exchange import Exchange
+from driftq.http.explain_routes import EXPLAIN_ROUTES
 from driftq.http.job_routes import JOB_ROUTES
 from driftq.http.openapi import document
 from driftq.http.params import unquote
@@ -32,6 +34,8 @@ ROUTES = (
     *BROKER_ROUTES,
     *JOB_ROUTES,
     *EFFECT_ROUTES,
+    *EXPLAIN_ROUTES,
+    *EVENT_ROUTES,
     Route(
         method="GET",
         path="/v1/openapi.json",

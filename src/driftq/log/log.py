@@ -68,6 +68,11 @@ class Log:
         return max(0, self._writer.confirmed.segment - 1)
 
     @property
+    def confirmed(self) -> LogEnd:
+        """Behind the last frame that may not be cut back any more."""
+        return self._writer.confirmed
+
+    @property
     def last_lsn(self) -> int:
         """Of the last frame written; 0 in an empty log."""
         return self._writer.written.lsn

@@ -94,10 +94,11 @@ class Writer:
         self._folder.sync()
 
     def _next_file(self, number: int) -> File:
-        spare, self._spare = self._spare, None
+        spare = self._spare
         if spare is None:
             return self._files.create(number)
         self._folder.rename(SPARE, segment_name(number))
+        self._spare = None  # Not before: whoever prepares the next one removes a spare that nobody has.
         self._files.take_in(number, spare)
         return spare
 

@@ -1,5 +1,7 @@
 """A message as produced, as stored and as routed."""
 
+from typing import Any
+
 import msgspec
 
 from driftq.model.envelope import Envelope
@@ -29,6 +31,10 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key: str = ""
     envelope: Envelope | None = None
     routing: Routing | None = None
+
+    def json(self) -> Any:
+        """The value, read as JSON; raises ValueError."""
+        return msgspec.json.decode(self.value)
 
 
 class StoredMessage(msgspec.Struct, frozen=True, omit_defaults=True):

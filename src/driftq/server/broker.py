@@ -14,6 +14,8 @@ from driftq.log.log import SEGMENT_BYTES, SEGMENT_RECORDS, Log
 from driftq.log.recovery import Recovery
 from driftq.server.clock import SystemClock
 from driftq.server.engine import Engine
+from driftq.server.event_options import EventOptions
+from driftq.server.events import EventDesk
 from driftq.server.housekeeper import Housekeeper, HousekeeperProcess
 from driftq.server.ports import Clock, Loop
 from driftq.server.routing import ROUTER_TIMEOUT_MS, Router, RouterDesk
@@ -40,6 +42,8 @@ class BrokerOptions:
     history: str | None = None
     """The file that the history of deliveries is kept in; None for no history."""
     upkeep: UpkeepOptions = field(default_factory=UpkeepOptions)
+    events: EventOptions | None = None
+    """The event store beside the broker; None for none."""
     router: Router | None = None
     router_timeout_ms: int = ROUTER_TIMEOUT_MS
 
@@ -80,6 +84,7 @@ class Broker:
             upkeep=options.upkeep,
             housekeeper=self._housekeeper,
         )
+        self.events = EventDesk(options.events, loop=loop) if options.events is not None else None
         self.desk = (
             RouterDesk(
                 options.router,
@@ -107,6 +112,8 @@ class Broker:
         await idle.wait()
         if self.desk is not None:
             self.desk.stop()
+        if self.events is not None:
+            await asyncio.to_thread(self.events.stop)
         self._threads.stop()
         self.log.close()
 

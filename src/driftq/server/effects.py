@@ -89,6 +89,8 @@ class EffectStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     lease_until: int | None = None
     last_error: str | None = None
     result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    token: int | None = None
+    """Of a grant under way: its owner, whose answer was lost, goes on with it."""
 
 
 EffectAsk = BeginRequest | CommitRequest | FailRequest | ExtendEffectRequest | StatusRequest
@@ -226,7 +228,9 @@ class EffectDesk:
         effects = self._state.effects
         pending = effects.pending.get(identity)
         if pending is not None:
-            return EffectStatus(status="PENDING", owner=pending.owner, lease_until=pending.until)
+            return EffectStatus(
+                status="PENDING", owner=pending.owner, lease_until=pending.until, token=pending.token
+            )
         failed = effects.failed.get(identity)
         if failed is not None:
             return EffectStatus(status="FAILED", last_error=failed.error)

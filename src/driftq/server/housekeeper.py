@@ -51,11 +51,11 @@ class HousekeeperProcess:
         tables: str | None = None,
         history: str | None = None,
     ) -> None:
-        self._folder = folder
+        self._folder = os.path.abspath(folder)
         self._limits = limits
         self._tell = tell
-        self._tables = tables
-        self._history = history
+        self._tables = tables and os.path.abspath(tables)
+        self._history = history and os.path.abspath(history)
         self._process: subprocess.Popen[str] | None = None
         self._stopped = False
 

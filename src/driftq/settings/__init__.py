@@ -1,5 +1,7 @@
 """What can be set from outside: knobs in the environment and named profiles, as one frozen object."""
 
+from driftq.settings.address import is_postgres, without_password
+from driftq.settings.event_settings import PublisherSettings, RegistrySettings
 from driftq.settings.knob import Knob, Problem, SettingsRefused, UnknownName
 from driftq.settings.load import Setting, Settings, Source, load_settings, load_url
 from driftq.settings.profile import PROFILES, Profile
@@ -11,11 +13,15 @@ __all__ = [
     "Knob",
     "Problem",
     "Profile",
+    "PublisherSettings",
+    "RegistrySettings",
     "Setting",
     "Settings",
     "SettingsRefused",
     "Source",
     "UnknownName",
+    "is_postgres",
     "load_settings",
     "load_url",
+    "without_password",
 ]

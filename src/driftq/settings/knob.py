@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from driftq.settings.address import without_password
+
 Value = int | str
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _TEXT_MAX = 4096
 
 
@@ -82,6 +85,19 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Identifier:
+    """A name that SQL takes without quotes."""
+
+    name: str = "name"
+    allowed: str = "a name of at most 63 letters, digits and _, not beginning with a digit"
+
+    def read(self, text: str) -> str:
+        if not _IDENTIFIER.fullmatch(text):
+            raise ValueError(self.allowed)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
 class HttpUrl:
     """The address of a server, without query, fragment or password."""
 
@@ -105,9 +121,11 @@ class Knob:
     """One name in the environment: what it takes, what holds without it, what it is for."""
 
     name: str
-    default: Value
+    default: Value | None
     kind: Kind
     meaning: str
+    unset: str = "not set"
+    """What holds when there is no value; in words, where `default` is None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +137,7 @@ class Problem:
     must_be: str
 
     def __str__(self) -> str:
-        return f"{self.name} is {self.given!r}; it must be {self.must_be}"
+        return f"{self.name} is {without_password(self.given)!r}; it must be {self.must_be}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from driftq.core.limits import Limits
-from driftq.settings import table
+from driftq.server.event_options import EventOptions
+from driftq.settings import event_table, table
+from driftq.settings.event_settings import (
+    PublisherSettings,
+    RegistrySettings,
+    contradictions,
+    event_options,
+    publisher_settings,
+    registry_settings,
+)
 from driftq.settings.knob import Knob, Problem, SettingsRefused, UnknownName, Value
 from driftq.settings.profile import DEFAULT, Profile
 
@@ -27,7 +36,7 @@ class Setting:
     """A knob with the value in force."""
 
     knob: Knob
-    value: Value
+    value: Value | None
     source: Source
 
 
@@ -43,6 +52,10 @@ class Settings:
     url: str
     data: str
     commit: str
+    api_keys_file: str | None
+    events: EventOptions
+    registry: RegistrySettings
+    publisher: PublisherSettings
     in_force: tuple[Setting, ...]
     """All knobs in the order of the table."""
 
@@ -51,6 +64,9 @@ def load_settings(profile: Profile = DEFAULT, environ: Mapping[str, str] = os.en
     """Read every knob; SettingsRefused names all that cannot be followed."""
     in_force = _read(table.KNOBS, profile, environ, unknown=_unknown_names(environ))
     values = {setting.knob.name: setting.value for setting in in_force}
+    if problems := tuple(contradictions(values)):
+        raise SettingsRefused(problems)
+    api_keys_file = values[event_table.API_KEYS_FILE.name]
     return Settings(
         profile=profile.name,
         limits=Limits(
@@ -70,6 +86,10 @@ def load_settings(profile: Profile = DEFAULT, environ: Mapping[str, str] = os.en
         url=str(values[table.URL.name]),
         data=str(values[table.DATA.name]),
         commit=str(values[table.COMMIT.name]),
+        api_keys_file=None if api_keys_file is None else str(api_keys_file),
+        events=event_options(values),
+        registry=registry_settings(values),
+        publisher=publisher_settings(values),
         in_force=in_force,
     )
 
@@ -119,5 +139,7 @@ def _unknown_names(environ: Mapping[str, str]) -> tuple[UnknownName, ...]:
     )
 
 
-def _number(values: Mapping[str, Value], knob: Knob) -> int:
-    return int(values[knob.name])
+def _number(values: Mapping[str, Value | None], knob: Knob) -> int:
+    value = values[knob.name]
+    assert value is not None  # Only knobs with a default are asked for.
+    return int(value)

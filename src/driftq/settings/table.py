@@ -1,6 +1,7 @@
 """Every knob, in the order in which `driftq config` lists them."""
 
 from driftq.core.limits import LEASE_MS_MAX, Limits
+from driftq.settings.event_table import EVENT_KNOBS
 from driftq.settings.knob import HttpUrl, Knob, Text, Whole, Word
 
 _COUNT_MAX = 2**31 - 1
@@ -105,4 +106,5 @@ KNOBS: tuple[Knob, ...] = (
     URL,
     DATA,
     COMMIT,
+    *EVENT_KNOBS,
 )

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from driftq.core.effects import EffectTable
 from driftq.core.group import GroupPartition
 from driftq.core.index import PartitionIndex
+from driftq.core.jobs.table import JobTable
 from driftq.core.keys import KeyTable
 from driftq.core.limits import Limits
 from driftq.core.state import State, Topic
@@ -23,11 +25,15 @@ def fold_folder(folder: Folder, limits: Limits) -> State:
 def canonical(state: State, *, now: int) -> dict[str, Any]:
     """Everything that the log decides, as seen at `now`; what is only at hand in memory is left out."""
     state.keys.expire(now)
+    state.effects.expire(now)
+    state.jobs.expire(now)
     return {
         "last_at": state.last_at,
         "next_topic": state.next_topic,
         "next_group": state.next_group,
         "keys": _keys(state.keys),
+        "effects": _effects(state.effects),
+        "jobs": _jobs(state.jobs),
         "topics": {name: _topic(topic) for name, topic in sorted(state.topics.items())},
     }
 
@@ -78,6 +84,35 @@ def _topic(topic: Topic) -> dict[str, Any]:
             for name, group in sorted(topic.groups.items())
         },
         "readers": dict(sorted(topic.readers.items())),
+    }
+
+
+def _effects(effects: EffectTable) -> dict[str, Any]:
+    return {
+        "pending": dict(effects.pending),
+        "failed": dict(effects.failed),
+        "committed": _keys(effects.committed),
+        "next_token": effects.next_token,
+    }
+
+
+def _jobs(jobs: JobTable) -> dict[str, Any]:
+    return {
+        "base": jobs.base,
+        "next_token": jobs.next_token,
+        "columns": list(
+            zip(jobs.states, jobs.priorities, jobs.queue_numbers, jobs.attempts, jobs.due, strict=True)
+        ),
+        "limits": list(zip(jobs.max_retries, jobs.timeouts, strict=True)),
+        "queues": jobs.queue_names,
+        "grants": dict(jobs.grants),
+        "histories": dict(jobs.histories),
+        "results": dict(jobs.results),
+        "errors": dict(jobs.errors),
+        "completed": dict(jobs.completed_tokens),
+        "keys": sorted(jobs.keys),
+        "next_end": jobs.next_end(),
+        "next_due": {name: jobs.next_due(name) for name in jobs.queue_names},
     }
 
 

@@ -82,6 +82,7 @@ class Machine:
             housekeeper=SimHousekeeper(folder, options.limits, loop=self.loop, clock=clock, random=random)
             if options.housekeeping
             else None,
+            draw=random.random,
         )
 
     def start(self) -> Recovery:

@@ -30,11 +30,19 @@ _TRACE_SHOWN = 40
 class SimulationFailed(AssertionError):
     """A run went wrong; the text says how to see it again."""
 
-    def __init__(self, seed: int, *, steps: int, cause: BaseException, trace: list[str]) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        steps: int,
+        cause: BaseException,
+        trace: list[str],
+        module: str = "driftq.testing.simulator",
+    ) -> None:
         shown = "\n".join(trace[-_TRACE_SHOWN:])
         super().__init__(
             f"{type(cause).__name__}: {cause}\n{shown}\n"
-            f"replay: python -m driftq.testing.simulator --seed {seed} --steps {steps}"
+            f"replay: python -m {module} --seed {seed} --steps {steps}"
         )
         self.seed = seed
         self.cause = cause

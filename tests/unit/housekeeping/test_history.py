@@ -1,5 +1,6 @@
 """The history says of each delivery who, when, and what became of it."""
 
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -7,10 +8,14 @@ import pytest
 
 from driftq.core.casualty import Casualty
 from driftq.core.commands import Nack
-from driftq.core.decide import decide_expiries, decide_nack
-from driftq.housekeeping.history import History, open_history
+from driftq.core.decide import decide_expiries, decide_nack, settled
+from driftq.core.records import SETTLED_DEAD, SETTLED_PASSED, LettersRedriven, TopicCreated
+from driftq.housekeeping.following import Names, find_steps, tell_pasts
+from driftq.housekeeping.history import History
+from driftq.housekeeping.history_file import open_history
+from driftq.housekeeping.past import Wanted
 from driftq.housekeeping.round import run_round
-from driftq.model import Envelope
+from driftq.model import DeadLetterFacts, Envelope
 from driftq.testing.disk import SimFolder
 from tests.support.story import Story
 
@@ -88,3 +93,77 @@ def test_the_steps_of_a_run_are_found(tmp_path: Path) -> None:
     ).fetchall()
     database.close()
     assert steps == [("r", "1", None, 0), ("r", "2", "1", 1)]
+
+
+@pytest.mark.clause("D8", "D3")
+def test_a_message_given_up_is_dead_with_its_letter_and_its_redrive(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    story = Story(SimFolder(Random(1)))
+    origin = story.topic("t")
+    story.journal.add(TopicCreated(story.now, story.state.next_topic, "dlq.t", 1))
+    grave = story.state.topics["dlq.t"]
+    story.group("t", "g")
+    story.produce("t", "a", "b")
+    story.deliver("t", "g", 2)
+    facts = DeadLetterFacts("t", 0, 1, "g", 1, "out of milk", "max_attempts", "2026-01-01T00:00:00.000Z")
+    story.produce("dlq.t", "b", envelope=Envelope(dlq=facts))
+    story.journal.add(settled(origin.groups["g"], 0, [1], cause=SETTLED_DEAD, now=story.now))
+    story.commit()
+    round_of(story, path)
+    assert attempts(path, 1) == [("g", 1, "w", "dead", "out of milk")]
+    story.produce("t", "b")
+    story.journal.add(LettersRedriven(at=story.now + 5, topic=grave.id, offsets=[0], by="ada"))
+    story.commit()
+    round_of(story, path)
+    database = open_history(str(path))
+    with closing(database):
+        columns = '"offset", "group", reason, dlq_offset, redriven_by, redriven_offset'
+        letters = database.execute(f"SELECT {columns} FROM letters").fetchall()
+    assert letters == [(1, "g", "max_attempts", 0, "ada", origin.next_offset - 2)]
+
+
+@pytest.mark.clause("D8", "D6")
+def test_what_passed_a_group_by_is_told_without_a_delivery(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    story = Story(SimFolder(Random(1)))
+    origin = story.topic("t")
+    story.group("t", "g")
+    story.produce("t", "for somebody else")
+    story.journal.add(settled(origin.groups["g"], 0, [0], cause=SETTLED_PASSED, now=story.now))
+    story.commit()
+    round_of(story, path)
+    assert attempts(path, 0) == [("g", 0, "", "passed", None)]
+
+
+@pytest.mark.clause("D8")
+def test_the_tail_of_the_log_adds_what_the_history_does_not_know_yet(tmp_path: Path) -> None:
+    path = str(tmp_path / "history.db")
+    story = Story(SimFolder(Random(1)))
+    origin = story.topic("t")
+    story.group("t", "g")
+    story.produce("t", "a", envelope=Envelope(run_id="r", step_id="1"))
+    names = Names({origin.groups["g"].id: (origin.id, "g")}, {})
+    wanted = Wanted(origin.id, 0, 0, 0)
+
+    def tell() -> list[tuple[int, str | None]]:
+        [past] = tell_pasts(story.folder, path, [wanted], names, end=story.log.confirmed).values()
+        return [(attempt, one.outcome) for (_, attempt), one in past.attempts.items()]
+
+    assert tell() == []
+    story.deliver("t", "g", 1, lease_ms=1_000)
+    assert tell() == [(1, None)]
+    round_of(story, Path(path))
+    assert tell() == [(1, None)]
+    story.now += 1_000
+    expired, _ = decide_expiries(story.state, origin, origin.groups["g"], 0, now=story.now, draw=lambda: 0.0)
+    assert expired is not None
+    story.journal.add(expired)
+    early = story.log.confirmed
+    story.deliver("t", "g", 1)
+    story.ack("t", "g", 0)
+    assert tell() == [(1, "expired"), (2, "acked")]
+    [past] = tell_pasts(story.folder, path, [wanted], names, end=early).values()
+    assert [one.outcome for one in past.attempts.values()] == [None]
+    story.produce("t", "b", envelope=Envelope(run_id="r", step_id="2", parent_step_id="1"))
+    steps = find_steps(story.folder, path, "r", end=story.log.confirmed)
+    assert [(step.step_id, step.parent_step_id) for step in steps] == [("1", None), ("2", "1")]

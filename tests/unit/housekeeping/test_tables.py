@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pyarrow import parquet
+from pyarrow import parquet  # type: ignore[import-untyped]
 
 from driftq.housekeeping import tables
 from driftq.housekeeping.round import run_round
@@ -165,6 +165,7 @@ def test_a_missing_arrow_is_said_and_stops_nothing(
 ) -> None:
     produce(story, 0, 20)
     with monkeypatch.context() as without:
+        without.delitem(sys.modules, "driftq.housekeeping.parquet", raising=False)
         without.setitem(sys.modules, "pyarrow", None)
         round_of(story, tmp_path)
     assert "install driftq[tables]" in capsys.readouterr().err

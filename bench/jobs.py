@@ -1,0 +1,70 @@
+"""Jobs end to end: enqueued one by one by many callers, then worked off by one process, all of it durable."""
+
+import asyncio
+import threading
+import time
+
+import uvloop
+
+import driftq
+from bench.machine import server
+from bench.report import Figure
+
+COUNT = 50_000
+CALLERS = 256
+
+
+def no_op() -> list[Figure]:
+    """One worker process and jobs that do nothing; a job counts when its end is on disk."""
+    with server() as running:
+        url = f"http://127.0.0.1:{running.port}"
+        began = time.perf_counter()
+        uvloop.run(_enqueue(url))
+        enqueued = COUNT / (time.perf_counter() - began)
+        worked = _work(url)
+    return [
+        Figure(f"jobs: durable enqueue, {CALLERS} callers", f"{enqueued:,.0f} jobs/s"),
+        Figure(
+            "jobs: claim, run a no-op, complete; one worker process, fsync always",
+            f"{worked:,.0f} jobs/s",
+            "≥ 10,000",
+            worked >= 10_000,
+        ),
+    ]
+
+
+async def _enqueue(url: str) -> None:
+    async with driftq.AsyncClient(url) as client:
+        left = iter(range(COUNT))
+
+        async def caller() -> None:
+            for number in left:
+                await client.jobs.enqueue("bench", "nothing", {"number": number})
+
+        await asyncio.gather(*[caller() for _ in range(CALLERS)])
+
+
+def _work(url: str) -> float:
+    with driftq.Client(url) as client:
+        jobs = driftq.Jobs(client, concurrency=2)
+        seen = 0
+        all_ran = threading.Event()
+        lock = threading.Lock()
+
+        @jobs.task(queue="bench")
+        def nothing(number: int) -> None:
+            nonlocal seen
+            with lock:
+                seen += 1
+                if seen == COUNT:
+                    all_ran.set()
+
+        began = time.perf_counter()
+        with jobs:
+            all_ran.wait()
+        # Leaving the block has settled what had run.
+        worked = time.perf_counter() - began
+        left = client.jobs.list(queue="bench", state="in_flight", limit=1)
+        assert seen == COUNT, f"{seen} runs"
+        assert not left, "a job is not settled"
+        return COUNT / worked

@@ -1,0 +1,121 @@
+"""`driftq event`: append events, read an aggregate, follow the log."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+from uuid import uuid4
+
+import typer
+
+from driftq.cli.connection import Connection
+from driftq.cli.lines import Lines
+from driftq.cli.screen import Json, Url, say, say_error, say_json, show, table
+from driftq.settings import load_url
+
+app = typer.Typer(help="Append events and read them back.", no_args_is_help=True, rich_markup_mode=None)
+
+Type = Annotated[str, typer.Argument(metavar="AGGREGATE_TYPE", help="The kind of thing, such as order.")]
+Id = Annotated[str, typer.Argument(metavar="AGGREGATE_ID", help="Which of them.")]
+Operation = Literal["create", "update", "delete", "append"]
+
+
+@app.command()
+def append(
+    aggregate_type: Type,
+    aggregate_id: Id,
+    event_type: Annotated[str, typer.Argument(metavar="EVENT_TYPE", help="What happened.")],
+    payload: Annotated[
+        str, typer.Argument(metavar="JSON", help="The payload; - reads it from stdin.")
+    ] = "{}",
+    operation: Annotated[Operation, typer.Option("--operation", help="What it does.")] = "append",
+    expected_seq: Annotated[
+        int | None, typer.Option("--expected-seq", min=0, help="Where the aggregate has to be.")
+    ] = None,
+    event_id: Annotated[
+        str | None, typer.Option("--event-id", help="The id, so that a repeated command does nothing.")
+    ] = None,
+    kind: Annotated[str, typer.Option("--kind", help="fact, command or what you call it.")] = "fact",
+    sequence_number: Annotated[
+        int | None, typer.Option("--sequence-number", min=1, help="Where the allocator is off.")
+    ] = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Append one event to an aggregate."""
+    body = {
+        "event_id": event_id or str(uuid4()),
+        "aggregate_type": aggregate_type,
+        "aggregate_id": aggregate_id,
+        "event_type": event_type,
+        "kind": kind,
+        "operation": operation,
+        "payload": _payload(payload),
+        "expected_seq": expected_seq,
+        "sequence_number": sequence_number,
+    }
+    with Connection(load_url(url)) as connection:
+        answer = connection.post("/v1/events", body)
+    if as_json:
+        say_json(answer)
+    else:
+        known = ", known before" if answer["duplicate"] else ""
+        say(f"event {answer['event_id']} has sequence {answer['sequence_number']}{known}")
+
+
+@app.command("list")
+def list_events(
+    aggregate_type: Type,
+    aggregate_id: Id,
+    from_seq: Annotated[int, typer.Option("--from-seq", min=0, help="Begin here.")] = 1,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")] = 1000,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """List the events of one aggregate, in sequence order."""
+    query = {"aggregate_type": aggregate_type, "aggregate_id": aggregate_id}
+    with Connection(load_url(url)) as connection:
+        answer = connection.get("/v1/events", query | {"from_seq": from_seq, "limit": limit})
+    if as_json:
+        say_json(answer)
+        return
+    listed = table(
+        f"{aggregate_type} {aggregate_id}",
+        "seq", "occurred at", "event type", "operation", "event id", "payload",
+        right=frozenset({"seq"}),
+    )  # fmt: skip
+    for event in answer["events"]:
+        names = event["occurred_at"], event["event_type"], event["operation"], event["event_id"]
+        listed.add_row(str(event["sequence_number"]), *names, _compact(event["payload"]))
+    show(listed)
+    if "next_seq" in answer:
+        say(f"more: --from-seq {answer['next_seq']}")
+
+
+@app.command()
+def log(
+    from_position: Annotated[int, typer.Option("--from", min=0, help="Begin at this position.")] = 1,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")] = 1000,
+    url: Url = None,
+) -> None:
+    """Print the events of all aggregates in log order, one JSON object a line."""
+    with Connection(load_url(url)) as connection:
+        for line in connection.lines("/v1/events/log", {"from": from_position, "limit": limit}):
+            say(line.decode().rstrip("\n"))
+
+
+def _payload(text: str) -> Any:
+    if text == "-":
+        lines = Lines("-")
+        text = "\n".join(lines)
+        if lines.problem is not None:
+            say_error(lines.problem)
+            raise typer.Exit(1)
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"the payload is not JSON: {error}") from None
+
+
+def _compact(payload: Any) -> str:
+    return json.dumps(payload, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,50 @@
+"""Databases that commands open themselves, beside the server: the registry's, and any for an upgrade."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from driftq.cli.screen import say_error
+from driftq.errors import DriftQError, SchemaError
+from driftq.settings import Settings
+
+if TYPE_CHECKING:
+    from driftq.sql import Database
+
+Data = Annotated[
+    str | None,
+    typer.Option("--data", metavar="DIR", help="The folder (else DRIFTQ_DATA, else ./driftq-data)."),
+]
+
+
+def registry_file(data: str) -> str:
+    """SQLite's file of the registry, where no address is given."""
+    return os.path.join(data, "pipeline", "registry.db")
+
+
+@contextmanager
+def opened(settings: Settings, file: str) -> Iterator[Database]:
+    """The database that is set, else this file; problems become a line and exit code 1."""
+    if importlib.util.find_spec("sqlalchemy") is None:
+        say_error("this needs SQLAlchemy: install driftq[sql]")
+        raise typer.Exit(1)
+    from driftq.sql import open_database
+    from driftq.sql.sqlite import SqliteDatabase
+
+    try:
+        url = settings.events.database_url
+        schemas = {"sequence": settings.events.sequence_schema}
+        database = SqliteDatabase(file) if url is None else open_database(url, schemas=schemas)
+        try:
+            yield database
+        finally:
+            database.close()
+    except (DriftQError, SchemaError) as problem:
+        say_error(str(problem))
+        raise typer.Exit(1) from None

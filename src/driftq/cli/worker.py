@@ -1,0 +1,87 @@
+"""`driftq worker` and `driftq job work`: run a worker that a module defines, until SIGTERM or Ctrl-C."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from driftq.cli.screen import say_aside, say_error
+from driftq.errors import DriftQError
+
+if TYPE_CHECKING:
+    from driftq.worker import Jobs, Worker
+
+App = Annotated[
+    str,
+    typer.Argument(metavar="MODULE:APP", help="A driftq.Worker or driftq.Jobs, like billing:worker."),
+]
+
+
+class AppNotUsable(Exception):
+    """What was named cannot be run; the text says why."""
+
+
+def worker(app: App) -> None:
+    """Run the handlers of a worker until SIGTERM or Ctrl-C."""
+    from driftq.worker import Worker
+
+    raise typer.Exit(_run(app, Worker))
+
+
+def work(app: App) -> None:
+    """Run jobs until SIGTERM or Ctrl-C."""
+    from driftq.worker import Jobs
+
+    raise typer.Exit(_run(app, Jobs))
+
+
+def _run(name: str, kind: type[Worker | Jobs]) -> int:
+    try:
+        found = load_app(name, kind)
+    except AppNotUsable as refused:
+        say_error(f"{name}: {refused}")
+        return 1
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+
+    def stop(*_: object) -> None:
+        found.ask_to_stop()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        found.start()
+        say_aside(f"{name} works; end it with Ctrl-C")
+        found.run()
+    except DriftQError as failure:
+        say_error(failure.message)
+        return 1
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return 0
+
+
+def load_app(name: str, kind: type[Any]) -> Any:
+    """The worker of that name; modules are also looked for in the current directory."""
+    module_name, colon, attribute = name.partition(":")
+    if not colon or not module_name or not attribute:
+        raise AppNotUsable("give it as module:app, like billing:worker")
+    folder = os.getcwd()
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as missing:
+        raise AppNotUsable(f"there is no module {missing.name!r}") from missing
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise AppNotUsable(f"module {module_name!r} has no {attribute!r}")
+        found = getattr(found, part)
+    if not isinstance(found, kind):
+        raise AppNotUsable(f"{attribute!r} is a {type(found).__name__}, not a {kind.__name__}")
+    return found

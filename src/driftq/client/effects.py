@@ -1,0 +1,155 @@
+"""The consumers' side of idempotency, awaited: begin, finish or fail an effect, and look at it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from driftq.client.calls import Calls
+from driftq.client.subscription import LEASE_MS
+
+_RESOLVING_MS = 10_000
+
+
+class Begun(msgspec.Struct, frozen=True, kw_only=True):
+    """The effect is ours until the lease ends; the token fences whoever held it before."""
+
+    topic: str
+    group: str
+    idempotency_key: str
+    tenant_id: str
+    owner: str
+    token: int
+
+
+class AlreadyCommitted(msgspec.Struct, frozen=True):
+    """It was done before, and this is what it gave."""
+
+    result: Any = None
+
+
+class Held(msgspec.Struct, frozen=True):
+    """Somebody is at it, until then at least."""
+
+    owner: str
+    lease_until: str
+
+
+class EffectStatus(msgspec.Struct, frozen=True):
+    """How far an effect is; `token` is that of a grant under way."""
+
+    status: Literal["PENDING", "COMMITTED", "FAILED"]
+    owner: str = ""
+    lease_until: str = ""
+    last_error: str = ""
+    result: Any = None
+    token: int = 0
+
+
+class _BeginReply(msgspec.Struct, frozen=True):
+    outcome: Literal["proceed", "already_committed", "held"]
+    token: int = 0
+    result: Any = None
+    owner: str = ""
+    lease_until: str = ""
+
+
+class AsyncIdempotency:
+    """What a worker says around its effects. All may be repeated: a lost answer costs nothing."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def begin(
+        self,
+        *,
+        topic: str,
+        group: str,
+        idempotency_key: str,
+        owner: str,
+        lease_ms: int = LEASE_MS,
+        tenant_id: str = "",
+    ) -> Begun | AlreadyCommitted | Held:
+        """Ask for the effect. `owner` should be one that nobody else uses, for this effect at least."""
+        asked: dict[str, Any] = {
+            "topic": topic,
+            "group": group,
+            "idempotency_key": idempotency_key,
+            "tenant_id": tenant_id,
+            "owner": owner,
+        }
+        body = {**asked, "lease_ms": lease_ms}
+        path = "/v1/idempotency/begin"
+        reply = await self._calls.call("POST", path, body=body, repeatable=True, kind=_BeginReply)
+        if reply.outcome == "proceed":
+            return Begun(**asked, token=reply.token)
+        if reply.outcome == "held":
+            return Held(owner=reply.owner, lease_until=reply.lease_until)
+        return AlreadyCommitted(reply.result)
+
+    async def mark_success(self, begun: Begun, *, result: Any = UNSET) -> None:
+        """Done: it never begins again, and duplicates get the result. Raises EffectSuperseded."""
+        body: dict[str, Any] = msgspec.structs.asdict(begun)
+        if not isinstance(result, UnsetType):
+            body["result"] = result
+        await self._calls.call("POST", "/v1/idempotency/commit", body=body, repeatable=True)
+
+    async def mark_failure(self, begun: Begun, *, error: str) -> None:
+        """It failed and may begin again. Raises EffectSuperseded."""
+        body = {**msgspec.structs.asdict(begun), "error": error}
+        await self._calls.call("POST", "/v1/idempotency/fail", body=body, repeatable=True)
+
+    async def extend(self, begun: Begun, *, lease_ms: int = LEASE_MS) -> None:
+        """Hold it for so long from now. Raises EffectSuperseded."""
+        body = {**msgspec.structs.asdict(begun), "lease_ms": lease_ms}
+        await self._calls.call("POST", "/v1/idempotency/extend", body=body, repeatable=True)
+
+    async def status(
+        self, *, topic: str, group: str, idempotency_key: str, tenant_id: str = ""
+    ) -> EffectStatus:
+        """How far it is. Raises EffectNotFound."""
+        query = {
+            "topic": topic,
+            "group": group,
+            "idempotency_key": idempotency_key,
+            "tenant_id": tenant_id,
+        }
+        path = "/v1/idempotency/status"
+        found: EffectStatus = await self._calls.call(
+            "GET", path, query=query, repeatable=True, kind=EffectStatus
+        )
+        return found
+
+    async def resolve(
+        self,
+        *,
+        topic: str,
+        group: str,
+        idempotency_key: str,
+        by: str,
+        happened: bool,
+        result: Any = UNSET,
+        tenant_id: str = "",
+    ) -> AlreadyCommitted | Held | None:
+        """Say what became of an effect that nobody can tell; None when that is now on record.
+
+        What happened never runs again. What did not may: redrive its dead letter. An effect that was
+        committed, or is under way, is not touched and says so.
+        """
+        begun = await self.begin(
+            topic=topic,
+            group=group,
+            idempotency_key=idempotency_key,
+            owner=by,
+            lease_ms=_RESOLVING_MS,
+            tenant_id=tenant_id,
+        )
+        if not isinstance(begun, Begun):
+            return begun
+        if happened:
+            await self.mark_success(begun, result=result)
+        else:
+            await self.mark_failure(begun, error=f"did not happen, says {by}")
+        return None

@@ -1,0 +1,156 @@
+"""Jobs, awaited: enqueue them, work on them, look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+from urllib.parse import quote
+from uuid import uuid4
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from driftq.client.calls import Calls
+from driftq.client.refusals import rebuild
+from driftq.client.subscription import LEASE_MS
+from driftq.client.wire import Query
+from driftq.errors import DriftQError
+from driftq.model.job import ClaimedJob, EnqueuedJob, JobView
+
+
+class JobEnd(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The end of one run: `result` is for "complete", `error` and `retryable` for "fail"."""
+
+    job_id: str
+    token: int
+    outcome: Literal["complete", "fail"]
+    result: Any = UNSET
+    error: str | None = None
+    retryable: bool | None = None
+
+
+class _Claimed(msgspec.Struct):
+    jobs: list[ClaimedJob]
+
+
+class _Listed(msgspec.Struct):
+    jobs: list[JobView]
+    after: str | None = None
+
+
+class _Settled(msgspec.Struct):
+    results: list[dict[str, Any]]
+
+
+class AsyncJobCalls:
+    """The calls of `/v1/jobs`."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def enqueue(
+        self,
+        queue: str,
+        task: str,
+        payload: Any,
+        *,
+        priority: int | None = None,
+        delay_s: float | None = None,
+        run_at: datetime | None = None,
+        idempotency_key: str | None = None,
+        max_retries: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> EnqueuedJob:
+        """Returns when the job is durable. Without a key it gets one, so that a lost answer adds no second.
+
+        `delay_s` is from now by this machine's clock; `run_at` is an instant. A larger priority is sooner.
+        """
+        if delay_s is not None:
+            run_at = datetime.now(UTC) + timedelta(seconds=delay_s)
+        fields = {
+            "priority": priority,
+            "run_at": None if run_at is None else run_at.astimezone(UTC).isoformat(),
+            "max_retries": max_retries,
+            "timeout_ms": timeout_ms,
+        }
+        body = {"queue": queue, "task": task, "payload": payload}
+        body.update({field: value for field, value in fields.items() if value is not None})
+        body["idempotency_key"] = idempotency_key or uuid4().hex
+        enqueued: EnqueuedJob = await self._call("", body, kind=EnqueuedJob)
+        return enqueued
+
+    async def claim(
+        self,
+        queues: Sequence[str],
+        *,
+        owner: str,
+        lease_ms: int = LEASE_MS,
+        limit: int = 1,
+        wait_ms: int = 0,
+    ) -> list[ClaimedJob]:
+        """The next jobs, fewer when there are fewer, none when none came in `wait_ms`.
+
+        It is not repeated: jobs whose answer was lost come again when their leases end.
+        """
+        body = {"queues": queues, "owner": owner, "lease_ms": lease_ms, "max": limit, "wait_ms": wait_ms}
+        claimed: _Claimed = await self._call("/claim", body, kind=_Claimed, repeatable=False)
+        return claimed.jobs
+
+    async def heartbeat(self, job: ClaimedJob, *, lease_ms: int | None = None) -> None:
+        """Hold it for so long from now, or as long again as it was. Raises StaleLease."""
+        body = {"token": job.token} if lease_ms is None else {"token": job.token, "lease_ms": lease_ms}
+        await self._call(f"/{_id(job.job_id)}/heartbeat", body)
+
+    async def complete(self, job: ClaimedJob, *, result: Any = UNSET) -> None:
+        """Done; it never runs again. Raises StaleLease."""
+        body: dict[str, Any] = {"token": job.token}
+        if not isinstance(result, UnsetType):
+            body["result"] = result
+        await self._call(f"/{_id(job.job_id)}/complete", body)
+
+    async def fail(self, job: ClaimedJob, *, error: str, retryable: bool = True) -> None:
+        """The attempt failed: it is tried again later, or given up. Raises StaleLease."""
+        body = {"token": job.token, "error": error, "retryable": retryable}
+        await self._call(f"/{_id(job.job_id)}/fail", body, repeatable=False)
+
+    async def settle(self, ends: Sequence[JobEnd], *, owner: str) -> list[DriftQError | None]:
+        """Many ends in one durable write; None or an error for each."""
+        body = {"owner": owner, "results": ends}
+        settled: _Settled = await self._call("/settle", body, kind=_Settled)
+        return [rebuild(one) if "error" in one else None for one in settled.results]
+
+    async def get(self, job_id: str) -> JobView:
+        """Everything that is known of a job. Raises JobNotFound."""
+        path = f"/v1/jobs/{_id(job_id)}"
+        view: JobView = await self._calls.call("GET", path, repeatable=True, kind=JobView)
+        return view
+
+    async def list(
+        self,
+        *,
+        queue: str | None = None,
+        state: Literal["ready", "scheduled", "in_flight", "succeeded", "dead"] | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> list[JobView]:
+        """Jobs, oldest first; `state="dead"` are those that were given up."""
+        query: Query = {"queue": queue, "state": state, "limit": limit, "after": after}
+        listed = await self._calls.call("GET", "/v1/jobs", query=query, repeatable=True, kind=_Listed)
+        found: list[JobView] = listed.jobs
+        return found
+
+    async def cancel(self, job_id: str) -> None:
+        """Give it up. Raises JobNotFound, WrongJobState."""
+        await self._call(f"/{_id(job_id)}/cancel", None, repeatable=False)
+
+    async def requeue(self, job_id: str) -> None:
+        """Try a dead job again, from its first attempt. Raises JobNotFound, WrongJobState."""
+        await self._call(f"/{_id(job_id)}/requeue", None, repeatable=False)
+
+    async def _call(self, path: str, body: Any, *, kind: Any = Any, repeatable: bool = True) -> Any:
+        return await self._calls.call("POST", f"/v1/jobs{path}", body=body, repeatable=repeatable, kind=kind)
+
+
+def _id(job_id: str) -> str:
+    return quote(job_id, safe="")

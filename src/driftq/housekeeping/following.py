@@ -1,0 +1,161 @@
+"""Following some messages, or one run, from the history to the end of the log.
+
+No state is folded for it: what a record says is found by the ordinals of the messages that are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from driftq.core.records import (
+    DeliveriesEnded,
+    GroupCreated,
+    LeaseExtended,
+    LettersRedriven,
+    MessagesDelivered,
+    MessagesSettled,
+    MessagesStored,
+    Record,
+    unpack_array,
+)
+from driftq.housekeeping.past import (
+    ENDINGS,
+    SETTLEMENTS,
+    Attempt,
+    Letter,
+    Past,
+    Step,
+    Wanted,
+    envelopes_with,
+    read_pasts,
+    read_steps,
+)
+from driftq.housekeeping.tail import read_with_tail, scan
+from driftq.log.files import Folder
+from driftq.log.frame import LogEnd
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the numbers in records mean, as of the end of the log."""
+
+    groups: Mapping[int, tuple[int, str]]
+    """Topic and name of each group."""
+    graves: Mapping[int, int]
+    """The topic that each dead-letter topic belongs to."""
+
+
+def tell_pasts(
+    folder: Folder, history: str | None, wanted: Sequence[Wanted], names: Names, *, end: LogEnd
+) -> dict[Wanted, Past]:
+    """Everything that happened to these messages up to a confirmed end. Blocks."""
+    pasts, files = read_with_tail(folder, history, lambda found: read_pasts(found, wanted), end=end)
+    follower = Follower(pasts, names)
+    scan(folder, files, follower.see, end=end)
+    return pasts
+
+
+def find_steps(folder: Folder, history: str | None, run_id: str, *, end: LogEnd) -> list[Step]:
+    """The messages of a run up to a confirmed end, those that are kept no more among them. Blocks."""
+    steps, files = read_with_tail(folder, history, lambda found: read_steps(found, run_id), end=end)
+
+    def see(record: Record, payload: memoryview, blob_at: int) -> None:
+        if isinstance(record, MessagesStored):
+            for partition, offset, envelope in envelopes_with(b'"run_id"', record, payload, blob_at):
+                if envelope.run_id == run_id:
+                    place = (record.topic, partition, offset)
+                    steps.append(Step(*place, envelope.step_id, envelope.parent_step_id, record.at))
+
+    scan(folder, files, see, end=end)
+    return sorted(steps, key=lambda step: step.produced_at)
+
+
+class Follower:
+    """Adds what records say to the pasts of messages."""
+
+    def __init__(self, pasts: Mapping[Wanted, Past], names: Names) -> None:
+        self._groups = dict(names.groups)
+        self._graves = names.graves
+        self._lanes: dict[tuple[int, int], dict[int, Past]] = {}
+        self._places: dict[tuple[int, int], Past] = {}
+        self._letters: dict[tuple[int, int], Letter] = {}
+        self._next_offset: dict[int, int] = {}
+        for wanted, past in pasts.items():
+            self._lanes.setdefault((wanted.topic, wanted.partition), {})[wanted.ordinal] = past
+            self._places[wanted.topic, wanted.offset] = past
+            for letter in past.letters:
+                self._letters[letter.dlq_topic, letter.dlq_offset] = letter
+
+    def see(self, record: Record, payload: memoryview, blob_at: int) -> None:
+        match record:
+            case GroupCreated():
+                self._groups[record.group] = (record.topic, record.name)
+            case MessagesStored():
+                self._stored(record, payload, blob_at)
+            case MessagesDelivered():
+                self._delivered(record)
+            case MessagesSettled():
+                ordinals = [record.base + delta for delta in unpack_array("I", record.deltas)]
+                for group, past in self._hits(record.group, record.partition, ordinals):
+                    outcome = SETTLEMENTS[record.cause]
+                    errors = [one.last_error for one in past.letters if one.group == group]
+                    reason = errors[-1] if errors and outcome == "dead" else None
+                    past.end(group, outcome, record.at, reason)
+            case DeliveriesEnded():
+                for ended in record.ended:
+                    for group, past in self._hits(record.group, record.partition, (ended.ordinal,)):
+                        past.end(group, ENDINGS[record.cause], record.at, ended.error or None)
+            case LeaseExtended():
+                for group, past in self._hits(record.group, record.partition, (record.ordinal,)):
+                    attempt = past.attempts.get((group, past.newest(group)))
+                    if attempt is not None:
+                        attempt.lease_until = record.at + record.lease_ms
+            case LettersRedriven():
+                self._redriven(record)
+
+    def _hits(self, group: int, partition: int, ordinals: Sequence[int]) -> Iterable[tuple[str, Past]]:
+        """The group's name with each of the messages that are followed."""
+        topic, name = self._groups.get(group, (0, ""))
+        lane = self._lanes.get((topic, partition))
+        if lane is None:
+            return []
+        if isinstance(ordinals, range) and len(lane) < len(ordinals):
+            return [(name, past) for ordinal, past in lane.items() if ordinal in ordinals]
+        return [(name, lane[ordinal]) for ordinal in ordinals if ordinal in lane]
+
+    def _delivered(self, record: MessagesDelivered) -> None:
+        for fresh in record.fresh:
+            ordinals = range(fresh.start, fresh.stop, fresh.step)
+            for group, past in self._hits(record.group, record.partition, ordinals):
+                past.begin(group, 1, Attempt(fresh.owner, record.at, record.at + fresh.lease_ms))
+        for again in record.again:
+            for group, past in self._hits(record.group, record.partition, again.ordinals):
+                attempt = max(1, past.newest(group)) + 1
+                past.begin(group, attempt, Attempt(again.owner, record.at, record.at + again.lease_ms))
+
+    def _stored(self, record: MessagesStored, payload: memoryview, blob_at: int) -> None:
+        self._next_offset[record.topic] = record.first_offset + len(record.lengths) // 4
+        origin = self._graves.get(record.topic)
+        if origin is None:
+            return
+        for _, offset, envelope in envelopes_with(b'"dlq"', record, payload, blob_at):
+            facts = envelope.dlq
+            past = self._places.get((origin, facts.original_offset)) if facts is not None else None
+            if facts is not None and past is not None:
+                told = (facts.group, facts.attempts, facts.reason, facts.last_error)
+                letter = Letter(*told, record.at, record.topic, offset)
+                past.letters.append(letter)
+                self._letters[record.topic, offset] = letter
+
+    def _redriven(self, record: LettersRedriven) -> None:
+        origin = self._graves.get(record.topic, 0)
+        first = self._next_offset.get(origin, 0) - len(record.offsets)  # Stored just now, in this order.
+        for number, offset in enumerate(record.offsets):
+            letter = self._letters.get((record.topic, offset))
+            if letter is not None:
+                letter.redriven_at, letter.redriven_by = record.at, record.by
+                letter.redriven_offset = first + number
+            past = self._places.get((origin, first + number))
+            if past is not None:
+                past.redriven_from = offset

@@ -1,0 +1,33 @@
+"""Rows to Parquet files and back: the only module of the housekeeper that loads Arrow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as arrow  # type: ignore[import-untyped]
+from pyarrow import parquet
+
+_TYPES = {
+    "partition": arrow.int32(),
+    "offset": arrow.int64(),
+    "timestamp": arrow.timestamp("us", tz="UTC"),
+    "sequence_number": arrow.int64(),
+}
+_REPEATED = ["topic", "tenant_id"]
+
+
+def write_rows(path: str, columns: dict[str, list[Any]]) -> int:
+    """Write columns with the types that Spark's readers expect; the number of rows."""
+    fields = [arrow.field(name, _TYPES.get(name, arrow.string())) for name in columns]
+    arrays = [arrow.array(columns[field.name], field.type) for field in fields]
+    return _write(path, arrow.table(arrays, schema=arrow.schema(fields)))
+
+
+def join_files(path: str, parts: list[str]) -> int:
+    """Write the rows of several files, one behind the other, into one; the number of rows."""
+    return _write(path, arrow.concat_tables([parquet.read_table(part) for part in parts]))
+
+
+def _write(path: str, table: Any) -> int:
+    parquet.write_table(table, path, compression="zstd", use_dictionary=_REPEATED)
+    return int(table.num_rows)

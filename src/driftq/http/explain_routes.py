@@ -1,0 +1,24 @@
+"""The routes that explain what happened."""
+
+from driftq.http import explain, runs
+from driftq.http.explain_schemas import MessageView, RunView
+from driftq.http.route import Answer, Route
+
+EXPLAIN_ROUTES = (
+    Route(
+        method="GET",
+        path="/v1/messages/{topic}/{offset}",
+        handler=explain.explain,
+        summary="Everything that happened to a message",
+        answers={200: Answer(text="The message, and its history in order", body=MessageView)},
+        errors=(404,),
+    ),
+    Route(
+        method="GET",
+        path="/v1/runs/{run_id}",
+        handler=runs.show_run,
+        summary="The messages of a run as a tree of steps",
+        answers={200: Answer(text="Steps, each behind its parent", body=RunView)},
+        errors=(404,),
+    ),
+)

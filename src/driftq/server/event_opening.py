@@ -1,0 +1,93 @@
+"""Opening the event store of a server; the packages that it needs are imported here and nowhere before."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from driftq.errors import EventStoreUnusable, InvalidArgument, SchemaError, SegmentError
+from driftq.server.event_options import EventOptions
+
+if TYPE_CHECKING:
+    from driftq.eventstore import EventStore
+    from driftq.eventstore.objects import Objects
+    from driftq.eventstore.sealer import Sealer
+    from driftq.sql import Database
+
+logger = logging.getLogger("driftq.events")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenEvents:
+    """A database with the store and the sealer on it."""
+
+    database: Database
+    store: EventStore
+    sealer: Sealer
+    alone: bool
+    """Nobody else can seal here: the folder is locked by this server."""
+
+    def close(self) -> None:
+        self.database.close()
+
+
+def open_events(options: EventOptions) -> OpenEvents:
+    """Open what the options name. Raises Unavailable when it is away, or cannot be used as it is."""
+    if importlib.util.find_spec("sqlalchemy") is None:
+        raise EventStoreUnusable("SQLAlchemy is missing: install driftq[sql]")
+    from driftq.eventstore import AllocatorMode, EventStore, MismatchMode, StoreOptions
+    from driftq.eventstore.sealer import Sealer
+
+    store_options = StoreOptions(
+        allocator=AllocatorMode(options.allocator) if options.allocator is not None else None,
+        mismatch=MismatchMode(options.mismatch),
+        sequence_schema=options.sequence_schema,
+        handler_prefix=options.handler_prefix,
+    )
+    database = open_event_database(options)
+    try:
+        objects = _open_objects(options)
+        store = EventStore(database, options=store_options, objects=objects)
+        sealer = Sealer(database, objects, owner=f"{socket.gethostname()}:{os.getpid()}")
+    except (SchemaError, SegmentError, InvalidArgument, OSError) as problem:
+        database.close()
+        raise EventStoreUnusable(str(problem)) from problem
+    except BaseException:
+        database.close()
+        raise
+    return OpenEvents(database, store, sealer, alone=options.database_url is None)
+
+
+def open_event_database(options: EventOptions) -> Database:
+    """The database alone, its tables as they are. Raises Unavailable."""
+    from driftq.sql import open_database
+    from driftq.sql.sqlite import MEMORY, SqliteDatabase
+
+    try:
+        if options.database_url is None:
+            return SqliteDatabase(options.database_file or MEMORY)
+        return open_database(options.database_url, schemas={"sequence": options.sequence_schema})
+    except ModuleNotFoundError as missing:
+        raise EventStoreUnusable(f"{missing.name} is missing: install driftq[sql]") from missing
+    except (SchemaError, InvalidArgument, OSError) as problem:
+        raise EventStoreUnusable(str(problem)) from problem
+
+
+def _open_objects(options: EventOptions) -> Objects | None:
+    """Where segments go; None in memory, and where what writes them is not installed."""
+    if options.objects_url is None and options.objects_folder is None:
+        return None
+    missing = [name for name in ("obstore", "pyarrow") if importlib.util.find_spec(name) is None]
+    if missing:
+        logger.warning("no segments are written without %s: install driftq[events]", " and ".join(missing))
+        return None
+    from driftq.eventstore.objects import FolderObjects, S3Access, open_objects
+
+    if options.objects_url is None:
+        return FolderObjects(Path(str(options.objects_folder)))
+    return open_objects(options.objects_url, access=S3Access(endpoint=options.s3_endpoint))

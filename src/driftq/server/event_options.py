@@ -1,0 +1,38 @@
+"""How the event store of a server is set up, in plain words: nothing here needs a database driver."""
+
+import os
+from dataclasses import dataclass, replace
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventOptions:
+    """Where events are kept and how they are numbered; None leaves it to the server's folder."""
+
+    database_url: str | None = None
+    objects_url: str | None = None
+    s3_endpoint: str | None = None
+    allocator: str | None = None
+    mismatch: str = "error"
+    sequence_schema: str = "spice_event_registry"
+    handler_prefix: str = "write_side"
+    folder: str | None = None
+    """The server's folder; None for a store in memory."""
+
+    def within(self, folder: str | os.PathLike[str]) -> Self:
+        """The same for a server with this folder."""
+        return replace(self, folder=os.path.abspath(folder))
+
+    def in_memory(self) -> Self:
+        """The same for a server that keeps nothing."""
+        return replace(self, database_url=None, objects_url=None, folder=None)
+
+    @property
+    def database_file(self) -> str | None:
+        """SQLite's file where no address is given."""
+        return os.path.join(self.folder, "events.db") if self.folder is not None else None
+
+    @property
+    def objects_folder(self) -> str | None:
+        """The folder of the segments where no address is given."""
+        return os.path.join(self.folder, "objects") if self.folder is not None else None

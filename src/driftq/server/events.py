@@ -1,0 +1,151 @@
+"""The event store behind the event loop: SQL runs on a thread of its own, and the loop never waits for it.
+
+Appends that are waiting when the thread comes round share one transaction, each with its own answer. The
+store is opened by the first request that needs it. While its database is away every request is answered
+with Unavailable, and the next one tries again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from driftq.errors import ShuttingDown
+from driftq.model import Event
+from driftq.server.event_opening import OpenEvents, open_events
+from driftq.server.event_options import EventOptions
+from driftq.server.sealing import Sealing
+
+if TYPE_CHECKING:
+    from driftq.eventstore import Appended, EventStore, Refused
+
+_T = TypeVar("_T")
+
+GATHERED_EVENTS = 64
+"""One transaction's worth."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppendRequest:
+    """The events of one caller, each with its expected_seq. `reply` gets an answer for each, or one error."""
+
+    commands: Sequence[tuple[Event, int | None]]
+    reply: Callable[[list[Appended | Refused] | Exception], None]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRequest(Generic[_T]):
+    """Something to be read. `placed`: what was appended before has to be in the log."""
+
+    query: Callable[[EventStore], _T]
+    reply: Callable[[_T | Exception], None]
+    placed: bool = False
+
+
+_Request = AppendRequest | QueryRequest[Any]
+
+
+class EventDesk:
+    """Takes requests on the loop and answers them there."""
+
+    def __init__(self, options: EventOptions, *, loop: asyncio.AbstractEventLoop) -> None:
+        self._options = options
+        self._loop = loop
+        self._requests: SimpleQueue[_Request | None] = SimpleQueue()
+        self._left: list[_Request | None] = []
+        """What was taken from the requests and has to wait for its turn."""
+        self._events: OpenEvents | None = None
+        self._sealing: Sealing | None = None
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+
+    def append(self, request: AppendRequest) -> None:
+        self._put(request)
+
+    def read(self, request: QueryRequest[Any]) -> None:
+        self._put(request)
+
+    def stop(self) -> None:
+        """Answer what was asked, then close. Waits for the thread, which waits for the database."""
+        self._stopped = True
+        if self._thread is not None:
+            self._requests.put(None)
+            self._thread.join()
+
+    def _put(self, request: _Request) -> None:
+        if self._stopped:
+            raise ShuttingDown
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="driftq-events", daemon=True)
+            self._thread.start()
+        self._requests.put(request)
+
+    # The thread's side
+
+    def _work(self) -> None:
+        while (request := self._next()) is not None:
+            if isinstance(request, AppendRequest):
+                self._append(self._gather(request))
+            else:
+                self._read(request)
+        if self._sealing is not None:
+            self._sealing.stop()
+        if self._events is not None:
+            self._events.close()
+
+    def _next(self) -> _Request | None:
+        return self._left.pop() if self._left else self._requests.get()
+
+    def _gather(self, first: AppendRequest) -> list[AppendRequest]:
+        """What else is waiting to be appended, as far as it fits; the next request stays where it was."""
+        gathered = [first]
+        size = len(first.commands)
+        while size < GATHERED_EVENTS and not self._requests.empty():
+            request = self._requests.get()  # Nobody else takes from it.
+            if not isinstance(request, AppendRequest) or size + len(request.commands) > GATHERED_EVENTS:
+                self._left.append(request)
+                break
+            gathered.append(request)
+            size += len(request.commands)
+        return gathered
+
+    def _append(self, requests: list[AppendRequest]) -> None:
+        try:
+            store = self._open().store
+            from driftq.eventstore import Append  # Not before it is known to be there.
+
+            answers = store.append_many([[Append(*one) for one in request.commands] for request in requests])
+        except Exception as error:  # noqa: BLE001 (it belongs to those who asked)
+            for request in requests:
+                self._tell(request.reply, error)
+            return
+        for request, its_answers in zip(requests, answers, strict=True):
+            self._tell(request.reply, its_answers)
+        if self._sealing is not None:
+            self._sealing.wake()
+
+    def _read(self, request: QueryRequest[Any]) -> None:
+        try:
+            events = self._open()
+            if request.placed and self._sealing is not None:
+                self._sealing.place()
+            result = request.query(events.store)
+        except Exception as error:  # noqa: BLE001 (it belongs to whoever asked)
+            result = error
+        self._tell(request.reply, result)
+
+    def _open(self) -> OpenEvents:
+        if self._events is None:
+            self._events = open_events(self._options)
+            self._sealing = Sealing(self._events.sealer, alone=self._events.alone)
+        return self._events
+
+    def _tell(self, reply: Callable[[Any], None], result: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(reply, result)
+        except RuntimeError:
+            pass  # The loop is closed: nobody waits any more.

@@ -1,0 +1,111 @@
+"""The settings of everything behind the event store, and what must hold between them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from driftq.server.event_options import EventOptions
+from driftq.settings import event_table as table
+from driftq.settings.address import is_postgres
+from driftq.settings.knob import Knob, Problem, Value
+
+Values = Mapping[str, Value | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistrySettings:
+    """How workers and projections claim events."""
+
+    enabled: bool
+    lease_seconds: int
+    heartbeat_seconds: int
+    owner: str | None
+    instance_retries_max: int
+    ontology_retries_max: int
+    projection_retries_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublisherSettings:
+    """How events get from the log to topics."""
+
+    transport: str
+    kafka_bootstrap: str | None
+    lookback_seconds: int
+    lookback_keys_max: int
+    dedup_events_max: int
+    dedup_checkpoint_events_max: int
+    batch_events: int
+    flush_events: int
+    flush_timeout_seconds: int
+    metrics_interval_seconds: int
+
+
+def event_options(values: Values) -> EventOptions:
+    return EventOptions(
+        database_url=_text(values, table.DATABASE_URL),
+        objects_url=_text(values, table.OBJECTS_URL),
+        s3_endpoint=_text(values, table.S3_ENDPOINT),
+        allocator=_text(values, table.ALLOCATOR_MODE),
+        mismatch=str(values[table.EVENT_MISMATCH_MODE.name]),
+        sequence_schema=str(values[table.SEQUENCE_SCHEMA.name]),
+        handler_prefix=str(values[table.HANDLER_PREFIX.name]),
+    )
+
+
+def registry_settings(values: Values) -> RegistrySettings:
+    return RegistrySettings(
+        enabled=values[table.REGISTRY_ENABLED.name] == "true",
+        lease_seconds=_number(values, table.REGISTRY_LEASE_SECONDS),
+        heartbeat_seconds=_number(values, table.REGISTRY_HEARTBEAT_SECONDS),
+        owner=_text(values, table.REGISTRY_OWNER),
+        instance_retries_max=_number(values, table.INSTANCE_RETRIES),
+        ontology_retries_max=_number(values, table.ONTOLOGY_RETRIES),
+        projection_retries_max=_number(values, table.PROJECTION_RETRIES),
+    )
+
+
+def publisher_settings(values: Values) -> PublisherSettings:
+    batch_events = _number(values, table.BATCH_SIZE)
+    flush_events = values[table.FLUSH_BATCH_SIZE.name]
+    return PublisherSettings(
+        transport=str(values[table.TRANSPORT.name]),
+        kafka_bootstrap=_text(values, table.KAFKA_BOOTSTRAP),
+        lookback_seconds=_number(values, table.LOOKBACK_SECONDS),
+        lookback_keys_max=_number(values, table.LOOKBACK_MAX_KEYS),
+        dedup_events_max=_number(values, table.DEDUP_MAX_EVENTS),
+        dedup_checkpoint_events_max=_number(values, table.DEDUP_CHECKPOINT_MAX_EVENTS),
+        batch_events=batch_events,
+        flush_events=batch_events if flush_events is None else int(flush_events),
+        flush_timeout_seconds=_number(values, table.FLUSH_TIMEOUT_SECONDS),
+        metrics_interval_seconds=_number(values, table.METRICS_INTERVAL_SECONDS),
+    )
+
+
+def contradictions(values: Values) -> Iterator[Problem]:
+    """Values that are each sound and cannot be followed together."""
+    lease, heartbeat = table.REGISTRY_LEASE_SECONDS, table.REGISTRY_HEARTBEAT_SECONDS
+    if _number(values, heartbeat) >= _number(values, lease):
+        must_be = f"less than {lease.name}, which is {values[lease.name]}"
+        yield Problem(heartbeat.name, str(values[heartbeat.name]), must_be)
+    mode = values[table.ALLOCATOR_MODE.name]
+    on_postgres = is_postgres(_text(values, table.DATABASE_URL))
+    if mode in ("postgres", "sqlite") and on_postgres is not (mode == "postgres"):
+        engine = "PostgreSQL" if on_postgres else "SQLite"
+        must_be = f"unset, legacy, s3 or off: {table.DATABASE_URL.name} leads to {engine}"
+        yield Problem(table.ALLOCATOR_MODE.name, str(mode), must_be)
+    bootstrap = table.KAFKA_BOOTSTRAP
+    if values[table.TRANSPORT.name] == "kafka" and values[bootstrap.name] is None:
+        yield Problem(
+            bootstrap.name, "", f"{bootstrap.kind.allowed}, because {table.TRANSPORT.name} is kafka"
+        )
+
+
+def _number(values: Values, knob: Knob) -> int:
+    value = values[knob.name]
+    assert value is not None  # Only knobs with a default are asked for.
+    return int(value)
+
+
+def _text(values: Values, knob: Knob) -> str | None:
+    value = values[knob.name]
+    return None if value is None else str(value)

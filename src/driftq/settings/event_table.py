@@ -1,0 +1,196 @@
+"""The knobs of the event store, its registry, its publisher and what they stand on."""
+
+from driftq.settings.address import DatabaseUrl, ObjectsUrl
+from driftq.settings.knob import HttpUrl, Identifier, Knob, Text, Whole, Word
+
+_COUNT_MAX = 2**31 - 1
+_SECONDS_MAX = 30 * 24 * 3600
+_RETRIES = Whole(0, 1_000_000, "retries")
+_EVENTS = Whole(1, _COUNT_MAX, "events")
+_WINDOW = Whole(0, _COUNT_MAX, "events")
+_SECONDS = Whole(1, _SECONDS_MAX, "seconds")
+
+DATABASE_URL = Knob(
+    name="DRIFTQ_DATABASE_URL",
+    default=None,
+    unset="DIR/events.db",
+    kind=DatabaseUrl(),
+    meaning="the database of events and claims: SQLite or PostgreSQL",
+)
+OBJECTS_URL = Knob(
+    name="DRIFTQ_OBJECTS_URL",
+    default=None,
+    unset="DIR/objects",
+    kind=ObjectsUrl(),
+    meaning="where sealed segments of the event log are kept",
+)
+S3_ENDPOINT = Knob(
+    name="DRIFTQ_S3_ENDPOINT",
+    default=None,
+    unset="AWS",
+    kind=HttpUrl(allowed="an address like http://127.0.0.1:9000"),
+    meaning="the server of an s3:// address that is not Amazon's",
+)
+TRANSPORT = Knob(
+    name="DRIFTQ_TRANSPORT",
+    default="driftq",
+    kind=Word(("driftq", "kafka")),
+    meaning="what carries published events to workers and projections",
+)
+KAFKA_BOOTSTRAP = Knob(
+    name="DRIFTQ_KAFKA_BOOTSTRAP",
+    default=None,
+    kind=Text("servers", "a list like host:9092,other:9092"),
+    meaning="the Kafka servers, where Kafka is the transport",
+)
+API_KEYS_FILE = Knob(
+    name="DRIFTQ_API_KEYS_FILE",
+    default=None,
+    kind=Text("file", "the path of a file"),
+    meaning="the keys that requests have to carry",
+)
+EVENT_MISMATCH_MODE = Knob(
+    name="EVENT_STORE_IDEMPOTENCY_MISMATCH_MODE",
+    default="error",
+    kind=Word(("error", "warn")),
+    meaning="a used event_id with other content: a 409, or a duplicate with a warning",
+)
+REGISTRY_ENABLED = Knob(
+    name="ENABLE_PROCESSED_EVENT_REGISTRY",
+    default="true",
+    kind=Word(("true", "false")),
+    meaning="workers claim each event in the registry; without it only idempotent handlers may run",
+)
+REGISTRY_LEASE_SECONDS = Knob(
+    name="PROCESSED_EVENT_LEASE_TIMEOUT_SECONDS",
+    default=900,
+    kind=_SECONDS,
+    meaning="how long a claim is held without a heartbeat",
+)
+REGISTRY_HEARTBEAT_SECONDS = Knob(
+    name="PROCESSED_EVENT_HEARTBEAT_INTERVAL_SECONDS",
+    default=30,
+    kind=_SECONDS,
+    meaning="how often a worker says that it still works; less than the lease",
+)
+REGISTRY_OWNER = Knob(
+    name="PROCESSED_EVENT_OWNER",
+    default=None,
+    unset="host and process",
+    kind=Text("text"),
+    meaning="the name that claims are held under, for people",
+)
+INSTANCE_RETRIES = Knob(
+    name="INSTANCE_WORKER_MAX_RETRY_ATTEMPTS",
+    default=5,
+    kind=_RETRIES,
+    meaning="retries of an event by handlers of the family instance before it is a dead letter",
+)
+ONTOLOGY_RETRIES = Knob(
+    name="ONTOLOGY_WORKER_MAX_RETRY_ATTEMPTS",
+    default=5,
+    kind=_RETRIES,
+    meaning="the same for handlers of the family ontology",
+)
+PROJECTION_RETRIES = Knob(
+    name="PROJECTION_WORKER_MAX_RETRIES",
+    default=5,
+    kind=_RETRIES,
+    meaning="retries of an event by a projection before it is a dead letter",
+)
+LOOKBACK_SECONDS = Knob(
+    name="EVENT_PUBLISHER_LOOKBACK_SECONDS",
+    default=600,
+    kind=Whole(0, _SECONDS_MAX, "seconds"),
+    meaning="how far back the publisher looks again after a start",
+)
+LOOKBACK_MAX_KEYS = Knob(
+    name="EVENT_PUBLISHER_LOOKBACK_MAX_KEYS",
+    default=50,
+    kind=_WINDOW,
+    meaning="how many events it looks at again per batch",
+)
+DEDUP_MAX_EVENTS = Knob(
+    name="EVENT_PUBLISHER_DEDUP_MAX_EVENTS",
+    default=10_000,
+    kind=_WINDOW,
+    meaning="how many published event ids it remembers",
+)
+DEDUP_CHECKPOINT_MAX_EVENTS = Knob(
+    name="EVENT_PUBLISHER_DEDUP_CHECKPOINT_MAX_EVENTS",
+    default=2_000,
+    kind=_WINDOW,
+    meaning="how many of them are kept in the checkpoint",
+)
+BATCH_SIZE = Knob(
+    name="EVENT_PUBLISHER_BATCH_SIZE",
+    default=200,
+    kind=_EVENTS,
+    meaning="how many events it publishes at a time",
+)
+FLUSH_BATCH_SIZE = Knob(
+    name="EVENT_PUBLISHER_KAFKA_FLUSH_BATCH_SIZE",
+    default=None,
+    unset="EVENT_PUBLISHER_BATCH_SIZE",
+    kind=_EVENTS,
+    meaning="after how many events it waits until the transport has them",
+)
+FLUSH_TIMEOUT_SECONDS = Knob(
+    name="EVENT_PUBLISHER_KAFKA_FLUSH_TIMEOUT_SECONDS",
+    default=10,
+    kind=_SECONDS,
+    meaning="how long it waits for that",
+)
+METRICS_INTERVAL_SECONDS = Knob(
+    name="EVENT_PUBLISHER_METRICS_LOG_INTERVAL_SECONDS",
+    default=30,
+    kind=_SECONDS,
+    meaning="how often it logs what it has done",
+)
+ALLOCATOR_MODE = Knob(
+    name="EVENT_STORE_SEQUENCE_ALLOCATOR_MODE",
+    default=None,
+    unset="the database's own",
+    kind=Word(("postgres", "sqlite", "legacy", "s3", "off")),
+    meaning="who picks sequence numbers: the database, the newest event + 1, or the caller",
+)
+SEQUENCE_SCHEMA = Knob(
+    name="EVENT_STORE_SEQUENCE_SCHEMA",
+    default="spice_event_registry",
+    kind=Identifier(),
+    meaning="the schema of the allocator's table on PostgreSQL",
+)
+HANDLER_PREFIX = Knob(
+    name="EVENT_STORE_SEQUENCE_HANDLER_PREFIX",
+    default="write_side",
+    kind=Text("text"),
+    meaning="the name that the allocator's rows begin with on PostgreSQL",
+)
+
+EVENT_KNOBS: tuple[Knob, ...] = (
+    DATABASE_URL,
+    OBJECTS_URL,
+    S3_ENDPOINT,
+    TRANSPORT,
+    KAFKA_BOOTSTRAP,
+    API_KEYS_FILE,
+    EVENT_MISMATCH_MODE,
+    REGISTRY_ENABLED,
+    REGISTRY_LEASE_SECONDS,
+    REGISTRY_HEARTBEAT_SECONDS,
+    REGISTRY_OWNER,
+    INSTANCE_RETRIES,
+    ONTOLOGY_RETRIES,
+    PROJECTION_RETRIES,
+    LOOKBACK_SECONDS,
+    LOOKBACK_MAX_KEYS,
+    DEDUP_MAX_EVENTS,
+    DEDUP_CHECKPOINT_MAX_EVENTS,
+    BATCH_SIZE,
+    FLUSH_BATCH_SIZE,
+    FLUSH_TIMEOUT_SECONDS,
+    METRICS_INTERVAL_SECONDS,
+    ALLOCATOR_MODE,
+    SEQUENCE_SCHEMA,
+    HANDLER_PREFIX,
+)

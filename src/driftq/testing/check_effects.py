@@ -1,0 +1,70 @@
+"""Judges effects: one owner at a time, growing tokens, and one commit for ever."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from driftq.core.decide.effects import Committed, Held
+from driftq.core.effects import Identity
+from driftq.core.records import EffectBegun
+from driftq.errors import DriftQError, EffectSuperseded, Unavailable
+from driftq.testing.checkers import require
+
+
+@dataclass(slots=True)
+class _Effect:
+    token: int = 0
+    held_until: int = 0
+    done_by: int | None = None
+    results: dict[int, str | None] = field(default_factory=dict)
+    """What each token asked to commit."""
+
+
+class EffectChecker:
+    """Takes in begins, commits and failures with their answers. Times are the server's own."""
+
+    def __init__(self) -> None:
+        self.effects: dict[Identity, _Effect] = {}
+        self._highest = 0
+
+    def _of(self, identity: Identity) -> _Effect:
+        return self.effects.setdefault(identity, _Effect())
+
+    def begun(self, identity: Identity, answer: EffectBegun | Held | Committed) -> None:
+        effect = self._of(identity)
+        if isinstance(answer, EffectBegun):
+            name = f"{identity[3]} under token {answer.token}"
+            require(answer.token > self._highest, "I6", f"{name}: {self._highest} was given before")
+            self._highest = answer.token
+            require(effect.done_by is None, "I6", f"{name} was done under {effect.done_by}")
+            require(answer.at >= effect.held_until, "I6", f"{name} is held until {effect.held_until}")
+            effect.token, effect.held_until = answer.token, answer.at + answer.lease_ms
+        elif isinstance(answer, Held):
+            require(effect.done_by is None, "I6", f"{identity[3]} was done and is said to be held")
+        else:
+            known = effect.results.get(answer.token, "")
+            asked = answer.token in effect.results and answer.result == known
+            require(
+                asked, "I6", f"{identity[3]} was done by {answer.token} with {answer.result!r}, not {known!r}"
+            )
+            require(effect.done_by in (None, answer.token), "I6", f"{identity[3]}: done by {effect.done_by}")
+            effect.done_by = answer.token
+
+    def committing(self, identity: Identity, token: int, result: str | None) -> None:
+        self._of(identity).results.setdefault(token, result)
+
+    def committed(self, identity: Identity, token: int, answer: DriftQError | None, *, now: int) -> None:
+        effect = self._of(identity)
+        name = f"{identity[3]} under token {token}"
+        if answer is None:
+            require(effect.done_by in (None, token), "I6", f"{name} was done under {effect.done_by}")
+            require(token >= effect.token, "I6", f"{name} is done, but {effect.token} came later")
+            effect.done_by = token
+        elif not isinstance(answer, Unavailable):
+            require(isinstance(answer, EffectSuperseded), "I6", f"{name}: {answer!r}")
+            surely = token == effect.token and now < effect.held_until
+            require(not surely, "I6", f"{name} is held until {effect.held_until} and was refused at {now}")
+
+    def loosened(self, identity: Identity) -> None:
+        """Its holder said that it failed; whether that was heard is not known."""
+        self._of(identity).held_until = 0

@@ -1,0 +1,114 @@
+"""Judges jobs: one holder at a time, growing tokens, no run after the end, and an end for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from driftq.errors import DriftQError, StaleLease, Unavailable
+from driftq.server.job_requests import JobsGranted
+from driftq.testing.checkers import require
+
+
+@dataclass(slots=True)
+class _Job:
+    max_retries: int
+    token: int = 0
+    """Of the latest grant that was seen."""
+    grants: int = 0
+    held_until: int = 0
+    """Nobody else may get it before this, as far as is known."""
+    beats: int = 0
+    """Heartbeats that were asked for."""
+    done_by: int | None = None
+    """The token that was told it completed the job."""
+    perhaps_done: set[int] = field(default_factory=set)
+    """Tokens whose completion was asked for and not answered."""
+    given_up: bool = False
+    """Somebody asked for its cancellation, or said that it is not retryable."""
+
+
+class JobChecker:
+    """Takes in what workers asked and were told. Times are the server's own."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[int, _Job] = {}
+        self.keys: dict[str, int] = {}
+        self._highest = 0
+
+    def enqueued(self, key: str, offset: int, *, max_retries: int) -> None:
+        """A confirmed answer: the job of this key."""
+        known = self.keys.setdefault(key, offset)
+        require(known == offset, "J11", f"job {key} was {known} and is now {offset}")
+        self.jobs.setdefault(offset, _Job(max_retries))
+
+    def granted(self, granted: JobsGranted) -> None:
+        record = granted.record
+        require(len(set(record.offsets)) == len(record.offsets), "J5", f"twice in one claim: {record}")
+        for number, (offset, attempt) in enumerate(zip(record.offsets, granted.attempts, strict=True)):
+            token = record.first_token + number
+            job = self.jobs.get(offset)
+            if job is None:
+                job = self.jobs[offset] = _Job(max_retries=1 << 30)  # Its enqueueing was never answered.
+            name = f"job {offset} under token {token}"
+            require(token > self._highest, "J7", f"{name}: {self._highest} was given before")
+            self._highest = token
+            require(job.done_by is None, "J1", f"{name} was done under {job.done_by}")
+            require(record.at >= job.held_until, "J5", f"{name} is held until {job.held_until}, {record.at}")
+            job.grants += 1
+            require(job.grants <= attempt, "J8", f"{name}: attempt {attempt} after {job.grants} grants")
+            require(
+                attempt <= job.max_retries + 1, "J8", f"{name}: attempt {attempt} of {job.max_retries + 1}"
+            )
+            job.token = token
+            job.held_until = record.at + record.lease_ms
+
+    def loosened(self, offset: int, *, for_good: bool = False) -> None:
+        """Its holder said that it failed, or somebody cancelled it; whether that was heard is not known."""
+        self.jobs[offset].held_until = 0
+        self.jobs[offset].given_up |= for_good
+
+    def completing(self, offset: int, token: int) -> None:
+        self.jobs[offset].perhaps_done.add(token)
+
+    def completed(
+        self, offset: int, token: int, answer: DriftQError | None, *, asked_at: int, now: int
+    ) -> None:
+        """The answer to a completion that was asked at one time and answered at another."""
+        job = self.jobs[offset]
+        name = f"job {offset} under token {token}"
+        if answer is None:
+            require(job.done_by in (None, token), "J7", f"{name} was done under {job.done_by}")
+            require(token >= job.token, "J7", f"{name} is done, but {job.token} came later")
+            job.done_by = token
+        elif not isinstance(answer, Unavailable):
+            require(isinstance(answer, StaleLease), "J7", f"{name}: {answer!r}")
+            job.perhaps_done.discard(token)
+            surely = token == job.token and now < job.held_until and asked_at < now + 1
+            require(not surely, "J7", f"{name} is held until {job.held_until} and was refused at {now}")
+
+    def beating(self, offset: int, *, until: int) -> int:
+        """A heartbeat is asked for, which may also shorten the lease; its number."""
+        job = self.jobs[offset]
+        job.held_until = min(job.held_until, until)
+        job.beats += 1
+        return job.beats
+
+    def extended(self, offset: int, token: int, beat: int, *, until: int) -> None:
+        """A heartbeat was confirmed."""
+        job = self.jobs[offset]
+        require(token >= job.token, "J7", f"job {offset}: token {token} was extended after {job.token}")
+        if token == job.token and job.held_until and beat == job.beats:
+            job.held_until = max(job.held_until, until)
+
+    def ended(self, states: dict[int, str]) -> None:
+        """Everything has come to rest: how each job ended."""
+        for offset, job in self.jobs.items():
+            state = states.get(offset)
+            require(state in ("succeeded", "dead"), "J1", f"job {offset} is stuck: {state}")
+            if job.done_by is not None:
+                require(state == "succeeded", "J1", f"job {offset} was done and is {state}")
+            if state == "succeeded":
+                done = job.done_by is not None or bool(job.perhaps_done)
+                require(done, "J10", f"job {offset} is said to be done, and nobody did it")
+        for key, offset in self.keys.items():
+            require(offset in states, "J1", f"job {offset} of {key} is lost")

@@ -1,0 +1,284 @@
+"""Workers with jobs, effects and fragile messages, and a server that dies: all that they see is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import msgspec
+
+from driftq.core.commands import Ack, Nack
+from driftq.core.effects import Identity
+from driftq.core.jobs.decide import Settlement
+from driftq.core.records import EffectBegun
+from driftq.core.state import State
+from driftq.errors import DriftQError
+from driftq.model import Delivery, Envelope, Message, RetryPolicy, TopicOptions
+from driftq.model.job import JobRequest, job_offset
+from driftq.model.topic import DEAD_LETTER_PREFIX
+from driftq.server.deadletters import rfc3339
+from driftq.server.effects import BeginRequest, CommitRequest, FailRequest
+from driftq.server.ingest import prepare
+from driftq.server.job_requests import (
+    ClaimRequest,
+    EnqueueRequest,
+    JobsGranted,
+    SettleRequest,
+    cancel,
+    heartbeat,
+)
+from driftq.server.requests import (
+    AckRequest,
+    JoinRequest,
+    NackRequest,
+    ProduceRequest,
+    ReadRequest,
+    TopicRequest,
+)
+from driftq.testing.check_delivered import Listener
+from driftq.testing.check_effects import EffectChecker
+from driftq.testing.check_jobs import JobChecker
+from driftq.testing.check_letters import Fragile, LetterChecker
+from driftq.testing.clock import VirtualClock
+from driftq.testing.consumer import SimConsumer, Worker
+from driftq.testing.disk import PowerCut, SimFolder
+from driftq.testing.machine import MachineOptions, boot
+
+TOPIC = "fragile"
+GROUPS = ("billing", "search")
+SLACK_MS = 300
+LEASE_MS = 900
+
+
+class WorkWorld:
+    """One server on a disk that fails, and what its workers hold."""
+
+    def __init__(self, random: Random, options: MachineOptions, *, say: Callable[[str], None]) -> None:
+        self.random = random
+        self.options = options
+        self.jobs = JobChecker()
+        self.effects = EffectChecker()
+        self.letters = LetterChecker(GROUPS)
+        self.held_jobs: list[tuple[int, int]] = []
+        self.held_effects: list[tuple[Identity, int, str]] = []
+        self.hands: list[tuple[str, Delivery]] = []
+        self.read_letters: set[int] = set()
+        self._life = 0
+        self._say = say
+        self.machine = boot(SimFolder(random), options, clock=VirtualClock(), random=random, say=say)
+
+    @property
+    def now(self) -> int:
+        return self.machine.clock.now()
+
+    def say(self, text: str) -> None:
+        self._say(f"{self.now % 10_000_000:>8} {text}")
+
+    # The server's life
+
+    def run_for(self, ms: int) -> None:
+        try:
+            self.machine.loop.run_for(ms)
+        except PowerCut:
+            self.crash(power=True)
+
+    def crash(self, *, power: bool) -> None:
+        """What was asked and not answered stays open; workers keep what they hold."""
+        self.say("POWER CUT" if power else "KILLED")
+        folder = self.machine.folder
+        self._life += 1
+        clock = VirtualClock(self.now + self.random.choice((0, 0, 40, 1_500, -700)))
+        self.machine = boot(
+            folder.crash() if power else folder.process_kill(),
+            self.options,
+            clock=clock,
+            random=self.random,
+            say=self._say,
+        )
+        self.machine.compare_with_log()
+        self.open_streams()
+
+    def heard(self, story: str, take: Callable[[Any], None]) -> Callable[[Any], None]:
+        """A reply that only the life of the server which it was asked of can give."""
+        life = self._life
+
+        def reply(answer: Any) -> None:
+            self.say(f"  {story}: {answer}")
+            if life == self._life:
+                take(answer)
+
+        return reply
+
+    # Jobs
+
+    def enqueue(self, key: str, *, priority: int, max_retries: int, delay_ms: int) -> None:
+        job = JobRequest(
+            queue="mail",
+            task="send",
+            payload=msgspec.Raw(msgspec.json.encode(key)),
+            priority=priority,
+            run_at=self.now + delay_ms if delay_ms else None,
+            idempotency_key=key,
+            max_retries=max_retries,
+        )
+
+        def take(answer: Any) -> None:
+            if isinstance(answer, list):
+                offset = job_offset(answer[0].job_id)
+                assert offset is not None
+                self.jobs.enqueued(key, offset, max_retries=max_retries)
+
+        self.machine.engine.ask_desk(EnqueueRequest([job], self.heard(f"enqueue {key}", take)))
+
+    def claim(self, *, limit: int, lease_ms: int, wait_ms: int) -> None:
+        def take(answer: Any) -> None:
+            if isinstance(answer, JobsGranted):
+                self.jobs.granted(answer)
+                first = answer.record.first_token
+                self.held_jobs += [(offset, first + n) for n, offset in enumerate(answer.record.offsets)]
+
+        reply = self.heard("claim", take)
+        self.machine.engine.ask_desk(ClaimRequest(["mail"], "w", lease_ms, limit, self.now + wait_ms, reply))
+
+    def complete(self, offset: int, token: int) -> None:
+        asked_at = self.now
+        self.jobs.completing(offset, token)
+
+        def take(answer: Any) -> None:
+            outcome = answer if isinstance(answer, DriftQError) else answer[0]
+            self.jobs.completed(offset, token, outcome, asked_at=asked_at, now=self.now)
+
+        reply = self.heard(f"complete {offset} {token}", take)
+        self.machine.engine.ask_desk(SettleRequest([Settlement(offset, token)], reply))
+
+    def fail(self, offset: int, token: int, *, retryable: bool) -> None:
+        self.jobs.loosened(offset, for_good=not retryable)
+        settlement = Settlement(offset, token, error="boom", retryable=retryable)
+        reply = self.heard(f"fail {offset} {token}", lambda _: None)
+        self.machine.engine.ask_desk(SettleRequest([settlement], reply))
+
+    def cancel(self, offset: int) -> None:
+        self.jobs.loosened(offset, for_good=True)
+        self.machine.engine.ask_desk(cancel(offset, self.heard(f"cancel {offset}", lambda _: None)))
+
+    def heartbeat(self, offset: int, token: int, lease_ms: int) -> None:
+        until = self.now + lease_ms
+        beat = self.jobs.beating(offset, until=until)
+
+        def take(answer: Any) -> None:
+            if answer is None:
+                self.jobs.extended(offset, token, beat, until=until)
+
+        reply = self.heard(f"heartbeat {offset} {token}", take)
+        self.machine.engine.ask_desk(heartbeat(offset, token=token, lease_ms=lease_ms, reply=reply))
+
+    # Effects
+
+    def begin(self, identity: Identity, owner: str, lease_ms: int) -> None:
+        def take(answer: Any) -> None:
+            if not isinstance(answer, DriftQError):
+                self.effects.begun(identity, answer)
+                if isinstance(answer, EffectBegun):
+                    self.held_effects.append((identity, answer.token, owner))
+
+        reply = self.heard(f"begin {identity[3]} by {owner}", take)
+        self.machine.engine.ask_desk(BeginRequest(identity, owner, lease_ms, reply))
+
+    def commit(self, identity: Identity, token: int, owner: str) -> None:
+        result = f'"by {token}"'
+        self.effects.committing(identity, token, result)
+
+        def take(answer: Any) -> None:
+            self.effects.committed(identity, token, answer, now=self.now)
+
+        reply = self.heard(f"commit {identity[3]} {token}", take)
+        self.machine.engine.ask_desk(CommitRequest(identity, owner, token, result.encode(), reply))
+
+    def fail_effect(self, identity: Identity, token: int, owner: str) -> None:
+        self.effects.loosened(identity)
+        reply = self.heard(f"fail {identity[3]} {token}", lambda _: None)
+        self.machine.engine.ask_desk(FailRequest(identity, owner, token, "boom", reply))
+
+    # Fragile messages
+
+    def begin_topic(self) -> None:
+        reply = self.heard("topic", lambda _: None)
+        self.machine.engine.ask(TopicRequest(TOPIC, 2, TopicOptions(), reply))
+        self.run_for(100)
+        self.open_streams()
+
+    def open_streams(self) -> None:
+        """A stream a group, and one that reads the dead letters."""
+        for group in GROUPS:
+            self._join(TOPIC, group, self._received, lease_ms=LEASE_MS)
+
+    def read_graves(self) -> None:
+        self._join(DEAD_LETTER_PREFIX + TOPIC, "audit", self._buried, lease_ms=60_000)
+
+    def _join(self, topic: str, group: str, take: Callable[..., None], *, lease_ms: int) -> None:
+        listener = Listener(topic=topic, group=group, owner="w", lease_ms=lease_ms, release_on_close=False)
+        life = self._life
+
+        def receive(consumer: SimConsumer, delivery: Delivery) -> None:
+            if life == self._life:
+                take(consumer, delivery)
+
+        consumer = SimConsumer(listener, Worker("w"), on_delivery=receive)
+        self.machine.engine.ask(JoinRequest(consumer, self.heard(f"join {topic} {group}", lambda _: None)))
+
+    def _received(self, consumer: SimConsumer, delivery: Delivery) -> None:
+        self.say(f"  {consumer.group} gets {delivery.offset} attempt {delivery.attempts}")
+        self.letters.delivered(consumer.group, delivery, now=self.now, slack_ms=SLACK_MS)
+        self.hands.append((consumer.group, delivery))
+
+    def _buried(self, consumer: SimConsumer, delivery: Delivery) -> None:
+        ack = Ack("w", delivery.partition, delivery.offset, delivery.attempts)
+        reply = self.heard(f"ack letter {delivery.offset}", lambda _: None)
+        self.machine.engine.ack(AckRequest(consumer.topic, consumer.group, [ack], reply))
+        if delivery.offset not in self.read_letters:
+            self.read_letters.add(delivery.offset)
+            assert delivery.envelope is not None
+            assert delivery.envelope.dlq is not None
+            self.letters.letter(delivery.value, delivery.envelope.dlq)
+
+    def produce(self, fragile: Fragile) -> None:
+        self.letters.meant(fragile)
+        envelope = Envelope(
+            deadline=rfc3339(fragile.deadline) if fragile.deadline is not None else None,
+            retry_policy=RetryPolicy(fragile.max_attempts, fragile.backoff_ms, 1_000),
+        )
+        message = Message(topic=TOPIC, value=fragile.value, key=fragile.value, envelope=envelope)
+        reply = self.heard(f"produce {fragile}", lambda _: None)
+        self.machine.engine.produce(ProduceRequest([prepare(message, at=self.now)], reply))
+
+    def ack(self, group: str, delivery: Delivery) -> None:
+        course = self.letters.course(delivery.offset, group)
+
+        def take(answer: Any) -> None:
+            """An ack is also fine when the message was given up before; in time it surely was not."""
+            if isinstance(answer, list) and answer[0] is None:
+                course.acked |= self.now < course.received_at + LEASE_MS - SLACK_MS
+
+        course.perhaps_acked = True
+        ack = Ack("w", delivery.partition, delivery.offset, delivery.attempts)
+        self.machine.engine.ack(AckRequest(TOPIC, group, [ack], self.heard(f"ack {delivery.offset}", take)))
+
+    def nack(self, group: str, delivery: Delivery, *, retryable: bool) -> None:
+        if not retryable:
+            self.letters.course(delivery.offset, group).hopeless = True
+        nack = Nack("w", delivery.partition, delivery.offset, "boom", delivery.attempts, retryable)
+        reply = self.heard(f"nack {delivery.offset} {retryable}", lambda _: None)
+        self.machine.engine.ask(NackRequest(TOPIC, group, nack, reply))
+
+    # Looking
+
+    def look(self, query: Callable[[State], Any]) -> Any:
+        """An answer from durable state, however long it takes."""
+        found: list[Any] = []
+        self.machine.engine.read(ReadRequest(query, found.append))
+        for _ in range(100):
+            if found:
+                break
+            self.run_for(50)
+        return found[0]

@@ -1,0 +1,103 @@
+"""A delivery in the worker's hands, from its arrival to its settlement, and what keeps it there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import Future
+from typing import Any
+
+from driftq.client import AsyncDelivery, AsyncIdempotency, Begun
+from driftq.errors import DriftQError, FailedPrecondition
+from driftq.model import Message
+from driftq.worker.context import Context
+
+logger = logging.getLogger("driftq.worker")
+
+_EXTENDING_MAX = 32
+
+
+class HeldDelivery:
+    """One delivery: its leases and the run under way."""
+
+    def __init__(self, delivery: AsyncDelivery, effects: AsyncIdempotency, loop: asyncio.AbstractEventLoop):
+        self.delivery = delivery
+        self.begun: Begun | None = None
+        self.running: Future[Any] | None = None
+        self._effects = effects
+        self._loop = loop
+        self.message = Message(
+            topic=delivery.topic,
+            value=delivery.value,
+            key=delivery.key,
+            envelope=delivery.envelope,
+            routing=delivery.routing,
+        )
+        self.context = Context(
+            group=delivery.group,
+            partition=delivery.partition,
+            offset=delivery.offset,
+            attempt=delivery.attempt,
+            envelope=delivery.envelope,
+            last_error=delivery.last_error,
+            heartbeat=self._beat_from_handler,
+        )
+
+    @property
+    def lost(self) -> bool:
+        return self.context.lost
+
+    async def extend(self) -> None:
+        """Renew both leases. Raises what the server refused; then they are lost."""
+        try:
+            await self.delivery.extend()
+            if self.begun is not None:
+                await self._effects.extend(self.begun, lease_ms=self.delivery.lease_ms)
+        except FailedPrecondition:
+            self.lose()
+            raise
+
+    def lose(self) -> None:
+        """It is no longer ours: a handler that awaits is cancelled, one that blocks can look."""
+        self.context.lost = True
+        if self.running is not None:
+            self.running.cancel()
+
+    def _beat_from_handler(self) -> None:
+        asyncio.run_coroutine_threadsafe(self.extend(), self._loop).result()
+
+
+class Heartbeats:
+    """Renews the leases of everything held, also of what still waits for its turn."""
+
+    def __init__(self, *, lease_ms: int) -> None:
+        self._every_s = lease_ms / 3000
+        self._held: set[HeldDelivery] = set()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, held: HeldDelivery) -> None:
+        self._held.add(held)
+
+    def drop(self, held: HeldDelivery) -> None:
+        self._held.discard(held)
+
+    async def run(self) -> None:
+        """Until cancelled, on the client's loop."""
+        while True:
+            await asyncio.sleep(self._every_s)
+            room = asyncio.Semaphore(_EXTENDING_MAX)
+            await asyncio.gather(*[self._extend(held, room) for held in list(self._held)])
+
+    async def _extend(self, held: HeldDelivery, room: asyncio.Semaphore) -> None:
+        async with room:
+            if held not in self._held or held.lost:
+                return
+            try:
+                await held.extend()
+            except FailedPrecondition as refused:
+                if held in self._held:
+                    logger.warning("lost %r: %s", held.delivery, refused)
+            except DriftQError as failure:
+                logger.warning("could not renew %r: %s", held.delivery, failure)

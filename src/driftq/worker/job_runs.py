@@ -1,0 +1,166 @@
+"""Where jobs run: threads that take the next one when they are free, and a loop for those that await."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any
+
+import msgspec
+
+from driftq.client import JobEnd
+from driftq.client.loop_thread import LoopThread
+from driftq.model.job import ClaimedJob
+from driftq.worker.context import JobContext
+from driftq.worker.verdict import Reject, Retry, error_text, stored_result
+
+logger = logging.getLogger("driftq.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class Runnable:
+    """A task as the worker sees it."""
+
+    call: Callable[..., Any]
+    arguments: Callable[[msgspec.Raw], dict[str, Any]]
+    wants_context: bool = False
+
+    @property
+    def awaits(self) -> bool:
+        return inspect.iscoroutinefunction(self.call)
+
+
+class HeldJob:
+    """A job in our hands, from its claim to its end."""
+
+    __slots__ = ("context", "job", "running")
+
+    def __init__(self, job: ClaimedJob, context: JobContext) -> None:
+        self.job = job
+        self.context = context
+        self.running: asyncio.Task[None] | None = None
+        """Of a task that awaits."""
+
+
+Ended = tuple[HeldJob, JobEnd | int]
+"""How a run ended; a number asks for it to come again in so many milliseconds."""
+
+
+class JobRuns:
+    """Runs jobs that are put in, and tells their ends in the same order or another."""
+
+    def __init__(self, tasks: Mapping[str, Runnable], *, concurrency: int, tell: Callable[[], None]) -> None:
+        """`tell` is called in any thread when there are ends to take and there were none."""
+        self._tasks = tasks
+        self._tell = tell
+        self._queue: SimpleQueue[HeldJob | None] = SimpleQueue()
+        self._ended: deque[Ended] = deque()
+        self._told = False
+        self._stopped = False
+        self._loop = LoopThread("driftq-jobs") if any(one.awaits for one in tasks.values()) else None
+        self._room = asyncio.Semaphore(concurrency)
+        self._threads = [
+            threading.Thread(target=self._work, name=f"driftq-job-{number}", daemon=True)
+            for number in range(concurrency)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def put(self, held: HeldJob) -> None:
+        task = self._tasks.get(held.job.task)
+        if task is not None and task.awaits and self._loop is not None:
+            asyncio.run_coroutine_threadsafe(self._work_awaiting(held, task), self._loop.loop)
+        else:
+            self._queue.put(held)
+
+    def take(self) -> list[Ended]:
+        """The runs that ended since the last time."""
+        self._told = False
+        ended = self._ended
+        return [ended.popleft() for _ in range(len(ended))]
+
+    def drain(self) -> None:
+        """Begin no more."""
+        self._stopped = True
+
+    def close(self) -> None:
+        """Wait for no one: what still runs has lost its worker."""
+        self._stopped = True
+        for _ in self._threads:
+            self._queue.put(None)
+        if self._loop is not None:
+            self._loop.close()
+
+    def cancel(self, held: HeldJob) -> None:
+        """Its lease is lost: a run that awaits is cancelled, one that blocks can look."""
+        held.context.lost = True
+        if held.running is not None and self._loop is not None:
+            self._loop.loop.call_soon_threadsafe(held.running.cancel)
+
+    def _work(self) -> None:
+        while (held := self._queue.get()) is not None:
+            if self._stopped or held.context.lost:
+                self._end(held, 1)
+                continue
+            try:
+                task = self._task(held)
+                result = task.call(**self._given(held, task))
+            except Exception as error:  # noqa: BLE001 - the worker loop: whatever a task raises fails its job.
+                self._end(held, _failure(held, error))
+            else:
+                self._end(held, _success(held, result))
+
+    async def _work_awaiting(self, held: HeldJob, task: Runnable) -> None:
+        async with self._room:
+            held.running = asyncio.current_task()
+            if self._stopped or held.context.lost:
+                self._end(held, 1)
+                return
+            try:
+                result = await task.call(**self._given(held, task))
+            except asyncio.CancelledError:
+                self._end(held, 1)
+            except Exception as error:  # noqa: BLE001 - the worker loop: whatever a task raises fails its job.
+                self._end(held, _failure(held, error))
+            else:
+                self._end(held, _success(held, result))
+
+    def _task(self, held: HeldJob) -> Runnable:
+        task = self._tasks.get(held.job.task)
+        if task is None:
+            raise Retry(f"this worker has no task {held.job.task!r}")
+        return task
+
+    @staticmethod
+    def _given(held: HeldJob, task: Runnable) -> dict[str, Any]:
+        try:
+            given = task.arguments(held.job.payload)
+        except (TypeError, ValueError) as wrong:
+            raise Reject(f"the payload does not fit: {wrong}") from wrong
+        return {**given, "context": held.context} if task.wants_context else given
+
+    def _end(self, held: HeldJob, end: JobEnd | int) -> None:
+        self._ended.append((held, end))
+        if not self._told:
+            self._told = True  # Telling twice does no harm, and never telling cannot happen.
+            self._tell()
+
+
+def _success(held: HeldJob, result: Any) -> JobEnd:
+    return JobEnd(held.job.job_id, held.job.token, "complete", stored_result(result))
+
+
+def _failure(held: HeldJob, error: Exception) -> JobEnd | int:
+    job, reason = held.job, error_text(error)
+    if isinstance(error, Retry) and error.after_ms is not None:
+        return error.after_ms
+    if not isinstance(error, Retry | Reject):
+        logger.warning("%s (%s) failed", job.job_id, job.task, exc_info=error)
+    retryable = None if not isinstance(error, Reject) else False
+    return JobEnd(job.job_id, job.token, "fail", error=reason, retryable=retryable)

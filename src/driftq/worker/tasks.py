@@ -1,0 +1,210 @@
+"""`driftq.Jobs`: functions that are run as jobs, and the worker that runs them."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import datetime
+from typing import Any, Generic, ParamSpec, Self, TypeVar
+
+import msgspec
+
+from driftq.client import Client
+from driftq.client.subscription import LEASE_MS, new_owner
+from driftq.errors import InvalidArgument
+from driftq.model.job import EnqueuedJob
+from driftq.worker.job_loop import JobLoop, Runnable
+
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+
+OPTIONS = frozenset({"priority", "delay", "run_at", "idempotency_key"})
+"""Keywords of `enqueue` that say when and how, and so cannot be a task's own."""
+STOP_TIMEOUT_S = 30.0
+_SLACK_S = 5.0
+
+
+class Task(Generic[_Given, _Result]):
+    """A function that can be called here, or enqueued to be called by a worker."""
+
+    def __init__(
+        self,
+        client: Client,
+        call: Callable[_Given, _Result],
+        *,
+        name: str,
+        queue: str,
+        max_retries: int | None,
+        timeout_ms: int | None,
+    ) -> None:
+        self._client = client
+        self.call = call
+        self.name = name
+        self.queue = queue
+        self._max_retries = max_retries
+        self._timeout_ms = timeout_ms
+        parameters = inspect.signature(call).parameters
+        self.wants_context = "context" in parameters
+        for parameter in parameters.values():
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+                raise InvalidArgument("task", f"{name}: {parameter.name} must be an argument with a name")
+            if parameter.name in OPTIONS:
+                raise InvalidArgument("task", f"{name}: {parameter.name} is a keyword of enqueue")
+        kept = [one for one in parameters.values() if one.name != "context"]
+        self._signature = inspect.Signature(kept)
+        self._named = {one.name for one in kept if one.kind is not one.VAR_KEYWORD}
+        self._needed = {one.name for one in kept if one.name in self._named and one.default is one.empty}
+        self._takes_any = len(self._named) < len(kept)
+
+    def __call__(self, *args: _Given.args, **named: _Given.kwargs) -> _Result:
+        return self.call(*args, **named)
+
+    def enqueue(
+        self,
+        *args: Any,
+        priority: int | None = None,
+        delay: float | None = None,
+        run_at: datetime | None = None,
+        idempotency_key: str | None = None,
+        **named: Any,
+    ) -> EnqueuedJob:
+        """Returns when the job is durable. `delay` is in seconds. Raises TypeError for wrong arguments."""
+        payload = self._signature.bind(*args, **named).arguments
+        return self._client.jobs.enqueue(
+            self.queue,
+            self.name,
+            payload,
+            priority=priority,
+            delay_s=delay,
+            run_at=run_at,
+            idempotency_key=idempotency_key,
+            max_retries=self._max_retries,
+            timeout_ms=self._timeout_ms,
+        )
+
+    def arguments(self, payload: msgspec.Raw) -> dict[str, Any]:
+        """The arguments of a job; raises TypeError when they are not this task's."""
+        given = msgspec.json.decode(payload)
+        if not isinstance(given, dict):
+            raise TypeError("the payload is not an object of arguments")
+        if not self._needed <= given.keys():
+            raise TypeError(f"missing: {', '.join(sorted(self._needed - given.keys()))}")
+        if not self._takes_any and not given.keys() <= self._named:
+            raise TypeError(f"unexpected: {', '.join(sorted(given.keys() - self._named))}")
+        return given
+
+
+class Jobs:
+    """Tasks and the queues they wait in. `run` works on all of them until `stop` is called, or Ctrl-C."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        owner: str | None = None,
+        lease_ms: int = LEASE_MS,
+        concurrency: int = 8,
+        prefetch: int = 2_000,
+        stop_timeout_s: float = STOP_TIMEOUT_S,
+    ) -> None:
+        """`prefetch` bounds what is held; only as much is taken as is done in a quarter of a second."""
+        if concurrency < 1 or prefetch < 1:
+            raise InvalidArgument("concurrency", "and prefetch must be at least 1")
+        self._client = client
+        self._owner = owner or new_owner()
+        self._lease_ms = lease_ms
+        self._concurrency = concurrency
+        self._prefetch = max(prefetch, concurrency)
+        self._stop_timeout_s = stop_timeout_s
+        self._tasks: dict[str, Task[..., Any]] = {}
+        self._loop: JobLoop | None = None
+        self._working: Future[None] | None = None
+        self._ready = threading.Event()
+
+    def task(
+        self,
+        *,
+        queue: str,
+        name: str | None = None,
+        max_retries: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Callable[[Callable[_Given, _Result]], Task[_Given, _Result]]:
+        """Make a task of a function, plain or `async`; its name is the function's. One run takes `timeout_s`.
+
+        A parameter called `context` is given a JobContext.
+        """
+
+        def declare(call: Callable[_Given, _Result]) -> Task[_Given, _Result]:
+            made = Task(
+                self._client,
+                call,
+                name=name or call.__name__,
+                queue=queue,
+                max_retries=max_retries,
+                timeout_ms=None if timeout_s is None else max(1, round(timeout_s * 1000)),
+            )
+            if made.name in self._tasks:
+                raise InvalidArgument("task", f"there is a task {made.name!r} already")
+            self._tasks[made.name] = made
+            return made
+
+        return declare
+
+    def start(self) -> None:
+        """Begin to work in the background."""
+        if not self._tasks:
+            raise InvalidArgument("jobs", "has no tasks")
+        if self._working is None:
+            self._ready.clear()
+            self._working = asyncio.run_coroutine_threadsafe(self._work(), self._client.thread.loop)
+            self._ready.wait()
+
+    def run(self) -> None:
+        """Work until stopped."""
+        self.start()
+        working = self._working
+        assert working is not None
+        try:
+            working.result()
+        except KeyboardInterrupt:
+            self.stop()
+
+    def stop(self) -> None:
+        """Take no more, finish what runs, give back what waits; bounded by `stop_timeout_s`."""
+        working = self.ask_to_stop()
+        if working is not None:
+            working.result(self._stop_timeout_s + _SLACK_S)
+            self._working = None
+
+    def ask_to_stop(self) -> Future[None] | None:
+        """The same without waiting: safe where a signal is handled."""
+        if self._working is not None and self._loop is not None and not self._working.done():
+            self._client.thread.loop.call_soon_threadsafe(self._loop.stopping.set)
+        return self._working
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    async def _work(self) -> None:
+        self._loop = JobLoop(
+            self._client.awaited,
+            {
+                name: Runnable(one.call, one.arguments, wants_context=one.wants_context)
+                for name, one in self._tasks.items()
+            },
+            queues=sorted({one.queue for one in self._tasks.values()}),
+            owner=self._owner,
+            lease_ms=self._lease_ms,
+            concurrency=self._concurrency,
+            prefetch=self._prefetch,
+            stop_timeout_s=self._stop_timeout_s,
+        )
+        self._ready.set()
+        await self._loop.run()

@@ -66,10 +66,13 @@ class EventStore:
         """The events of one aggregate in sequence order, `from_seq` included."""
         following: int | None = from_seq
         while following is not None:
-            query = {"aggregate_type": aggregate_type, "aggregate_id": aggregate_id, "limit": _PAGE}
-            page: _Page = self._client.call(
-                "GET", "/v1/events", query=query | {"from_seq": following}, repeatable=True, kind=_Page
-            )
+            query: dict[str, str | int | bool | None] = {
+                "aggregate_type": aggregate_type,
+                "aggregate_id": aggregate_id,
+                "limit": _PAGE,
+                "from_seq": following,
+            }
+            page: _Page = self._client.call("GET", "/v1/events", query=query, repeatable=True, kind=_Page)
             yield from page.events
             following = page.next_seq
 

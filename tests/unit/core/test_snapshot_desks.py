@@ -68,7 +68,16 @@ def loaded(state: State) -> State:
 
 def job_facts(state: State) -> dict[str, Any]:
     jobs = state.jobs
-    names = ("base", "states", "priorities", "attempts", "max_retries", "due", "timeouts", "queue_names")
+    names: tuple[str, ...] = (
+        "base",
+        "states",
+        "priorities",
+        "attempts",
+        "max_retries",
+        "due",
+        "timeouts",
+        "queue_names",
+    )
     names += ("grants", "histories", "results", "errors", "completed_tokens", "prints", "next_token")
     return {name: getattr(jobs, name) for name in names} | {"keys": sorted(jobs.keys)}
 

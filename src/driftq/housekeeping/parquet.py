@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as arrow  # type: ignore[import-untyped]
+import pyarrow as arrow
 from pyarrow import parquet
 
 _TYPES = {

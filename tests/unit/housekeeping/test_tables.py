@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pyarrow import parquet  # type: ignore[import-untyped]
+from pyarrow import parquet
 
 from driftq.housekeeping import tables
 from driftq.housekeeping.round import run_round

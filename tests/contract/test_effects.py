@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.contract.job_queue import instant
 from tests.contract.serving import Answer, Server
-from tests.contract.test_jobs import instant
 
 RESULTS: list[Any] = [{"charged": 5, "to": ["é", None]}, [], "text", 0, False, None, 1.5, 10**30]
 

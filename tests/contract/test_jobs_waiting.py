@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.contract.job_queue import Queue
 from tests.contract.serving import Server
-from tests.contract.test_jobs import Queue
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.contract.job_queue import instant
 from tests.contract.serving import Server, Stream
-from tests.contract.test_jobs import instant
 
 
 def commits(server: Server) -> int:

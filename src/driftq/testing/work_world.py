@@ -1,4 +1,4 @@
-"""Workers with jobs, effects and fragile messages, and a server that dies: all that they see is judged."""
+"""Workers with jobs, effects and fragile messages: all that they ask and see is told to the judges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from driftq.core.commands import Ack, Nack
 from driftq.core.effects import Identity
 from driftq.core.jobs.decide import Settlement
 from driftq.core.records import EffectBegun
-from driftq.core.state import State
 from driftq.errors import DriftQError
 from driftq.model import Delivery, Envelope, Message, RetryPolicy, TopicOptions
 from driftq.model.job import JobRequest, job_offset
@@ -33,17 +32,15 @@ from driftq.server.requests import (
     JoinRequest,
     NackRequest,
     ProduceRequest,
-    ReadRequest,
     TopicRequest,
 )
 from driftq.testing.check_delivered import Listener
 from driftq.testing.check_effects import EffectChecker
 from driftq.testing.check_jobs import JobChecker
 from driftq.testing.check_letters import Fragile, LetterChecker
-from driftq.testing.clock import VirtualClock
 from driftq.testing.consumer import SimConsumer, Worker
-from driftq.testing.disk import PowerCut, SimFolder
-from driftq.testing.machine import MachineOptions, boot
+from driftq.testing.machine import MachineOptions
+from driftq.testing.work_life import WorkLife
 
 TOPIC = "fragile"
 GROUPS = ("billing", "search")
@@ -51,12 +48,11 @@ SLACK_MS = 300
 LEASE_MS = 900
 
 
-class WorkWorld:
-    """One server on a disk that fails, and what its workers hold."""
+class WorkWorld(WorkLife):
+    """What workers do, and what they hold."""
 
     def __init__(self, random: Random, options: MachineOptions, *, say: Callable[[str], None]) -> None:
-        self.random = random
-        self.options = options
+        super().__init__(random, options, say=say)
         self.jobs = JobChecker()
         self.effects = EffectChecker()
         self.letters = LetterChecker(GROUPS)
@@ -64,51 +60,6 @@ class WorkWorld:
         self.held_effects: list[tuple[Identity, int, str]] = []
         self.hands: list[tuple[str, Delivery]] = []
         self.read_letters: set[int] = set()
-        self._life = 0
-        self._say = say
-        self.machine = boot(SimFolder(random), options, clock=VirtualClock(), random=random, say=say)
-
-    @property
-    def now(self) -> int:
-        return self.machine.clock.now()
-
-    def say(self, text: str) -> None:
-        self._say(f"{self.now % 10_000_000:>8} {text}")
-
-    # The server's life
-
-    def run_for(self, ms: int) -> None:
-        try:
-            self.machine.loop.run_for(ms)
-        except PowerCut:
-            self.crash(power=True)
-
-    def crash(self, *, power: bool) -> None:
-        """What was asked and not answered stays open; workers keep what they hold."""
-        self.say("POWER CUT" if power else "KILLED")
-        folder = self.machine.folder
-        self._life += 1
-        clock = VirtualClock(self.now + self.random.choice((0, 0, 40, 1_500, -700)))
-        self.machine = boot(
-            folder.crash() if power else folder.process_kill(),
-            self.options,
-            clock=clock,
-            random=self.random,
-            say=self._say,
-        )
-        self.machine.compare_with_log()
-        self.open_streams()
-
-    def heard(self, story: str, take: Callable[[Any], None]) -> Callable[[Any], None]:
-        """A reply that only the life of the server which it was asked of can give."""
-        life = self._life
-
-        def reply(answer: Any) -> None:
-            self.say(f"  {story}: {answer}")
-            if life == self._life:
-                take(answer)
-
-        return reply
 
     # Jobs
 
@@ -270,15 +221,3 @@ class WorkWorld:
         nack = Nack("w", delivery.partition, delivery.offset, "boom", delivery.attempts, retryable)
         reply = self.heard(f"nack {delivery.offset} {retryable}", lambda _: None)
         self.machine.engine.ask(NackRequest(TOPIC, group, nack, reply))
-
-    # Looking
-
-    def look(self, query: Callable[[State], Any]) -> Any:
-        """An answer from durable state, however long it takes."""
-        found: list[Any] = []
-        self.machine.engine.read(ReadRequest(query, found.append))
-        for _ in range(100):
-            if found:
-                break
-            self.run_for(50)
-        return found[0]

@@ -168,6 +168,19 @@ def test_odd_parents_are_still_told(teller: Server) -> None:
     assert {one["state"] for one in steps} == {"waiting"}
 
 
+@pytest.mark.clause("E5", "I6")
+def test_results_and_jobs_that_look_like_steps_are_none(teller: Server) -> None:
+    topic = teller.new_topic()
+    effect = {"topic": topic, "group": "g", "idempotency_key": "k", "owner": "o"}
+    token = teller.post("/v1/idempotency/begin", effect | {"lease_ms": 30_000}).json["token"]
+    result = {"run_id": topic, "step_id": "s"}
+    assert teller.post("/v1/idempotency/commit", effect | {"token": token, "result": result}).status == 204
+    assert teller.post("/v1/jobs", {"queue": "q", "task": "t", "payload": result}).status == 201
+    teller.get(f"/v1/runs/{topic}").refused(404, "NOT_FOUND")
+    teller.produce(topic, "v", run_id=topic, step_id="s")
+    assert len(teller.get(f"/v1/runs/{topic}").json["steps"]) == 1
+
+
 @pytest.mark.clause("H2")
 def test_what_is_not_there_is_a_404(teller: Server) -> None:
     topic = teller.new_topic()

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from driftq.core.records import (
     DeliveriesEnded,
     GroupCreated,
@@ -59,10 +61,11 @@ def tell_pasts(
 def find_steps(folder: Folder, history: str | None, run_id: str, *, end: LogEnd) -> list[Step]:
     """The messages of a run up to a confirmed end, those that are kept no more among them. Blocks."""
     steps, files = read_with_tail(folder, history, lambda found: read_steps(found, run_id), end=end)
+    mark = b'"run_id":' + msgspec.json.encode(run_id)
 
     def see(record: Record, payload: memoryview, blob_at: int) -> None:
         if isinstance(record, MessagesStored):
-            for partition, offset, envelope in envelopes_with(b'"run_id"', record, payload, blob_at):
+            for partition, offset, envelope in envelopes_with(mark, record, payload, blob_at):
                 if envelope.run_id == run_id:
                     place = (record.topic, partition, offset)
                     steps.append(Step(*place, envelope.step_id, envelope.parent_step_id, record.at))

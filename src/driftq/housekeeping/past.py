@@ -112,7 +112,12 @@ def envelopes_with(
     for slot, length in enumerate(lengths):
         entry = blob[start : start + length]
         start += length
-        envelope = decode_entry(entry).envelope if mark in entry else None
+        if mark not in entry:
+            continue
+        try:
+            envelope = decode_entry(entry).envelope
+        except msgspec.DecodeError:
+            continue  # Of a topic of the broker's own, whose texts are no messages.
         if envelope is not None:
             number = record.partition if numbers is None else numbers[slot]
             yield number, record.first_offset + slot, envelope

@@ -18,6 +18,7 @@ from driftq.http.explain_schemas import RunView, StepMessage, StepView
 from driftq.http.telling import most_urgent, standings
 from driftq.log.frame import LogEnd
 from driftq.server.deadletters import rfc3339
+from driftq.server.views import INTERNAL_PREFIX
 
 
 def show_run(exchange: Exchange) -> None:
@@ -38,7 +39,7 @@ async def _show_run(exchange: Exchange, run_id: str) -> None:
         places: list[tuple[Topic, int, int, int]] = []
         for step in steps:
             topic = state.topics_by_id.get(step.topic)
-            if topic is None or not topic.has_dead_letters:
+            if topic is None or not topic.has_dead_letters or topic.name.startswith(INTERNAL_PREFIX):
                 continue  # A letter is told of where it came from.
             ordinal = topic.partitions[step.partition].index.find(step.offset)
             if ordinal is not None:

@@ -9,13 +9,14 @@ import pytest
 from driftq.core.casualty import Casualty
 from driftq.core.commands import Nack
 from driftq.core.decide import decide_expiries, decide_nack, settled
-from driftq.core.records import SETTLED_DEAD, SETTLED_PASSED, LettersRedriven, TopicCreated
+from driftq.core.records import SETTLED_DEAD, SETTLED_PASSED, LettersRedriven, SegmentRolled, TopicCreated
 from driftq.housekeeping.following import Names, find_steps, tell_pasts
 from driftq.housekeeping.history import History
 from driftq.housekeeping.history_file import open_history
 from driftq.housekeeping.past import Wanted
 from driftq.housekeeping.round import run_round
 from driftq.model import DeadLetterFacts, Envelope
+from driftq.server.entry import encode_text, encode_time
 from driftq.testing.disk import SimFolder
 from tests.support.story import Story
 
@@ -167,3 +168,17 @@ def test_the_tail_of_the_log_adds_what_the_history_does_not_know_yet(tmp_path: P
     story.produce("t", "b", envelope=Envelope(run_id="r", step_id="2", parent_step_id="1"))
     steps = find_steps(story.folder, path, "r", end=story.log.confirmed)
     assert [(step.step_id, step.parent_step_id) for step in steps] == [("1", None), ("2", "1")]
+
+
+@pytest.mark.clause("E5")
+def test_texts_of_the_brokers_own_do_not_stop_a_round(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    story = Story(SimFolder(Random(1)))
+    story.topic("t")
+    story.journal.add(TopicCreated(story.now, story.state.next_topic, "~texts", 1))
+    text = encode_text(b'{"result":{"run_id":"r","dlq":1}}', encode_time(story.now))
+    own = story.state.topics["~texts"]
+    story.journal.add_texts(own, [text], also=SegmentRolled(at=story.now), now=story.now)
+    story.commit()
+    round_of(story, path)
+    assert find_steps(story.folder, str(path), "r", end=story.log.confirmed) == []

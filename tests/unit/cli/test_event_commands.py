@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -14,8 +15,13 @@ from tests.harness import ServerProcess
 from tests.unit.cli.conftest import Run
 
 
-def fact(aggregate_id: str, **fields: object) -> driftq.Event:
-    given = {"event_id": uuid4().hex, "aggregate_type": "order", "event_type": "changed", "kind": "fact"}
+def fact(aggregate_id: str, **fields: Any) -> driftq.Event:
+    given: dict[str, Any] = {
+        "event_id": uuid4().hex,
+        "aggregate_type": "order",
+        "event_type": "changed",
+        "kind": "fact",
+    }
     return driftq.Event(**{**given, "aggregate_id": aggregate_id, "payload": None, **fields})
 
 

@@ -15,6 +15,7 @@ from typing import Any, Self
 import msgspec
 
 from driftq.client.sync_client import Client
+from driftq.client.wire import Query
 from driftq.model import Event
 
 _PAGE = 1000
@@ -66,11 +67,19 @@ class EventStore:
         """The events of one aggregate in sequence order, `from_seq` included."""
         following: int | None = from_seq
         while following is not None:
+<<<<<<< HEAD
             query: dict[str, str | int | bool | None] = {
                 "aggregate_type": aggregate_type,
                 "aggregate_id": aggregate_id,
                 "limit": _PAGE,
                 "from_seq": following,
+=======
+            query: Query = {
+                "aggregate_type": aggregate_type,
+                "aggregate_id": aggregate_id,
+                "from_seq": following,
+                "limit": _PAGE,
+>>>>>>> events
             }
             page: _Page = self._client.call("GET", "/v1/events", query=query, repeatable=True, kind=_Page)
             yield from page.events

@@ -67,19 +67,11 @@ class EventStore:
         """The events of one aggregate in sequence order, `from_seq` included."""
         following: int | None = from_seq
         while following is not None:
-<<<<<<< HEAD
-            query: dict[str, str | int | bool | None] = {
-                "aggregate_type": aggregate_type,
-                "aggregate_id": aggregate_id,
-                "limit": _PAGE,
-                "from_seq": following,
-=======
             query: Query = {
                 "aggregate_type": aggregate_type,
                 "aggregate_id": aggregate_id,
                 "from_seq": following,
                 "limit": _PAGE,
->>>>>>> events
             }
             page: _Page = self._client.call("GET", "/v1/events", query=query, repeatable=True, kind=_Page)
             yield from page.events

@@ -73,3 +73,15 @@ def test_without_a_router_nothing_is_added(server: Server) -> None:
     server.produce(topic, "label x")
     with server.consume(topic) as stream:
         assert "routing" not in stream.next()
+
+
+@pytest.mark.clause("R5")
+def test_a_dead_letter_stays_where_it_was_given_up(routed: Server) -> None:
+    """The router would send this text on; nobody asks it about a dead letter."""
+    topic, target = routed.new_topic(), routed.new_topic()
+    routed.produce(topic, f"to {target}")
+    with routed.consume(target, lease_ms=30_000) as stream:
+        assert routed.settle("nack", target, stream.next(), retryable=False).status == 204
+    [letter] = routed.get(f"/v1/dlq/{target}").json["messages"]
+    assert letter["value"] == f"to {target}"
+    assert routed.get(f"/v1/topics/{target}").json["partitions"][0]["messages"] == 1

@@ -98,7 +98,10 @@ async def open_async(
     options = ClientOptions(timeout_s=timeout_s)
     settings = load_settings()
     broker_options = BrokerOptions(
-        limits=settings.limits, fsync=Fsync(fsync), router=router, events=settings.events.within(path)
+        limits=settings.limits,
+        fsync=Fsync(fsync),
+        router=router,
+        events=settings.events.within(os.path.abspath(path)),
     )
     folder = OsFolder(os.path.join(path, "log"))
     try:

@@ -101,7 +101,7 @@ async def open_async(
         limits=settings.limits,
         fsync=Fsync(fsync),
         router=router,
-        events=settings.events.within(os.path.abspath(path)),
+        events=settings.events.within(_absolute(path)),
     )
     folder = OsFolder(os.path.join(path, "log"))
     try:
@@ -114,6 +114,11 @@ async def open_async(
         raise
     remove_address(path)  # What stands there is of a server that is no more.
     return AsyncClient(options=options, connector=connector)
+
+
+def _absolute(path: str | os.PathLike[str]) -> str:
+    """Events are opened at their first use, and the process may be in another folder by then."""
+    return os.path.abspath(path)
 
 
 async def _find_server(path: str | os.PathLike[str]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 import uvloop
 
+from driftq.core.event_options import EventOptions
 from driftq.core.limits import Limits
 from driftq.http.options import HttpOptions
 from driftq.http.server import HttpServer, run
@@ -21,7 +22,6 @@ from driftq.log.disk import OsFolder
 from driftq.log.log import SEGMENT_RECORDS
 from driftq.log.memory import MemoryFolder
 from driftq.server.broker import BrokerOptions
-from driftq.server.event_options import EventOptions
 from driftq.server.thread import Fsync
 
 
@@ -48,7 +48,7 @@ def main() -> int:
         history=asked.get("history"),
         segment_records=asked.get("segment_records", SEGMENT_RECORDS),
         router_timeout_ms=asked.get("router_timeout_ms", 1000),
-        events=events.within(Path(path).parent) if path is not None else events.in_memory(),
+        events=events.within(str(Path(path).parent.absolute())) if path is not None else events.in_memory(),
     )
     folder = OsFolder(path) if path is not None else MemoryFolder()
     http = HttpOptions(**asked.get("http", {}))

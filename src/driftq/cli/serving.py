@@ -65,7 +65,9 @@ def run_server(serving: Serving, settings: Settings) -> int:
         )
     except RouterNotUsable as problem:
         return _refused(str(problem))
-    events = settings.events.within(serving.data) if serving.wal else settings.events.in_memory()
+    events = (
+        settings.events.within(os.path.abspath(serving.data)) if serving.wal else settings.events.in_memory()
+    )
     if events.database_url is not None:
         try:
             open_events(

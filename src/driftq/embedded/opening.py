@@ -101,8 +101,12 @@ async def open_async(
         limits=settings.limits,
         fsync=Fsync(fsync),
         router=router,
+<<<<<<< HEAD
         history=os.path.join(path, "history.db"),
         events=settings.events.within(path),
+=======
+        events=settings.events.within(_absolute(path)),
+>>>>>>> events
     )
     folder = OsFolder(os.path.join(path, "log"))
     try:
@@ -115,6 +119,11 @@ async def open_async(
         raise
     remove_address(path)  # What stands there is of a server that is no more.
     return AsyncClient(options=options, connector=connector)
+
+
+def _absolute(path: str | os.PathLike[str]) -> str:
+    """Events are opened at their first use, and the process may be in another folder by then."""
+    return os.path.abspath(path)
 
 
 async def _find_server(path: str | os.PathLike[str]) -> str:

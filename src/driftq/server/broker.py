@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from driftq.core.event_options import EventOptions
 from driftq.core.limits import Limits
 from driftq.log.disk import OsFolder
 from driftq.log.files import Folder
@@ -14,7 +15,6 @@ from driftq.log.log import SEGMENT_BYTES, SEGMENT_RECORDS, Log
 from driftq.log.recovery import Recovery
 from driftq.server.clock import SystemClock
 from driftq.server.engine import Engine
-from driftq.server.event_options import EventOptions
 from driftq.server.events import EventDesk
 from driftq.server.housekeeper import Housekeeper, HousekeeperProcess
 from driftq.server.ports import Clock, Loop

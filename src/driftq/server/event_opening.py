@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from driftq.core.event_options import EventOptions
 from driftq.errors import EventStoreUnusable, InvalidArgument, SchemaError, SegmentError
-from driftq.server.event_options import EventOptions
 
 if TYPE_CHECKING:
     from driftq.eventstore import EventStore

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from driftq.core.event_options import EventOptions
 from driftq.errors import ShuttingDown
 from driftq.model import Event
 from driftq.server.event_opening import OpenEvents, open_events
-from driftq.server.event_options import EventOptions
 from driftq.server.sealing import Sealing
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from driftq.server.event_options import EventOptions
+from driftq.core.event_options import EventOptions
 from driftq.settings import event_table as table
 from driftq.settings.address import is_postgres
 from driftq.settings.knob import Knob, Problem, Value

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from driftq.core.event_options import EventOptions
 from driftq.core.limits import Limits
-from driftq.server.event_options import EventOptions
 from driftq.settings import event_table, table
 from driftq.settings.event_settings import (
     PublisherSettings,

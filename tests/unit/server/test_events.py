@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from driftq.core.event_options import EventOptions
 from driftq.errors import EventStoreUnusable, ShuttingDown
 from driftq.eventstore import Append, EventStore
 from driftq.model import Event
 from driftq.server.event_opening import open_events
-from driftq.server.event_options import EventOptions
 from driftq.server.events import AppendRequest, EventDesk, QueryRequest
 
 
@@ -48,7 +48,7 @@ def test_without_what_writes_segments_events_are_stored_all_the_same(
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name in ("obstore", "pyarrow") else found(name)
     )
-    events = open_events(EventOptions().within(tmp_path))
+    events = open_events(EventOptions().within(str(tmp_path)))
     events.store.append([Append(fact(1))])
     assert events.sealer.take(force=True)
     assert events.sealer.step(flush=True) == 1

@@ -1,6 +1,5 @@
 """How the event store of a server is set up, in plain words: nothing here needs a database driver."""
 
-import os
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -19,9 +18,9 @@ class EventOptions:
     folder: str | None = None
     """The server's folder; None for a store in memory."""
 
-    def within(self, folder: str | os.PathLike[str]) -> Self:
+    def within(self, folder: str) -> Self:
         """The same for a server with this folder."""
-        return replace(self, folder=os.path.abspath(folder))
+        return replace(self, folder=folder)
 
     def in_memory(self) -> Self:
         """The same for a server that keeps nothing."""
@@ -30,9 +29,9 @@ class EventOptions:
     @property
     def database_file(self) -> str | None:
         """SQLite's file where no address is given."""
-        return os.path.join(self.folder, "events.db") if self.folder is not None else None
+        return f"{self.folder}/events.db" if self.folder is not None else None
 
     @property
     def objects_folder(self) -> str | None:
         """The folder of the segments where no address is given."""
-        return os.path.join(self.folder, "objects") if self.folder is not None else None
+        return f"{self.folder}/objects" if self.folder is not None else None

@@ -101,12 +101,8 @@ async def open_async(
         limits=settings.limits,
         fsync=Fsync(fsync),
         router=router,
-<<<<<<< HEAD
         history=os.path.join(path, "history.db"),
-        events=settings.events.within(path),
-=======
         events=settings.events.within(_absolute(path)),
->>>>>>> events
     )
     folder = OsFolder(os.path.join(path, "log"))
     try:

@@ -248,8 +248,8 @@ CAUGHT: list[tuple[Sabotage, set[str]]] = [
     (drop_errors_at_a_restart, {"A5"}),
     (take_messages_for_a_full_partition, {"P4"}),
     (refuse_although_there_is_room, {"P4"}),
-    (drop_what_groups_have_not_settled, {"W6", "G4", "G5", "A1", "A7", "W1"}),
-    (leave_leases_out_of_the_snapshot, {"G5", "G4", "KeyError"}),
+    (drop_what_groups_have_not_settled, {"G2", "W6", "G4", "G5", "A1", "A7", "W1"}),
+    (leave_leases_out_of_the_snapshot, {"G2", "G5", "G4", "KeyError"}),
     (publish_before_the_files_are_written, {"W4"}),
     (remove_old_files_before_their_messages_have_moved, {"W4"}),
 ]

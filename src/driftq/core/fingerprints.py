@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 _SHARD_BITS = 10
 _SHARDS = 1 << _SHARD_BITS
 _SMALLEST = 8
+RAW_FROM = 100_000
+"""So many keys are written as the tables they are in; fewer are put in again one by one."""
 
 
 class FingerprintTable:
@@ -82,7 +84,9 @@ class FingerprintTable:
                     yield print_, value
 
     def dump(self, name: str) -> dict[str, bytes]:
-        """Everything in it, as raw arrays under this name."""
+        """Everything in it, as raw arrays under this name; nothing when it is quickly made again."""
+        if self.count < RAW_FROM:
+            return {}
         return {
             f"{name}.table_sizes": array("Q", [len(prints) for prints in self._prints]).tobytes(),
             f"{name}.table_used": self._used.tobytes(),
@@ -90,8 +94,10 @@ class FingerprintTable:
             f"{name}.table_values": b"".join(values.tobytes() for values in self._values),
         }
 
-    def load(self, parts: Mapping[str, memoryview], name: str) -> None:
-        """Take over what `dump` gave."""
+    def load(self, parts: Mapping[str, memoryview], name: str) -> bool:
+        """Take over what `dump` gave; False when it gave nothing."""
+        if f"{name}.table_sizes" not in parts:
+            return False
         prints, values = parts[f"{name}.table_prints"], parts[f"{name}.table_values"]
         start = 0
         for shard, size in enumerate(parts[f"{name}.table_sizes"].cast("Q")):
@@ -105,6 +111,7 @@ class FingerprintTable:
         self._used = array("L")
         self._used.frombytes(parts[f"{name}.table_used"])
         self.count = sum(self._used)
+        return True
 
     def _grow(self, shard: int) -> None:
         old_prints, old_values = self._prints[shard], self._values[shard]

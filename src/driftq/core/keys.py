@@ -89,7 +89,10 @@ class KeyTable:
             stop = start + size
             self._buckets.append((end, array("Q", prints[start:stop]), array("Q", claims[start:stop])))
             start = stop
-        self._claims.load(parts, name)
+        if not self._claims.load(parts, name):
+            for _, bucket_prints, bucket_claims in self._buckets:
+                for print_, packed in zip(bucket_prints, bucket_claims, strict=True):
+                    self._claims.add(print_, packed)
 
     def remove(self, print_: int, *, topic: int, offset: int) -> None:
         """Forget one claim before its time."""

@@ -209,7 +209,8 @@ class WorkWorld(WorkLife):
         def take(answer: Any) -> None:
             """An ack is also fine when the message was given up before; in time it surely was not."""
             if isinstance(answer, list) and answer[0] is None:
-                course.acked |= self.now < course.received_at + LEASE_MS - SLACK_MS
+                in_time = self.now < course.received_at + LEASE_MS - SLACK_MS
+                course.acked |= in_time and not course.hopeless  # An ack of what was given up is fine.
 
         course.perhaps_acked = True
         ack = Ack("w", delivery.partition, delivery.offset, delivery.attempts)

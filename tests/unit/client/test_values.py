@@ -61,7 +61,7 @@ def test_a_text_has_bytes_too() -> None:
         {"labels": {"a": "\ud800"}},
         {"deadline": dt.datetime(2100, 1, 1)},  # noqa: DTZ001 - that it has no zone is the point.
     ],
-    ids=str,
+    ids=lambda wrong: next(iter(wrong)),
 )
 def test_what_cannot_be_sent_is_refused_before_it_meets_others_in_a_batch(wrong: dict[str, object]) -> None:
     fields = {"value": "v", "key": "", "idempotency_key": None, **wrong}

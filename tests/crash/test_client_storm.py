@@ -11,7 +11,7 @@ import driftq
 from tests.harness import ServerProcess
 
 ROUNDS = 10
-LEASE_MS = 8_000
+LEASE_MS = 20_000
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 _SHARD_BITS = 10
 _SHARDS = 1 << _SHARD_BITS
 _SMALLEST = 8
+_EMPTY = array("Q", bytes(8))
+"""What a small table is before the first key; nobody writes to it."""
 RAW_FROM = 100_000
 """So many keys are written as the tables they are in; fewer are put in again one by one."""
 
@@ -21,10 +23,10 @@ class FingerprintTable:
     __slots__ = ("_limits", "_prints", "_used", "_values", "count")
 
     def __init__(self) -> None:
-        self._prints = [array("Q", bytes(8 * _SMALLEST)) for _ in range(_SHARDS)]
-        self._values = [array("Q", bytes(8 * _SMALLEST)) for _ in range(_SHARDS)]
+        self._prints = [_EMPTY] * _SHARDS
+        self._values = [_EMPTY] * _SHARDS
         self._used = array("L", bytes(8 * _SHARDS))
-        self._limits = array("L", [_limit(shard, _SMALLEST) for shard in range(_SHARDS)])
+        self._limits = array("L", bytes(8 * _SHARDS))
         self.count = 0
 
     def find(self, print_: int) -> list[int]:
@@ -79,6 +81,8 @@ class FingerprintTable:
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         for prints, values in zip(self._prints, self._values, strict=True):
+            if prints is _EMPTY:
+                continue
             for print_, value in zip(prints, values, strict=True):
                 if print_:
                     yield print_, value
@@ -115,7 +119,7 @@ class FingerprintTable:
 
     def _grow(self, shard: int) -> None:
         old_prints, old_values = self._prints[shard], self._values[shard]
-        size = len(old_prints) * 2
+        size = _SMALLEST if old_prints is _EMPTY else len(old_prints) * 2
         prints, values = array("Q", bytes(8 * size)), array("Q", bytes(8 * size))
         for print_, value in zip(old_prints, old_values, strict=True):
             if print_:

@@ -1,17 +1,20 @@
 """The broker's own figures: durable produces over HTTP, core and log alone, memory a message."""
 
+import gc
 import json
 import os
 import time
 import urllib.request
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from bench.load import answers_per_second, http_request
 from bench.machine import Server, folder, server
 from bench.report import Figure
 from driftq.core.commands import Ack, Produce, Taker
 from driftq.core.decide import decide_acks, decide_deliveries, decide_group, decide_produce, decide_topic
+from driftq.core.decide.produce import Accepted
 from driftq.core.limits import Limits
+from driftq.http.server import GC_THRESHOLD
 from driftq.log.disk import OsFolder
 from driftq.log.log import Log
 from driftq.model import Message, TopicOptions
@@ -24,14 +27,13 @@ VALUE = "x" * 200
 
 
 def bare_syncs_per_second() -> float:
-    """One 200-byte write and one fdatasync after the other: what a broker without group commit can do."""
+    """One 200-byte write and one fdatasync after the other: what a log without group commit can do."""
     with folder() as place:
-        descriptor = os.open(place / "bare", os.O_RDWR | os.O_CREAT)
-        os.posix_fallocate(descriptor, 0, 16 << 20)
+        descriptor = os.open(place / "bare", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         octets = VALUE.encode()
         began, count = time.perf_counter(), 0
         while (took := time.perf_counter() - began) < SECONDS / 2:
-            os.pwrite(descriptor, octets, count * len(octets))
+            os.write(descriptor, octets)
             os.fdatasync(descriptor)
             count += 1
         os.close(descriptor)
@@ -96,17 +98,20 @@ def core() -> list[Figure]:
         assert joined is not None
         journal.add(joined)
         group = topic.groups["g"]
+        gc.collect()
+        gc.freeze()  # As the server does when it has started.
+        gc.set_threshold(GC_THRESHOLD)
         began, count = time.perf_counter(), 0
         while (took := time.perf_counter() - began) < SECONDS:
             now += 1
-            commands = [one for one in prepare_all(messages, at=now) if isinstance(one, Produce)]
+            commands = cast(list[Produce], prepare_all(messages, at=now))
             batch = decide_produce(journal.state, topic, commands, recall=_never, now=now)
             for record, entries in batch.records:
                 journal.add_stored(record, entries)
             deal = decide_deliveries(group, 0, [Taker(0, "w", 30_000, 64)], limits=limits, now=now)
             assert deal is not None
             journal.add_delivered(deal.record)
-            acks = [Ack("w", 0, placed[1]) for placed in batch.outcomes if isinstance(placed, tuple)]
+            acks = [Ack("w", 0, offset) for _, offset in cast(list[Accepted], batch.outcomes)]
             settled, _ = decide_acks(topic, group, acks, now=now)
             for one in settled:
                 journal.add(one)

@@ -5,6 +5,7 @@ once, at produce, and spliced into every delivery without being decoded.
 """
 
 import struct
+from collections.abc import Iterable
 
 import msgspec
 from crc32c import crc32c
@@ -28,6 +29,13 @@ def encode_time(at: int) -> bytes:
 def encode_entry(stored: StoredMessage, time: bytes) -> bytes:
     tail = time + _encode(stored)
     return crc32c(tail).to_bytes(4, "little") + tail
+
+
+def encode_entries(stored: Iterable[StoredMessage], time: bytes) -> list[bytes]:
+    """The same for many."""
+    encode, checksum = _encode, crc32c
+    tails = [time + encode(one) for one in stored]
+    return [checksum(tail).to_bytes(4, "little") + tail for tail in tails]
 
 
 def encode_text(text: bytes, time: bytes) -> bytes:

@@ -1,6 +1,6 @@
 """From a message as a client gave it to a command that the core can decide."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from driftq.core.commands import Produce
@@ -10,10 +10,13 @@ from driftq.core.records import ORDINARY, Terms
 from driftq.errors import InvalidArgument
 from driftq.model import Envelope, RetryPolicy, Routing, StoredMessage
 from driftq.model.envelope import MAX_BACKOFF_MS, deadline_ms
-from driftq.server.entry import encode_entry, encode_time
+from driftq.server.entry import encode_entries, encode_entry, encode_time
 
 ENTRY_MAX = 16 << 20
 """Stored bytes of one message: what one request may carry, and half of what a frame holds."""
+
+
+_FEW = 4
 
 
 class Produced(Protocol):
@@ -47,6 +50,11 @@ def prepare(message: Produced, *, at: int) -> Produce:
 def prepare_all(messages: Iterable[Produced], *, at: int) -> list[Produce | InvalidArgument]:
     """Check and encode messages; those that cannot be stored give the reason instead."""
     time = encode_time(at)
+    messages = messages if isinstance(messages, (list, tuple)) else list(messages)
+    if len(messages) > _FEW:
+        plain = _prepare_plain(messages, time)
+        if plain is not None:
+            return plain
     commands: list[Produce | InvalidArgument] = []
     for message in messages:
         key, value, topic = message.key, message.value, message.topic
@@ -63,6 +71,27 @@ def prepare_all(messages: Iterable[Produced], *, at: int) -> list[Produce | Inva
             except InvalidArgument as refused:
                 commands.append(refused)
     return commands
+
+
+def _prepare_plain(messages: Sequence[Produced], time: bytes) -> list[Produce | InvalidArgument] | None:
+    """The same for many messages without an envelope, with less to do for each; None when there is one."""
+    for message in messages:
+        if message.envelope is not None:
+            return None
+    entries = encode_entries([StoredMessage(one.key, one.value, None, one.routing) for one in messages], time)
+    if max(map(len, entries)) > ENTRY_MAX:
+        return None
+    return [
+        Produce(
+            one.topic,
+            one.topic,
+            one.key,
+            one.value,
+            len(one.value) if not one.key and one.value.isascii() else size_of(one.key) + size_of(one.value),
+            entry,
+        )
+        for one, entry in zip(messages, entries, strict=True)
+    ]
 
 
 def _prepare_enveloped(message: Produced, envelope: Envelope, size: int, time: bytes) -> Produce:

@@ -67,12 +67,11 @@ def decide_produce(
     `claimed` is given, and filled, where several topics' parts are decided before any of them is folded.
     `unlimited` messages always find room.
     """
-    prints = [command.fingerprint for command in commands if command.fingerprint]
-    fresh = not prints or (claimed is None and _all_fresh(state, prints))
+    plain = _are_plain(commands)
+    fresh = plain or _are_fresh(state, commands, claimed)
     partitions = _room_for_all(state, topic, commands) if fresh else None
     if partitions is not None:
         first = topic.next_offset
-        plain = not prints and all(command.plain for command in commands)
         return Batch(
             records=_records(topic, commands, partitions, plain=plain, now=now),
             outcomes=list(zip(partitions, range(first, first + len(commands)), strict=True)),
@@ -90,19 +89,31 @@ def decide_produce(
     return Batch(records=records, outcomes=outcomes)
 
 
-def _all_fresh(state: State, prints: list[int]) -> bool:
-    """None of these keys is known, or comes twice, or is one too many."""
+def _are_plain(commands: Sequence[Produce]) -> bool:
+    for command in commands:  # noqa: SIM110 - half the cost of all() with a generator.
+        if not command.plain:
+            return False
+    return True
+
+
+def _are_fresh(state: State, commands: Sequence[Produce], claimed: Claimed | None) -> bool:
+    """Nobody says where to go or until when, and no key is known, or comes twice, or is one too many."""
+    prints: list[int] = []
+    for command in commands:
+        if command.override is not None or command.deadline is not None:
+            return False
+        if command.fingerprint:
+            prints.append(command.fingerprint)
+    if not prints:
+        return True
     known = state.keys
-    if len(set(prints)) < len(prints) or not known.has_none(prints):
+    if claimed is not None or len(set(prints)) < len(prints) or not known.has_none(prints):
         return False
     return len(known) + len(prints) < state.limits.idempotency_keys_max
 
 
 def _room_for_all(state: State, topic: Topic, commands: Sequence[Produce]) -> list[int] | None:
     """The partitions of messages that all fit easily; None when they must be looked at one by one."""
-    for command in commands:
-        if not command.plain and (command.override is not None or command.deadline is not None):
-            return None
     count = len(topic.partitions)
     if count == 1:
         partitions = [0] * len(commands)

@@ -12,6 +12,7 @@ MESSAGES = 20_000
 SIZE = 8 * 1024
 BATCH = 500
 PAYLOAD_BYTES = MESSAGES * SIZE
+WARMING = 10  # Batches until buffers and allocator have the size that they keep.
 
 
 def memory_of(server: ServerProcess) -> int:
@@ -25,15 +26,16 @@ def test_payloads_stay_on_disk(tmp_path: Path) -> None:
         client = server.client()
         client.post("/v1/topics", {"name": "orders"})
         batch = {"messages": [{"topic": "orders", "value": "x" * SIZE}] * BATCH}
-        assert client.post("/v1/produce/batch", batch).status == 200  # Buffers of this size are there now.
-        before = memory_of(server)
-        for _ in range(MESSAGES // BATCH - 1):
+        for _ in range(WARMING):
             assert client.post("/v1/produce/batch", batch).body["failed"] == 0
-        assert memory_of(server) - before < PAYLOAD_BYTES // 5
+        before = memory_of(server)
+        for _ in range(MESSAGES // BATCH - WARMING):
+            assert client.post("/v1/produce/batch", batch).body["failed"] == 0
+        assert memory_of(server) - before < PAYLOAD_BYTES // 10
         server.restart()
         (partition,) = server.client().get("/v1/topics/orders").body["partitions"]
         assert partition["messages"] == MESSAGES
-        assert memory_of(server) - before < PAYLOAD_BYTES // 5
+        assert memory_of(server) - before < PAYLOAD_BYTES // 10
         deliveries = server.stream("orders", "check", "me", lease_ms=60_000)
         assert all(delivery["value"] == "x" * SIZE for delivery in deliveries.take(50))
         assert len(json.dumps(batch)) > PAYLOAD_BYTES // (MESSAGES // BATCH)

@@ -1,7 +1,7 @@
 """What can be set from outside: knobs in the environment and named profiles, as one frozen object."""
 
+from driftq.core.pipeline_options import PipelineOptions, PublisherSettings, RegistrySettings
 from driftq.settings.address import is_postgres, without_password
-from driftq.settings.event_settings import PublisherSettings, RegistrySettings
 from driftq.settings.knob import Knob, Problem, SettingsRefused, UnknownName
 from driftq.settings.load import Setting, Settings, Source, load_settings, load_url
 from driftq.settings.profile import PROFILES, Profile
@@ -11,6 +11,7 @@ __all__ = [
     "KNOBS",
     "PROFILES",
     "Knob",
+    "PipelineOptions",
     "Problem",
     "Profile",
     "PublisherSettings",

@@ -1,43 +1,14 @@
 """The settings of everything behind the event store, and what must hold between them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from driftq.core.event_options import EventOptions
+from driftq.core.pipeline_options import PublisherSettings, RegistrySettings
 from driftq.settings import event_table as table
 from driftq.settings.address import is_postgres
 from driftq.settings.knob import Knob, Problem, Value
 
 Values = Mapping[str, Value | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegistrySettings:
-    """How workers and projections claim events."""
-
-    enabled: bool
-    lease_seconds: int
-    heartbeat_seconds: int
-    owner: str | None
-    instance_retries_max: int
-    ontology_retries_max: int
-    projection_retries_max: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublisherSettings:
-    """How events get from the log to topics."""
-
-    transport: str
-    kafka_bootstrap: str | None
-    lookback_seconds: int
-    lookback_keys_max: int
-    dedup_events_max: int
-    dedup_checkpoint_events_max: int
-    batch_events: int
-    flush_events: int
-    flush_timeout_seconds: int
-    metrics_interval_seconds: int
 
 
 def event_options(values: Values) -> EventOptions:

@@ -10,10 +10,9 @@ from enum import StrEnum
 
 from driftq.core.event_options import EventOptions
 from driftq.core.limits import Limits
+from driftq.core.pipeline_options import PipelineOptions, PublisherSettings, RegistrySettings
 from driftq.settings import event_table, table
 from driftq.settings.event_settings import (
-    PublisherSettings,
-    RegistrySettings,
     contradictions,
     event_options,
     publisher_settings,
@@ -58,6 +57,17 @@ class Settings:
     publisher: PublisherSettings
     in_force: tuple[Setting, ...]
     """All knobs in the order of the table."""
+
+    def pipeline(self, *, url: str | None = None, data: str | None = None) -> PipelineOptions:
+        """What the pipeline's jobs are told, for this server and folder."""
+        folder = self.data if data is None else data
+        return PipelineOptions(
+            url=self.url if url is None else url,
+            data=folder,
+            events=self.events.within(folder),
+            registry=self.registry,
+            publisher=self.publisher,
+        )
 
 
 def load_settings(profile: Profile = DEFAULT, environ: Mapping[str, str] = os.environ) -> Settings:

@@ -1,0 +1,69 @@
+"""How the pipeline is set up, in plain words: nothing here needs Spark or a database driver.
+
+These objects travel to Spark's workers, so they hold nothing but values.
+"""
+
+from dataclasses import dataclass
+
+from driftq.core.event_options import EventOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistrySettings:
+    """How workers and projections claim events."""
+
+    enabled: bool
+    lease_seconds: int
+    heartbeat_seconds: int
+    owner: str | None
+    instance_retries_max: int
+    ontology_retries_max: int
+    projection_retries_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublisherSettings:
+    """How events get from the log to topics."""
+
+    transport: str
+    kafka_bootstrap: str | None
+    lookback_seconds: int
+    lookback_keys_max: int
+    dedup_events_max: int
+    dedup_checkpoint_events_max: int
+    batch_events: int
+    flush_events: int
+    flush_timeout_seconds: int
+    metrics_interval_seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineOptions:
+    """Where a pipeline's jobs find the server and keep what they know."""
+
+    url: str
+    """The server's address."""
+    data: str
+    """The folder shared with the server."""
+    events: EventOptions
+    """`events.folder` is `data`."""
+    registry: RegistrySettings
+    publisher: PublisherSettings
+
+    @property
+    def folder(self) -> str:
+        return f"{self.data}/pipeline"
+
+    @property
+    def registry_file(self) -> str:
+        """SQLite's file of the registry, where no database is set."""
+        return f"{self.folder}/registry.db"
+
+    @property
+    def read_models_file(self) -> str:
+        """SQLite's file of the read models, where no database is set."""
+        return f"{self.folder}/read_models.db"
+
+    def checkpoint(self, job: str) -> str:
+        """Where Spark keeps the progress of this job."""
+        return f"{self.folder}/checkpoints/{job}"

@@ -47,6 +47,8 @@
         └── ServerUnreachable      (the client's own: there was no answer)
     BatchRefused                   the client's: some of many messages were refused, each with its error
     ClientClosed                   the client's: it was used after its end
+    SparkUnusable                  the pipeline's: Spark, or a Java for it, is missing
+    MessagesExpired                the pipeline's: what a query has not read yet is no longer kept
     LogError                       the files, never sent to a client as such
     ├── LogLocked
     ├── LogCorrupt
@@ -481,6 +483,30 @@ class ClientClosed(Exception):
 
     def __init__(self) -> None:
         super().__init__("the client is closed")
+
+
+class SparkUnusable(Exception):
+    """Spark cannot be started here; `remedy` says what to install."""
+
+    def __init__(self, problem: str, *, remedy: str) -> None:
+        super().__init__(f"{problem}: {remedy}")
+        self.problem = problem
+        self.remedy = remedy
+
+
+class MessagesExpired(Exception):
+    """A query wants to go on where nothing is kept any more; `wanted` and `oldest` are places to read from."""
+
+    def __init__(self, source: str, *, wanted: int, oldest: int) -> None:
+        super().__init__(
+            f"{source} was to be read from {wanted}, but the oldest that is kept is {oldest}: "
+            "what lies between was removed before it was read. "
+            'To go on without it, set option("failOnDataLoss", "false"); '
+            'to keep it the next time, name the query with option("reader", …)'
+        )
+        self.source = source
+        self.wanted = wanted
+        self.oldest = oldest
 
 
 class LogError(Exception):

@@ -495,7 +495,7 @@ class SparkUnusable(Exception):
 
 
 class MessagesExpired(Exception):
-    """A query wants to go on where nothing is kept any more; `wanted` and `oldest` are places to read from."""
+    """A query wants to go on where nothing is kept any more; `wanted` and `oldest` are places."""
 
     def __init__(self, source: str, *, wanted: int, oldest: int) -> None:
         super().__init__(

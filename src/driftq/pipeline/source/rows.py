@@ -46,7 +46,7 @@ def spark_schema() -> StructType:
 def fetch_rows(
     server: Server, topic: str, partition: int, *, start: int, end: int
 ) -> Iterator[arrow.RecordBatch]:
-    """Stored messages from `start` up to, without, `end`; a connection that breaks goes on behind what came."""
+    """Stored messages from `start` up to, without, `end`; one that breaks off goes on behind what came."""
     broken = 0
     while start < end:
         asked = {"partition": partition, "from": start, "to": end}

@@ -173,7 +173,7 @@ class Client:
         lane: int = 0,
         after: int | None = None,
     ) -> AppendReceipt:
-        """Returns when all are durable, each once however often it is sent. Raises WriterFenced, LaneBehind."""
+        """Returns when all are durable, each once. Raises WriterFenced, LaneBehind."""
         return self._thread.run(
             self._async.append(topic, messages, writer=writer, epoch=epoch, lane=lane, after=after)
         )

@@ -19,6 +19,8 @@
     │   ├── NoCurrentDelivery
     │   ├── StaleAttempt
     │   ├── AlreadySettled
+    │   ├── WriterFenced
+    │   ├── LaneBehind
     │   ├── IdempotencyPending
     │   ├── EffectSuperseded
     │   ├── IdempotencyMismatch

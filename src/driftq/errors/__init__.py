@@ -20,6 +20,8 @@
     │   ├── NoCurrentDelivery
     │   ├── StaleAttempt
     │   ├── AlreadySettled
+    │   ├── WriterFenced
+    │   ├── LaneBehind
     │   ├── IdempotencyPending
     │   ├── EffectSuperseded
     │   ├── IdempotencyMismatch
@@ -49,6 +51,8 @@
         └── ServerUnreachable      (the client's own: there was no answer)
     BatchRefused                   the client's: some of many messages were refused, each with its error
     ClientClosed                   the client's: it was used after its end
+    SparkUnusable                  the pipeline's: Spark, or a Java for it, is missing
+    MessagesExpired                the pipeline's: what a query has not read yet is no longer kept
     LogError                       the files, never sent to a client as such
     ├── LogLocked
     ├── LogCorrupt
@@ -81,5 +85,6 @@ from driftq.errors.events import *  # noqa: F403 - every error of the room.
 from driftq.errors.jobs import *  # noqa: F403 - every error of the room.
 from driftq.errors.kinds import *  # noqa: F403 - every error of the room.
 from driftq.errors.log import *  # noqa: F403 - every error of the room.
+from driftq.errors.pipeline import *  # noqa: F403 - every error of the room.
 from driftq.errors.projections import *  # noqa: F403 - every error of the room.
 from driftq.errors.registry import *  # noqa: F403 - every error of the room.

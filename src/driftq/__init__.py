@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from driftq.client import AlreadyCommitted as AlreadyCommitted
+    from driftq.client import AppendReceipt as AppendReceipt
     from driftq.client import AsyncClient as AsyncClient
     from driftq.client import AsyncDelivery as AsyncDelivery
     from driftq.client import Begun as Begun
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from driftq.client import EventReceipt as EventReceipt
     from driftq.client import EventStore as EventStore
     from driftq.client import Held as Held
+    from driftq.client import OpenWriter as OpenWriter
+    from driftq.client import PositionedMessage as PositionedMessage
     from driftq.client import Receipt as Receipt
     from driftq.client import RecordedMessage as RecordedMessage
     from driftq.embedded import open as open  # noqa: A004 - said as `driftq.open`.
@@ -52,6 +55,9 @@ _HOMES = {
     "Delivery": "driftq.client",
     "EventReceipt": "driftq.client",
     "EventStore": "driftq.client",
+    "AppendReceipt": "driftq.client",
+    "OpenWriter": "driftq.client",
+    "PositionedMessage": "driftq.client",
     "Receipt": "driftq.client",
     "RecordedMessage": "driftq.client",
     "open": "driftq.embedded",

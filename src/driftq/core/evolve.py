@@ -20,6 +20,7 @@ from driftq.core.records import (
     GroupCreated,
     GroupDeleted,
     GroupReset,
+    LaneMoved,
     LeaseExtended,
     LettersPurged,
     LettersRedriven,
@@ -32,10 +33,12 @@ from driftq.core.records import (
     SegmentRolled,
     TopicCreated,
     TopicDeleted,
+    WriterOpened,
     run_of,
     unpack_array,
 )
 from driftq.core.state import State, Topic
+from driftq.core.writers import Writer
 
 
 def evolve(state: State, record: Record, *, segment: int, blob_at: int) -> None:
@@ -273,6 +276,17 @@ def _purge(state: State, record: LettersPurged) -> None:
         topic.redriven.pop(offset, None)
 
 
+def _open_writer(state: State, record: WriterOpened) -> None:
+    writers = state.topics_by_id[record.topic].writers
+    writers.setdefault(record.writer, Writer()).epoch = record.epoch
+
+
+def _move_lane(state: State, record: LaneMoved) -> None:
+    writer = state.topics_by_id[record.topic].writers.setdefault(record.writer, Writer())
+    writer.epoch = record.epoch
+    writer.lanes[record.lane] = record.position
+
+
 _FOLDS: dict[type[Record], Callable[[State, "object"], None]] = {
     TopicCreated: _create_topic,  # type: ignore[dict-item]
     GroupCreated: _create_group,  # type: ignore[dict-item]
@@ -291,4 +305,6 @@ _FOLDS: dict[type[Record], Callable[[State, "object"], None]] = {
     GroupReset: reset_group,  # type: ignore[dict-item]
     GroupDeleted: delete_group,  # type: ignore[dict-item]
     SegmentRolled: roll,  # type: ignore[dict-item]
+    WriterOpened: _open_writer,  # type: ignore[dict-item]
+    LaneMoved: _move_lane,  # type: ignore[dict-item]
 }

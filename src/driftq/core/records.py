@@ -211,6 +211,27 @@ class LettersPurged(Record):
     offsets: list[int]
 
 
+class WriterOpened(Record):
+    """From now on a writer's appends need at least this epoch: older runs of it are shut out."""
+
+    topic: int
+    writer: str
+    epoch: int
+
+
+class LaneMoved(Record):
+    """A writer's messages of one lane are stored up to this position, by a run of this epoch.
+
+    It is in one frame with the messages, so that neither is ever there without the other.
+    """
+
+    topic: int
+    writer: str
+    epoch: int
+    lane: int
+    position: int
+
+
 SETTLED_BY_ACK = 1
 SETTLED_DEAD = 2
 """Given up: it is in the dead-letter topic."""
@@ -240,6 +261,8 @@ _KINDS: dict[int, type[Record]] = {
     22: GroupReset,
     23: GroupDeleted,
     24: SegmentRolled,
+    25: WriterOpened,
+    26: LaneMoved,
 }
 _KIND_OF = {record: kind for kind, record in _KINDS.items()}
 _DECODERS = {kind: msgspec.msgpack.Decoder(record) for kind, record in _KINDS.items()}

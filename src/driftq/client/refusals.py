@@ -47,17 +47,18 @@ _WIRE_ONLY = frozenset({"error", "message", "reason", "kind"})
 
 
 def all_errors() -> Iterator[type[DriftQError]]:
-    """Every class of the tree."""
+    """Every class of the tree that is DriftQ's own, not those that its users derive from them."""
     found: list[type[DriftQError]] = [DriftQError]
     while found:
         kind = found.pop()
-        yield kind
+        if kind.__module__.startswith("driftq.errors."):
+            yield kind
         found += kind.__subclasses__()
 
 
 @cache
 def _kinds_by_name() -> dict[str, type[DriftQError]]:
-    return {kind.__name__: kind for kind in all_errors() if kind.__module__ == "driftq.errors"}
+    return {kind.__name__: kind for kind in all_errors()}
 
 
 @cache

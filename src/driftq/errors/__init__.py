@@ -1,0 +1,78 @@
+"""Everything DriftQ refuses or fails to do, with the facts of each case.
+
+    DriftQError
+    ├── InvalidArgument            400  the request cannot be meant
+    ├── Unauthenticated            401
+    ├── PermissionDenied           403
+    ├── NotFound                   404
+    │   ├── TopicNotFound
+    │   ├── GroupNotFound
+    │   ├── ClaimNotFound
+    │   ├── JobNotFound
+    │   ├── EffectNotFound
+    │   ├── MessageNotFound
+    │   ├── RunNotFound
+    │   └── RouteNotFound
+    ├── MethodNotAllowed           405
+    ├── FailedPrecondition         409
+    │   ├── NotOwner
+    │   ├── NoCurrentDelivery
+    │   ├── StaleAttempt
+    │   ├── AlreadySettled
+    │   ├── IdempotencyPending
+    │   ├── EffectSuperseded
+    │   ├── IdempotencyMismatch
+    │   ├── StaleLease
+    │   ├── WrongJobState
+    │   ├── LeaseLost              (reason stale_lease)
+    │   ├── EventSuperseded
+    │   └── WrongClaimState
+    ├── TopicExists                409  (ALREADY_EXISTS)
+    ├── Conflict                   409  (CONFLICT)
+    │   ├── SequenceConflict
+    │   └── EventIdReused
+    ├── PayloadTooLarge            413
+    ├── ResourceExhausted          429
+    │   ├── Overloaded
+    │   └── IdempotencyFull
+    └── Unavailable                503
+        ├── NotConfirmed
+        ├── WritingStopped
+        ├── ShuttingDown
+        ├── DiskFull
+        ├── DatabaseUnavailable
+        ├── DatabaseBusy
+        ├── TransactionConflict
+        ├── EventStoreUnusable
+        └── ServerUnreachable      (the client's own: there was no answer)
+    BatchRefused                   the client's: some of many messages were refused, each with its error
+    ClientClosed                   the client's: it was used after its end
+    LogError                       the files, never sent to a client as such
+    ├── LogLocked
+    ├── LogCorrupt
+    ├── SnapshotDamaged
+    └── FormatTooNew
+    SegmentError                   the event log's segments, never sent to a client as such
+    ├── SealerReplaced
+    ├── SegmentDiffers
+    ├── SegmentLost
+    ├── SegmentsAhead
+    └── UnsealedEvents
+    SchemaError                    the tables of the database, never sent to a client as such
+    ├── SchemaOutdated
+    ├── SchemaTooNew
+    └── DatabaseUnsuitable
+
+Each error carries fields; its text is made from them, and nobody branches on the text.
+The classes live in one module for each room, and here are all of them.
+"""
+
+from driftq.errors.broker import *  # noqa: F403 - every error of the room.
+from driftq.errors.client import *  # noqa: F403 - every error of the room.
+from driftq.errors.database import *  # noqa: F403 - every error of the room.
+from driftq.errors.effects import *  # noqa: F403 - every error of the room.
+from driftq.errors.events import *  # noqa: F403 - every error of the room.
+from driftq.errors.jobs import *  # noqa: F403 - every error of the room.
+from driftq.errors.kinds import *  # noqa: F403 - every error of the room.
+from driftq.errors.log import *  # noqa: F403 - every error of the room.
+from driftq.errors.registry import *  # noqa: F403 - every error of the room.

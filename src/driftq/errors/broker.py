@@ -1,0 +1,90 @@
+"""Topics, groups, messages and their deliveries."""
+
+from __future__ import annotations
+
+from driftq.errors.kinds import DriftQError, FailedPrecondition, NotFound, ResourceExhausted, Unavailable
+
+
+class TopicNotFound(NotFound):
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"topic {topic!r} does not exist")
+        self.topic = topic
+
+
+class GroupNotFound(NotFound):
+    def __init__(self, topic: str, *, group: str) -> None:
+        super().__init__(f"group {group!r} does not exist on topic {topic!r}")
+        self.topic = topic
+        self.group = group
+
+
+class MessageNotFound(NotFound):
+    def __init__(self, topic: str, *, offset: int) -> None:
+        super().__init__(f"no message with offset {offset} is kept in topic {topic!r}")
+        self.topic = topic
+        self.offset = offset
+
+
+class RunNotFound(NotFound):
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"no message of run {run_id!r} is kept")
+        self.run_id = run_id
+
+
+class TopicExists(DriftQError):
+    code = "ALREADY_EXISTS"
+    status = 409
+
+    def __init__(self, topic: str, *, partitions: int, asked: int) -> None:
+        super().__init__(f"topic {topic!r} exists with {partitions} partitions, not {asked}")
+        self.topic = topic
+        self.partitions = partitions
+        self.asked = asked
+
+
+class NotOwner(FailedPrecondition):
+    """The message is leased to somebody else."""
+
+    def __init__(self) -> None:
+        super().__init__("not owner")
+
+
+class NoCurrentDelivery(FailedPrecondition):
+    """Never delivered, lease ended, or waiting for its retry."""
+
+    def __init__(self) -> None:
+        super().__init__("no current delivery")
+
+
+class StaleAttempt(FailedPrecondition):
+    """The attempt given is not the one that is under way."""
+
+    def __init__(self, *, held: int, given: int) -> None:
+        super().__init__("stale attempt")
+        self.held = held
+        self.given = given
+
+
+class AlreadySettled(FailedPrecondition):
+    def __init__(self) -> None:
+        super().__init__("already settled")
+
+
+class Overloaded(ResourceExhausted):
+    """The partition holds as much unsettled work as it may."""
+
+    reason = "overloaded"
+
+    def __init__(self, topic: str, *, partition: int, limit: str, retry_after_ms: int = 1000) -> None:
+        super().__init__(f"partition {partition} of topic {topic!r} is full ({limit})")
+        self.topic = topic
+        self.partition = partition
+        self.limit = limit
+        self.retry_after_ms = retry_after_ms
+
+
+class ShuttingDown(Unavailable):
+    reason = "shutting_down"
+
+    def __init__(self) -> None:
+        super().__init__("the server is shutting down")

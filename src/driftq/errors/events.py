@@ -1,0 +1,87 @@
+"""The event store: its appends, and the segments of its log."""
+
+from __future__ import annotations
+
+from driftq.errors.kinds import Conflict, Unavailable
+
+
+class SequenceConflict(Conflict):
+    """The aggregate is not where the writer thought it was; nothing was appended."""
+
+    def __init__(self, aggregate_id: str, *, expected_seq: int, actual_seq: int) -> None:
+        super().__init__(f"aggregate {aggregate_id!r} is at sequence {actual_seq}, not {expected_seq}")
+        self.aggregate_id = aggregate_id
+        self.expected_seq = expected_seq
+        self.actual_seq = actual_seq
+
+
+class EventIdReused(Conflict):
+    """The event_id belongs to an event with other content, which stays as it is."""
+
+    reason = "event_id_reused"
+
+    def __init__(self, event_id: str, *, sequence_number: int) -> None:
+        super().__init__(f"event_id {event_id!r} was used for other content (sequence {sequence_number})")
+        self.event_id = event_id
+        self.sequence_number = sequence_number
+
+
+class EventStoreUnusable(Unavailable):
+    """There is no event store here, or not one that this server can work with."""
+
+    reason = "event_store_unusable"
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the event store cannot be used: {problem}")
+        self.problem = problem
+
+
+class SegmentError(Exception):
+    """Something is wrong with the segments of the event log, or with who may write them."""
+
+
+class SealerReplaced(SegmentError):
+    """Another sealer holds the lease now; what this one had under way changes nothing."""
+
+    def __init__(self, *, owner: str, token: int) -> None:
+        super().__init__(f"sealer {owner!r} with token {token} was replaced")
+        self.owner = owner
+        self.token = token
+
+
+class SegmentDiffers(SegmentError):
+    """An object has the name of a segment and other events in it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"segment {name} exists with other content; is the folder shared by two event stores?"
+        )
+        self.name = name
+
+
+class SegmentLost(SegmentError):
+    """Events that were sealed can not be read back."""
+
+    def __init__(self, name: str, *, cause: str) -> None:
+        super().__init__(f"segment {name} cannot be read: {cause}")
+        self.name = name
+        self.cause = cause
+
+
+class SegmentsAhead(SegmentError):
+    """The segments hold events that the database does not know: it is not the one that they came from."""
+
+    def __init__(self, *, sealed: int, known: int) -> None:
+        super().__init__(
+            f"the segments go up to position {sealed}, the database to {known}; rebuild it first"
+        )
+        self.sealed = sealed
+        self.known = known
+
+
+class UnsealedEvents(SegmentError):
+    """The database holds events that no segment has, so it is not one to be rebuilt."""
+
+    def __init__(self, *, sealed: int) -> None:
+        super().__init__(f"the database holds events beyond position {sealed}, where the known segments end")
+        self.sealed = sealed

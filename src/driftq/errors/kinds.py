@@ -1,0 +1,86 @@
+"""The kinds of refusal, one for each code that HTTP knows. Every other room's errors are of one of them."""
+
+from __future__ import annotations
+
+
+class DriftQError(Exception):
+    """Base of what a caller can be told. `code` and `status` are what HTTP shows."""
+
+    code = "INTERNAL"
+    status = 500
+    reason: str | None = None
+
+    @property
+    def message(self) -> str:
+        return str(self)
+
+
+class InvalidArgument(DriftQError):
+    code = "INVALID_ARGUMENT"
+    status = 400
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}" if field else problem)
+        self.field = field
+        self.problem = problem
+
+
+class Unauthenticated(DriftQError):
+    code = "UNAUTHENTICATED"
+    status = 401
+
+
+class PermissionDenied(DriftQError):
+    code = "PERMISSION_DENIED"
+    status = 403
+
+
+class NotFound(DriftQError):
+    code = "NOT_FOUND"
+    status = 404
+
+
+class RouteNotFound(NotFound):
+    def __init__(self, path: str) -> None:
+        super().__init__(f"no such route: {path}")
+        self.path = path
+
+
+class MethodNotAllowed(DriftQError):
+    code = "METHOD_NOT_ALLOWED"
+    status = 405
+
+    def __init__(self, method: str, *, allow: str) -> None:
+        super().__init__(f"method {method} is not allowed here; allowed: {allow}")
+        self.method = method
+        self.allow = allow
+
+
+class FailedPrecondition(DriftQError):
+    code = "FAILED_PRECONDITION"
+    status = 409
+
+
+class Conflict(DriftQError):
+    code = "CONFLICT"
+    status = 409
+
+
+class PayloadTooLarge(DriftQError):
+    code = "PAYLOAD_TOO_LARGE"
+    status = 413
+
+    def __init__(self, *, limit_bytes: int) -> None:
+        super().__init__(f"the request is larger than {limit_bytes} bytes")
+        self.limit_bytes = limit_bytes
+
+
+class ResourceExhausted(DriftQError):
+    code = "RESOURCE_EXHAUSTED"
+    status = 429
+    retry_after_ms = 1000
+
+
+class Unavailable(DriftQError):
+    code = "UNAVAILABLE"
+    status = 503

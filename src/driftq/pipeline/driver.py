@@ -48,7 +48,7 @@ def main() -> NoReturn:
     signal.signal(signal.SIGTERM, stopping.ask)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor, which then asks us.
     assignment = msgspec.json.decode(sys.stdin.buffer.readline(), type=Assignment)
-    _hold_on_to(sys.stdin.buffer)
+    hold_on_to(sys.stdin.buffer)
     reporter = Reporter(os.fdopen(int(sys.argv[1]), "wb"), assignment.options)
     code = _work(assignment, reporter, stopping)
     sys.stdout.flush()
@@ -75,7 +75,7 @@ def _work(assignment: Assignment, reporter: Reporter, stopping: Stopping) -> int
     return 0
 
 
-def _hold_on_to(lifeline: BinaryIO) -> None:
+def hold_on_to(lifeline: BinaryIO) -> None:
     """End this whole session when the other end of the lifeline is gone."""
 
     def wait() -> None:

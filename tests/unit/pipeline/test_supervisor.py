@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -36,6 +37,20 @@ child = subprocess.Popen(
     stdout=subprocess.PIPE)
 child.stdout.readline()
 say(Told("child", str(child.pid)))
+"""
+
+SUPERVISE = """
+import sys
+from pathlib import Path
+from driftq.pipeline.reports import Assignment, Told
+from driftq.pipeline.supervisor import Supervisor, Watch
+from driftq.settings import load_settings
+script, folder = sys.argv[1:]
+def hear(report):
+    if isinstance(report, Told):
+        print(report.text, flush=True)
+assignment = Assignment(what=("publisher",), options=load_settings(environ={}).pipeline(data=folder))
+Supervisor(assignment, hear, log=Path(folder, "log"), watch=Watch(command=(sys.executable, script))).run()
 """
 
 
@@ -153,6 +168,26 @@ def test_stopping_does_not_wait_for_the_next_start(tmp_path: Path, options: Pipe
     stage.react = lambda report: threading.Timer(0.05, os.kill, [os.getpid(), signal.SIGTERM]).start()
     assert stage.supervisor.run() == 0
     assert len(stage.told(Failed)) == 1
+
+
+def test_a_driver_whose_supervisor_dies_ends_with_all_it_started(
+    tmp_path: Path, options: PipelineOptions
+) -> None:
+    """The supervisor is a process of its own here, so that it can be killed."""
+    script = tmp_path / "driver.py"
+    program = "from driftq.pipeline.driver import hold_on_to\nhold_on_to(sys.stdin.buffer)\ntime.sleep(600)"
+    script.write_text(PREAMBLE + LEAVES_A_CHILD + program)
+    supervisor = subprocess.Popen(
+        [sys.executable, "-c", SUPERVISE, str(script), str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert supervisor.stdout is not None
+    child = int(supervisor.stdout.readline())
+    session = os.getsid(child)
+    assert child in members(session)
+    supervisor.kill()
+    supervisor.wait()
+    supervisor.stdout.close()
+    wait_until("the session is empty", lambda: members(session) == [])
 
 
 def test_the_session_of_a_dead_process_has_no_members() -> None:

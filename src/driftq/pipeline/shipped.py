@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeGuard
 
 from driftq.core.pipeline_options import PipelineOptions
@@ -11,7 +11,6 @@ from driftq.pipeline.app import App
 from driftq.pipeline.job import BatchJob, StreamJob
 
 Job = StreamJob | BatchJob
-SHIPPED = ("publisher", "worker", "projection", "rebuild", "compact")
 
 
 def is_stream(job: Job) -> TypeGuard[StreamJob]:
@@ -24,6 +23,13 @@ def is_batch(job: Job) -> TypeGuard[BatchJob]:
     return not is_stream(job)
 
 
+def jobs_for(
+    what: Sequence[str], options: PipelineOptions, *, app: App | None, name: str | None
+) -> list[Job]:
+    """The jobs of a run, in the order in which they were named; raises InvalidArgument."""
+    return [job for one in what for job in _MAKERS[one](options, app, name)]
+
+
 def jobs_of_app(app: App, options: PipelineOptions, *, name: str | None) -> list[Job]:
     """Everything a user registered: workers first, then projections."""
     known = [spec.name for spec in app.workers] + [one.name for one in app.projections]
@@ -32,7 +38,5 @@ def jobs_of_app(app: App, options: PipelineOptions, *, name: str | None) -> list
     return [one.job(options) for one in app.projections if name in (None, one.name)]
 
 
-def jobs_for(
-    what: Sequence[str], options: PipelineOptions, *, app: App | None, name: str | None
-) -> list[Job]:
-    return []
+_MAKERS: dict[str, Callable[[PipelineOptions, App | None, str | None], list[Job]]] = {}
+SHIPPED = tuple(_MAKERS)

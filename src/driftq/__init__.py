@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from driftq.client import AlreadyCommitted as AlreadyCommitted
+    from driftq.client import AppendReceipt as AppendReceipt
     from driftq.client import AsyncClient as AsyncClient
     from driftq.client import AsyncDelivery as AsyncDelivery
     from driftq.client import Begun as Begun
@@ -20,11 +21,14 @@ if TYPE_CHECKING:
     from driftq.client import EventReceipt as EventReceipt
     from driftq.client import EventStore as EventStore
     from driftq.client import Held as Held
+    from driftq.client import OpenWriter as OpenWriter
+    from driftq.client import PositionedMessage as PositionedMessage
     from driftq.client import Receipt as Receipt
     from driftq.client import RecordedMessage as RecordedMessage
     from driftq.embedded import open as open  # noqa: A004 - said as `driftq.open`.
     from driftq.embedded import open_async as open_async
     from driftq.errors import *  # noqa: F403 - every error there is, also those of later rooms.
+    from driftq.housekeeping.tables import table_files as table_files
     from driftq.model import Envelope as Envelope
     from driftq.model import Event as Event
     from driftq.model import Message as Message
@@ -52,10 +56,14 @@ _HOMES = {
     "Delivery": "driftq.client",
     "EventReceipt": "driftq.client",
     "EventStore": "driftq.client",
+    "AppendReceipt": "driftq.client",
+    "OpenWriter": "driftq.client",
+    "PositionedMessage": "driftq.client",
     "Receipt": "driftq.client",
     "RecordedMessage": "driftq.client",
     "open": "driftq.embedded",
     "open_async": "driftq.embedded",
+    "table_files": "driftq.housekeeping.tables",
     "Envelope": "driftq.model",
     "Event": "driftq.model",
     "Message": "driftq.model",

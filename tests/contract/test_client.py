@@ -117,9 +117,9 @@ def test_release_on_close_gives_messages_back_at_once(client: driftq.Client, top
 @pytest.mark.clause("G5")
 def test_what_waited_longer_than_its_lease_is_passed_over(client: driftq.Client, topic: str) -> None:
     client.produce_many(topic, ["a", "b"])
-    with client.consume(topic, "g", lease_ms=150, prefetch=2) as deliveries:
+    with client.consume(topic, "g", lease_ms=1_000, prefetch=2) as deliveries:
         first = next(deliveries)
-        time.sleep(0.3)  # The handler is slow: the second one's lease ends in our hands.
+        time.sleep(1.3)  # The handler is slow: the second one's lease ends in our hands.
         second = next(deliveries)
         assert first.attempt == 1
         assert second.attempt >= 2, "a delivery whose lease had ended was handed out"

@@ -42,7 +42,7 @@ def test_leases_and_acks_outlive_a_kill(tmp_path: Path) -> None:
         topic = server.new_topic()
         for number in range(3):
             server.produce(topic, str(number))
-        with server.consume(topic, lease_ms=1500) as stream:
+        with server.consume(topic, lease_ms=8_000) as stream:
             lines = stream.take(3)
         assert server.settle("ack", topic, lines[1]).status == 204
         server.kill()

@@ -68,7 +68,7 @@ def test_acks_out_of_order_leave_no_hole_behind(server: ServerProcess) -> None:
 @pytest.mark.clause("D1", "W3", "A5", "A6")
 def test_attempts_and_last_error_are_counted_on_across_restarts(server: ServerProcess) -> None:
     produce(server, "nacked", "forgotten")
-    nacked, _ = server.stream("orders", "billing", "worker", lease_ms=500).take(2)
+    nacked, _ = server.stream("orders", "billing", "worker", lease_ms=2_000).take(2)
     assert settle(server, "nack", nacked, owner="worker", reason="out of milk") == 204
     seen: dict[str, list[tuple[int, str]]] = {"nacked": [], "forgotten": []}
     for _ in range(2):

@@ -1,5 +1,6 @@
 """The client: a server's calls from Python, awaited or not."""
 
+from driftq.client.appending import AppendReceipt, OpenWriter, PositionedMessage
 from driftq.client.async_client import AsyncClient
 from driftq.client.consumer import AsyncConsumer
 from driftq.client.delivery import AsyncDelivery, Delivery
@@ -15,6 +16,7 @@ from driftq.client.sync_consumer import Consumer
 
 __all__ = [
     "AlreadyCommitted",
+    "AppendReceipt",
     "AsyncClient",
     "AsyncConsumer",
     "AsyncDelivery",
@@ -33,6 +35,8 @@ __all__ = [
     "Idempotency",
     "JobCalls",
     "JobEnd",
+    "OpenWriter",
+    "PositionedMessage",
     "Receipt",
     "RecordedMessage",
 ]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Literal, Self, Unpack
 
 import msgspec
 
+from driftq.client import appending
+from driftq.client.appending import AppendReceipt, OpenWriter, PositionedMessage
 from driftq.client.calls import Calls
 from driftq.client.connector import Connector, TcpConnector
 from driftq.client.consumer import AsyncConsumer, LineSource
@@ -152,6 +154,33 @@ class AsyncClient:
         if self._producing is None:
             self._producing = Producing(self._calls)
         return self._producing
+
+    # Appending by position
+
+    async def writer(self, topic: str, writer: str, *, epoch: int | None = None) -> OpenWriter:
+        """Begin as this writer: older runs of it are shut out. Raises WriterFenced, TopicNotFound.
+
+        Without `epoch` the next one is taken; a writer that keeps epochs of its own gives one.
+        """
+        return await appending.open_writer(self._calls, topic, writer, epoch=epoch)
+
+    async def append(
+        self,
+        topic: str,
+        messages: Sequence[PositionedMessage],
+        *,
+        writer: str,
+        epoch: int,
+        lane: int = 0,
+        after: int | None = None,
+    ) -> AppendReceipt:
+        """Returns when all are durable, each once however often it is sent. Raises WriterFenced, LaneBehind.
+
+        `after` is a position that the lane has for certain: LaneBehind says that the topic has lost it.
+        """
+        return await appending.append(
+            self._calls, topic, messages, writer=writer, epoch=epoch, lane=lane, after=after
+        )
 
     # Consuming
 

@@ -6,9 +6,10 @@ it. Any thread may use a client; what several threads produce at the same time g
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, Self, TypeVar, Unpack
 
+from driftq.client.appending import AppendReceipt, OpenWriter, PositionedMessage
 from driftq.client.async_client import DEFAULT_URL, AsyncClient
 from driftq.client.faces import Idempotency, JobCalls
 from driftq.client.incoming import Receipt, RecordedMessage
@@ -157,6 +158,25 @@ class Client:
             **envelope,
         )
         return self._thread.run(producing)
+
+    def writer(self, topic: str, writer: str, *, epoch: int | None = None) -> OpenWriter:
+        """Begin as this writer: older runs of it are shut out. Raises WriterFenced, TopicNotFound."""
+        return self._thread.run(self._async.writer(topic, writer, epoch=epoch))
+
+    def append(
+        self,
+        topic: str,
+        messages: Sequence[PositionedMessage],
+        *,
+        writer: str,
+        epoch: int,
+        lane: int = 0,
+        after: int | None = None,
+    ) -> AppendReceipt:
+        """Returns when all are durable, each once. Raises WriterFenced, LaneBehind."""
+        return self._thread.run(
+            self._async.append(topic, messages, writer=writer, epoch=epoch, lane=lane, after=after)
+        )
 
     def consume(
         self,

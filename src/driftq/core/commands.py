@@ -30,6 +30,19 @@ class Produce(msgspec.Struct, gc=False):
     fingerprint: int = 0
 
 
+class Append(msgspec.Struct, gc=False):
+    """Messages of one writer's lane: stored together, those that are new."""
+
+    topic: str
+    writer: str
+    lane: int
+    epoch: int
+    positions: list[int]
+    messages: list[Produce]
+    after: int | None = None
+    """What the writer knows to be stored: where the lane has less, something was lost."""
+
+
 class Ack(msgspec.Struct, gc=False):
     """Done with one delivery. Without an attempt the owner alone is checked."""
 

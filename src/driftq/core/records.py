@@ -211,6 +211,27 @@ class LettersPurged(Record):
     offsets: list[int]
 
 
+class WriterOpened(Record):
+    """From now on a writer's appends need at least this epoch: older runs of it are shut out."""
+
+    topic: int
+    writer: str
+    epoch: int
+
+
+class LaneMoved(Record):
+    """A writer's messages of one lane are stored up to this position, by a run of this epoch.
+
+    It is in one frame with the messages, so that neither is ever there without the other.
+    """
+
+    topic: int
+    writer: str
+    epoch: int
+    lane: int
+    position: int
+
+
 SETTLED_BY_ACK = 1
 SETTLED_DEAD = 2
 """Given up: it is in the dead-letter topic."""
@@ -240,6 +261,8 @@ _KINDS: dict[int, type[Record]] = {
     22: GroupReset,
     23: GroupDeleted,
     24: SegmentRolled,
+    25: WriterOpened,
+    26: LaneMoved,
 }
 _KIND_OF = {record: kind for kind, record in _KINDS.items()}
 _DECODERS = {kind: msgspec.msgpack.Decoder(record) for kind, record in _KINDS.items()}
@@ -268,6 +291,14 @@ def decode_records(payload: memoryview) -> Iterator[tuple[Record, int]]:
         blob_at = head_at + head_bytes
         yield _DECODERS[kind].decode(payload[head_at:blob_at]), blob_at
         place = blob_at + blob_bytes
+
+
+_RUN = array("I", range(1_000)).tobytes()
+
+
+def run_of(count: int) -> bytes:
+    """0, 1, 2 … as bytes: the deltas of messages that follow one another."""
+    return _RUN[: 4 * count] if count <= 1_000 else array("I", range(count)).tobytes()
 
 
 def unpack_array(typecode: str, octets: bytes) -> "array[int]":

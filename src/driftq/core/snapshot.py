@@ -13,6 +13,7 @@ from driftq.core.lease import LeaseBlock
 from driftq.core.limits import Limits
 from driftq.core.snapshot_desks import dump_desks, load_desks
 from driftq.core.state import State, Topic
+from driftq.core.writers import Writer
 from driftq.model import TopicOptions
 
 Parts = Mapping[str, memoryview]
@@ -65,6 +66,8 @@ class _Topic(msgspec.Struct, array_like=True):
     seen_at: dict[str, int]
     redriven: dict[int, tuple[int, str]] = {}
     purged: list[int] = []
+    writers: dict[str, tuple[int, dict[int, int]]] = {}
+    """Epoch and lanes of each."""
 
 
 class _Clock(msgspec.Struct, array_like=True):
@@ -135,6 +138,7 @@ def _dump_topic(topic: Topic) -> _Topic:
         seen_at=topic.seen_at,
         redriven=topic.redriven,
         purged=sorted(topic.purged),
+        writers={name: (writer.epoch, writer.lanes) for name, writer in topic.writers.items()},
     )
 
 
@@ -152,6 +156,7 @@ def _load_topic(dumped: _Topic) -> Topic:
     topic.seen_at = dumped.seen_at
     topic.redriven = dumped.redriven
     topic.purged = set(dumped.purged)
+    topic.writers = {name: Writer(epoch, lanes) for name, (epoch, lanes) in dumped.writers.items()}
     return topic
 
 

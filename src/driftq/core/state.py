@@ -8,6 +8,7 @@ from driftq.core.jobs.table import JobTable
 from driftq.core.keys import KeyTable
 from driftq.core.limits import Limits
 from driftq.core.records import ORDINARY, Terms
+from driftq.core.writers import Writer
 from driftq.model import TopicOptions
 from driftq.model.topic import DEAD_LETTER_PREFIX
 
@@ -45,6 +46,7 @@ class Topic:
         "readers",
         "redriven",
         "seen_at",
+        "writers",
     )
 
     def __init__(self, *, id: int, name: str, partitions: int, options: TopicOptions) -> None:
@@ -62,6 +64,7 @@ class Topic:
         """Of a dead-letter topic: when and by whom a letter was sent again."""
         self.purged: set[int] = set()
         """Of a dead-letter topic: the letters that are gone."""
+        self.writers: dict[str, Writer] = {}
 
     @property
     def has_dead_letters(self) -> bool:

@@ -12,6 +12,7 @@
     │   ├── EffectNotFound
     │   ├── MessageNotFound
     │   ├── RunNotFound
+    │   ├── ReadModelNotFound
     │   └── RouteNotFound
     ├── MethodNotAllowed           405
     ├── FailedPrecondition         409
@@ -19,6 +20,8 @@
     │   ├── NoCurrentDelivery
     │   ├── StaleAttempt
     │   ├── AlreadySettled
+    │   ├── WriterFenced
+    │   ├── LaneBehind
     │   ├── IdempotencyPending
     │   ├── EffectSuperseded
     │   ├── IdempotencyMismatch
@@ -44,9 +47,12 @@
         ├── DatabaseBusy
         ├── TransactionConflict
         ├── EventStoreUnusable
+        ├── ReadModelUnavailable
         └── ServerUnreachable      (the client's own: there was no answer)
     BatchRefused                   the client's: some of many messages were refused, each with its error
     ClientClosed                   the client's: it was used after its end
+    SparkUnusable                  the pipeline's: Spark, or a Java for it, is missing
+    MessagesExpired                the pipeline's: what a query has not read yet is no longer kept
     LogError                       the files, never sent to a client as such
     ├── LogLocked
     ├── LogCorrupt
@@ -58,6 +64,10 @@
     ├── SegmentLost
     ├── SegmentsAhead
     └── UnsealedEvents
+    ProjectionError                read models, never sent to a client as such
+    ├── ProjectionFenced
+    ├── ReadModelSwapped
+    └── FoldFailed
     SchemaError                    the tables of the database, never sent to a client as such
     ├── SchemaOutdated
     ├── SchemaTooNew
@@ -75,4 +85,6 @@ from driftq.errors.events import *  # noqa: F403 - every error of the room.
 from driftq.errors.jobs import *  # noqa: F403 - every error of the room.
 from driftq.errors.kinds import *  # noqa: F403 - every error of the room.
 from driftq.errors.log import *  # noqa: F403 - every error of the room.
+from driftq.errors.pipeline import *  # noqa: F403 - every error of the room.
+from driftq.errors.projections import *  # noqa: F403 - every error of the room.
 from driftq.errors.registry import *  # noqa: F403 - every error of the room.

@@ -70,6 +70,31 @@ class AlreadySettled(FailedPrecondition):
         super().__init__("already settled")
 
 
+class WriterFenced(FailedPrecondition):
+    """A newer run of this writer has begun: the older one must stop."""
+
+    reason = "writer_fenced"
+
+    def __init__(self, writer: str, *, newest: int, given: int) -> None:
+        super().__init__(f"writer {writer!r} goes on under epoch {newest}; {given} is over")
+        self.writer = writer
+        self.newest = newest
+        self.given = given
+
+
+class LaneBehind(FailedPrecondition):
+    """The topic has less of a writer than the writer knows to be stored: it was deleted or restored."""
+
+    reason = "lane_behind"
+
+    def __init__(self, writer: str, *, lane: int, position: int, after: int) -> None:
+        super().__init__(f"lane {lane} of writer {writer!r} is at {position}, before {after}")
+        self.writer = writer
+        self.lane = lane
+        self.position = position
+        self.after = after
+
+
 class Overloaded(ResourceExhausted):
     """The partition holds as much unsettled work as it may."""
 

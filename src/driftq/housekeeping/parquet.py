@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as arrow
@@ -16,11 +17,16 @@ _TYPES = {
 _REPEATED = ["topic", "tenant_id"]
 
 
+def row_schema(names: Iterable[str]) -> Any:
+    """The columns of these names with their types."""
+    return arrow.schema([arrow.field(name, _TYPES.get(name, arrow.string())) for name in names])
+
+
 def write_rows(path: str, columns: dict[str, list[Any]]) -> int:
     """Write columns with the types that Spark's readers expect; the number of rows."""
-    fields = [arrow.field(name, _TYPES.get(name, arrow.string())) for name in columns]
-    arrays = [arrow.array(columns[field.name], field.type) for field in fields]
-    return _write(path, arrow.table(arrays, schema=arrow.schema(fields)))
+    schema = row_schema(columns)
+    arrays = [arrow.array(columns[field.name], field.type) for field in schema]
+    return _write(path, arrow.table(arrays, schema=schema))
 
 
 def join_files(path: str, parts: list[str]) -> int:

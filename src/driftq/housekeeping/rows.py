@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any, Protocol
 
 import msgspec
 
-from driftq.server.entry import PREFIX_BYTES, decode_entry, produced_at
+from driftq.model import Envelope, StoredMessage
+from driftq.server.entry import decode_entry, produced_at
 
 _EVENT_FIELDS = ("event_id", "aggregate_type", "aggregate_id")
 _ENVELOPE_FIELDS = ("run_id", "step_id", "tenant_id", "idempotency_key")
@@ -24,7 +26,21 @@ COLUMNS = (
     "sequence_number",
 )
 
+_AT_ONCE = 10_000
+"""Values whose events are looked for together."""
+
 _encode = msgspec.json.Encoder().encode
+
+
+class Stored(Protocol):
+    """What is looked at of a message."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def value(self) -> str: ...
+    @property
+    def envelope(self) -> Envelope | None: ...
 
 
 class _EventPart(msgspec.Struct):
@@ -42,24 +58,47 @@ _NO_EVENT = _EventPart()
 
 def columns(topic: str, partition: int, messages: Iterable[tuple[int, bytes]]) -> dict[str, list[Any]]:
     """The columns of these messages, given as offset and stored form."""
-    made: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    offsets: list[int] = []
+    times_us: list[int] = []
+    stored: list[StoredMessage] = []
     for offset, entry in messages:
-        stored = decode_entry(entry)
-        event = _event_in(stored.value) if b"event_id" in entry[PREFIX_BYTES:] else _NO_EVENT
-        envelope = stored.envelope
-        made["key"].append(stored.key)
-        made["value"].append(stored.value)
-        made["topic"].append(topic)
-        made["partition"].append(partition)
-        made["offset"].append(offset)
-        made["timestamp"].append(produced_at(entry) * 1000)
-        made["envelope"].append(None if envelope is None else _encode(envelope).decode())
-        for name in _ENVELOPE_FIELDS:
-            made[name].append(None if envelope is None else getattr(envelope, name))
-        for name in _EVENT_FIELDS:
-            made[name].append(getattr(event, name))
-        made["sequence_number"].append(event.sequence_number)
+        offsets.append(offset)
+        times_us.append(produced_at(entry) * 1000)
+        stored.append(decode_entry(entry))
+    made = message_columns(stored) | {
+        "topic": [topic] * len(stored),
+        "partition": [partition] * len(stored),
+        "offset": offsets,
+        "timestamp": times_us,
+    }
+    return {name: made[name] for name in COLUMNS}
+
+
+def message_columns(stored: Sequence[Stored]) -> dict[str, list[Any]]:
+    """The columns that are in the messages themselves; a row reads the same from wherever it is taken."""
+    values = [message.value for message in stored]
+    parts = range(0, len(values), _AT_ONCE)
+    events = list(chain.from_iterable(_events_in(values[first : first + _AT_ONCE]) for first in parts))
+    envelopes = [message.envelope for message in stored]
+    made: dict[str, list[Any]] = {"key": [message.key for message in stored], "value": values}
+    made["envelope"] = [None if one is None else _encode(one).decode() for one in envelopes]
+    for name in _ENVELOPE_FIELDS:
+        made[name] = [None if one is None else getattr(one, name) for one in envelopes]
+    for name in (*_EVENT_FIELDS, "sequence_number"):
+        made[name] = [getattr(event, name) for event in events]
     return made
+
+
+def _events_in(values: list[str]) -> list[_EventPart]:
+    """All at once where every value is an event on one line, which is how they are published."""
+    if all("event_id" in value for value in values):
+        try:
+            events = _event.decode_lines("\n".join(values))
+        except msgspec.DecodeError:
+            events = []
+        if len(events) == len(values):
+            return events
+    return [_event_in(value) if "event_id" in value else _NO_EVENT for value in values]
 
 
 def _event_in(value: str) -> _EventPart:

@@ -1,6 +1,7 @@
 """The routes of topics, messages and the server itself."""
 
 from driftq.http import (
+    append,
     batch,
     consume,
     dlq,
@@ -113,6 +114,26 @@ BROKER_ROUTES = (
         body=schemas.ReaderBody,
         answers={204: Answer(text="Noted")},
         errors=(404,),
+    ),
+    Route(
+        method="POST",
+        path="/v1/topics/{topic}/writers",
+        handler=append.open_writer,
+        summary="Begin as a writer, shutting out older runs of it",
+        query=schemas.WriterBody,
+        body=schemas.WriterBody,
+        answers={200: Answer(text="The epoch is in force", body=replies.WriterReply)},
+        errors=(404, 409),
+    ),
+    Route(
+        method="POST",
+        path="/v1/topics/{topic}/append",
+        handler=append.append,
+        summary="Append messages by position, each once however often it is sent",
+        body=schemas.AppendBody,
+        answers={200: Answer(text="All of them are durable", body=replies.AppendedReply)},
+        errors=(404, 409, 429),
+        notes="All or nothing. A message whose position the lane has passed is skipped.",
     ),
     Route(
         method="GET",

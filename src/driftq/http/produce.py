@@ -106,7 +106,7 @@ def as_produced(body: ProduceBody | NullableProduceBody) -> Produced:
     envelope = body.envelope
     if envelope is None and body.key is not None:
         return cast(Produced, body)
-    return Message(body.topic, body.value, body.key or "", _to_envelope(envelope) if envelope else None)
+    return Message(body.topic, body.value, body.key or "", to_envelope(envelope) if envelope else None)
 
 
 def whole_message(message: Produced) -> Message:
@@ -114,7 +114,8 @@ def whole_message(message: Produced) -> Message:
     return Message(message.topic, message.value, message.key, message.envelope, message.routing)
 
 
-def _to_envelope(body: EnvelopeBody) -> Envelope:
+def to_envelope(body: EnvelopeBody) -> Envelope:
+    """An envelope as the model has it."""
     policy = body.retry_policy
     return Envelope(
         body.run_id,

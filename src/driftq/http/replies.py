@@ -84,6 +84,21 @@ class BatchRefusal(msgspec.Struct, frozen=True):
     retry_after_ms: int | None = None
 
 
+class AppendedReply(msgspec.Struct, frozen=True):
+    """How many messages are new, how many were there before, and the lane's last position (-1: none)."""
+
+    appended: int
+    skipped: int
+    position: int
+
+
+class WriterReply(msgspec.Struct, frozen=True):
+    """The epoch in force, and the last position of each lane that has one."""
+
+    epoch: int
+    lanes: dict[str, int]
+
+
 class AckResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """What became of one ack: it has a status, or an error."""
 

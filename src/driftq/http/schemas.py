@@ -18,6 +18,7 @@ Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Natural = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Positive = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 LeaseMs = Annotated[int, Meta(ge=1, le=LEASE_MS_MAX)]
+Lane = Annotated[int, Meta(ge=0, le=65_535)]
 TopicName = Annotated[str, Meta(min_length=1)]
 Name = Annotated[str, Meta(min_length=1, max_length=NAME_MAX)]
 Reason = Annotated[str, Meta(max_length=REASON_MAX)]
@@ -134,6 +135,32 @@ class BatchParts(Request, frozen=True):
 
 class BatchQuery(Request, frozen=True):
     atomic: bool | None = None
+
+
+class AppendMessage(Request, frozen=True):
+    """A message with its place in the lane."""
+
+    position: Natural
+    value: str
+    key: str = ""
+    envelope: EnvelopeBody | None = None
+
+
+class AppendBody(Request, frozen=True):
+    """Messages of one writer's lane, their positions rising."""
+
+    writer: Name
+    lane: Lane
+    epoch: Natural
+    messages: list[AppendMessage]
+    after: Natural | None = None
+
+
+class WriterBody(Request, frozen=True):
+    """A writer that begins: with the next epoch, or with this one where it keeps epochs of its own."""
+
+    writer: Name
+    epoch: Natural | None = None
 
 
 class ConsumeBody(Request, frozen=True):

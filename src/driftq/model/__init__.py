@@ -5,7 +5,7 @@ from driftq.model.envelope import DeadLetterFacts, Envelope, RetryPolicy
 from driftq.model.event import Aggregate, Event, Operation
 from driftq.model.message import Message, Routing, RoutingDecision, StoredMessage
 from driftq.model.topic import MAX_PARTITIONS, TopicOptions, topic_name_problem
-from driftq.model.view import GroupView, PartitionView, ReaderView, TopicView
+from driftq.model.view import GroupView, PartitionView, ReaderView, TopicView, WriterView
 
 __all__ = [
     "MAX_PARTITIONS",
@@ -25,5 +25,6 @@ __all__ = [
     "StoredMessage",
     "TopicOptions",
     "TopicView",
+    "WriterView",
     "topic_name_problem",
 ]

@@ -27,8 +27,17 @@ class ReaderView(msgspec.Struct, frozen=True):
     lag: int
 
 
+class WriterView(msgspec.Struct, frozen=True):
+    """Who appends by position: the epoch in force, and the last position of each lane."""
+
+    writer: str
+    epoch: int
+    lanes: dict[str, int]
+
+
 class TopicView(msgspec.Struct, frozen=True):
     name: str
     partitions: list[PartitionView]
     groups: list[GroupView]
     readers: list[ReaderView]
+    writers: list[WriterView] = []

@@ -1,1 +1,32 @@
-"""The data pipeline on Spark: the only room that imports pyspark, and only when asked for a session."""
+"""The data pipeline on Spark: the only room that imports pyspark, and only when asked for a session.
+
+What is named here is loaded when first used, so that `import driftq.pipeline` costs no Spark.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from driftq.pipeline.app import App as App
+    from driftq.pipeline.formats import register as register
+    from driftq.pipeline.session import open_session as open_session
+
+_HOMES = {
+    "App": "driftq.pipeline.app",
+    "open_session": "driftq.pipeline.session",
+    "register": "driftq.pipeline.formats",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'driftq.pipeline' has no attribute {name!r}")
+    value: object = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -17,6 +17,7 @@ from driftq.core.decide import (
     decide_release,
     decide_topic,
 )
+from driftq.core.decide.append import OpenedWriter, decide_writer
 from driftq.core.state import State, Topic
 from driftq.errors import DriftQError, NotConfirmed, TopicNotFound
 from driftq.server.counters import Counters
@@ -40,6 +41,7 @@ from driftq.server.requests import (
     ResetRequest,
     SeldomRequest,
     TopicRequest,
+    WriterRequest,
 )
 from driftq.server.timers import Timers
 
@@ -100,6 +102,9 @@ class Gathering:
                 case ReaderRequest():
                     topic = self._topic(request.topic)
                     self._journal.add(decide_reader(topic, request.reader, offsets=request.offsets, now=now))
+                case WriterRequest():
+                    replies.append((request.reply, self._open_writer(request, now)))
+                    return
                 case JoinRequest():
                     self._join(request.consumer, now)
                     replies.append((lambda answer: self._joined(request, answer), None))
@@ -124,6 +129,14 @@ class Gathering:
         )
         if record is not None:
             self._journal.add(record)
+
+    def _open_writer(self, request: WriterRequest, now: int) -> OpenedWriter:
+        topic = self._topic(request.topic)
+        record = decide_writer(topic, request.writer, epoch=request.epoch, now=now)
+        if record is not None:
+            self._journal.add(record)
+        writer = topic.writers[request.writer]
+        return OpenedWriter(writer.epoch, dict(writer.lanes))
 
     def _join(self, consumer: Consumer, now: int) -> None:
         topic = self._topic(consumer.topic)

@@ -7,6 +7,7 @@ from typing import Any
 
 from driftq.core.commands import Produce
 from driftq.core.decide import Duplicate, Recall, decide_produce
+from driftq.core.decide.append import Appended, decide_append
 from driftq.core.decide.produce import Batch, Claimed, Outcome
 from driftq.core.records import MessagesStored
 from driftq.core.state import State, Topic
@@ -16,11 +17,14 @@ from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.counters import Counters
 from driftq.server.dispatcher import Dispatcher
 from driftq.server.journal import Journal
-from driftq.server.requests import ProduceRequest, Reply
+from driftq.server.requests import AppendRequest, ProduceRequest, Reply
 
 logger = logging.getLogger("driftq.engine")
 
 Replies = list[tuple[Reply, Any]]
+
+_MOVE_BYTES = 2_048
+"""More than the record of a lane's move takes: a writer's name has at most 255 characters."""
 
 
 class Producing:
@@ -52,6 +56,9 @@ class Producing:
             for (request, slot), outcome in zip(askers, outcomes, strict=True):
                 request.outcomes[slot] = outcome
         for request in requests:
+            if isinstance(request, AppendRequest):
+                replies.append((request.reply, self._append(request, now, recall)))
+                continue
             if request.atomic:
                 self._store_atomic(request, now, recall)
             replies.append((request.reply, request.outcomes))
@@ -115,6 +122,28 @@ class Producing:
                 self._journal.keep_together(size)
             for topic, batch in batches:
                 self._keep(topic, batch)
+
+    def _append(self, request: AppendRequest, now: int, recall: Recall) -> Appended | DriftQError:
+        """The new messages of a lane and its position, in one frame; or an error, and nothing is stored."""
+        command = request.append
+        topic = self._state.topics.get(command.topic)
+        if topic is None or command.topic.startswith(DEAD_LETTER_PREFIX):
+            return _no_target(command.topic)
+        try:
+            decided = decide_append(self._state, topic, command, recall=recall, now=now)
+        except DriftQError as refused:
+            self._counters.produce_refused += len(command.messages)
+            return refused
+        self._counters.duplicates += decided.answer.skipped
+        if decided.moved is None:
+            return decided.answer
+        size = _frame_bytes(decided.batch) + _MOVE_BYTES
+        if size > MAX_PAYLOAD:
+            return PayloadTooLarge(limit_bytes=MAX_PAYLOAD)
+        self._journal.keep_together(size)
+        self._keep(topic, decided.batch)
+        self._journal.add(decided.moved)
+        return decided.answer
 
 
 def _no_target(name: str) -> DriftQError:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from driftq.core.commands import Ack, Extend, Nack, Produce
+from driftq.core.commands import Ack, Append, Extend, Nack, Produce
 from driftq.core.decide.ending import ResetTo
 from driftq.core.decide.produce import Outcome
 from driftq.core.state import State
@@ -36,6 +36,16 @@ class ProduceRequest:
         self.atomic = atomic
         self.doomed = doomed
         self.outcomes: list[Outcome] = []
+
+
+class AppendRequest(ProduceRequest):
+    """Messages of one writer's lane, all or nothing; answered by Appended."""
+
+    __slots__ = ("append",)
+
+    def __init__(self, append: Append, reply: Reply) -> None:
+        super().__init__(append.messages, reply, atomic=True)
+        self.append = append
 
 
 class AckRequest:
@@ -79,6 +89,16 @@ class ReaderRequest:
     topic: str
     reader: str
     offsets: dict[int, int]
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class WriterRequest:
+    """Put an epoch of a writer in force, the next one when none is given; answered by OpenedWriter."""
+
+    topic: str
+    writer: str
+    epoch: int | None
     reply: Reply
 
 
@@ -131,6 +151,7 @@ class ReadRequest:
 SeldomRequest = (
     TopicRequest
     | ReaderRequest
+    | WriterRequest
     | DeleteTopicRequest
     | ResetRequest
     | DeleteGroupRequest

@@ -2,7 +2,7 @@
 
 from driftq.core.state import State, Topic
 from driftq.errors import TopicNotFound
-from driftq.model import GroupView, PartitionView, ReaderView, TopicView
+from driftq.model import GroupView, PartitionView, ReaderView, TopicView, WriterView
 
 INTERNAL_PREFIX = "~"
 """Topics of the broker's own, which no client can name."""
@@ -32,6 +32,10 @@ def topic_view(state: State, name: str) -> TopicView:
             _group(topic, group_name, number) for group_name in sorted(topic.groups) for number in numbers
         ],
         readers=[_reader(topic, reader, number) for reader in sorted(topic.readers) for number in numbers],
+        writers=[
+            WriterView(writer, found.epoch, {str(lane): at for lane, at in sorted(found.lanes.items())})
+            for writer, found in sorted(topic.writers.items())
+        ],
     )
 
 

@@ -114,6 +114,11 @@ def load_url(given: str | None = None, environ: Mapping[str, str] = os.environ) 
     return str(_read((table.URL,), DEFAULT, environ)[0].value)
 
 
+def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
+    """Where Java is, if somebody says so; not a knob of ours."""
+    return environ.get("JAVA_HOME") or None
+
+
 def _read(
     knobs: Iterable[Knob],
     profile: Profile,

@@ -84,6 +84,10 @@ def _topic(topic: Topic) -> dict[str, Any]:
             for name, group in sorted(topic.groups.items())
         },
         "readers": dict(sorted(topic.readers.items())),
+        "writers": {
+            name: (writer.epoch, dict(sorted(writer.lanes.items())))
+            for name, writer in sorted(topic.writers.items())
+        },
     }
 
 

@@ -12,8 +12,9 @@ from typing import Any
 from driftq.client import AlreadyCommitted, AsyncClient, AsyncIdempotency, Begun, Held
 from driftq.errors import EffectNotFound, NoCurrentDelivery
 from driftq.registry.handler import Effect
+from driftq.registry.verdict import UnknownEffect
 from driftq.worker.held import HeldDelivery
-from driftq.worker.scope import POLL_FIRST_S, POLL_LONGEST_S, Grant, UnknownEffect
+from driftq.worker.scope import POLL_FIRST_S, POLL_LONGEST_S, Grant
 from driftq.worker.verdict import stored_result
 
 OWNER_CHARACTERS_MAX = 200

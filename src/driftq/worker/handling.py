@@ -14,11 +14,12 @@ from driftq.client import AlreadyCommitted, AsyncClient
 from driftq.errors import DriftQError, FailedPrecondition, InvalidArgument
 from driftq.model import Message
 from driftq.registry import Effect, Registry
+from driftq.registry.verdict import UnknownEffect
 from driftq.worker.broker_scope import BrokerScope
 from driftq.worker.held import HeldDelivery
 from driftq.worker.pool import HandlerPool
 from driftq.worker.registry_scope import CUT_OFF, RegistryGrant, RegistryScope
-from driftq.worker.scope import POLL_LONGEST_S, Grant, Scope, UnknownEffect, effect_key
+from driftq.worker.scope import POLL_LONGEST_S, Grant, Scope, effect_key
 from driftq.worker.verdict import Reject, Retry, error_text
 
 logger = logging.getLogger("driftq.worker")

@@ -25,8 +25,9 @@ from driftq.errors import (
 )
 from driftq.model import Message
 from driftq.registry import Claim, ClaimOutcome, ClaimState, Effect, EventKey, Handler, Registry, Wait
+from driftq.registry.verdict import UnknownEffect
 from driftq.worker.held import HeldDelivery
-from driftq.worker.scope import POLL_FIRST_S, POLL_LONGEST_S, Grant, UnknownEffect
+from driftq.worker.scope import POLL_FIRST_S, POLL_LONGEST_S, Grant
 from driftq.worker.verdict import Reject, stored_result
 
 PASSING = (DatabaseUnavailable, DatabaseBusy, TransactionConflict)

@@ -17,10 +17,6 @@ POLL_FIRST_S = 0.05
 POLL_LONGEST_S = 1.0
 
 
-class UnknownEffect(Exception):
-    """A run of this effect was cut off, and nobody here can tell whether it happened."""
-
-
 class Grant(Protocol):
     """The right to perform one effect, under a lease. What it is refused it raises as FailedPrecondition."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from driftq.core.casualty import Casualty
-from driftq.core.commands import Ack, Nack, Produce, Taker
+from driftq.core.commands import Ack, Append, Nack, Produce, Taker
 from driftq.core.decide import (
     decide_acks,
     decide_deliveries,
@@ -16,6 +16,7 @@ from driftq.core.decide import (
     decide_topic,
     settled,
 )
+from driftq.core.decide.append import Appended, decide_append, decide_writer
 from driftq.core.decide.produce import Outcome
 from driftq.core.evolve import evolve
 from driftq.core.group import GroupPartition
@@ -63,6 +64,41 @@ class PureBroker:
             if isinstance(outcome, tuple):
                 self.stored[outcome[1]] = asked
         return batch.outcomes
+
+    def open_writer(self, writer: str = "w", *, epoch: int | None = None) -> int:
+        record = decide_writer(self.topic, writer, epoch=epoch, now=self.now)
+        if record is not None:
+            self.fold(record)
+        return self.topic.writers[writer].epoch
+
+    def append(self, messages: dict[int, str], **fields: Any) -> Appended:
+        return self.append_at(list(messages), list(messages.values()), **fields)
+
+    def append_at(self, positions: list[int], values: list[str], **fields: Any) -> Appended:
+        return self.append_commands(positions, [command(value) for value in values], **fields)
+
+    def append_commands(
+        self,
+        positions: list[int],
+        commands: list[Produce],
+        *,
+        writer: str = "w",
+        lane: int = 0,
+        epoch: int = 1,
+        after: int | None = None,
+    ) -> Appended:
+        asked = Append("orders", writer, lane, epoch, positions, commands, after)
+        last = self.topic.writers[writer].position(lane) if writer in self.topic.writers else -1
+        decided = decide_append(self.state, self.topic, asked, recall=self.recall, now=self.now)
+        for record, _ in decided.batch.records:
+            self.fold(record)
+        fresh = [one for position, one in zip(positions, commands, strict=True) if position > last]
+        for one, outcome in zip(fresh, decided.batch.outcomes, strict=True):
+            if isinstance(outcome, tuple):
+                self.stored[outcome[1]] = one
+        if decided.moved is not None:
+            self.fold(decided.moved)
+        return decided.answer
 
     def recall(self, claim: Claim) -> StoredMessage:
         asked = self.stored[claim.offset]

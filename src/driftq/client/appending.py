@@ -1,0 +1,69 @@
+"""Appending by position, as a client sees it.
+
+    opened = client.writer("orders", "importer")        # older runs of "importer" are shut out from here on
+    client.append("orders", messages, writer="importer", epoch=opened.epoch)
+
+Each message has a position that rises within its lane. What the lane has already is skipped, so an append may
+be repeated as often as it takes: after a lost answer, a crash, or from the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from driftq.client.calls import Calls
+from driftq.client.wire import encode, topic_path
+from driftq.model import Envelope
+
+
+class PositionedMessage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A message with its place in its lane."""
+
+    position: int
+    value: str
+    key: str = ""
+    envelope: Envelope | None = None
+
+
+class AppendReceipt(msgspec.Struct, frozen=True):
+    """How many messages are new, how many were there before, and the lane's last position (-1: none)."""
+
+    appended: int
+    skipped: int
+    position: int
+
+
+class OpenWriter(msgspec.Struct, frozen=True):
+    """The epoch in force, and the last position of each lane that has one."""
+
+    epoch: int
+    lanes: dict[int, int]
+
+
+_receipt = msgspec.json.Decoder(AppendReceipt)
+_opened = msgspec.json.Decoder(OpenWriter)
+
+
+async def open_writer(calls: Calls, topic: str, writer: str, *, epoch: int | None) -> OpenWriter:
+    body = encode({"writer": writer} | ({} if epoch is None else {"epoch": epoch}))
+    octets = calls.writer.request("POST", f"{topic_path(topic)}/writers", body=body)
+    return _opened.decode(await calls.send(octets, repeatable=True))
+
+
+async def append(
+    calls: Calls,
+    topic: str,
+    messages: Sequence[PositionedMessage],
+    *,
+    writer: str,
+    epoch: int,
+    lane: int,
+    after: int | None,
+) -> AppendReceipt:
+    body = {"writer": writer, "lane": lane, "epoch": epoch, "messages": messages}
+    if after is not None:
+        body["after"] = after
+    octets = calls.writer.request("POST", f"{topic_path(topic)}/append", body=encode(body))
+    return _receipt.decode(await calls.send(octets, repeatable=True))

@@ -1,0 +1,86 @@
+"""Appending by position: what a writer says again is skipped, what an older run of it says is refused.
+
+An append is one decision: all of its new messages are stored, with the lane's new position in the same frame,
+or none of them is.
+"""
+
+from itertools import pairwise
+
+import msgspec
+
+from driftq.core.commands import Append
+from driftq.core.decide.produce import Batch, Recall, decide_produce
+from driftq.core.records import LaneMoved, WriterOpened
+from driftq.core.state import State, Topic
+from driftq.core.writers import Writer
+from driftq.errors import DriftQError, InvalidArgument, LaneBehind, WriterFenced
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """How many messages are new, how many were there before, and the lane's last position."""
+
+    appended: int
+    skipped: int
+    position: int
+
+
+class OpenedWriter(msgspec.Struct, frozen=True):
+    """The epoch in force, and the last position of each lane that has one."""
+
+    epoch: int
+    lanes: dict[int, int]
+
+
+class AppendDecision(msgspec.Struct):
+    """The answer; batch and move are to be kept in one frame. There is no move when all was there."""
+
+    answer: Appended
+    batch: Batch
+    moved: LaneMoved | None
+
+
+def decide_writer(topic: Topic, writer: str, *, epoch: int | None, now: int) -> WriterOpened | None:
+    """Put an epoch in force, the next one when none is given; None when it is in force already."""
+    newest = topic.writers.get(writer, Writer()).epoch
+    if epoch is None:
+        return WriterOpened(at=now, topic=topic.id, writer=writer, epoch=newest + 1)
+    if epoch < newest:
+        raise WriterFenced(writer, newest=newest, given=epoch)
+    if epoch == newest and writer in topic.writers:
+        return None
+    return WriterOpened(at=now, topic=topic.id, writer=writer, epoch=epoch)
+
+
+def decide_append(state: State, topic: Topic, command: Append, *, recall: Recall, now: int) -> AppendDecision:
+    """What is new of this append. Raises the first error of a message, and nothing is stored then."""
+    writer = topic.writers.get(command.writer, Writer())
+    if command.epoch < writer.epoch:
+        raise WriterFenced(command.writer, newest=writer.epoch, given=command.epoch)
+    last = writer.position(command.lane)
+    if command.after is not None and last < command.after:
+        raise LaneBehind(command.writer, lane=command.lane, position=last, after=command.after)
+    if any(one >= other for one, other in pairwise(command.positions)):
+        raise InvalidArgument("messages", "positions must rise from message to message")
+    fresh = [
+        message
+        for position, message in zip(command.positions, command.messages, strict=True)
+        if position > last
+    ]
+    if not fresh:
+        return AppendDecision(Appended(0, len(command.messages), last), Batch([], []), None)
+    batch = decide_produce(state, topic, fresh, recall=recall, now=now)
+    stored = 0
+    for outcome in batch.outcomes:
+        if isinstance(outcome, DriftQError):
+            raise outcome
+        stored += isinstance(outcome, tuple)
+    moved = LaneMoved(
+        at=now,
+        topic=topic.id,
+        writer=command.writer,
+        epoch=command.epoch,
+        lane=command.lane,
+        position=command.positions[-1],
+    )
+    answer = Appended(stored, len(command.messages) - stored, moved.position)
+    return AppendDecision(answer, batch, moved)

@@ -1,0 +1,27 @@
+"""Errors of the pipeline on Spark."""
+
+from __future__ import annotations
+
+
+class SparkUnusable(Exception):
+    """Spark cannot be started here; `remedy` says what to install."""
+
+    def __init__(self, problem: str, *, remedy: str) -> None:
+        super().__init__(f"{problem}: {remedy}")
+        self.problem = problem
+        self.remedy = remedy
+
+
+class MessagesExpired(Exception):
+    """A query wants to go on where nothing is kept any more; `wanted` and `oldest` are places."""
+
+    def __init__(self, source: str, *, wanted: int, oldest: int) -> None:
+        super().__init__(
+            f"{source} was to be read from {wanted}, but the oldest that is kept is {oldest}: "
+            "what lies between was removed before it was read. "
+            'To go on without it, set option("failOnDataLoss", "false"); '
+            'to keep it the next time, name the query with option("reader", …)'
+        )
+        self.source = source
+        self.wanted = wanted
+        self.oldest = oldest

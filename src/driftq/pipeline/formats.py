@@ -1,0 +1,41 @@
+"""What DriftQ is to Spark: `format("driftq")`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class TopicFormat(DataSource):
+    """Topics: columns like those of Spark's Kafka source, and what envelope and event say."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "driftq"
+
+    def schema(self) -> StructType:
+        from driftq.pipeline.source.rows import spark_schema
+
+        return spark_schema()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from driftq.pipeline.source.options import read_topic_options
+        from driftq.pipeline.source.topics import TopicReader
+
+        return TopicReader(read_topic_options(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from driftq.pipeline.source.options import read_topic_options
+        from driftq.pipeline.source.topics import TopicStreamReader
+
+        return TopicStreamReader(read_topic_options(self.options))
+
+
+def register(spark: SparkSession) -> None:
+    """Make the formats known to a session."""
+    spark.dataSource.register(TopicFormat)

@@ -1,0 +1,83 @@
+"""Which Java Spark would run on, found out before Spark fails on it in its own words."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from driftq.errors import SparkUnusable
+from driftq.settings import java_home
+
+JAVA_MIN = 17
+HOW_TO_GET_JAVA = (
+    f"install Java {JAVA_MIN} or newer (Debian and Ubuntu: apt-get install openjdk-17-jre-headless; "
+    "macOS: brew install openjdk@17), or set JAVA_HOME to where it is"
+)
+HOW_TO_GET_SPARK = "pip install 'driftq[spark]'"
+
+_VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
+_ANSWER_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java that is there."""
+
+    path: str
+    release: int
+
+
+def find_java() -> Java | None:
+    """The Java of JAVA_HOME, else of the path; None when there is none that starts."""
+    home = java_home()
+    path = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if path is None:
+        return None
+    try:
+        asked = subprocess.run(
+            [path, "-version"], capture_output=True, text=True, timeout=_ANSWER_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    release = read_release(asked.stderr + asked.stdout)
+    return None if release is None else Java(path, release)
+
+
+def read_release(said: str) -> int | None:
+    """The release in what `java -version` says; before 9 it was called 1.8 and the like."""
+    found = _VERSION.search(said)
+    if found is None:
+        return None
+    return int(found[2]) if found[1] == "1" and found[2] else int(found[1])
+
+
+def require_java() -> Java:
+    """A Java that Spark runs on; raises SparkUnusable, which says what to install."""
+    java = find_java()
+    if java is None:
+        raise SparkUnusable("Spark needs Java, and there is none here", remedy=HOW_TO_GET_JAVA)
+    if java.release < JAVA_MIN:
+        problem = f"Spark needs Java {JAVA_MIN} or newer, and {java.path} is Java {java.release}"
+        raise SparkUnusable(problem, remedy=HOW_TO_GET_JAVA)
+    return java
+
+
+def find_spark() -> str | None:
+    """The version of pyspark that is installed, if it is."""
+    try:
+        return version("pyspark")
+    except PackageNotFoundError:
+        return None
+
+
+def require_spark() -> None:
+    """Spark and a Java for it; raises SparkUnusable."""
+    if find_spark() is None:
+        raise SparkUnusable(
+            "the pipeline runs on Spark, and pyspark is not installed", remedy=HOW_TO_GET_SPARK
+        )
+    require_java()

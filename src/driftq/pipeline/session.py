@@ -1,0 +1,83 @@
+"""Opening Spark the way the pipeline needs it: on this machine by default, on any master unchanged."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from driftq.core.pipeline_options import PipelineOptions
+from driftq.pipeline.java import require_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL = "local[*]"
+_SHUFFLE_PARTITIONS_MAX = 4
+
+_ANY_PYTHON = "python3"
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+
+_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.streaming.metricsEnabled": "false",
+    # A query says how far it is also while nothing comes in.
+    "spark.sql.streaming.noDataProgressEventInterval": "10000",
+    "spark.sql.streaming.stopTimeout": "30000",
+}
+
+
+def open_session(
+    options: PipelineOptions, *, master: str | None = None, app_name: str = "driftq"
+) -> SparkSession:
+    """A session with our formats registered; raises SparkUnusable when Spark or its Java is missing.
+
+    A session that is open in this process already is used as it is.
+    """
+    require_spark()
+    from pyspark.sql import SparkSession
+
+    from driftq.pipeline.formats import register
+
+    builder = SparkSession.builder.appName(app_name)
+    for name, value in session_settings(options, master=master or LOCAL).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    context: Any = spark.sparkContext
+    if context.pythonExec == _ANY_PYTHON:  # Nobody has chosen one with PYSPARK_PYTHON.
+        context.pythonExec = sys.executable
+    register(spark)
+    return spark
+
+
+def session_settings(options: PipelineOptions, *, master: str) -> dict[str, str]:
+    """What Spark is told. Python workers run this interpreter and find DriftQ where we found it."""
+    folder = f"{options.folder}/spark"
+    local = master.startswith("local")
+    settings = _SETTINGS | {
+        "spark.master": master,
+        "spark.log.level": "ERROR",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{_LOGGING}",
+        "spark.executorEnv.PYTHONPATH": python_path(),
+        "spark.sql.warehouse.dir": f"{folder}/warehouse",
+    }
+    if local:
+        cores = os.cpu_count() or 2
+        settings |= {
+            "spark.sql.shuffle.partitions": str(max(2, min(_SHUFFLE_PARTITIONS_MAX, cores))),
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+        }
+    return settings
+
+
+def python_path() -> str:
+    """Where workers look for modules: where DriftQ is, and what was added to this interpreter's own."""
+    own = str(Path(__file__).parents[2])
+    added = [path for path in sys.path if path and not path.startswith((sys.prefix, sys.base_prefix))]
+    return os.pathsep.join(dict.fromkeys([own, *added]))

@@ -8,26 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.harness import ServerProcess
+from tests.spark.topics import create, fill
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-def fill(server: ServerProcess, topic: str, count: int, *, first: int = 0) -> None:
-    messages = [
-        {
-            "topic": topic,
-            "key": f"k{number % 7}",
-            "value": json.dumps({"event_id": f"e{number}", "n": number}),
-        }
-        for number in range(first, first + count)
-    ]
-    assert server.client().post("/v1/produce/batch", {"messages": messages}).body["failed"] == 0
-
-
-def create(server: ServerProcess, topic: str, *, partitions: int = 3, **more: object) -> None:
-    answer = server.client().post("/v1/topics", {"name": topic, "partitions": partitions, **more})
-    assert answer.status == 201
 
 
 def run_once(rows: DataFrame, *, checkpoint: str, into: list[list[str]]) -> None:

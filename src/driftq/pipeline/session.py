@@ -29,6 +29,8 @@ _SETTINGS = {
     # A query says how far it is also while nothing comes in.
     "spark.sql.streaming.noDataProgressEventInterval": "10000",
     "spark.sql.streaming.stopTimeout": "30000",
+    # Each look for new messages is a call to the server.
+    "spark.sql.streaming.pollingDelay": "100ms",
 }
 
 

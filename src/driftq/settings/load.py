@@ -114,6 +114,11 @@ def load_url(given: str | None = None, environ: Mapping[str, str] = os.environ) 
     return str(_read((table.URL,), DEFAULT, environ)[0].value)
 
 
+def load_data(given: str | None = None, environ: Mapping[str, str] = os.environ) -> str:
+    """The folder shared with the server, whatever the broker's knobs are."""
+    return given if given is not None else str(_read((table.DATA,), DEFAULT, environ)[0].value)
+
+
 def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
     """Where Java is, if somebody says so; not a knob of ours."""
     return environ.get("JAVA_HOME") or None

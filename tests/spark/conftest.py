@@ -33,6 +33,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield started
 
 
+@pytest.fixture(scope="session")
+def sealing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server whose segments are small, so that tables appear soon."""
+    data = tmp_path_factory.mktemp("sealing") / "data"
+    with ServerProcess(data, env={"DRIFTQ_BROKER_SEGMENT_BYTES": "65536"}) as started:
+        yield started
+
+
 @pytest.fixture
 def url(server: ServerProcess) -> str:
     return f"http://127.0.0.1:{server.port}"

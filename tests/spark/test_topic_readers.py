@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +18,9 @@ from driftq.pipeline.source.ranges import TopicRange
 from driftq.pipeline.source.topic_readers import TopicReader, TopicStreamReader
 from tests.harness import ServerProcess
 from tests.spark.topics import create, fill
+from tests.spark.waiting import wait_until
 
-DEADLINE_S = 60.0
 ALL = ReadAllAvailable()
-
-
-@pytest.fixture(scope="module")
-def sealing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server whose segments are small, so that tables appear soon."""
-    data = tmp_path_factory.mktemp("sealing") / "data"
-    with ServerProcess(data, env={"DRIFTQ_BROKER_SEGMENT_BYTES": "65536"}) as started:
-        yield started
-
-
-def wait_until(holds: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < end, f"waited {DEADLINE_S} s for {what}"
-        time.sleep(0.05)
 
 
 def options(server: ServerProcess, topic: str, **more: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -122,6 +122,11 @@ def load_data(given: str | None = None, environ: Mapping[str, str] = os.environ)
 def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
     """Where Java is, if somebody says so; not a knob of ours."""
     return environ.get("JAVA_HOME") or None
+
+
+def prefer_python(path: str, environ: MutableMapping[str, str] = os.environ) -> None:
+    """Let Spark's workers run this Python, unless somebody has named another."""
+    environ.setdefault("PYSPARK_PYTHON", path)
 
 
 def _read(

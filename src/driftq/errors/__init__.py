@@ -12,6 +12,7 @@
     │   ├── EffectNotFound
     │   ├── MessageNotFound
     │   ├── RunNotFound
+    │   ├── ReadModelNotFound
     │   └── RouteNotFound
     ├── MethodNotAllowed           405
     ├── FailedPrecondition         409
@@ -46,6 +47,7 @@
         ├── DatabaseBusy
         ├── TransactionConflict
         ├── EventStoreUnusable
+        ├── ReadModelUnavailable
         └── ServerUnreachable      (the client's own: there was no answer)
     BatchRefused                   the client's: some of many messages were refused, each with its error
     ClientClosed                   the client's: it was used after its end
@@ -64,6 +66,10 @@
     ├── SegmentLost
     ├── SegmentsAhead
     └── UnsealedEvents
+    ProjectionError                read models, never sent to a client as such
+    ├── ProjectionFenced
+    ├── ReadModelSwapped
+    └── FoldFailed
     SchemaError                    the tables of the database, never sent to a client as such
     ├── SchemaOutdated
     ├── SchemaTooNew
@@ -82,4 +88,5 @@ from driftq.errors.jobs import *  # noqa: F403 - every error of the room.
 from driftq.errors.kinds import *  # noqa: F403 - every error of the room.
 from driftq.errors.log import *  # noqa: F403 - every error of the room.
 from driftq.errors.pipeline import *  # noqa: F403 - every error of the room.
+from driftq.errors.projections import *  # noqa: F403 - every error of the room.
 from driftq.errors.registry import *  # noqa: F403 - every error of the room.

@@ -1,0 +1,56 @@
+"""Read models: who may write them, and what is not there."""
+
+from __future__ import annotations
+
+from driftq.errors.kinds import NotFound, Unavailable
+
+
+class ReadModelNotFound(NotFound):
+    """No projection has ever written under this name."""
+
+    def __init__(self, name: str, *, place: str) -> None:
+        super().__init__(f"there is no read model {name!r} in {place}")
+        self.name = name
+        self.place = place
+
+
+class ReadModelUnavailable(Unavailable):
+    """The folder of a read model cannot be written or read now. Nothing was changed."""
+
+    reason = "read_model_unavailable"
+
+    def __init__(self, place: str, *, cause: str) -> None:
+        super().__init__(f"the read model in {place} is not available ({cause})")
+        self.place = place
+        self.cause = cause
+
+
+class ProjectionError(Exception):
+    """A projection cannot go on as it is; what it had under way changes nothing."""
+
+
+class ProjectionFenced(ProjectionError):
+    """Another run of the projection has taken over: this one must end, and not begin again by itself."""
+
+    def __init__(self, name: str, *, epoch: int, current: int) -> None:
+        super().__init__(f"run {epoch} of projection {name!r} was replaced by run {current}")
+        self.name = name
+        self.epoch = epoch
+        self.current = current
+
+
+class ReadModelSwapped(ProjectionError):
+    """A rebuilt read model stands in place of the one this run knew: start again from its positions."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the read model {name!r} was rebuilt; the projection goes on from its positions")
+        self.name = name
+
+
+class FoldFailed(ProjectionError):
+    """What a fold gave back is no read model."""
+
+    def __init__(self, name: str, *, problem: str) -> None:
+        super().__init__(f"the fold of projection {name!r} {problem}")
+        self.name = name
+        self.problem = problem

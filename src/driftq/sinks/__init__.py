@@ -1,0 +1,43 @@
+"""Read models: what a projection writes, newest sequence wins, and where.
+
+    sink = SqliteSink("read_models.db")                 # or PostgresSink(url), ParquetSink(folder)
+    model = sink.connect("orders_by_id")
+    tenure = model.take_over()                          # fences every earlier run of this projection
+    model.apply(Application(changes=…, positions=…), tenure)
+    for row in model.rows(): …
+
+One application is one transaction: rows, registry, dead letters and positions are kept together or not at
+all. Nothing here needs Spark.
+"""
+
+from driftq.sinks.parquet import ParquetSink
+from driftq.sinks.port import (
+    Application,
+    Change,
+    DeadLetter,
+    Place,
+    ReadModel,
+    ReadModelSink,
+    RegistryRow,
+    Row,
+    Tenure,
+    Waiting,
+)
+from driftq.sinks.postgres import PostgresSink
+from driftq.sinks.sqlite import SqliteSink
+
+__all__ = [
+    "Application",
+    "Change",
+    "DeadLetter",
+    "ParquetSink",
+    "Place",
+    "PostgresSink",
+    "ReadModel",
+    "ReadModelSink",
+    "RegistryRow",
+    "Row",
+    "SqliteSink",
+    "Tenure",
+    "Waiting",
+]

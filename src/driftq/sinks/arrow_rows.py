@@ -1,0 +1,84 @@
+"""Rows of read models as Arrow tables: how they are written, and which of them count."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from driftq.model import Aggregate
+
+CHANGES = pa.schema(
+    [
+        pa.field("aggregate_type", pa.string(), nullable=False),
+        pa.field("aggregate_id", pa.string(), nullable=False),
+        pa.field("sequence_number", pa.int64(), nullable=False),
+        pa.field("event_id", pa.string(), nullable=False),
+        pa.field("state", pa.string()),
+    ]
+)
+WAITING = pa.schema([*list(CHANGES)[:4], pa.field("value", pa.string(), nullable=False)])
+DEAD_LETTERS = pa.schema(
+    [
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int64(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("event_id", pa.string()),
+        pa.field("stage", pa.string(), nullable=False),
+        pa.field("error", pa.string(), nullable=False),
+        pa.field("value", pa.string()),
+    ]
+)
+
+
+def as_table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else [[] for _ in schema]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def tuples(table: pa.Table) -> Iterable[tuple[Any, ...]]:
+    return zip(*(column.to_pylist() for column in table.columns), strict=True)
+
+
+def newest(table: pa.Table) -> pa.Table:
+    """The row with the highest sequence of each aggregate, by type and id; of equal ones the first."""
+    keys = [("aggregate_type", "ascending"), ("aggregate_id", "ascending"), ("sequence_number", "descending")]
+    ordered = table.take(pc.sort_indices(table, sort_keys=keys)).combine_chunks()
+    if ordered.num_rows < 2:
+        return ordered
+    differs = pc.or_(*(_changes(ordered[name]) for name in ("aggregate_type", "aggregate_id")))
+    first = pa.concat_arrays([pa.array([True]), differs.combine_chunks()])
+    return ordered.filter(first)
+
+
+def _changes(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """For each value but the first: whether it differs from the one before."""
+    return pc.not_equal(column.slice(1), column.slice(0, len(column) - 1))
+
+
+def of_aggregates(table: pa.Table, aggregates: Sequence[Aggregate]) -> pa.Table:
+    """The rows of these aggregates, and perhaps of others with the same id and another type."""
+    ids = pa.array([aggregate.id for aggregate in aggregates], pa.string())
+    return table.filter(pc.is_in(table["aggregate_id"], value_set=ids))
+
+
+def write_table(folder: Path, kind: str, table: pa.Table) -> str:
+    """A file with a name of its own, on disk before anybody is told of it."""
+    name = f"{kind}-{uuid.uuid4().hex}.parquet"
+    with (folder / name).open("xb") as file:
+        pq.write_table(table, file, compression="zstd")
+        file.flush()
+        os.fsync(file.fileno())
+    return name
+
+
+def read_table(folder: Path, names: Iterable[str], schema: pa.Schema) -> pa.Table:
+    tables = [pq.read_table(folder / name, schema=schema, partitioning=None) for name in names]
+    return pa.concat_tables([schema.empty_table(), *tables])

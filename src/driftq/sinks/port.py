@@ -1,0 +1,147 @@
+"""The port to a read model: what is applied, who may apply it, and what can be read back.
+
+A read model keeps for each aggregate the newest row that it was given, with the sequence and the id of the
+event it came from. That row is the aggregate's entry in the event registry as well: an event whose sequence
+is not above it has had its effect or was overtaken. A deleted aggregate leaves a tombstone, so that an older
+event that comes late does not bring it back. Beside the rows stands how far each partition was applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from driftq.model import Aggregate
+
+
+class Place(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+
+class Change(NamedTuple):
+    """An aggregate's newest row. `state` is JSON; None is a tombstone."""
+
+    aggregate_type: str
+    aggregate_id: str
+    sequence_number: int
+    event_id: str
+    state: str | None
+
+
+class Waiting(NamedTuple):
+    """An event that came before an earlier one of its aggregate; `value` is its text."""
+
+    aggregate_type: str
+    aggregate_id: str
+    sequence_number: int
+    event_id: str
+    value: str
+
+
+class DeadLetter(NamedTuple):
+    """An event that a projection cannot apply: where it is, at which stage it failed, and why."""
+
+    topic: str
+    partition: int
+    offset: int
+    event_id: str | None
+    stage: str
+    error: str
+    value: str | None
+
+
+class Row(NamedTuple):
+    """A row of the read model as people read it."""
+
+    aggregate_type: str
+    aggregate_id: str
+    sequence_number: int
+    state: Any
+
+
+class RegistryRow(NamedTuple):
+    """How far an aggregate has come, deleted ones too: every event up to this one is settled."""
+
+    aggregate_type: str
+    aggregate_id: str
+    last_sequence: int
+    last_event_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tenure:
+    """One run's right to write a read model, until the next one takes over or a rebuild takes its place."""
+
+    epoch: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    """What one batch does to a read model. All of it is kept, or nothing.
+
+    At most one change for each aggregate. `waiting` is kept until the aggregate's row reaches it.
+    """
+
+    changes: Sequence[Change] = ()
+    positions: Mapping[Place, int] = field(default_factory=dict)
+    """The last offset of each partition that is settled with this."""
+    dead_letters: Sequence[DeadLetter] = ()
+    waiting: Sequence[Waiting] = ()
+
+
+class ReadModel(Protocol):
+    """The rows of one projection in one target. Raises an Unavailable when the target is away."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def address(self) -> str:
+        """Where it is, for people; holds no password."""
+
+    def take_over(self) -> Tenure:
+        """Make what is missing, and fence every run before this one."""
+
+    def apply(self, application: Application, tenure: Tenure) -> None:
+        """Settle one batch; what is known already changes nothing.
+
+        Raises ProjectionFenced or ReadModelSwapped when the tenure is over.
+        """
+
+    def positions(self) -> dict[Place, int]:
+        """The last settled offset of each partition; empty where nothing was ever applied."""
+
+    def current(self, aggregates: Sequence[Aggregate]) -> dict[Aggregate, Change]:
+        """The rows of these aggregates, tombstones too."""
+
+    def waiting(self, aggregates: Sequence[Aggregate]) -> list[Waiting]:
+        """The events of these aggregates that wait for an earlier one, in order."""
+
+    def rows(self) -> Iterator[Row]:
+        """Every row that is not deleted, by type and id; raises ReadModelNotFound."""
+
+    def registry(self) -> Iterator[RegistryRow]:
+        """How far every aggregate has come, by type and id."""
+
+    def dead_letters(self) -> Iterator[DeadLetter]:
+        """What could not be applied, by topic, partition and offset."""
+
+    def beside(self) -> ReadModel:
+        """A second one that nobody reads yet; its first `take_over` empties it."""
+
+    def swap(self, beside: Tenure) -> None:
+        """Put the one beside in the place of this, positions and all; readers see one or the other."""
+
+    def close(self) -> None: ...
+
+
+class ReadModelSink(Protocol):
+    """Where read models are kept. Plain values: it travels to Spark and back."""
+
+    def connect(self, projection: str) -> ReadModel:
+        """Raises InvalidArgument for what cannot be a name, and an Unavailable when the target is away."""

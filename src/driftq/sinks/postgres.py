@@ -1,0 +1,66 @@
+"""Read models in PostgreSQL: rows come in by COPY and are merged by one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import exc, inspect, text
+
+from driftq.sinks.names import projection_name
+from driftq.sinks.port import Change
+from driftq.sinks.sql_model import SqlReadModel
+from driftq.sql import Queries, Transaction, open_database
+
+if TYPE_CHECKING:
+    import psycopg
+
+_LOCK = 0x6472_6966_7472  # Any number will do, as long as every release uses the same.
+_COPY = b"COPY driftq_stage (aggregate_type, aggregate_id, sequence_number, event_id, state) FROM STDIN"
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresSink:
+    """Tables in `schema` of the database at `url`; the schema is made on need."""
+
+    url: str
+    schema: str = "read_models"
+
+    def connect(self, projection: str) -> SqlReadModel:
+        name = projection_name(projection)
+        database = open_database(self.url, schema=self.schema, connections=2)
+        return SqlReadModel(name, database, merge=_merge, make_place=_make_place)
+
+
+def _merge(transaction: Transaction, queries: Queries, changes: Sequence[Change]) -> None:
+    connection = transaction.connection
+    connection.execute(queries["make_stage"].text)
+    _copy(connection.connection.driver_connection, changes)
+    connection.execute(queries["merge"].text)
+
+
+def _copy(driver: Any, changes: Sequence[Change]) -> None:
+    """Straight through the driver; its complaints are told as SQLAlchemy tells them."""
+    import psycopg
+
+    connection: psycopg.Connection[Any] = driver
+    try:
+        with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
+            for change in changes:
+                copy.write_row(change)
+    except psycopg.Error as error:
+        told = exc.DBAPIError.instance(
+            _COPY.decode(), None, error, psycopg.Error, connection_invalidated=connection.broken
+        )
+        raise told from error
+
+
+def _make_place(transaction: Transaction) -> None:
+    """The schema, and a lock that is held until the tables are made: two may start at once."""
+    connection = transaction.connection
+    connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+    schema = transaction.spelling.schema
+    # IF NOT EXISTS asks for the right to create schemas even where there is nothing to create.
+    if schema not in inspect(connection).get_schema_names():
+        connection.execute(text(f'CREATE SCHEMA "{schema}"'))

@@ -1,0 +1,200 @@
+"""A read model in SQL: one transaction for rows, registry, waiting events, dead letters and positions.
+
+The projection's row in `driftq_projections` is locked first in every application, so a run that was replaced
+can commit nothing once its successor has taken over: it waits for the lock and then reads the newer epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from driftq.errors import ProjectionFenced, ReadModelNotFound, ReadModelSwapped
+from driftq.model import Aggregate
+from driftq.sinks.names import beside, is_beside
+from driftq.sinks.port import (
+    Application,
+    Change,
+    DeadLetter,
+    Place,
+    RegistryRow,
+    Row,
+    Tenure,
+    Waiting,
+)
+from driftq.sinks.sql_queries import OWN, SHARED, model_queries, rows_table
+from driftq.sql import Database, Queries, Statement, Transaction, as_rows, storable
+
+_FETCHED = 5_000
+
+
+class Merge(Protocol):
+    """How an engine takes many rows at once, the newest sequence of each aggregate winning."""
+
+    def __call__(self, transaction: Transaction, queries: Queries, changes: Sequence[Change]) -> None: ...
+
+
+class MakePlace(Protocol):
+    """What an engine needs before tables can be made; lets one at a time pass."""
+
+    def __call__(self, transaction: Transaction) -> None: ...
+
+
+class SqlReadModel:
+    """The same on SQLite and PostgreSQL but for how many rows are merged."""
+
+    def __init__(self, name: str, database: Database, *, merge: Merge, make_place: MakePlace) -> None:
+        self.name = name
+        self.address = database.address
+        self._database = database
+        self._merge = merge
+        self._make_place = make_place
+        self._queries = model_queries(name, database.spelling)
+
+    def take_over(self) -> Tenure:
+        with self._database.transaction() as transaction:
+            self._make_place(transaction)
+            for statement in SHARED:
+                transaction.connection.execute(self._queries[statement].text)
+            if is_beside(self.name):
+                self._empty(transaction)
+            self._make(transaction)
+            row = transaction.row(self._queries["take_over"], name=self.name)
+        return Tenure(row.epoch, row.generation)
+
+    def apply(self, application: Application, tenure: Tenure) -> None:
+        with self._database.transaction() as transaction:
+            self._require(transaction, tenure)
+            if application.changes:
+                self._merge(transaction, self._queries, application.changes)
+            if application.waiting:
+                self._run(transaction, "add_waiting", [row._asdict() for row in application.waiting])
+            if application.changes:
+                transaction.run(self._queries["drop_reached"])
+            if application.dead_letters:
+                self._run(transaction, "add_dead_letters", [_told(dead) for dead in application.dead_letters])
+            if application.positions:
+                reached = [
+                    {"topic": place.topic, "partition": place.partition, "applied_offset": offset}
+                    for place, offset in application.positions.items()
+                ]
+                self._run(transaction, "advance", reached)
+
+    def positions(self) -> dict[Place, int]:
+        with self._database.snapshot() as transaction:
+            if not self._exists(transaction):
+                return {}
+            found = transaction.rows(self._queries["positions"], name=self.name)
+        return {Place(row.topic, row.partition): row.applied_offset for row in found}
+
+    def current(self, aggregates: Sequence[Aggregate]) -> dict[Aggregate, Change]:
+        with self._database.snapshot() as transaction:
+            found = transaction.rows(self._queries["current"], g=_given(aggregates))
+        return {Aggregate(row.aggregate_type, row.aggregate_id): Change(*row) for row in found}
+
+    def waiting(self, aggregates: Sequence[Aggregate]) -> list[Waiting]:
+        with self._database.snapshot() as transaction:
+            found = transaction.rows(self._queries["waiting"], g=_given(aggregates))
+        return [Waiting(*row) for row in found]
+
+    def rows(self) -> Iterator[Row]:
+        decode = msgspec.json.Decoder().decode
+        for kind, aggregate_id, sequence, state in self._stream(self._queries["rows"]):
+            yield Row(kind, aggregate_id, sequence, decode(state))
+
+    def registry(self) -> Iterator[RegistryRow]:
+        for row in self._stream(self._queries["registry"]):
+            yield RegistryRow(*row)
+
+    def dead_letters(self) -> Iterator[DeadLetter]:
+        for row in self._stream(self._queries["dead_letters"], name=self.name):
+            yield DeadLetter(*row)
+
+    def beside(self) -> SqlReadModel:
+        return SqlReadModel(beside(self.name), self._database, merge=self._merge, make_place=self._make_place)
+
+    def swap(self, tenure: Tenure) -> None:
+        fresh = beside(self.name)
+        theirs = model_queries(fresh, self._database.spelling, renamed=self.name)
+        with self._database.transaction() as transaction:
+            self._make_place(transaction)
+            transaction.row(self._queries["tenure"], name=self.name)  # Nobody applies from here on.
+            self.beside()._require(transaction, tenure)
+            for queries in (self._queries, theirs):
+                transaction.run(queries["drop_view"])
+            transaction.run(self._queries["drop_rows"])
+            transaction.run(self._queries["drop_waiting_table"])
+            transaction.run(theirs["rename_rows"])
+            transaction.run(theirs["rename_waiting"])
+            transaction.run(self._queries["make_view"])
+            transaction.run(self._queries["drop_positions"], name=self.name)
+            transaction.run(self._queries["move_positions"], name=self.name, beside=fresh)
+            transaction.run(self._queries["move_dead_letters"], name=self.name, beside=fresh)
+            transaction.run(self._queries["drop_dead_letters"], name=fresh)
+            transaction.run(self._queries["next_generation"], name=self.name)
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _make(self, transaction: Transaction) -> None:
+        if self._exists(transaction):
+            return
+        for statement in (*OWN, "drop_view", "make_view"):
+            transaction.connection.execute(self._queries[statement].text)
+
+    def _empty(self, transaction: Transaction) -> None:
+        for statement in ("drop_view", "drop_rows", "drop_waiting_table"):
+            transaction.connection.execute(self._queries[statement].text)
+        for statement in ("drop_positions", "drop_dead_letters"):
+            transaction.run(self._queries[statement], name=self.name)
+
+    def _require(self, transaction: Transaction, tenure: Tenure) -> None:
+        """Lock the projection's row, and refuse a run that it no longer names."""
+        row = transaction.row(self._queries["tenure"], name=self.name)
+        if row is None or row.epoch != tenure.epoch:
+            current = row.epoch if row is not None else 0
+            raise ProjectionFenced(self.name, epoch=tenure.epoch, current=current)
+        if row.generation != tenure.generation:
+            raise ReadModelSwapped(self.name)
+
+    def _exists(self, transaction: Transaction) -> bool:
+        return transaction.row(self._queries["exists"], table_name=rows_table(self.name)) is not None
+
+    def _run(self, transaction: Transaction, name: str, given: list[dict[str, object]]) -> None:
+        more = {} if name == "add_waiting" else {"projection": self.name}
+        transaction.run(self._queries[name], g=as_rows(given), **more)
+
+    def _stream(self, statement: Statement, **given: object) -> Iterator[Any]:
+        """A few thousand rows at a time, all of one moment."""
+        with self._database.snapshot() as transaction:
+            if not self._exists(transaction):
+                raise ReadModelNotFound(self.name, place=self.address)
+            yield from transaction.connection.execution_options(yield_per=_FETCHED).execute(
+                statement.text, given
+            )
+
+
+def _given(aggregates: Sequence[Aggregate]) -> str:
+    return as_rows(
+        [{"aggregate_type": kind, "aggregate_id": aggregate_id} for kind, aggregate_id in aggregates]
+    )
+
+
+def _told(dead: DeadLetter) -> dict[str, object]:
+    """Made fit for both engines: a dead letter is never refused for its text."""
+    return {
+        "topic": dead.topic,
+        "partition": dead.partition,
+        "message_offset": dead.offset,
+        "event_id": None if dead.event_id is None else storable(dead.event_id),
+        "stage": dead.stage,
+        "error": storable(dead.error),
+        "value": None if dead.value is None else _kept(dead.value),
+    }
+
+
+def _kept(value: str) -> str:
+    """The whole text, with what no engine can store written out."""
+    return value.replace("\x00", "\\x00").encode(errors="backslashreplace").decode()

@@ -1,0 +1,132 @@
+"""Whatever order rows come in, and however often, the newest of each aggregate is what is read."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from driftq.errors import InvalidArgument, ReadModelNotFound
+from driftq.model import Aggregate
+from driftq.sinks import Change, ReadModel, ReadModelSink
+from tests.conformance.sinks.cast import ORDERS, batch, change, dead_letter, seen, settled
+from tests.conformance.sinks.conftest import Connect
+
+
+@pytest.mark.clause("V1", "V2")
+def test_the_newest_sequence_wins_in_whatever_order_it_comes(model: ReadModel) -> None:
+    tenure = model.take_over()
+    model.apply(batch(change(2), change(1, of="o-2"), upto=4), tenure)
+    model.apply(batch(change(1), change(5, of="o-2"), upto=9), tenure)
+    assert seen(model) == {("order", "o-1"): (2, {"at": 2}), ("order", "o-2"): (5, {"at": 5})}
+    assert settled(model) == {("order", "o-1"): (2, "order/o-1/2"), ("order", "o-2"): (5, "order/o-2/5")}
+    assert model.positions() == {ORDERS: 9}
+
+
+@pytest.mark.clause("V1", "X4")
+def test_a_late_event_does_not_bring_back_what_was_deleted(model: ReadModel) -> None:
+    tenure = model.take_over()
+    model.apply(batch(change(3, deleted=True)), tenure)
+    model.apply(batch(change(2)), tenure)
+    assert seen(model) == {}
+    assert settled(model) == {("order", "o-1"): (3, "order/o-1/3")}
+    model.apply(batch(change(4)), tenure)
+    assert seen(model) == {("order", "o-1"): (4, {"at": 4})}
+
+
+@pytest.mark.clause("V1", "Z6")
+def test_a_range_that_was_applied_before_changes_nothing(model: ReadModel, connect: Connect) -> None:
+    tenure = model.take_over()
+    first = batch(change(1), change(7, of="o-2"), upto=7, dead=(dead_letter(3),))
+    for application in (first, batch(change(2), upto=8)):
+        model.apply(application, tenure)
+    before = (seen(model), settled(model), model.positions(), list(model.dead_letters()))
+    again = connect()
+    model.apply(first, tenure)
+    again.apply(first, again.take_over())
+    assert (seen(again), settled(again), again.positions(), list(again.dead_letters())) == before
+
+
+@pytest.mark.clause("V1")
+def test_of_two_events_with_one_sequence_the_first_stays(model: ReadModel) -> None:
+    tenure = model.take_over()
+    model.apply(batch(change(1)), tenure)
+    model.apply(batch(Change("order", "o-1", 1, "another", '"other"')), tenure)
+    assert settled(model) == {("order", "o-1"): (1, "order/o-1/1")}
+    assert seen(model) == {("order", "o-1"): (1, {"at": 1})}
+
+
+@pytest.mark.clause("X7", "V2")
+def test_keys_are_kept_byte_for_byte_and_states_as_they_are(model: ReadModel) -> None:
+    names = [
+        "a",
+        "A",
+        "a ",
+        " a",
+        "é",
+        "e\u0301",
+        "",
+        "a\tb",
+        "a\nb",
+        "a\\b",
+        "\\N",
+        "日本",
+        "a/b",
+        "😀",
+        "'\"",
+    ]
+    states = ['{"b":1,"a":[]}', "null", "1.50", '"\\u0000\\t"', '"a\\\\tb"', '"tab\\u0009"', "[]"]
+    changes = [
+        Change(kind, name, 1, f"{kind}/{name}", states[at % len(states)])
+        for kind in ("order", "Order")
+        for at, name in enumerate(names)
+    ]
+    model.apply(batch(*changes), model.take_over())
+    assert set(seen(model)) == {(kind, name) for kind in ("order", "Order") for name in names}
+    found = model.current([Aggregate("order", name) for name in names])
+    assert {row.state for row in found.values()} == set(states)
+    assert [(row.aggregate_type, row.aggregate_id) for row in model.rows()] == sorted(
+        ((kind, name) for kind in ("order", "Order") for name in names),
+        key=lambda key: (key[0].encode(), key[1].encode()),
+    )
+
+
+@pytest.mark.clause("V1", "X4")
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_shuffled_doubled_and_replayed_batches_converge(sink: ReadModelSink, data: st.DataObject) -> None:
+    events = [
+        change(sequence, of=f"o-{which}", deleted=sequence % 4 == 0)
+        for which in range(2)
+        for sequence in range(1, data.draw(st.integers(1, 5)) + 1)
+    ]
+    mixed = data.draw(st.permutations(events + data.draw(st.lists(st.sampled_from(events), max_size=3))))
+    model = sink.connect("mixed").beside()
+    tenure = model.take_over()
+    for event in mixed:
+        model.apply(batch(event), tenure)  # One by one: no order inside a batch could help.
+    newest = {(event.aggregate_type, event.aggregate_id): event for event in sorted(events)}
+    assert settled(model) == {key: (row.sequence_number, row.event_id) for key, row in newest.items()}
+    assert set(seen(model)) == {key for key, row in newest.items() if row.state is not None}
+    model.close()
+
+
+@pytest.mark.clause("V3")
+def test_dead_letters_are_kept_with_stage_and_error_whatever_they_hold(model: ReadModel) -> None:
+    tenure = model.take_over()
+    odd = (dead_letter(1), dead_letter(0, error="a\x00b", value="c\x00d"), dead_letter(2, value=None))
+    model.apply(batch(upto=2, dead=odd), tenure)
+    model.apply(batch(dead=(dead_letter(1, error="told later"),)), tenure)
+    found = list(model.dead_letters())
+    assert [(dead.offset, dead.stage) for dead in found] == [(0, "decode"), (1, "decode"), (2, "decode")]
+    assert found[1] == dead_letter(1)
+    assert found[2].value is None
+
+
+def test_a_name_that_was_never_written_is_told_and_odd_names_are_refused(
+    sink: ReadModelSink, model: ReadModel
+) -> None:
+    assert model.positions() == {}
+    with pytest.raises(ReadModelNotFound, match="orders_by_id"):
+        list(model.rows())
+    for name in ("", "Orders", "a-b", "1a", "a__b", "driftq_a", "a" * 41, "a;b"):
+        with pytest.raises(InvalidArgument):
+            sink.connect(name)

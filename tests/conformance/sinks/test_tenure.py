@@ -1,0 +1,121 @@
+"""One run writes at a time: the later one fences the earlier; a rebuild stands beside until it is whole."""
+
+import threading
+
+import pytest
+
+from driftq.errors import ProjectionFenced, ReadModelSwapped
+from driftq.model import Aggregate
+from driftq.sinks import Application, Place, ReadModel, Waiting
+from tests.conformance.sinks.cast import ORDERS, batch, change, dead_letter, seen, settled
+from tests.conformance.sinks.conftest import Connect
+
+
+@pytest.mark.clause("Z6", "V1")
+def test_a_run_that_was_replaced_can_write_nothing(model: ReadModel, connect: Connect) -> None:
+    zombie = model.take_over()
+    model.apply(batch(change(1), upto=1), zombie)
+    heir = connect()
+    tenure = heir.take_over()
+    with pytest.raises(ProjectionFenced) as fenced:
+        model.apply(batch(change(9), upto=9), zombie)
+    assert (fenced.value.epoch, fenced.value.current) == (zombie.epoch, tenure.epoch)
+    heir.apply(batch(change(2), upto=2), tenure)
+    assert seen(heir) == {("order", "o-1"): (2, {"at": 2})}
+    assert heir.positions() == {ORDERS: 2}
+
+
+@pytest.mark.clause("Z6")
+def test_of_many_that_start_at_once_the_last_one_writes(connect: Connect) -> None:
+    models = [connect() for _ in range(4)]
+    written: list[int] = []
+
+    def run(model: ReadModel) -> None:
+        tenure = model.take_over()
+        for sequence in range(1, 6):
+            try:
+                model.apply(batch(change(sequence, of=f"o-{tenure.epoch}"), upto=sequence), tenure)
+            except ProjectionFenced:
+                return
+        written.append(tenure.epoch)
+
+    threads = [threading.Thread(target=run, args=(model,)) for model in models]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert 4 in written
+    assert seen(models[0])["order", "o-4"] == (5, {"at": 5})
+    assert models[0].take_over().epoch == 5
+
+
+@pytest.mark.clause("V1", "K8")
+def test_what_waits_is_kept_until_its_aggregate_has_reached_it(model: ReadModel) -> None:
+    tenure = model.take_over()
+    late = [Waiting("order", "o-1", number, f"e-{number}", "{}") for number in (3, 4)]
+    other = Waiting("order", "o-2", 3, "e-5", "{}")
+    aggregates = [Aggregate("order", "o-1"), Aggregate("order", "o-2")]
+    for _ in range(2):
+        model.apply(Application(waiting=[*late, other], positions={ORDERS: 5}), tenure)
+    assert model.waiting(aggregates) == [*late, other]
+    model.apply(Application(changes=[change(3)]), tenure)
+    assert model.waiting(aggregates) == [late[1], other]
+    model.apply(Application(changes=[change(4)]), tenure)
+    assert model.waiting(aggregates[:1]) == []
+
+
+@pytest.mark.clause("V4")
+def test_a_rebuild_serves_nobody_until_it_takes_the_place_of_the_old(
+    model: ReadModel, connect: Connect
+) -> None:
+    live = model.take_over()
+    model.apply(batch(change(1), change(1, of="gone"), upto=9, dead=(dead_letter(1),)), live)
+    fresh = connect().beside()
+    building = fresh.take_over()
+    fresh.apply(batch(change(3), upto=5, dead=(dead_letter(2),)), building)
+    model.apply(batch(change(2), upto=11), live)
+    assert seen(model)["order", "o-1"] == (2, {"at": 2})
+
+    connect().swap(building)
+    assert seen(connect()) == {("order", "o-1"): (3, {"at": 3})}
+    assert model.positions() == {ORDERS: 5}
+    assert [dead.offset for dead in model.dead_letters()] == [1, 2]
+    with pytest.raises(ReadModelSwapped):
+        model.apply(batch(change(9), upto=12), live)
+    model.apply(batch(change(4), upto=12), model.take_over())
+    assert seen(model) == {("order", "o-1"): (4, {"at": 4})}
+
+
+@pytest.mark.clause("V4")
+def test_a_rebuild_that_was_given_up_leaves_nothing_to_the_next(model: ReadModel, connect: Connect) -> None:
+    model.apply(batch(change(1)), model.take_over())
+    given_up = model.beside()
+    old = given_up.take_over()
+    given_up.apply(batch(change(8, of="left over"), upto=8, dead=(dead_letter(8),)), old)
+    fresh = connect().beside()
+    building = fresh.take_over()
+    with pytest.raises(ProjectionFenced):
+        given_up.apply(batch(change(9)), old)
+    with pytest.raises(ProjectionFenced):
+        model.swap(old)
+    fresh.apply(Application(changes=[change(2)], positions={Place("events.order", 1): 0}), building)
+    model.swap(building)
+    assert settled(model) == {("order", "o-1"): (2, "order/o-1/2")}
+    assert model.positions() == {Place("events.order", 1): 0}
+    assert list(model.dead_letters()) == []
+    for _ in range(2):  # Names of tables and indexes are free again.
+        model.swap(model.beside().take_over())
+    assert seen(model) == {}
+
+
+@pytest.mark.clause("V2")
+def test_many_rows_at_once_and_many_small_batches(model: ReadModel) -> None:
+    tenure = model.take_over()
+    model.apply(batch(*(change(1, of=f"o-{number}") for number in range(3000)), upto=1), tenure)
+    for sequence in range(2, 24):
+        model.apply(
+            batch(*(change(sequence, of=f"o-{number}") for number in range(50)), upto=sequence), tenure
+        )
+    found = seen(model)
+    assert len(found) == 3000
+    assert (found["order", "o-49"][0], found["order", "o-50"][0]) == (23, 1)

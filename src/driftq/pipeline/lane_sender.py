@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from driftq.client.appending import AppendReceipt, PositionedMessage
+from driftq.client.appending import AppendReceipt, OpenWriter, PositionedMessage
 from driftq.errors import Overloaded, TopicExists, TopicNotFound
 from driftq.pipeline.server import Server, topic_path
 
@@ -20,18 +20,22 @@ class LaneSender:
         server: Server,
         *,
         writer: str,
-        epoch: int,
+        epoch: int | None,
         chunk: int,
         confirmed: Mapping[str, Mapping[int, int]] | None = None,
         partitions: int | None = None,
     ) -> None:
-        """`confirmed` is what topics are known to have. With `partitions`, a missing topic is made."""
+        """`confirmed` is what topics are known to have. With `partitions`, a missing topic is made.
+
+        Without an `epoch` the writer begins anew on each topic: its older runs are shut out there.
+        """
         self._server = server
         self._writer = writer
         self._epoch = epoch
         self._chunk = chunk
         self._confirmed = confirmed or {}
         self._partitions = partitions
+        self._epochs: dict[str, int] = {}
         self._waiting: dict[tuple[str, int], list[PositionedMessage]] = {}
         self._bytes: dict[tuple[str, int], int] = {}
         self.appended = 0
@@ -81,11 +85,18 @@ class LaneSender:
         self.moved.setdefault(topic, {})[lane] = receipt.position
 
     def _ask(self, topic: str, lane: int, messages: list[PositionedMessage]) -> AppendReceipt:
-        body = {"writer": self._writer, "lane": lane, "epoch": self._epoch, "messages": messages}
+        epoch = self._begin(topic) if self._epoch is None else self._epoch
+        body = {"writer": self._writer, "lane": lane, "epoch": epoch, "messages": messages}
         certain = self.moved.get(topic, {}).get(lane, self._confirmed.get(topic, {}).get(lane))
         if certain is not None:
             body["after"] = certain
         return self._server.post(topic_path(topic, "/append"), body, AppendReceipt)
+
+    def _begin(self, topic: str) -> int:
+        if topic not in self._epochs:
+            opened = self._server.post(topic_path(topic, "/writers"), {"writer": self._writer}, OpenWriter)
+            self._epochs[topic] = opened.epoch
+        return self._epochs[topic]
 
     def _create(self, topic: str, partitions: int) -> None:
         try:

@@ -43,7 +43,7 @@ class Publisher:
 
     def start(self, spark: SparkSession, *, once: bool) -> StreamingQuery:
         """Take over from any other publisher of this log, and begin."""
-        beginning = self._begin()
+        beginning = self.begin()
         run = self._run = Run(
             self._options,
             self._store,
@@ -70,7 +70,8 @@ class Publisher:
             .load()
         )
 
-    def _begin(self) -> Beginning:
+    def begin(self) -> Beginning:
+        """Take over: every older publisher of this log is shut out from here on."""
         objects = open_event_objects(self._options.events)
         if objects is None:
             raise EventStoreUnusable("the publisher needs the event log's segments: install driftq[events]")

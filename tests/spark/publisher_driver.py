@@ -86,7 +86,7 @@ def main() -> None:
                 if done == _APPENDS:
                     _die(group)
 
-            LaneSender._flush = count  # type: ignore[method-assign]
+            LaneSender._flush = count  # type: ignore[method-assign, assignment]
             return super().__call__(batches)
 
     make_task = Run.task
@@ -106,8 +106,8 @@ def main() -> None:
             _die(group)
         save(store, checkpoint)
 
-    Run.task = task  # type: ignore[method-assign]
-    CheckpointStore.save = save_or_die  # type: ignore[method-assign]
+    Run.task = task  # type: ignore[method-assign, assignment]
+    CheckpointStore.save = save_or_die  # type: ignore[method-assign, assignment]
     spark = open_session(orders.options, master="local[2]")
     query = Publisher(orders.options).start(spark, once=True)
     query.awaitTermination()

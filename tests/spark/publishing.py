@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from driftq.core.pipeline_options import PipelineOptions
 from driftq.eventstore.published import PublishedEvent, decode_published
 from driftq.pipeline.publisher.job import Publisher
-from driftq.registry import ClaimOutcome, Effect, Handler, SequencedEvent
+from driftq.registry import ClaimOutcome, Effect, Handler
 from driftq.registry.sql_registry import MIGRATIONS, SqlRegistry
 from driftq.settings import load_settings
 from driftq.sql import open_database, upgrade
@@ -104,9 +104,7 @@ def effects_of(events: Sequence[PublishedEvent], folder: Path) -> dict[str, int]
         registry = SqlRegistry(database)
         handler = Handler("mail", effect=Effect.IDEMPOTENT)
         for event in events:
-            claim = registry.claim(
-                handler, SequencedEvent(event.event_id, event.aggregate, event.sequence_number)
-            )
+            claim = registry.claim(handler, event)
             if claim.outcome is ClaimOutcome.CLAIMED:
                 acted[event.event_id] += 1
                 registry.mark_done(claim)

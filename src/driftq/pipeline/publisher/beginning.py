@@ -17,8 +17,8 @@ import msgspec
 
 from driftq.client.appending import OpenWriter
 from driftq.core.pipeline_options import PublisherSettings
-from driftq.errors import TopicNotFound, WriterFenced
 from driftq.eventstore.names import TOPIC_PREFIX
+from driftq.model import TopicView
 from driftq.pipeline.publisher.checkpoint import Checkpoint, CheckpointStore
 from driftq.pipeline.server import Server, topic_path
 
@@ -48,13 +48,11 @@ def begin(
     found = store.load() or Checkpoint(publisher=f"publisher-{uuid4().hex}")
     checkpoint = msgspec.structs.replace(found, epoch=found.epoch + 1)
     store.save(checkpoint)
-    stored: Positions | None = None
-    while stored is None:
-        try:
-            stored = _take_over(server, checkpoint)
-        except WriterFenced as ahead:  # The checkpoint was rolled back: the topics know a later run.
-            checkpoint = msgspec.structs.replace(checkpoint, epoch=ahead.newest + 1)
-            store.save(checkpoint)
+    newest = _newest_epoch(server, checkpoint.publisher)
+    if newest >= checkpoint.epoch:  # The checkpoint was rolled back: the topics know a later run.
+        checkpoint = msgspec.structs.replace(checkpoint, epoch=newest + 1)
+        store.save(checkpoint)
+    stored = _take_over(server, checkpoint)
     beginning = decide_beginning(
         checkpoint, stored, settings, remembered=remembered, now_ms=time.time_ns() // 1_000_000
     )
@@ -93,16 +91,19 @@ def _behind(expected: Mapping[str, Mapping[int, int]], stored: Positions) -> lis
     ]
 
 
+def _newest_epoch(server: Server, publisher: str) -> int:
+    """The newest epoch that any topic knows of this publisher."""
+    views = [server.get(topic_path(topic), TopicView) for topic in _topics(server)]
+    return max((one.epoch for view in views for one in view.writers if one.writer == publisher), default=0)
+
+
 def _take_over(server: Server, checkpoint: Checkpoint) -> Positions:
     """Put the epoch in force on all topics of events; how far each lane is there."""
     asked = {"writer": checkpoint.publisher, "epoch": checkpoint.epoch}
-    stored: Positions = {}
-    for topic in server.get("/v1/topics", dict[str, list[str]])["topics"]:
-        if topic.startswith(TOPIC_PREFIX):
-            try:
-                opened = server.post(topic_path(topic, "/writers"), asked, OpenWriter)
-            except TopicNotFound:
-                continue  # Deleted just now.
-            if opened.lanes:
-                stored[topic] = opened.lanes
-    return stored
+    opened = {topic: server.post(topic_path(topic, "/writers"), asked, OpenWriter) for topic in _topics(server)}
+    return {topic: writer.lanes for topic, writer in opened.items() if writer.lanes}
+
+
+def _topics(server: Server) -> list[str]:
+    every = server.get("/v1/topics", dict[str, list[str]])["topics"]
+    return [topic for topic in every if topic.startswith(TOPIC_PREFIX)]

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from driftq.core.pipeline_options import PipelineOptions
 from driftq.errors import EventStoreUnusable, InvalidArgument
@@ -87,10 +88,12 @@ class Publisher:
         return list(self._run.recent) if self._run is not None else []
 
     def _spark_checkpoint(self, epoch: int) -> str:
-        """An empty place for this start; those of earlier ones are of no use."""
+        """An empty place for this start. The one before may still be somebody's; older ones are of no use."""
         folder = Path(self._options.checkpoint(NAME))
-        shutil.rmtree(folder, ignore_errors=True)
-        return str(folder / str(epoch))
+        for left in folder.iterdir() if folder.exists() else ():
+            if not left.name.startswith(f"{epoch - 1}-"):
+                shutil.rmtree(left, ignore_errors=True)
+        return str(folder / f"{epoch}-{uuid4().hex}")
 
     @staticmethod
     def _publish(run: Run, rows: DataFrame) -> None:

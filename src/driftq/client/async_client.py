@@ -103,6 +103,10 @@ class AsyncClient:
             for line in _decode_records(lines):
                 yield line
 
+    async def seal(self) -> None:
+        """Returns when everything that was durable before is in the tables and the history."""
+        await self.call("POST", "/v1/seal", repeatable=True)
+
     # Producing
 
     async def produce(
@@ -121,8 +125,8 @@ class AsyncClient:
         allows, 0 never and without a key that makes it safe.
         """
         producing = self._producing or self._produce()
-        if producing.full:
-            await producing.wait_for_room()
+        if producing.lane.full:
+            await producing.lane.wait_for_room()
         return await producing.produce(topic, value, key, idempotency_key, retries, envelope)
 
     async def produce_many(

@@ -31,15 +31,15 @@ class TopicFormat(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from driftq.pipeline.source.options import read_topic_options
-        from driftq.pipeline.source.topics import TopicReader
+        from driftq.pipeline.source.topic_readers import TopicReader
 
-        return TopicReader(read_topic_options(self.options))
+        return TopicReader(read_topic_options(self.options, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from driftq.pipeline.source.options import read_topic_options
-        from driftq.pipeline.source.topics import TopicStreamReader
+        from driftq.pipeline.source.topic_readers import TopicStreamReader
 
-        return TopicStreamReader(read_topic_options(self.options))
+        return TopicStreamReader(read_topic_options(self.options, streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from driftq.pipeline.sink.options import read_sink_options

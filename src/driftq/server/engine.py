@@ -195,6 +195,11 @@ class Engine:
         self._reads.append(request)
         self.want_turn()
 
+    def seal(self, reply: Reply) -> None:
+        """Let snapshot, tables and history have everything that is durable now; answered when they do."""
+        if self._accepts(reply):
+            self.upkeep.seal(reply)
+
     def drained(self, topic: str, group: str) -> None:
         """A consumer of this group has room again."""
         self._dispatcher.wake(topic, group)
@@ -205,6 +210,7 @@ class Engine:
         if self._refusal is None:
             self._refusal = ShuttingDown()
             self.desks.jobs.release_waiting()
+        self.upkeep.refuse(self._refusal)
         self.upkeep.stop()
         self._on_idle.append(done)
         self.want_turn()
@@ -240,6 +246,7 @@ class Engine:
         if frames:
             self._committing = True
             self.counters.commits += 1
+            self.counters.committed_bytes += sum(frame.size for frame in frames)
             waiting, self._waiting = self._waiting, Waiting([])
             parcels, self._parcels = self._parcels, []
             self._set_alarm()
@@ -301,6 +308,10 @@ class Engine:
         """Those whose keys can be judged now; the others come again when their reads are done."""
         ready: list[ProduceRequest] = []
         keys = self.state.keys
+        if keys.has_none(
+            [one.fingerprint for request in requests for one in request.commands if one.fingerprint]
+        ):
+            return requests
         for request in requests:
             if keys.has_none([command.fingerprint for command in request.commands if command.fingerprint]):
                 ready.append(request)
@@ -322,7 +333,10 @@ class Engine:
         """As many as make one commit of a bounded size."""
         size = 0
         for count, request in enumerate(self._produces):
-            size += sum([len(command.entry) for command in request.commands])
+            commands = request.commands
+            size += (
+                len(commands[0].entry) if len(commands) == 1 else sum([len(one.entry) for one in commands])
+            )
             if size > COMMIT_BYTES_MAX:
                 taken = self._produces[: count + 1]
                 del self._produces[: count + 1]
@@ -397,6 +411,7 @@ class Engine:
         acks, self._acks = self._acks, []
         seldom, self._seldom = self._seldom, []
         self.desks.refuse(refusal)
+        self.upkeep.refuse(refusal)
         for request in (*produces, *acks, *seldom):
             reply = getattr(request, "reply", None)
             if reply is not None:

@@ -100,10 +100,12 @@ def _newest_epoch(server: Server, publisher: str) -> int:
 def _take_over(server: Server, checkpoint: Checkpoint) -> Positions:
     """Put the epoch in force on all topics of events; how far each lane is there."""
     asked = {"writer": checkpoint.publisher, "epoch": checkpoint.epoch}
-    opened = {
-        topic: server.post(topic_path(topic, "/writers"), asked, OpenWriter) for topic in _topics(server)
-    }
-    return {topic: writer.lanes for topic, writer in opened.items() if writer.lanes}
+    stored: Positions = {}
+    for topic in _topics(server):
+        opened = server.post(topic_path(topic, "/writers"), asked, OpenWriter)
+        if opened.lanes:
+            stored[topic] = opened.lanes
+    return stored
 
 
 def _topics(server: Server) -> list[str]:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 NAME = "publisher"
 TRANSPORT = "driftq"
+BATCH_EVENTS = 200_000
+"""Of one micro-batch, after which the checkpoint moves."""
 
 
 class Publisher:
@@ -64,12 +66,19 @@ class Publisher:
 
     def events(self, spark: SparkSession, *, after: int) -> DataFrame:
         """The event log from behind a position."""
-        return (
+        kept = self._options.events
+        reading = (
             spark.readStream.format("driftq-events")
             .option("url", self._options.url)
+            .option("data", self._options.data)
             .option("startingPosition", after + 1)
-            .load()
+            .option("maxEventsPerTrigger", BATCH_EVENTS)
         )
+        if kept.objects_url is not None:
+            reading = reading.option("objectsUrl", kept.objects_url)
+        if kept.s3_endpoint is not None:
+            reading = reading.option("s3Endpoint", kept.s3_endpoint)
+        return reading.load()
 
     def begin(self) -> Beginning:
         """Take over: every older publisher of this log is shut out from here on."""

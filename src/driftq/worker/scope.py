@@ -12,14 +12,13 @@ import asyncio
 from driftq.client import AlreadyCommitted, AsyncClient, AsyncDelivery, Begun, Held
 from driftq.errors import EffectNotFound
 from driftq.registry.handler import Effect
+from driftq.registry.verdict import UnknownEffect
+
+__all__ = ["UnknownEffect", "begin_effect", "effect_key"]
 
 _POLL_FIRST_S = 0.05
 _POLL_LONGEST_S = 1.0
 OWNER_CHARACTERS_MAX = 200
-
-
-class UnknownEffect(Exception):
-    """A run of this effect was cut off, and nobody here can tell whether it happened."""
 
 
 def effect_key(delivery: AsyncDelivery, *, steps: bool) -> str:

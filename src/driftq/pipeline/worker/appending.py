@@ -1,0 +1,69 @@
+"""Derived events on their way from the ledger to the event store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+from driftq.errors import DriftQError, SequenceConflict, TransactionConflict
+from driftq.model import Event
+from driftq.pipeline.worker.derived import decode_event
+from driftq.pipeline.worker.timing import Patience
+from driftq.registry.parking import DerivedRow, Parking
+
+logger = logging.getLogger("driftq.pipeline.worker")
+
+
+class EventAppends(Protocol):
+    """`driftq.EventStore`, or its like."""
+
+    def append_all(self, events: Sequence[tuple[Event, int | None]]) -> object: ...
+
+
+class DerivedAppends:
+    """Hands over what is kept, oldest first. A second time changes nothing: each id is stored once."""
+
+    def __init__(self, store: EventAppends, parking: Parking, handler: str, patience: Patience) -> None:
+        self._store = store
+        self._parking = parking
+        self._handler = handler
+        self._patience = patience
+        self.refused = 0
+
+    def flush(self) -> None:
+        """Until nothing is left that the store would take. While the server is away, this waits."""
+        while rows := self._patience.ask(lambda: self._parking.derived(self._handler)):
+            if not self._all_at_once(rows):
+                for row in rows:
+                    self._one(row)
+
+    def _all_at_once(self, rows: list[DerivedRow]) -> bool:
+        try:
+            self._append(rows)
+        except DriftQError:
+            return False  # Somebody is refused: each for itself then, which is safe after a part was stored.
+        self._patience.ask(lambda: self._parking.drop_derived(self._handler, rows))
+        return True
+
+    def _one(self, row: DerivedRow) -> None:
+        try:
+            self._append([row])
+        except DriftQError as refusal:
+            logger.error("the event store refuses what was derived from %s: %s", row.source_id, refusal)
+            self.refused += 1
+            why = str(refusal)
+            self._patience.ask(lambda: self._parking.refuse_derived(self._handler, row, why=why))
+        else:
+            self._patience.ask(lambda: self._parking.drop_derived(self._handler, [row]))
+
+    def _append(self, rows: Sequence[DerivedRow]) -> None:
+        events = [(decode_event(row.event), None) for row in rows]
+
+        def append() -> None:
+            try:
+                self._store.append_all(events)
+            except SequenceConflict as raced:  # An optimistic allocator: somebody else took the number.
+                raise TransactionConflict("the event store", cause=str(raced)) from raced
+
+        self._patience.ask(append)

@@ -1,0 +1,74 @@
+"""Events that a handler makes from the one it was given.
+
+Their ids are made from the handler, the source event and the place in the list: whoever runs the handler
+again for the same event makes the same ids, and the event store takes each id once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from driftq.errors import InvalidArgument
+from driftq.eventstore.draft import Place, draft
+from driftq.eventstore.options import AllocatorMode
+from driftq.eventstore.outcome import Append
+from driftq.model import Event
+
+_NAMESPACE = uuid.UUID("5f1d2c9e-3f7b-5c55-9f0e-6b8f6a1d7c21")
+
+
+class DerivedEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact that follows from the handled event; it is appended to the event store without conditions."""
+
+    aggregate_type: str
+    aggregate_id: str
+    event_type: str
+    payload: Any
+    kind: str = "fact"
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+    schema_version: int | str = 1
+
+
+def derived_id(handler: str, source_id: str, place: int) -> str:
+    """The id of the derived event at this place of the list."""
+    name = msgspec.json.encode([handler, source_id, place]).decode()
+    return str(uuid.uuid5(_NAMESPACE, name))
+
+
+def derived_texts(handler: str, source_id: str, made: object) -> list[str]:
+    """What a handler returned, as it is kept until the event store has it.
+
+    Raises InvalidArgument for what the store would refuse: then the attempt has failed, and nothing is kept.
+    """
+    if made is None:
+        return []
+    if not isinstance(made, Sequence) or not all(isinstance(one, DerivedEvent) for one in made):
+        raise InvalidArgument("handler", f"{handler!r} must return None or a list of DerivedEvent")
+    return [_text(one, derived_id(handler, source_id, place), source_id) for place, one in enumerate(made)]
+
+
+def decode_event(text: str) -> Event:
+    """The event to append."""
+    return msgspec.json.decode(text, type=Event)
+
+
+def _text(one: DerivedEvent, event_id: str, source_id: str) -> str:
+    event = Event(
+        event_id=event_id,
+        aggregate_type=one.aggregate_type,
+        aggregate_id=one.aggregate_id,
+        event_type=one.event_type,
+        payload=one.payload,
+        kind=one.kind,
+        metadata=one.metadata | {"causation_id": source_id},
+        schema_version=one.schema_version,
+    )
+    draft(Append(event), Place(0, 0), mode=AllocatorMode.SQLITE, now_us=0)
+    try:
+        return msgspec.json.encode(event).decode()
+    except (TypeError, ValueError, RecursionError) as wrong:
+        raise InvalidArgument("payload", f"cannot be written as JSON: {wrong}") from None

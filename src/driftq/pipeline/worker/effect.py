@@ -1,0 +1,185 @@
+"""One claim from its grant to its end: the handler, its effect, and what is said about it.
+
+    transactional   handler and mark in one transaction
+    others          handler, then the mark; a crash in between repeats an idempotent effect and leaves an
+                    unknown one to be resolved
+
+An exception is the handler's word that the effect did not happen. Whatever the database or the server fails
+to answer is asked again, and costs no attempt.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from dataclasses import dataclass
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from driftq.errors import EventSuperseded, InvalidArgument, LeaseLost, WrongClaimState
+from driftq.pipeline.worker.appending import DerivedAppends
+from driftq.pipeline.worker.context import WorkerContext
+from driftq.pipeline.worker.derived import derived_texts
+from driftq.pipeline.worker.heartbeats import Heartbeats
+from driftq.pipeline.worker.lanes import Arrived
+from driftq.pipeline.worker.ledger import Ledger
+from driftq.pipeline.worker.spec import HandlerCall
+from driftq.pipeline.worker.timing import Patience
+from driftq.registry import Claim, ClaimState, Effect
+from driftq.registry.verdict import Reject, Retry, UnknownEffect, error_text
+
+logger = logging.getLogger("driftq.pipeline.worker")
+
+
+class Verdict(enum.Enum):
+    DONE = enum.auto()
+    SUPERSEDED = enum.auto()
+    AGAIN = enum.auto()
+    DEAD = enum.auto()
+    UNKNOWN = enum.auto()
+    LOST = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    verdict: Verdict
+    wait_ms: int = 0
+
+
+class _HandlerFailed(Exception):
+    """Carries what a handler raised out of the transaction, past those who would take it for their own."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class Effects:
+    """Performs the effects of one handler."""
+
+    def __init__(
+        self,
+        call: HandlerCall,
+        ledger: Ledger,
+        *,
+        heartbeats: Heartbeats,
+        patience: Patience,
+        appends: DerivedAppends,
+    ) -> None:
+        self._call = call
+        self._ledger = ledger
+        self._heartbeats = heartbeats
+        self._patience = patience
+        self._appends = appends
+
+    def perform(self, claim: Claim, arrived: Arrived) -> Ending:
+        """The claim is held by the heartbeats, and is over afterwards."""
+        place = arrived.place
+        context = WorkerContext(
+            claim,
+            topic=place.topic,
+            partition=place.partition,
+            offset=place.offset,
+            heartbeat=self._ledger.claims.heartbeat,
+        )
+        try:
+            if not self._still_ours(claim):
+                return Ending(Verdict.LOST)
+            self._heartbeats.tell(claim, context)
+            if claim.handler.effect is Effect.TRANSACTIONAL:
+                derived = self._patience.ask(lambda: self._in_transaction(claim, arrived, context))
+            else:
+                derived = self._handled(claim, arrived, context)
+                # A crash from here to the mark repeats the effect, or leaves it unknown.
+                self._patience.ask(lambda: self._ledger.finish(claim, derived))
+        except EventSuperseded:
+            return Ending(Verdict.SUPERSEDED)
+        except LeaseLost as lost:
+            logger.warning("cannot finish: %s", lost)
+            return Ending(Verdict.LOST)
+        except _HandlerFailed as failed:
+            return self._failed(claim, arrived, failed.error)
+        except SQLAlchemyError as wrong:  # The handler's own statement, in our transaction.
+            return self._failed(claim, arrived, wrong)
+        if derived:
+            self._appends.flush()
+        return Ending(Verdict.DONE)
+
+    def _still_ours(self, claim: Claim) -> bool:
+        """Nothing is begun under a lease that may be over: it is renewed first, however long that takes."""
+        if self._heartbeats.is_lost(claim):
+            return False
+        if self._heartbeats.may_have_lapsed(claim):
+            self._patience.ask(lambda: self._ledger.claims.heartbeat(claim))
+        return True
+
+    def _in_transaction(self, claim: Claim, arrived: Arrived, context: WorkerContext) -> list[str]:
+        """May be called again: what was not kept is done again, and what was kept is not."""
+        derived: list[str] = []
+        try:
+            with self._ledger.registry.apply(claim) as transaction:
+                context.transaction = transaction
+                derived = self._handled(claim, arrived, context)
+                if derived:
+                    self._ledger.parking.keep_derived(
+                        transaction, claim.handler.name, source_id=claim.event.event_id, events=derived
+                    )
+        except WrongClaimState as before:
+            if before.state != ClaimState.DONE:
+                raise
+        finally:
+            context.transaction = None
+        return derived
+
+    def _handled(self, claim: Claim, arrived: Arrived, context: WorkerContext) -> list[str]:
+        """Run the handler; what it derived, as texts."""
+        if arrived.event is None:
+            raise _HandlerFailed(Reject(arrived.problem))
+        try:
+            made = self._call(arrived.event, context)
+        except SQLAlchemyError as error:
+            if context.transaction is not None:
+                raise  # Whether the database is away is for the transaction to find out.
+            raise _HandlerFailed(error) from error
+        except LeaseLost:
+            raise
+        except Exception as error:  # The worker loop: whatever a handler raises fails its event.
+            raise _HandlerFailed(error) from error
+        try:
+            return derived_texts(claim.handler.name, claim.event.event_id, made)
+        except InvalidArgument as wrong:
+            raise _HandlerFailed(Reject(str(wrong))) from wrong
+
+    def _failed(self, claim: Claim, arrived: Arrived, error: Exception) -> Ending:
+        try:
+            if isinstance(error, UnknownEffect):
+                self._unknown(claim, arrived, error)
+                return Ending(Verdict.UNKNOWN)
+            retryable = not isinstance(error, Reject)
+            if not retryable or claim.attempt >= claim.handler.max_attempts:
+                # Its text first: a dead letter whose text is lost could not be requeued.
+                self.park(claim, arrived)
+            failure = self._patience.ask(
+                lambda: self._ledger.claims.mark_failed(claim, error=error_text(error), retryable=retryable)
+            )
+        except LeaseLost as lost:
+            logger.warning("cannot finish: %s", lost)
+            return Ending(Verdict.LOST)
+        what = f"event {claim.event.event_id} of {claim.handler.name}, attempt {claim.attempt}"
+        if failure.state is ClaimState.DEAD:
+            logger.error("%s: given up: %s", what, error_text(error))
+            return Ending(Verdict.DEAD)
+        logger.warning("%s: failed: %s", what, error_text(error))
+        asked_ms = error.after_ms if isinstance(error, Retry) else None
+        return Ending(Verdict.AGAIN, max(failure.retry_in_ms, asked_ms or 0))
+
+    def _unknown(self, claim: Claim, arrived: Arrived, error: Exception) -> None:
+        self.park(claim, arrived)
+        registry = self._ledger.registry
+        self._patience.ask(lambda: registry.mark_unknown(claim, error=error_text(error)))
+
+    def park(self, claim: Claim, arrived: Arrived) -> None:
+        """Keep the event's text in the database."""
+        self._patience.ask(
+            lambda: self._ledger.parking.park(claim.handler.name, [(arrived.key, arrived.place)])
+        )

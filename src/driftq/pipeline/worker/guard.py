@@ -1,0 +1,95 @@
+"""Claims without the registry: only how far each aggregate has come is remembered.
+
+For handlers whose effect is idempotent, where ENABLE_PROCESSED_EVENT_REGISTRY is false. An event whose
+sequence is not above the aggregate's is stale; every other one is granted, to whoever asks. There is no
+lease and nobody is shut out, so a crash, or a second worker, repeats an effect. Attempts are counted in
+memory and start again with the process; a dead letter is kept in the guard's file as in any registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+from driftq.registry import Backoff, Claim, ClaimOutcome, ClaimState, Failure, GapPolicy, Handler, Wait
+from driftq.registry.claim import SequencedEvent
+from driftq.registry.sql_registry import SqlRegistry
+from driftq.sql import Queries, Transaction, as_rows, perform
+
+
+class SequenceGuard:
+    """Implements `Claims` on the positions of a registry's file.
+
+    The registry itself is asked about events that are not new: dead letters that somebody has requeued are
+    claimed there for real.
+    """
+
+    def __init__(self, registry: SqlRegistry, *, backoff: Backoff | None = None) -> None:
+        self._registry = registry
+        self._queries = Queries.load("driftq.registry", registry.database.spelling)
+        self._backoff = backoff or Backoff()
+        self._random = Random()
+        self._attempts: dict[str, int] = {}
+
+    def claim_all(self, handler: Handler, events: Sequence[SequencedEvent]) -> list[Claim]:
+        return [self._claim(handler, event) for event in events]
+
+    def _claim(self, handler: Handler, event: SequencedEvent) -> Claim:
+        sequence = event.sequence_number or 0
+        reached = self._registry.last_sequence(
+            handler.name, aggregate_type=event.aggregate_type, aggregate_id=event.aggregate_id
+        )
+        if sequence <= reached:
+            return self._registry.claim_all(handler, [event])[0]
+        if handler.gap_policy is GapPolicy.ORDERED and sequence > reached + 1:
+            return Claim(handler, event, ClaimOutcome.IN_PROGRESS, wait=Wait.EARLIER)
+        attempt = self._attempts.get(event.event_id, 0) + 1
+        return Claim(handler, event, ClaimOutcome.CLAIMED, attempt=attempt)
+
+    def heartbeat(self, claim: Claim) -> None:
+        if _is_real(claim):
+            self._registry.heartbeat(claim)
+
+    def heartbeat_all(self, claims: Sequence[Claim]) -> list[Claim]:
+        return self._registry.heartbeat_all([claim for claim in claims if _is_real(claim)])
+
+    def mark_done(self, claim: Claim, *, transaction: Transaction | None = None) -> None:
+        if _is_real(claim):
+            self._registry.mark_done(claim, transaction=transaction)
+        elif transaction is not None:
+            self._advance(transaction, claim)
+        else:
+            perform(self._registry.database, lambda own: self._advance(own, claim))
+        self._attempts.pop(claim.event.event_id, None)
+
+    def mark_failed(self, claim: Claim, *, error: str, retryable: bool = True) -> Failure:
+        if _is_real(claim):
+            return self._registry.mark_failed(claim, error=error, retryable=retryable)
+        if retryable and claim.attempt < claim.handler.max_attempts:
+            self._attempts[claim.event.event_id] = claim.attempt
+            return Failure(
+                ClaimState.FAILED, claim.attempt, self._backoff.draw_ms(claim.attempt, self._random)
+            )
+        [real] = self._registry.claim_all(claim.handler, [claim.event])
+        if real.granted:
+            self._registry.mark_failed(real, error=error, retryable=False)
+        self._attempts.pop(claim.event.event_id, None)
+        return Failure(ClaimState.DEAD, claim.attempt)
+
+    def release(self, claim: Claim) -> None:
+        if _is_real(claim):
+            self._registry.release(claim)
+
+    def _advance(self, transaction: Transaction, claim: Claim) -> None:
+        event = claim.event
+        reached = {
+            "of_type": event.aggregate_type,
+            "of_id": event.aggregate_id,
+            "reached": event.sequence_number,
+        }
+        transaction.run(self._queries["advance"], handler=claim.handler.name, g=as_rows([reached]))
+
+
+def _is_real(claim: Claim) -> bool:
+    """It was granted by the registry, which numbers tokens from 1."""
+    return claim.token > 0

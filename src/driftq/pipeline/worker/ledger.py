@@ -1,0 +1,71 @@
+"""Where a worker keeps what must outlive it: claims, parked events and derived events, in one database."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from driftq.core.pipeline_options import PipelineOptions
+from driftq.pipeline.worker.claims import Claims
+from driftq.pipeline.worker.guard import SequenceGuard
+from driftq.registry import Claim
+from driftq.registry.parking import Parking
+from driftq.registry.sql_registry import SqlRegistry
+from driftq.sql import Database, open_database
+from driftq.sql.sqlite import SqliteDatabase
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """`claims` is the registry, or the guard in front of it."""
+
+    registry: SqlRegistry
+    parking: Parking
+    claims: Claims
+
+    @classmethod
+    def on(cls, registry: SqlRegistry, *, guarded: bool = False) -> Ledger:
+        return cls(registry, Parking(registry.database), SequenceGuard(registry) if guarded else registry)
+
+    @classmethod
+    def open(cls, options: PipelineOptions) -> Ledger:
+        """Raises DatabaseUnavailable, or SchemaOutdated where `driftq db upgrade` has to be run first."""
+        settings = options.registry
+        owner = settings.owner or f"{socket.gethostname()}:{os.getpid()}"
+        return cls.on(SqlRegistry(_database(options), owner=owner), guarded=not settings.enabled)
+
+    def finish(self, claim: Claim, derived: Sequence[str]) -> None:
+        """Mark it done, and keep what was derived from it in the same transaction. Raises LeaseLost."""
+        if not derived:
+            self.claims.mark_done(claim)
+            return
+        with self.registry.database.transaction() as transaction:
+            self.parking.keep_derived(
+                transaction, claim.handler.name, source_id=claim.event.event_id, events=derived
+            )
+            self.claims.mark_done(claim, transaction=transaction)
+
+    def close(self) -> None:
+        self.registry.database.close()
+
+
+_opened: dict[tuple[int, str], Ledger] = {}
+
+
+def shared_ledger(options: PipelineOptions, *, use: str) -> Ledger:
+    """The one of this process for this use, opened at the first call and kept for the tasks to come."""
+    place = options.events.database_url if options.registry.enabled else None
+    key = os.getpid(), f"{use} {options.registry.enabled} {place or options.registry_file}"
+    if key not in _opened:
+        _opened[key] = Ledger.open(options)
+    return _opened[key]
+
+
+def _database(options: PipelineOptions) -> Database:
+    """The guard's file is always the embedded one: without the registry no database is needed."""
+    url = options.events.database_url if options.registry.enabled else None
+    if url is None:
+        return SqliteDatabase(options.registry_file)
+    return open_database(url, schemas={"sequence": options.events.sequence_schema})

@@ -1,0 +1,64 @@
+"""What a worker on Spark is declared with: a handler, its topics, and what its effect is like."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from driftq.core.pipeline_options import RegistrySettings
+from driftq.errors import InvalidArgument
+from driftq.eventstore.published import PublishedEvent
+from driftq.pipeline.worker.context import WorkerContext
+from driftq.pipeline.worker.derived import DerivedEvent
+from driftq.registry import Effect, GapPolicy, Handler
+
+HandlerCall = Callable[[PublishedEvent, WorkerContext], Sequence[DerivedEvent] | None]
+
+
+class Family(enum.StrEnum):
+    """Whose knob says how often a failed event is tried again."""
+
+    INSTANCE = "instance"
+    ONTOLOGY = "ontology"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerSpec:
+    """One handler. Its name is what the registry knows it by: change it, and it has seen nothing yet."""
+
+    name: str
+    call: HandlerCall
+    topics: tuple[str, ...] = ()
+    topic_pattern: str | None = None
+    """A regular expression, in place of `topics`."""
+    effect: Effect
+    family: Family = Family.INSTANCE
+    gap_policy: GapPolicy = GapPolicy.ORDERED
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise InvalidArgument("name", "must not be empty")
+        if bool(self.topics) == bool(self.topic_pattern):
+            raise InvalidArgument("topics", f"worker {self.name!r} needs topics or a topic pattern")
+        for field, words, given in (
+            ("effect", Effect, self.effect),
+            ("family", Family, self.family),
+            ("gap_policy", GapPolicy, self.gap_policy),
+        ):
+            if given not in list(words):
+                raise InvalidArgument(field, f"must be one of {', '.join(words)}, not {given!r}")
+
+    def handler(self, settings: RegistrySettings) -> Handler:
+        """How the registry is to treat it, with the knobs in force."""
+        retries = {
+            Family.INSTANCE: settings.instance_retries_max,
+            Family.ONTOLOGY: settings.ontology_retries_max,
+        }
+        return Handler(
+            self.name,
+            Effect(self.effect),
+            GapPolicy(self.gap_policy),
+            max_retries=retries[Family(self.family)],
+            lease_ms=settings.lease_seconds * 1000,
+        )

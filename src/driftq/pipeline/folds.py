@@ -101,20 +101,25 @@ def fold_latest(arrived: Iterable[Arrived], *, keyed: bool = False) -> Folded:
     `keyed`: the messages are no events but values by key, each the whole state of its key; null deletes.
     """
     read = _read_value if keyed else _read_event
-    newest: dict[tuple[str, str], Change] = {}
     folded = Folded()
     for message in arrived:
         try:
-            change = read(message)
+            folded.changes.append(read(message))
         except (ValueError, RecursionError, InvalidArgument) as error:
             folded.dead_letters.append(message.fails(DECODE, error))
-            continue
+    folded.changes = newest_changes(folded.changes)
+    return folded
+
+
+def newest_changes(changes: Iterable[Change]) -> list[Change]:
+    """One for each aggregate: that with the highest sequence, and of equal ones the first."""
+    newest: dict[tuple[str, str], Change] = {}
+    for change in changes:
         key = (change.aggregate_type, change.aggregate_id)
         known = newest.get(key)
         if known is None or known.sequence_number < change.sequence_number:
             newest[key] = change
-    folded.changes.extend(newest.values())
-    return folded
+    return list(newest.values())
 
 
 def fold_ordered(
@@ -193,7 +198,9 @@ def _read_value(message: Arrived) -> Change:
         _any_json(value)
     deleted = value is None or value.strip() == "null"
     name = f"{message.topic}/{message.partition}/{message.offset}"
-    key = key_text("key", message.aggregate_id or "")
+    if not message.aggregate_id:
+        raise InvalidArgument("key", "is missing: without one a message is the state of nothing")
+    key = key_text("key", message.aggregate_id)
     return Change(message.topic, key, message.offset + 1, name, None if deleted else value)
 
 

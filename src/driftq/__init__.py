@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from driftq.embedded import open as open  # noqa: A004 - said as `driftq.open`.
     from driftq.embedded import open_async as open_async
     from driftq.errors import *  # noqa: F403 - every error there is, also those of later rooms.
+    from driftq.housekeeping.tables import table_files as table_files
     from driftq.model import Envelope as Envelope
     from driftq.model import Event as Event
     from driftq.model import Message as Message
@@ -62,6 +63,7 @@ _HOMES = {
     "RecordedMessage": "driftq.client",
     "open": "driftq.embedded",
     "open_async": "driftq.embedded",
+    "table_files": "driftq.housekeeping.tables",
     "Envelope": "driftq.model",
     "Event": "driftq.model",
     "Message": "driftq.model",

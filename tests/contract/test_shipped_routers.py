@@ -2,12 +2,13 @@
 
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import driftq
-from tests.harness import ServerProcess
+from tests.harness import Broken, ServerProcess
 
 RULES = """
 [[rule]]
@@ -31,6 +32,45 @@ def route(topic, message):
     return RoutingDecision(label=f"asked {next(numbers)}")
 route.topics = {"routed"}
 """
+
+ENDLESS = """
+import pathlib, threading
+def route(topic, message):
+    pathlib.Path(__file__).with_name(f"asked-{message.value}").touch()
+    threading.Event().wait()
+"""
+
+
+@pytest.mark.clause("H6", "R2")
+def test_a_router_that_never_returns_does_not_hold_up_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(driftq.__file__).parents[1]}")
+    options = ("--router", "endless:route", "--router-timeout-ms", "60000")
+    with ServerProcess(tmp_path / "data", *options) as server:
+        assert server.client().post("/v1/topics", {"name": "routed"}).status == 201
+        answers: dict[str, int] = {}
+
+        def produce(value: str) -> None:
+            with suppress(*Broken):  # One that the server has not taken when it ends gets no answer.
+                body = {"topic": "routed", "value": value}
+                answers[value] = server.client().post("/v1/produce", body).status
+
+        # More than the router has threads.
+        waiting = [threading.Thread(target=produce, args=(str(number),)) for number in range(10)]
+        for one in waiting:
+            one.start()
+        end = time.monotonic() + 30
+        while len(asked := {file.name.removeprefix("asked-") for file in tmp_path.glob("asked-*")}) < 8:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert server.terminate(within_s=30) == 0
+        for one in waiting:
+            one.join()
+        assert asked <= set(answers)
+        assert set(answers.values()) == {503}
+        assert "Traceback" not in server.errors
 
 
 @pytest.mark.clause("R6", "R7", "R4")

@@ -5,7 +5,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from driftq.cli import db, dlq, event, group, job, registry, topic
+from driftq.cli import db, dlq, event, group, job, pipeline, registry, topic
 from driftq.cli.config import config
 from driftq.cli.connection import ServerRefused, ServerUnreachable
 from driftq.cli.consume import consume
@@ -60,6 +60,7 @@ app.add_typer(job.app, name="job")
 app.command("worker")(worker)
 app.command("explain")(explain)
 app.add_typer(event.app, name="event")
+app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(registry.app, name="registry")
 app.add_typer(db.app, name="db")
 app.command("config")(config)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import os
 import socket
 import sys
-import time
 from dataclasses import dataclass
 
 import uvloop
 
 import driftq
+from driftq.cli.loglines import log_to_stderr
 from driftq.cli.router import RouterNotUsable, find_router
 from driftq.cli.screen import say, say_error
 from driftq.errors import LogError, Unavailable
@@ -54,7 +53,7 @@ class Serving:
 
 def run_server(serving: Serving, settings: Settings) -> int:
     """Serve until a signal; the exit code. What cannot be started is told in a line."""
-    _log_to_stderr()
+    log_to_stderr()
     try:
         router = find_router(
             name=serving.router,
@@ -118,16 +117,6 @@ def _ready(server: HttpServer, serving: Serving) -> None:
     sys.stdout.flush()
     if serving.wal:
         write_address(serving.data, server.address)
-
-
-def _log_to_stderr() -> None:
-    lines = logging.Formatter(
-        "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S"
-    )
-    lines.converter = time.gmtime
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(lines)
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
 
 
 def _refused(text: str) -> int:

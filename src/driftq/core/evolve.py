@@ -2,13 +2,12 @@
 
 from array import array
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 from operator import itemgetter
 
 from driftq.core.effects import EFFECTS_TOPIC, Pending
 from driftq.core.endings import count_all, delete_group, delete_topic, reset_group, roll, trim
 from driftq.core.group import ACK_TIMEOUT, Group, GroupPartition
-from driftq.core.index import LENGTH_BITS, pack_place
+from driftq.core.index import pack_places
 from driftq.core.jobs.evolve import fold_job
 from driftq.core.lease import LeaseBlock
 from driftq.core.records import (
@@ -35,6 +34,7 @@ from driftq.core.records import (
     TopicCreated,
     TopicDeleted,
     WriterOpened,
+    run_of,
     unpack_array,
 )
 from driftq.core.state import State, Topic
@@ -70,13 +70,7 @@ def store(state: State, record: MessagesStored, *, segment: int, blob_at: int) -
     count = len(lengths)
     offsets = range(record.first_offset, record.first_offset + count)
     topic.next_offset = record.first_offset + count
-    if count == 1:
-        places = [pack_place(blob_at, lengths[0], record.flags[0] if record.flags else 0)]
-    else:
-        starts = accumulate(lengths, initial=blob_at)
-        places = [start << 32 | length for start, length in zip(starts, lengths, strict=False)]
-        if record.flags:
-            places = [place | flags << LENGTH_BITS for place, flags in zip(places, record.flags, strict=True)]
+    places = pack_places(blob_at, lengths, record.flags)
     terms, deadlines = _special(state, record)
     retention_ms = topic.retention_ms(state.limits)
     if record.partition >= 0:
@@ -192,20 +186,25 @@ def _deliver(state: State, record: MessagesDelivered) -> None:
     deliver(state, record)
 
 
+def _ordinals(record: MessagesSettled) -> Sequence[int]:
+    """What was settled, as a range when nothing is left out."""
+    base, count = record.base, len(record.deltas) // 4
+    if record.deltas == run_of(count):
+        return range(base, base + count)
+    return [base + delta for delta in unpack_array("I", record.deltas)]
+
+
 def _settle(state: State, record: MessagesSettled) -> None:
     group = state.groups_by_id[record.group]
     _see(state, group, record.at)
     progress = group.partitions[record.partition]
-    base = record.base
-    deltas = unpack_array("I", record.deltas)
-    highest = base + max(deltas)
+    ordinals = _ordinals(record)
+    highest = ordinals[-1] if isinstance(ordinals, range) else max(ordinals)
     progress.cover(highest + 1)
-    if base == progress.floor and highest - base == len(deltas) - 1 and not progress.ahead_count:
-        progress.leases.release_all(range(base, highest + 1))
-        progress.settle_run(base, highest + 1)
+    progress.leases.release_all(ordinals)
+    if isinstance(ordinals, range) and ordinals.start == progress.floor and not progress.ahead_count:
+        progress.settle_run(ordinals.start, ordinals.stop)
     else:
-        ordinals = [base + delta for delta in deltas]
-        progress.leases.release_all(ordinals)
         for ordinal in ordinals:
             progress.settle(ordinal)
         progress.advance()

@@ -43,6 +43,20 @@ def pack_place(position: int, length: int, flags: int = 0) -> int:
     return position << 32 | flags << LENGTH_BITS | length
 
 
+def pack_places(start: int, lengths: array[int], flags: bytes) -> array[int]:
+    """The places of stored forms that lie one behind the other; no flags at all are none for each."""
+    if len(lengths) == 1:
+        return array("Q", (pack_place(start, lengths[0], flags[0] if flags else 0),))
+    halves = array("I", bytes(8 * len(lengths)))  # The low half of each place is first in memory.
+    halves[1::2] = array("I", list(accumulate(lengths[:-1], initial=start)))
+    if flags:
+        lengths = array(
+            "I", [flag << LENGTH_BITS | length for flag, length in zip(flags, lengths, strict=True)]
+        )
+    halves[::2] = lengths
+    return array("Q", halves.tobytes())
+
+
 Numbers: TypeAlias = "array[int] | memoryview"
 """64-bit integers in memory of our own, or where a file lies in memory."""
 
@@ -140,7 +154,7 @@ class PartitionIndex:
         else:
             ends = list(accumulate(sizes, initial=before))
             self.total_bytes = ends[-1]
-            chunk.ends.extend(ends[1:])  # type: ignore[union-attr]
+            chunk.ends.fromlist(ends[1:])  # type: ignore[union-attr]
         self.end += len(sizes)
 
     def attach(self, chunk: Chunk) -> None:

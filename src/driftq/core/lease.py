@@ -7,6 +7,7 @@ head, or when finished blocks outnumber the others.
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import groupby, repeat
 
 _COMPACT_FROM = 64
 
@@ -88,23 +89,18 @@ class LeaseTable:
 
     def release_all(self, ordinals: Sequence[int]) -> None:
         """End many leases at once; those that are not leased are passed over."""
-        pop = self.leased.pop
-        current: LeaseBlock | None = None
-        count = 0
-        for ordinal in ordinals:
-            block = pop(ordinal, None)
-            if block is current:
-                count += 1
-                continue
-            if current is not None:
-                current.drop(count)
-                if not current.remaining:
-                    self._finish(current)
-            current, count = block, 1
-        if current is not None:
-            current.drop(count)
-            if not current.remaining:
-                self._finish(current)
+        blocks = list(map(self.leased.pop, ordinals, repeat(None)))
+        if blocks and blocks.count(blocks[0]) == len(blocks):  # What was given out together comes back so.
+            self._drop(blocks[0], len(blocks))
+            return
+        for block, same in groupby(blocks):
+            self._drop(block, sum(1 for _ in same))
+
+    def _drop(self, block: LeaseBlock | None, count: int) -> None:
+        if block is not None:
+            block.drop(count)
+            if not block.remaining:
+                self._finish(block)
 
     def expired(self, now: int) -> Iterator[LeaseBlock]:
         """Blocks whose time is over and that still hold something."""

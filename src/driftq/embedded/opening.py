@@ -101,6 +101,7 @@ async def open_async(
         limits=settings.limits,
         fsync=Fsync(fsync),
         router=router,
+        tables=os.path.join(path, "tables"),
         history=os.path.join(path, "history.db"),
         events=settings.events.within(_absolute(path)),
     )

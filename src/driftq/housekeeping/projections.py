@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from driftq.housekeeping.history import History
 from driftq.housekeeping.round import Projection
-from driftq.housekeeping.tables import Tables
+from driftq.housekeeping.table_writer import Tables
 from driftq.log.files import Folder
 
 

@@ -37,7 +37,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return msgspec.json.decode(self.value)
 
 
-class StoredMessage(msgspec.Struct, frozen=True, omit_defaults=True):
+class StoredMessage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The part of a message that is kept as JSON text and spliced into every delivery."""
 
     key: str

@@ -9,10 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from driftq.pipeline.app import App as App
     from driftq.pipeline.formats import register as register
     from driftq.pipeline.session import open_session as open_session
 
 _HOMES = {
+    "App": "driftq.pipeline.app",
     "open_session": "driftq.pipeline.session",
     "register": "driftq.pipeline.formats",
 }

@@ -17,7 +17,9 @@ BODY_AT = PREFIX_BYTES + 1
 """Behind the text's opening brace."""
 
 _TIME = struct.Struct("<Q")
+_PREFIX = struct.Struct("<IQ")
 _encode = msgspec.json.Encoder().encode
+_encode_into = msgspec.json.Encoder().encode_into
 _decoder = msgspec.json.Decoder(StoredMessage)
 
 
@@ -31,11 +33,16 @@ def encode_entry(stored: StoredMessage, time: bytes) -> bytes:
     return crc32c(tail).to_bytes(4, "little") + tail
 
 
-def encode_entries(stored: Iterable[StoredMessage], time: bytes) -> list[bytes]:
-    """The same for many."""
-    encode, checksum = _encode, crc32c
-    tails = [time + encode(one) for one in stored]
-    return [checksum(tail).to_bytes(4, "little") + tail for tail in tails]
+def encode_entries(stored: Iterable[StoredMessage], at: int) -> list[bytes]:
+    """The same for many: the text is made in a buffer that is used again, and copied once."""
+    encode_into, checksum, prefix = _encode_into, crc32c, _PREFIX.pack
+    of_time = checksum(encode_time(at))
+    text = bytearray()
+    entries: list[bytes] = []
+    for one in stored:
+        encode_into(one, text)
+        entries.append(prefix(checksum(text, of_time), at) + text)
+    return entries
 
 
 def encode_text(text: bytes, time: bytes) -> bytes:

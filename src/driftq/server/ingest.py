@@ -52,7 +52,7 @@ def prepare_all(messages: Iterable[Produced], *, at: int) -> list[Produce | Inva
     time = encode_time(at)
     messages = messages if isinstance(messages, (list, tuple)) else list(messages)
     if len(messages) > _FEW:
-        plain = _prepare_plain(messages, time)
+        plain = _prepare_plain(messages, at)
         if plain is not None:
             return plain
     commands: list[Produce | InvalidArgument] = []
@@ -73,12 +73,12 @@ def prepare_all(messages: Iterable[Produced], *, at: int) -> list[Produce | Inva
     return commands
 
 
-def _prepare_plain(messages: Sequence[Produced], time: bytes) -> list[Produce | InvalidArgument] | None:
+def _prepare_plain(messages: Sequence[Produced], at: int) -> list[Produce | InvalidArgument] | None:
     """The same for many messages without an envelope, with less to do for each; None when there is one."""
     for message in messages:
         if message.envelope is not None:
             return None
-    entries = encode_entries([StoredMessage(one.key, one.value, None, one.routing) for one in messages], time)
+    entries = encode_entries([StoredMessage(one.key, one.value, None, one.routing) for one in messages], at)
     if max(map(len, entries)) > ENTRY_MAX:
         return None
     return [

@@ -28,13 +28,11 @@ class Journal:
         """The last segment of the manifest that the state's index was brought in line with."""
         self._frame: Frame | None = None
         self._frames: list[Frame] = []
-        self.size_bytes = 0
 
     def recover(self) -> Recovery:
         """Read the newest snapshot and fold what the log has behind it."""
         self._frame = None
         self._frames = []
-        self.size_bytes = 0
         self._payloads.forget()
         folder = self._log.folder
         found = restore(folder, self._limits)
@@ -49,19 +47,21 @@ class Journal:
 
     def add(self, record: Record) -> None:
         """A record without messages."""
-        self._append(encode_record(record))
+        head = encode_record(record)
+        self._room(len(head)).append(head)
         evolve(self.state, record, segment=0, blob_at=0)
 
     def add_delivered(self, record: MessagesDelivered) -> list[LeaseBlock]:
-        self._append(encode_record(record))
+        head = encode_record(record)
+        self._room(len(head)).append(head)
         self.state.last_at = max(self.state.last_at, record.at)
         return deliver(self.state, record)
 
     def add_stored(self, record: MessagesStored, entries: Sequence[bytes]) -> None:
         blob = entries[0] if len(entries) == 1 else b"".join(entries)
         head = encode_record(record, blob_bytes=len(blob))
-        frame, position = self._append(head, blob)
-        blob_at = position + len(head)
+        frame = self._room(len(head) + len(blob))
+        blob_at = frame.append(head, blob) + len(head)
         self._payloads.remember(frame.segment, blob_at, blob)
         evolve(self.state, record, segment=frame.segment, blob_at=blob_at)
 
@@ -98,21 +98,15 @@ class Journal:
 
     def keep_together(self, size: int) -> None:
         """The next `size` bytes of records go into one frame, so that no crash parts them."""
-        if self._frame is not None and self._frame.size + size > self._frame.capacity:
-            self._close_frame()
-        if self._frame is None:
-            self._frame = self._log.begin(size)
+        self._room(size)
 
-    def _append(self, *parts: bytes) -> tuple[Frame, int]:
-        size = sum(map(len, parts))
+    def _room(self, size: int) -> Frame:
+        """The open frame, or a new one where that has no room."""
         frame = self._frame
-        if frame is not None and frame.size + size > frame.capacity:
+        if frame is None or frame.size + size > frame.capacity:
             self._close_frame()
-            frame = None
-        if frame is None:
             frame = self._frame = self._log.begin(size)
-        self.size_bytes += size
-        return frame, frame.append(*parts)
+        return frame
 
     def _close_frame(self) -> None:
         if self._frame is not None:
@@ -124,5 +118,4 @@ class Journal:
         """The frames of this commit, finished; the next record opens another."""
         self._close_frame()
         frames, self._frames = self._frames, []
-        self.size_bytes = 0
         return frames

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -22,6 +21,7 @@ from driftq.errors import IdempotencyPending
 from driftq.model import Envelope, Message, Routing, RoutingDecision
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.counters import Counters
+from driftq.server.router_threads import RouterThreads
 
 ROUTER_TIMEOUT_MS = 1_000
 _WORKERS = 8
@@ -99,7 +99,7 @@ class RouterDesk:
         self._state = state
         self._counters = counters
         self._timeout_s = timeout_ms / 1000
-        self._threads = ThreadPoolExecutor(_WORKERS, thread_name_prefix="driftq-router")
+        self._threads = RouterThreads(_WORKERS, name="driftq-router")
         self._under_way: dict[int, asyncio.Future[object]] = {}
         """Decisions that are being made, by the fingerprint of the key they are made for."""
         self._held: set[tuple[str, str, str]] = set()
@@ -173,7 +173,9 @@ class RouterDesk:
         if self._inline and len(message.value) < _INLINE_MAX:
             return self._router(message.topic, message)
         loop = asyncio.get_running_loop()
-        asked = loop.run_in_executor(self._threads, self._router, message.topic, message)
+        asked = asyncio.wrap_future(
+            self._threads.submit(lambda: self._router(message.topic, message)), loop=loop
+        )
         if not print_:
             return await asyncio.wait_for(asked, self._timeout_s)
         answer: asyncio.Future[object] = loop.create_future()
@@ -191,7 +193,7 @@ class RouterDesk:
             del self._under_way[print_]
 
     def stop(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.stop()
         close = getattr(self._router, "close", None)
         if close is not None:
             close()

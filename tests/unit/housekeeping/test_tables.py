@@ -4,14 +4,19 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import chain, count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyarrow import parquet
 
-from driftq.housekeeping import tables
+from driftq.housekeeping import table_folder, table_writer
 from driftq.housekeeping.round import run_round
-from driftq.housekeeping.tables import Tables, read_table, table_files
+from driftq.housekeeping.table_writer import Tables
+from driftq.housekeeping.tables import read_table, table_files
 from driftq.log.disk import OsFolder
 from driftq.model import Envelope
 from tests.support.story import Story
@@ -35,6 +40,13 @@ def rows(tmp_path: Path, topic: str = "events.order") -> list[dict[str, object]]
     for file in table_files(str(tmp_path / "tables" / topic)):
         found += parquet.read_table(file).to_pylist()
     return found
+
+
+def listed(tmp_path: Path, topic: str = "events.order") -> list[int]:
+    """What a reader finds who knows nothing of manifests and lists the folder."""
+    files = sorted((tmp_path / "tables" / topic / "current").glob("*.parquet"))
+    found = [parquet.read_table(file, columns=["sequence_number"]).column(0).to_pylist() for file in files]
+    return sorted(chain.from_iterable(found))
 
 
 def produce(story: Story, first: int, count: int) -> None:
@@ -91,42 +103,111 @@ def test_many_small_files_become_one(story: Story, tmp_path: Path) -> None:
     assert manifest is not None
     assert len(manifest.files) < 20
     assert sorted(row["sequence_number"] for row in rows(tmp_path)) == list(range(200))  # type: ignore[type-var]
-    on_disk = set(os.listdir(tmp_path / "tables" / "events.order"))
-    assert on_disk >= {file.name for file in manifest.files}
+    assert len(listed(tmp_path)) == 200
+
+
+class Killed(BaseException):
+    """The process ended here."""
+
+
+@contextmanager
+def killed_at(step: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Everything that changes a folder works `step` times, and then never again."""
+    left = step
+
+    def mortal(work: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Killed
+            return work(*args, **kwargs)
+
+        return wrapped
+
+    with monkeypatch.context() as dying:
+        for name in ("fsync", "link", "mkdir", "rename", "rmdir", "symlink", "unlink"):
+            dying.setattr(os, name, mortal(getattr(os, name)))
+        yield
 
 
 @pytest.mark.clause("Z3", "W6")
-@pytest.mark.parametrize("call", ["_sync", "_publish"])
-def test_a_round_that_dies_at_any_step_is_done_again_and_readers_see_whole_tables(
-    story: Story, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+def test_a_round_that_is_killed_at_any_step_shows_the_old_table_or_the_new_one(
+    story: Story, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    produce(story, 0, 30)
+    monkeypatch.setattr(table_writer, "SMALL_FILES_MAX", 3)
+    monkeypatch.setattr(table_folder, "GRACE_MS", 50)
+    monkeypatch.setattr(table_folder, "GENERATIONS_MAX", 1)
+    produce(story, 0, 10)
     seal(story)
     round_of(story, tmp_path)
-    seen = 30
-    work = getattr(tables, call)
-    for dies_at in range(6):
-        produce(story, seen, 30)
+    before = after = list(range(10))
+    deaths = 0
+    for number in count():
+        produce(story, len(after), 10)
+        before, after = after, list(range(len(after) + 10))
         seal(story)
-        calls = 0
-
-        def dying(*arguments: object) -> None:
-            nonlocal calls
-            calls += 1
-            if calls > dies_at:  # noqa: B023
-                raise OSError("killed")
-            work(*arguments)
-
-        with monkeypatch.context() as broken:
-            broken.setattr(tables, call, dying)
-            try:
+        try:
+            with killed_at(number, monkeypatch):
                 round_of(story, tmp_path)
-            except OSError:
-                visible = sorted(row["sequence_number"] for row in rows(tmp_path))  # type: ignore[type-var]
-                assert visible in (list(range(seen)), list(range(seen + 30)))
-        seen += 30
+        except Killed:
+            deaths += 1
+            whole = listed(tmp_path)
+            assert whole in (before, after)
+            assert sorted(row["sequence_number"] for row in rows(tmp_path)) == whole  # type: ignore[type-var]
+            round_of(story, tmp_path)
+        else:
+            break
+        assert listed(tmp_path) == after
+    assert listed(tmp_path) == after
+    assert deaths > 20
+
+
+@pytest.mark.clause("Z3", "W6")
+def test_a_reader_who_has_listed_a_table_can_read_it_while_it_is_replaced(
+    story: Story, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_writer, "SMALL_FILES_MAX", 3)
+    table = tmp_path / "tables" / "events.order"
+    produce(story, 0, 10)
+    seal(story)
+    round_of(story, tmp_path)
+    named = table_files(table)
+    resolved = (table / "current").resolve()
+    for start in range(10, 100, 10):
+        produce(story, start, 10)
+        seal(story)
         round_of(story, tmp_path)
-        assert sorted(row["sequence_number"] for row in rows(tmp_path)) == list(range(seen))  # type: ignore[type-var]
+    for files in (named, list(resolved.glob("*.parquet"))):
+        assert sum(parquet.read_table(file).num_rows for file in files) == 10
+    assert json.loads((table / "manifest.json").read_text())["topic"] == "events.order"
+
+    story.now += table_folder.GRACE_MS
+    produce(story, 100, 10)
+    for _ in range(2):
+        seal(story)
+        round_of(story, tmp_path)
+    assert not resolved.exists()
+    in_use = {os.path.basename(file) for file in table_files(table)}
+    assert in_use <= set(os.listdir(table / "files"))
+    assert len(os.listdir(table / "generations")) <= 3
+    assert len(listed(tmp_path)) == 110
+
+
+@pytest.mark.clause("T7", "Z3")
+def test_a_table_made_anew_under_an_old_name_has_nothing_of_the_old_one(story: Story, tmp_path: Path) -> None:
+    from driftq.core.decide.ending import decide_delete_topic
+
+    produce(story, 0, 20)
+    seal(story)
+    round_of(story, tmp_path)
+    story.journal.add(decide_delete_topic(story.state.topics["events.order"], now=story.now))
+    story.commit()
+    story.topic("events.order", 2, table=True)
+    produce(story, 500, 3)
+    seal(story)
+    round_of(story, tmp_path)
+    assert listed(tmp_path) == [500, 501, 502]
 
 
 @pytest.mark.clause("T7", "Z3")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from driftq.core.casualty import DEADLINE_EXCEEDED, Casualty
 from driftq.core.group import Group
-from driftq.core.records import MessagesSettled
+from driftq.core.records import MessagesSettled, run_of
 from driftq.core.state import State, Topic
 
 _LOOK_AHEAD = 1_000
@@ -64,9 +64,10 @@ def _late(topic: Topic, group: Group, partition: int, ordinal: int, *, attempts:
 def settled(
     group: Group, partition: int, ordinals: Sequence[int], *, cause: int, now: int
 ) -> MessagesSettled:
-    """These messages are over for the group."""
+    """These messages, none twice, are over for the group."""
     base = min(ordinals)
-    deltas = array("I", [ordinal - base for ordinal in ordinals])
-    return MessagesSettled(
-        at=now, group=group.id, partition=partition, base=base, deltas=deltas.tobytes(), cause=cause
-    )
+    if max(ordinals) - base == len(ordinals) - 1:
+        deltas = run_of(len(ordinals))
+    else:
+        deltas = array("I", [ordinal - base for ordinal in ordinals]).tobytes()
+    return MessagesSettled(at=now, group=group.id, partition=partition, base=base, deltas=deltas, cause=cause)

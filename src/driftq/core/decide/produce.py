@@ -69,11 +69,12 @@ def decide_produce(
     """
     plain = _are_plain(commands)
     fresh = plain or _are_fresh(state, commands, claimed)
-    partitions = _room_for_all(state, topic, commands) if fresh else None
+    sizes = [command.size_bytes for command in commands]
+    partitions = _room_for_all(state, topic, commands, sum(sizes)) if fresh else None
     if partitions is not None:
         first = topic.next_offset
         return Batch(
-            records=_records(topic, commands, partitions, plain=plain, now=now),
+            records=_records(topic, commands, partitions, sizes, plain=plain, now=now),
             outcomes=list(zip(partitions, range(first, first + len(commands)), strict=True)),
         )
     plan = _Plan(
@@ -85,7 +86,8 @@ def decide_produce(
         unlimited=unlimited,
     )
     outcomes = [plan.place(command) for command in commands]
-    records = _records(topic, plan.accepted, plan.partitions, plain=False, now=now)
+    sizes = [command.size_bytes for command in plan.accepted]
+    records = _records(topic, plan.accepted, plan.partitions, sizes, plain=False, now=now)
     return Batch(records=records, outcomes=outcomes)
 
 
@@ -112,7 +114,9 @@ def _are_fresh(state: State, commands: Sequence[Produce], claimed: Claimed | Non
     return len(known) + len(prints) < state.limits.idempotency_keys_max
 
 
-def _room_for_all(state: State, topic: Topic, commands: Sequence[Produce]) -> list[int] | None:
+def _room_for_all(
+    state: State, topic: Topic, commands: Sequence[Produce], size_bytes: int
+) -> list[int] | None:
     """The partitions of messages that all fit easily; None when they must be looked at one by one."""
     count = len(topic.partitions)
     if count == 1:
@@ -121,8 +125,8 @@ def _room_for_all(state: State, topic: Topic, commands: Sequence[Produce]) -> li
         partitions = [partition_of(command.key, partitions=count) for command in commands]
     limits = state.limits
     messages_max = limits.partition_messages_max - len(commands)
-    bytes_max = limits.partition_bytes_max - sum([command.size_bytes for command in commands])
-    for number in set(partitions):
+    bytes_max = limits.partition_bytes_max - size_bytes
+    for number in set(partitions) if count > 1 else (0,):
         part = topic.partitions[number]
         if part.pressure > messages_max or part.pressure_bytes > bytes_max:
             return None
@@ -130,7 +134,13 @@ def _room_for_all(state: State, topic: Topic, commands: Sequence[Produce]) -> li
 
 
 def _records(
-    topic: Topic, accepted: Sequence[Produce], partitions: list[int], *, plain: bool, now: int
+    topic: Topic,
+    accepted: Sequence[Produce],
+    partitions: list[int],
+    sizes: list[int],
+    *,
+    plain: bool,
+    now: int,
 ) -> list[tuple[MessagesStored, list[bytes]]]:
     """What was accepted, as records of a bounded size."""
     entries = [command.entry for command in accepted]
@@ -161,7 +171,7 @@ def _records(
             partition=alone,
             partitions=b"" if alone >= 0 else array("H", numbers).tobytes(),
             lengths=lengths[start:stop].tobytes(),
-            sizes=array("I", [command.size_bytes for command in mine]).tobytes(),
+            sizes=array("I", sizes[start:stop]).tobytes(),
             flags=flags if any(flags) else b"",
             fingerprints=array("Q", prints).tobytes() if any(prints) else b"",
             terms=list(terms),

@@ -33,6 +33,9 @@ from driftq.errors import (
     StaleAttempt,
 )
 
+_FIRST = (None, 1)
+"""What an ack says of the attempt when it means the first one, or does not care."""
+
 
 def check_place(topic: Topic, *, partition: int, offset: int) -> None:
     """Refuse a partition or an offset that cannot be."""
@@ -70,6 +73,10 @@ def decide_acks(
     topic: Topic, group: Group | None, acks: Sequence[Ack], *, now: int
 ) -> tuple[list[MessagesSettled], list[DriftQError | None]]:
     """One record a partition for the acks that settle something, and what became of each ack."""
+    if group is not None and len(acks) > 1:
+        whole = _settle_all(group, acks, now)
+        if whole is not None:
+            return [whole], [None] * len(acks)
     lanes: dict[int, _Lane] = {}
     outcomes: list[DriftQError | None] = [None] * len(acks)
     for slot, ack in enumerate(acks):
@@ -98,6 +105,33 @@ def decide_acks(
         if lane.fresh
     ]
     return records, outcomes
+
+
+def _settle_all(group: Group, acks: Sequence[Ack], now: int) -> MessagesSettled | None:
+    """The usual case at once: one owner's current first deliveries in one partition, none of them twice.
+
+    None when it is another case; then each ack is judged by itself.
+    """
+    owner, partition = acks[0].owner, acks[0].partition
+    offsets = [
+        ack.offset
+        for ack in acks
+        if ack.partition == partition and ack.owner == owner and ack.attempt in _FIRST
+    ]
+    if len(offsets) < len(acks) or not 0 <= partition < len(group.partitions):
+        return None
+    progress = group.partitions[partition]
+    first, last, shift = progress.index.dense_tail()
+    if min(offsets) < first or max(offsets) > last:
+        return None
+    ordinals = [offset + shift for offset in offsets] if shift else offsets
+    again = progress.attempts
+    if len(set(ordinals)) < len(ordinals) or (again and not again.keys().isdisjoint(ordinals)):
+        return None
+    for block in set(map(progress.leases.leased.get, ordinals)):
+        if block is None or block.owner != owner or block.until <= now:
+            return None
+    return settled(group, partition, ordinals, cause=SETTLED_BY_ACK, now=now)
 
 
 def _judge(topic: Topic, lane: _Lane, ack: Ack, now: int) -> None:

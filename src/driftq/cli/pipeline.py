@@ -1,0 +1,162 @@
+"""`driftq pipeline`: run the jobs on Spark, see how far they are, read what they made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from driftq.cli.screen import Json, Url, say_aside, say_error, say_json, show, table
+from driftq.cli.stores import Data
+from driftq.settings import PipelineOptions, load_settings, load_url
+
+if TYPE_CHECKING:
+    from driftq.pipeline.plan import Step
+    from driftq.pipeline.reports import Assignment
+
+app = typer.Typer(
+    help="Run the data pipeline on Spark, see how far it is, read what it made.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+File = Annotated[str, typer.Argument(metavar="FILE.py", help="A file with an app.")]
+
+
+@app.command()
+def run(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="JOB…|FILE.py",
+            help="publisher, worker, projection, rebuild, compact, or several of them; or a file of yours.",
+        ),
+    ],
+    app_file: Annotated[
+        str | None,
+        typer.Option("--app", metavar="FILE.py", help="The file with your handlers and projections."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="N", help="Only this handler or projection.")
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option("--master", metavar="URL", help="Where Spark runs (else local[*]).")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Do what is there to be done now, then exit.")] = False,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics-port", min=0, max=65535, help="Serve metrics on this port; 0 takes a free one."
+        ),
+    ] = None,
+    url: Url = None,
+    data: Data = None,
+) -> None:
+    """Run jobs until SIGTERM or Ctrl-C; with --once until there is nothing left to do."""
+    from driftq.pipeline.reports import Assignment
+
+    _check(what)
+    assignment = Assignment(
+        what=tuple(what),
+        options=_options(url, data),
+        once=once,
+        app=app_file,
+        name=name,
+        master=master,
+    )
+    raise typer.Exit(_supervise(assignment, metrics_port))
+
+
+@app.command()
+def status(url: Url = None, data: Data = None, as_json: Json = False) -> None:
+    """Say for each job how far it is: last batch, rows, lag, checkpoint."""
+    import msgspec
+
+    from driftq.pipeline.status import StatusFolder
+
+    jobs = StatusFolder(_options(url, data).folder).all()
+    if as_json:
+        say_json({"jobs": msgspec.to_builtins(jobs)})
+        return
+    names = ("job", "state", "last batch", "rows", "rows/s", "lag", "at", "checkpoint")
+    right = frozenset({"last batch", "rows", "rows/s", "lag"})
+    listed = table("jobs", *names, right=right)
+    for job in jobs:
+        batch, lag = ("-" if number is None else f"{number:,}" for number in (job.last_batch, job.lag))
+        done = f"{job.rows:,}", f"{job.rows_per_second:,.0f}"
+        listed.add_row(job.job, job.state, batch, *done, lag, job.updated_at[:19], job.checkpoint or "-")
+        if job.error:
+            listed.add_row("", job.error)
+    show(listed)
+
+
+@app.command()
+def plan(file: File, as_json: Json = False) -> None:
+    """Show what an app reads, does and writes, without running any of it."""
+    import msgspec
+
+    from driftq.pipeline.app_file import AppNotUsable, load_app_file
+    from driftq.pipeline.plan import plan_of
+
+    try:
+        steps = plan_of(load_app_file(file).require_app())
+    except AppNotUsable as refused:
+        say_error(str(refused))
+        raise typer.Exit(1) from None
+    if as_json:
+        say_json({"file": file, "jobs": msgspec.to_builtins(steps)})
+    else:
+        _draw(file, steps)
+
+
+def _draw(file: str, steps: Sequence[Step]) -> None:
+    drawn = table(file, "reads", "", "job", "does", "", "writes")
+    for step in steps:
+        reads, writes = "\n".join(step.sources), "\n".join(step.sinks)
+        manner = ", ".join(one for one in (step.effect, step.gap_policy) if one)
+        does = f"{step.does} ({manner})" if manner else step.does
+        drawn.add_row(reads, "→", step.job, does, "→", writes)
+    show(drawn)
+
+
+def _supervise(assignment: Assignment, metrics_port: int | None) -> int:
+    from driftq.cli.loglines import log_to_stderr
+    from driftq.cli.pipeline_lines import lines_for
+    from driftq.pipeline.metrics import serve_metrics
+    from driftq.pipeline.status import StatusFolder
+    from driftq.pipeline.supervisor import Supervisor
+
+    options = assignment.options
+    log_to_stderr()
+    log = Path(options.folder, "logs", "+".join(Path(one).stem for one in assignment.what) + ".log")
+    if metrics_port is not None:
+        port, _ = serve_metrics(StatusFolder(options.folder), metrics_port)
+        say_aside(f"metrics on http://127.0.0.1:{port}/metrics")
+    with lines_for(options.publisher.metrics_interval_seconds) as lines:
+        code = Supervisor(assignment, lines.hear, log=log).run()
+    if code != 0:
+        say_aside(f"what Spark said is in {log}")
+    return code
+
+
+def _check(what: Sequence[str]) -> None:
+    from driftq.pipeline.shipped import SHIPPED
+
+    files = [one for one in what if one not in SHIPPED]
+    if not files or (len(what) == 1 and files[0].endswith(".py")):
+        return
+    if files[0].endswith(".py"):
+        raise typer.BadParameter(
+            f"{files[0]}: a file is run alone; to give it to shipped jobs say --app {files[0]}"
+        )
+    raise typer.BadParameter(
+        f"there is no job {files[0]!r}: name one of {', '.join(SHIPPED)}, or a file ending in .py"
+    )
+
+
+def _options(url: str | None, data: str | None) -> PipelineOptions:
+    settings = load_settings()
+    return settings.pipeline(url=load_url(url), data=os.path.abspath(data or settings.data))

@@ -1,0 +1,138 @@
+"""How a running pipeline looks: one line for each job, alive on a terminal, every so often in a log."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from driftq.cli.screen import on_terminal, say_error
+from driftq.pipeline.reports import Ended, Failed, Progressed, Refused, Report, Started, Told
+from driftq.pipeline.status import JobState, JobStatus
+
+_LOG = logging.getLogger("driftq.pipeline")
+
+
+class Lines(Protocol):
+    """Where the reports of a run go."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def hear(self, report: Report) -> None: ...
+
+
+def lines_for(interval_s: int) -> Lines:
+    """Alive where somebody watches, else a line of log at this interval."""
+    return LiveLines() if on_terminal() else LogLines(interval_s)
+
+
+def sentence(status: JobStatus) -> str:
+    """One job in one line."""
+    batch = "no batch yet" if status.last_batch is None else f"batch {status.last_batch}"
+    lag = "" if status.lag is None else f", lag {status.lag:,}"
+    rest = f", {status.error}" if status.error else ""
+    return f"{batch}, {status.rows_per_second:,.0f} rows/s{lag}, {status.rows:,} rows in all{rest}"
+
+
+def _failure(report: Failed) -> str:
+    again = "" if report.retry_s is None else f"; it is started again in {report.retry_s:g} s"
+    return f"{report.job}: {report.error}{again}"
+
+
+class LogLines:
+    """What each running job has done, at an interval and at its end; failures at once."""
+
+    def __init__(self, interval_s: float) -> None:
+        self._interval_s = interval_s
+        self._running: dict[str, JobStatus] = {}
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._clock = threading.Thread(target=self._tick, name="lines", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._clock.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._clock.join()
+
+    def hear(self, report: Report) -> None:
+        match report:
+            case Started(job):
+                _LOG.info("%s: started", job)
+            case Progressed(status):
+                with self._lock:
+                    self._running[status.job] = status
+            case Told(job, text):
+                _LOG.info("%s: %s", job, text)
+            case Failed():
+                _LOG.warning("%s", _failure(report))
+            case Ended(job):
+                with self._lock:
+                    last = self._running.pop(job, None)
+                _LOG.info("%s: ended%s", job, "" if last is None else f" after {sentence(last)}")
+            case Refused(problem):
+                say_error(problem)
+
+    def _tick(self) -> None:
+        while not self._over.wait(self._interval_s):
+            with self._lock:
+                shown = list(self._running.values())
+            for status in shown:
+                _LOG.info("%s: %s", status.job, sentence(status))
+
+
+class LiveLines:
+    """A line for each job that changes where it stands."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._jobs: dict[str, JobStatus] = {}
+        self._console = Console(stderr=True, highlight=False)
+        self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._table)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def hear(self, report: Report) -> None:
+        match report:
+            case Progressed(status):
+                self._jobs[status.job] = status
+            case Told(job, text):
+                self._console.print(f"{job}: {text}", markup=False)
+            case Failed():
+                self._console.print(_failure(report), style="red", markup=False)
+            case Refused(problem):
+                self._console.print(f"error: {problem}", style="red", markup=False, soft_wrap=True)
+            case Started() | Ended():
+                pass  # The line says so.
+
+    def _table(self) -> Any:
+        from rich.spinner import Spinner
+        from rich.table import Table
+        from rich.text import Text
+
+        if not self._jobs:
+            return Spinner("dots", "Spark starts")
+        table = Table.grid(padding=(0, 2))
+        for status in self._jobs.values():
+            failed = status.state in (JobState.FAILED, JobState.WAITING)
+            look = "red" if failed else "green" if status.state is JobState.RUNNING else "dim"
+            table.add_row(
+                Text(status.job, style="bold"), Text(status.state, style=look), Text(sentence(status))
+            )
+        return table

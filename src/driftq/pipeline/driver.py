@@ -1,0 +1,89 @@
+"""The process that holds a Spark session: `python -m driftq.pipeline.driver FD`, started by the supervisor.
+
+It is told what to do by the first line of its stdin and says how it goes on the file that FD names. Its stdin
+stays open as long as the supervisor lives: when it ends, so does everything here.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import traceback
+from types import FrameType
+from typing import BinaryIO, NoReturn
+
+import msgspec
+
+from driftq.errors import DriftQError
+from driftq.pipeline.app_file import AppNotUsable
+from driftq.pipeline.causes import cause_of
+from driftq.pipeline.processes import end_session
+from driftq.pipeline.reports import Assignment, Refused, Reporter
+from driftq.pipeline.runner import JobFailed
+from driftq.pipeline.supervisor import REFUSED
+from driftq.pipeline.work import do_work
+
+
+class Stopping:
+    """Whether the end was asked for. Work that cannot look at it is interrupted."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.interrupts = False
+
+    def __call__(self) -> bool:
+        return self.asked
+
+    def ask(self, _number: int, _frame: FrameType | None) -> None:
+        self.asked = True
+        if self.interrupts:
+            raise KeyboardInterrupt
+
+
+def main() -> NoReturn:
+    """Do what stdin says, and end with an exit code that the supervisor understands."""
+    stopping = Stopping()
+    signal.signal(signal.SIGTERM, stopping.ask)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor, which then asks us.
+    assignment = msgspec.json.decode(sys.stdin.buffer.readline(), type=Assignment)
+    hold_on_to(sys.stdin.buffer)
+    reporter = Reporter(os.fdopen(int(sys.argv[1]), "wb"), assignment.options)
+    code = _work(assignment, reporter, stopping)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # Threads of Spark's and of a user's must not hold us back.
+
+
+def _work(assignment: Assignment, reporter: Reporter, stopping: Stopping) -> int:
+    try:
+        do_work(assignment, reporter, stopping)
+    except (AppNotUsable, DriftQError) as refused:
+        reporter.say(Refused(reporter.clean(str(refused))))
+        return REFUSED
+    except JobFailed:
+        return 1  # It was told when it happened.
+    except KeyboardInterrupt:
+        return 0
+    except Exception as failure:  # noqa: BLE001 - the end of the process: all that is left is to say why.
+        if stopping.asked:
+            return 0  # Spark complains about what we interrupted.
+        traceback.print_exc()
+        reporter.say(Refused(reporter.clean(cause_of(failure))))
+        return REFUSED
+    return 0
+
+
+def hold_on_to(lifeline: BinaryIO) -> None:
+    """End this whole session when the other end of the lifeline is gone."""
+
+    def wait() -> None:
+        lifeline.read()
+        end_session(os.getpid())  # This process is one of them.
+
+    threading.Thread(target=wait, name="lifeline", daemon=True).start()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""All processes of a driver, ended together.
+
+Spark is three kinds of processes: our driver, its JVM, and Python workers that move to a process group of
+their own. What they keep in common is the session that the driver was started in: that is what we go by.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+_PROC = Path("/proc")
+_POLL_S = 0.02
+_GIVE_UP_S = 10.0
+
+
+def members(session: int) -> list[int]:
+    """The living processes of a session; where nobody can say, its leader's process group stands for it."""
+    if not _PROC.joinpath("self", "stat").exists():
+        return [-session] if _group_lives(session) else []
+    found = []
+    for entry in _PROC.iterdir():
+        if entry.name.isdigit() and _session_of(entry) == session:
+            found.append(int(entry.name))
+    return found
+
+
+def end_session(session: int) -> None:
+    """SIGKILL for everybody in it, until nobody is left. Call it before the leader is waited for.
+
+    Until then its number belongs to nobody else. A process that starts another while it is killed is caught
+    by the next look. Whoever calls it from inside goes last.
+    """
+    end = time.monotonic() + _GIVE_UP_S
+    while (found := members(session)) and time.monotonic() < end:
+        others = [process for process in found if process != os.getpid()]
+        for process in others or found:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(process, signal.SIGKILL)
+        time.sleep(_POLL_S)
+
+
+def wait_for_session(session: int, within_s: float) -> bool:
+    """True as soon as it is empty."""
+    end = time.monotonic() + within_s
+    while members(session):
+        if time.monotonic() > end:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def _session_of(entry: Path) -> int | None:
+    """None for one that has ended meanwhile, waited for or not."""
+    try:
+        stat = entry.joinpath("stat").read_text(errors="replace")
+    except OSError:
+        return None
+    state, _parent, _group, session = stat.rpartition(")")[2].split()[:4]
+    return None if state in "ZX" else int(session)
+
+
+def _group_lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,115 @@
+"""Hears how far Spark's queries are, and keeps it where everybody can look."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from driftq.pipeline.lag import lag_of
+from driftq.pipeline.metrics import as_text
+from driftq.pipeline.reports import Progressed, Reporter
+from driftq.pipeline.status import JobState, JobStatus, StatusFolder
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+class Progress:
+    """The status of each job of this driver. Spark's listener and the runner come here, from two threads."""
+
+    def __init__(self, folder: StatusFolder, reporter: Reporter, *, checkpoint: Any) -> None:
+        self._folder = folder
+        self._reporter = reporter
+        self._checkpoint = checkpoint
+        self._lock = threading.Lock()
+        self._jobs: dict[str, JobStatus] = {}
+        self._batches: dict[str, int] = {}
+
+    def expect(self, job: str) -> None:
+        """A job is about to start; what it did in earlier runs is taken over."""
+        with self._lock:
+            known = self._jobs.get(job) or self._folder.read(job)
+            restarts = known.restarts + 1 if known is not None and job in self._jobs else 0
+            known = known or JobStatus(job=job, state=JobState.RUNNING)
+            self._keep(known, state=JobState.RUNNING, error=None, restarts=restarts)
+
+    def began(self, job: str, query_id: str) -> None:
+        """The checkpoint behind the query is known now: under a new one counting starts again."""
+        with self._lock:
+            known = self._jobs[job]
+            if known.query_id != query_id:
+                fresh = JobStatus(job=job, state=JobState.RUNNING, query_id=query_id)
+                self._keep(fresh, checkpoint=self._checkpoint(job))
+
+    def heard(self, progress: dict[str, Any]) -> None:
+        """One progress of Spark's. The same one may come twice, and the last one may come late."""
+        job = progress.get("name")
+        with self._lock:
+            known = self._jobs.get(job) if job is not None else None
+            if known is None:
+                return  # A query that a user's own code started.
+            batch, rows = int(progress["batchId"]), int(progress["numInputRows"])
+            is_new = known.last_batch is None or batch > known.last_batch
+            counts = rows if is_new else 0
+            finished = "addBatch" in progress.get("durationMs", {})
+            if not finished:
+                batch, counts = (known.last_batch if known.last_batch is not None else batch - 1), 0
+            if finished and is_new:
+                self._batches[known.job] = self._batches.get(known.job, 0) + 1
+            self._keep(
+                known,
+                last_batch=None if batch < 0 else batch,
+                batch_rows=rows if finished else known.batch_rows,
+                rows=known.rows + counts,
+                rows_per_second=round(float(progress.get("processedRowsPerSecond") or 0.0), 1),
+                lag=lag_of(progress),
+            )
+
+    def settle(self, query: StreamingQuery, state: JobState, *, error: str | None = None) -> None:
+        """A query is over: take what the listener was not told yet, and say how it ended."""
+        for progress in query.recentProgress:
+            self.heard(json.loads(progress.json))
+        with self._lock:
+            if query.name in self._jobs:
+                self._keep(self._jobs[query.name], state=state, error=error)
+
+    def failed(self, job: str, error: str) -> None:
+        with self._lock:
+            self._keep(self._jobs[job], state=JobState.WAITING, error=error)
+
+    def batch_done(self, job: str) -> None:
+        """Work with an end has come to it."""
+        with self._lock:
+            self._keep(self._jobs[job], state=JobState.ENDED)
+
+    def batches(self, job: str) -> int:
+        """How many this driver has seen finished."""
+        with self._lock:
+            return self._batches.get(job, 0)
+
+    def _keep(self, status: JobStatus, **changes: Any) -> None:
+        changed = msgspec.structs.replace(status, driver=os.getpid(), **changes).at(dt.datetime.now(dt.UTC))
+        self._jobs[changed.job] = changed
+        self._folder.write(changed)
+        self._folder.write_text(f"{changed.job}.prom", as_text([changed]))
+        self._reporter.say(Progressed(changed))
+
+
+def listen(spark: Any, progress: Progress) -> None:
+    """Hear every query of this session."""
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+    class Listener(StreamingQueryListener):
+        def onQueryStarted(self, event: Any) -> None: ...
+
+        def onQueryProgress(self, event: Any) -> None:
+            progress.heard(json.loads(event.progress.json))
+
+        def onQueryTerminated(self, event: Any) -> None: ...
+
+    spark.streams.addListener(Listener())

@@ -1,0 +1,146 @@
+"""Running jobs in one Spark session: each once and in turn, or all of them until somebody says stop.
+
+A query that fails is started again after a pause that grows, while the others go on. The first start is
+different: what cannot start at all is told at once and not tried again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from driftq.pipeline.backoff import Backoff
+from driftq.pipeline.causes import cause_of
+from driftq.pipeline.job import BatchJob, StreamJob
+from driftq.pipeline.progress import Progress
+from driftq.pipeline.reports import Ended, Failed, Reporter, Started, Told
+from driftq.pipeline.shipped import is_batch, is_stream
+from driftq.pipeline.status import JobState
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_POLL_S = 0.2
+Stop = Callable[[], bool]
+"""True as soon as somebody asked for the end."""
+
+
+class JobFailed(Exception):
+    """A job that was to run once did not get through."""
+
+    def __init__(self, job: str, error: str) -> None:
+        super().__init__(f"{job}: {error}")
+        self.job = job
+        self.error = error
+
+
+@dataclass(slots=True)
+class _Running:
+    """A job of a run that goes on, and its query while it has one."""
+
+    job: StreamJob
+    query: StreamingQuery | None = None
+    failures: int = 0
+    batches: int = field(default=0)
+    again_at: float = 0.0
+
+
+class Runner:
+    """Jobs, the session they share, and who is told about them."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        progress: Progress,
+        reporter: Reporter,
+        *,
+        stop: Stop,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self._spark = spark
+        self._progress = progress
+        self._reporter = reporter
+        self._stop = stop
+        self._backoff = backoff or Backoff()
+
+    def run_once(self, jobs: Sequence[StreamJob | BatchJob]) -> None:
+        """Each in turn, so that the next finds what the one before has done. Raises JobFailed."""
+        for job in jobs:
+            if self._stop():
+                return
+            if is_stream(job):
+                self._stream_once(job)
+            elif is_batch(job):
+                self._batch(job)
+
+    def run_on(self, jobs: Sequence[StreamJob]) -> None:
+        """All of them, until `stop`."""
+        running = [_Running(job, self._start(job, once=False)) for job in jobs]
+        while not self._stop():
+            for one in running:
+                self._look_after(one)
+            time.sleep(_POLL_S)
+        for one in running:
+            if one.query is not None:
+                one.query.stop()
+                self._progress.settle(one.query, JobState.ENDED)
+            self._reporter.say(Ended(one.job.name))
+
+    def _start(self, job: StreamJob, *, once: bool) -> StreamingQuery:
+        self._progress.expect(job.name)
+        query = job.start(self._spark, once=once)
+        self._progress.began(job.name, str(query.id))
+        self._reporter.say(Started(job.name))
+        return query
+
+    def _stream_once(self, job: StreamJob) -> None:
+        query = self._start(job, once=True)
+        while query.isActive and not self._stop():
+            query.awaitTermination(_POLL_S)  # type: ignore[arg-type]  # Parts of a second are fine.
+        failure = None if query.isActive else query.exception()
+        if query.isActive:
+            query.stop()
+        if failure is not None:
+            error = self._reporter.clean(cause_of(failure))
+            self._progress.settle(query, JobState.FAILED, error=error)
+            self._reporter.say(Failed(job.name, error, None))
+            raise JobFailed(job.name, error) from failure
+        self._progress.settle(query, JobState.ENDED)
+        self._reporter.say(Ended(job.name))
+
+    def _batch(self, job: BatchJob) -> None:
+        self._progress.expect(job.name)
+        self._reporter.say(Started(job.name))
+        job.run(self._spark, lambda text: self._reporter.say(Told(job.name, self._reporter.clean(text))))
+        self._progress.batch_done(job.name)
+        self._reporter.say(Ended(job.name))
+
+    def _look_after(self, one: _Running) -> None:
+        if one.query is None:
+            if time.monotonic() >= one.again_at:
+                self._start_again(one)
+            return
+        if one.query.isActive:
+            return
+        failure = one.query.exception()
+        batches = self._progress.batches(one.job.name)
+        one.failures = 1 if batches > one.batches else one.failures + 1
+        one.batches = batches
+        self._schedule(one, "it ended by itself" if failure is None else cause_of(failure))
+
+    def _start_again(self, one: _Running) -> None:
+        try:
+            one.query = self._start(one.job, once=False)
+        except Exception as failure:  # noqa: BLE001 - whatever it is, the next start may go well.
+            one.failures += 1
+            self._schedule(one, cause_of(failure))
+
+    def _schedule(self, one: _Running, error: str) -> None:
+        error = self._reporter.clean(error)
+        wait_s = self._backoff.delay_s(one.failures)
+        one.query, one.again_at = None, time.monotonic() + wait_s
+        self._progress.failed(one.job.name, error)
+        self._reporter.say(Failed(one.job.name, error, wait_s))

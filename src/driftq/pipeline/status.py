@@ -1,0 +1,107 @@
+"""How far each job is, kept in a small file beside its checkpoint so that anybody can look without Spark."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import tempfile
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+
+class JobState(StrEnum):
+    """What a job is doing, as far as its driver could still say."""
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    """Its query failed and will be started again."""
+    ENDED = "ended"
+    """It was stopped, or had nothing left to do."""
+    FAILED = "failed"
+    GONE = "gone"
+    """Its driver is dead and did not say goodbye."""
+
+
+class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One job: its last batch, how much it has done, how much is left."""
+
+    job: str
+    state: JobState
+    last_batch: int | None = None
+    """Spark's number of the last batch that is finished."""
+    batch_rows: int = 0
+    rows: int = 0
+    """Rows since the checkpoint began, over all runs."""
+    rows_per_second: float = 0.0
+    lag: int | None = None
+    """Rows that were there and not read when the last batch ended; None where the source cannot say."""
+    checkpoint: str | None = None
+    query_id: str | None = None
+    """Spark's name for everything that was read under one checkpoint."""
+    restarts: int = 0
+    error: str | None = None
+    driver: int | None = None
+    """The process that wrote this."""
+    updated_at: str = ""
+
+    def at(self, now: dt.datetime) -> JobStatus:
+        return msgspec.structs.replace(self, updated_at=f"{now:%Y-%m-%dT%H:%M:%S.%f}Z")
+
+
+class StatusFolder:
+    """`DIR/pipeline/status`: a file for each job, replaced as a whole."""
+
+    def __init__(self, pipeline_folder: str) -> None:
+        self.path = Path(pipeline_folder) / "status"
+
+    def write(self, status: JobStatus) -> None:
+        self._replace(f"{status.job}.json", msgspec.json.encode(status) + b"\n")
+
+    def write_text(self, name: str, text: bytes) -> None:
+        """Something else that belongs here, such as metrics for a collector of text files."""
+        self._replace(name, text)
+
+    def read(self, job: str) -> JobStatus | None:
+        """What is known of a job; None when it never ran, or when its file is not one of ours."""
+        try:
+            return msgspec.json.decode((self.path / f"{job}.json").read_bytes(), type=JobStatus)
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def all(self) -> list[JobStatus]:
+        """Every job that ever ran here, by name; a driver that died without a word is noticed."""
+        found = (self.read(file.stem) for file in sorted(self.path.glob("*.json")))
+        return [_checked(status) for status in found if status is not None]
+
+    def _replace(self, name: str, content: bytes) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        handle, made = tempfile.mkstemp(dir=self.path, prefix=f".{name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            os.chmod(made, 0o644)  # A collector of metrics may be somebody else.
+            os.replace(made, self.path / name)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(made)
+            raise
+
+
+def _checked(status: JobStatus) -> JobStatus:
+    busy = status.state in (JobState.RUNNING, JobState.WAITING)
+    if busy and status.driver is not None and not _is_alive(status.driver):
+        return msgspec.structs.replace(status, state=JobState.GONE)
+    return status
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,84 @@
+"""One run of the pipeline inside its driver: read the app, open Spark, run the jobs, close Spark."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+from driftq.errors import InvalidArgument
+from driftq.pipeline.app_file import AppFile, load_app_file
+from driftq.pipeline.java import require_spark
+from driftq.pipeline.progress import Progress, listen
+from driftq.pipeline.reports import Assignment, Reporter
+from driftq.pipeline.runner import Runner
+from driftq.pipeline.shipped import SHIPPED, Job, is_stream, jobs_for, jobs_of_app
+from driftq.pipeline.status import StatusFolder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Stopping(Protocol):
+    """Says whether the end was asked for; interrupts the main thread, too, while it is told to."""
+
+    interrupts: bool
+
+    def __call__(self) -> bool: ...
+
+
+def do_work(assignment: Assignment, reporter: Reporter, stopping: Stopping) -> None:
+    """All of it. Raises AppNotUsable, a DriftQError or JobFailed in words for people."""
+    stopping.interrupts = True
+    require_spark()
+    file, jobs = _jobs(assignment)
+    spark = _open(assignment, file)
+    try:
+        if file is not None and file.main is not None and not jobs:
+            file.main(spark)
+        else:
+            _run(spark, jobs, assignment, reporter, stopping)
+    finally:
+        stopping.interrupts = False
+        with suppress(Exception):  # Its JVM is ended by the supervisor in any case.
+            spark.stop()
+
+
+def _jobs(assignment: Assignment) -> tuple[AppFile | None, list[Job]]:
+    """The user's file, if there is one, and the jobs to run; none when the file has a `main` of its own."""
+    options = assignment.options
+    if assignment.what[0] not in SHIPPED:
+        file = load_app_file(assignment.what[0])
+        if file.main is not None:
+            return file, []
+        return file, jobs_of_app(file.require_app(), options, name=assignment.name)
+    given = None if assignment.app is None else load_app_file(assignment.app)
+    app = None if given is None else given.require_app()
+    return given, jobs_for(assignment.what, options, app=app, name=assignment.name)
+
+
+def _open(assignment: Assignment, file: AppFile | None) -> SparkSession:
+    from driftq.pipeline.session import open_session
+
+    title = "driftq " + " ".join(assignment.what)
+    spark = open_session(assignment.options, master=assignment.master, app_name=title)
+    if file is not None:
+        spark.sparkContext.addPyFile(str(file.path))  # Workers on other machines import it by its name.
+    return spark
+
+
+def _run(
+    spark: SparkSession, jobs: list[Job], assignment: Assignment, reporter: Reporter, stopping: Stopping
+) -> None:
+    options = assignment.options
+    progress = Progress(StatusFolder(options.folder), reporter, checkpoint=options.checkpoint)
+    listen(spark, progress)
+    runner = Runner(spark, progress, reporter, stop=stopping)
+    ends = [job for job in jobs if not is_stream(job)]
+    if assignment.once or len(ends) == len(jobs):
+        stopping.interrupts = bool(ends)  # A query is stopped in an orderly way.
+        runner.run_once(jobs)
+    elif ends:
+        raise InvalidArgument("--once", f"{ends[0].name} comes to an end: say --once, or run it alone")
+    else:
+        stopping.interrupts = False
+        runner.run_on([job for job in jobs if is_stream(job)])

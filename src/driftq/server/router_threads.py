@@ -1,0 +1,54 @@
+"""Threads for calls that may never return: nobody waits for them, not even the end of the process.
+
+The standard library's pool is no use here: its threads are joined when the interpreter ends, so that one
+router that hangs would keep a server from ending.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+
+_Call = tuple["Future[object]", Callable[[], object]]
+
+
+class RouterThreads:
+    """Up to so many threads, started when they are first needed. Calls that find none free wait for one."""
+
+    def __init__(self, count: int, *, name: str) -> None:
+        self._count = count
+        self._name = name
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._started = 0
+        self._free = threading.Semaphore(0)
+
+    def submit(self, call: Callable[[], object]) -> Future[object]:
+        """What it returns or raises, later. Cancelling helps as long as it has not begun. One thread asks."""
+        asked: Future[object] = Future()
+        if not self._free.acquire(blocking=False) and self._started < self._count:
+            self._started += 1
+            threading.Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
+        self._calls.put((asked, call))
+        return asked
+
+    def stop(self) -> None:
+        """Calls that have not begun never will; threads end with the call they are at."""
+        while not self._calls.empty():
+            waiting = self._calls.get()
+            if waiting is not None:
+                waiting[0].cancel()
+        for _ in range(self._started):
+            self._calls.put(None)
+
+    def _work(self) -> None:
+        while (waiting := self._calls.get()) is not None:
+            asked, call = waiting
+            if asked.set_running_or_notify_cancel():
+                try:
+                    asked.set_result(call())
+                except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
+                    asked.set_exception(error)
+            del waiting, asked, call
+            self._free.release()

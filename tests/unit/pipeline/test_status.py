@@ -1,0 +1,170 @@
+"""What is known of a job: from Spark's progress to its file, its metrics and its lag."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+from driftq.pipeline.causes import cause_of
+from driftq.pipeline.lag import lag_of
+from driftq.pipeline.metrics import serve_metrics
+from driftq.pipeline.progress import Progress
+from driftq.pipeline.reports import Progressed, Reporter, read_report
+from driftq.pipeline.status import JobState, JobStatus, StatusFolder
+from driftq.settings import load_settings
+
+SECRET = "s3cr%40t"
+ENVIRON = {"DRIFTQ_DATABASE_URL": f"postgresql://me:{SECRET}@db.example/events"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> StatusFolder:
+    return StatusFolder(str(tmp_path))
+
+
+@pytest.fixture
+def progress(folder: StatusFolder) -> Progress:
+    return listening(folder)
+
+
+def listening(folder: StatusFolder) -> Progress:
+    options = load_settings(environ=ENVIRON).pipeline(data=str(folder.path.parent))
+    made = Progress(folder, Reporter(io.BytesIO(), options), checkpoint=options.checkpoint)
+    made.expect("publisher")
+    made.began("publisher", "query-1")
+    return made
+
+
+def batch(number: int, rows: int, **more: Any) -> dict[str, Any]:
+    base = {"name": "publisher", "batchId": number, "numInputRows": rows, "durationMs": {"addBatch": 5}}
+    return base | {"processedRowsPerSecond": 12.34, "sources": []} | more
+
+
+def test_rows_add_up_and_a_progress_that_comes_twice_counts_once(
+    folder: StatusFolder, progress: Progress
+) -> None:
+    for one in (batch(0, 10), batch(1, 5), batch(1, 5)):
+        progress.heard(one)
+    known = folder.read("publisher")
+    assert known is not None
+    assert (known.last_batch, known.batch_rows, known.rows, known.rows_per_second) == (1, 5, 15, 12.3)
+    assert known.checkpoint is not None
+    assert known.checkpoint.endswith("pipeline/checkpoints/publisher")
+    assert progress.batches("publisher") == 2
+
+
+def test_a_batch_that_is_only_begun_is_not_the_last_one(folder: StatusFolder, progress: Progress) -> None:
+    progress.heard(batch(0, 0, durationMs={"latestOffset": 1}))
+    assert folder.all()[0].last_batch is None
+    progress.heard(batch(0, 10))
+    progress.heard(batch(1, 0, durationMs={"latestOffset": 1}))
+    assert (folder.all()[0].last_batch, folder.all()[0].rows) == (0, 10)
+
+
+def test_the_next_run_goes_on_counting_and_a_new_checkpoint_begins_again(
+    folder: StatusFolder, progress: Progress
+) -> None:
+    progress.heard(batch(0, 10))
+    second = listening(folder)
+    second.heard(batch(1, 5))
+    assert folder.all()[0].rows == 15
+    second.began("publisher", "query-2")
+    second.heard(batch(0, 3))
+    assert (folder.all()[0].last_batch, folder.all()[0].rows) == (0, 3)
+
+
+def test_a_failure_and_a_restart_are_seen(folder: StatusFolder, progress: Progress) -> None:
+    progress.failed("publisher", "the server is away")
+    assert (folder.all()[0].state, folder.all()[0].error) == (JobState.WAITING, "the server is away")
+    progress.expect("publisher")
+    assert (folder.all()[0].state, folder.all()[0].error, folder.all()[0].restarts) == ("running", None, 1)
+
+
+def test_a_driver_that_died_is_noticed(folder: StatusFolder) -> None:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    folder.write(JobStatus(job="a", state=JobState.RUNNING, driver=child))
+    folder.write(JobStatus(job="b", state=JobState.RUNNING, driver=os.getpid()))
+    folder.write(JobStatus(job="c", state=JobState.ENDED, driver=child))
+    assert [status.state for status in folder.all()] == ["gone", "running", "ended"]
+
+
+def test_other_files_and_an_empty_folder_do_no_harm(folder: StatusFolder) -> None:
+    assert folder.all() == []
+    folder.write(JobStatus(job="a", state=JobState.ENDED))
+    (folder.path / "b.json").write_text("{")
+    assert [status.job for status in folder.all()] == ["a"]
+    assert sorted(file.name for file in folder.path.iterdir()) == ["a.json", "b.json"]
+
+
+def test_metrics_are_a_text_file_and_a_page(folder: StatusFolder, progress: Progress) -> None:
+    progress.heard(batch(4, 10))
+    assert 'driftq_pipeline_last_batch{job="publisher"} 4.0' in (folder.path / "publisher.prom").read_text()
+    port, end = serve_metrics(folder, 0)
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            page = answer.read().decode()
+    finally:
+        end()
+    assert 'driftq_pipeline_rows_total{job="publisher"} 10.0' in page
+    assert 'driftq_pipeline_running{job="publisher"} 1.0' in page
+    assert "driftq_pipeline_lag{" not in page  # Nobody could say.
+
+
+@pytest.mark.parametrize(
+    ("sources", "lag"),
+    [
+        ([], None),
+        ([{"endOffset": {"t": {"0": 3, "1": 5}}, "latestOffset": {"t": {"0": 4, "1": 9}}}], 5),
+        ([{"endOffset": '{"t": {"0": 3}}', "latestOffset": '{"t": {"0": 3}, "u": {"0": 2}}'}], 2),
+        ([{"endOffset": 7, "latestOffset": 9}, {"endOffset": 1, "latestOffset": 1}], 2),
+        ([{"endOffset": 7, "latestOffset": None}, {"endOffset": 1, "latestOffset": 1}], None),
+        ([{"endOffset": {"t": {"0": 9}}, "latestOffset": {"t": {"0": 4}}}], 0),
+    ],
+)
+def test_lag_is_what_was_there_and_not_read(sources: list[Any], lag: int | None) -> None:
+    assert lag_of({"sources": sources}) == lag
+
+
+def test_the_cause_is_the_last_line_of_the_innermost_traceback() -> None:
+    text = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted SQLSTATE: XXKST
+Traceback (most recent call last):
+  File "a.py", line 3, in f
+    g()
+ValueError: first
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "b.py", line 4, in h
+    raise driftq.errors.Unavailable
+driftq.errors.events.EventStoreUnusable: the database is away
+\tat org.apache.spark.Something(Some.scala:1)
+"""
+    assert cause_of(RuntimeError(text)) == "driftq.errors.events.EventStoreUnusable: the database is away"
+    assert (
+        cause_of(RuntimeError("[STREAM_FAILED] Query [a] terminated with exception: no space\nmore"))
+        == "no space"
+    )
+    assert cause_of(KeyError()) == "KeyError"
+
+
+def test_no_password_is_told() -> None:
+    options = load_settings(environ=ENVIRON).pipeline(data="/d")
+    reporter = Reporter(io.BytesIO(), options)
+    assert reporter.clean(f"cannot reach me:{SECRET}@db or s3cr@t") == "cannot reach me:***@db or ***"
+
+
+def test_a_line_that_was_cut_off_is_no_report() -> None:
+    pipe = io.BytesIO()
+    status = JobStatus(job="a", state=JobState.RUNNING)
+    Reporter(pipe, load_settings(environ={}).pipeline(data="/d")).say(Progressed(status))
+    assert read_report(pipe.getvalue()) == Progressed(status)
+    assert read_report(pipe.getvalue()[:-5]) is None

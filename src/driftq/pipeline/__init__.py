@@ -9,11 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from driftq.pipeline.folds import latest_state as latest_state
+    from driftq.pipeline.folds import ordered as ordered
+    from driftq.pipeline.projection.definition import Projection as Projection
     from driftq.pipeline.app import App as App
     from driftq.pipeline.formats import register as register
     from driftq.pipeline.session import open_session as open_session
 
 _HOMES = {
+    "Projection": "driftq.pipeline.projection.definition",
+    "latest_state": "driftq.pipeline.folds",
+    "ordered": "driftq.pipeline.folds",
     "App": "driftq.pipeline.app",
     "open_session": "driftq.pipeline.session",
     "register": "driftq.pipeline.formats",

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 _EVENT = ("event_id", "aggregate_type", "aggregate_id", "sequence_number")
 _PLACE = ("topic", "partition", "offset")
-EVENT_COLUMNS = (*_PLACE, *_EVENT, "event_type", "operation", "payload", "timestamp")
-"""What a user's fold is given."""
+PLACE_AND_EVENT = (*_PLACE, *_EVENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ def events_of(batch: DataFrame) -> DataFrame:
     said: list[Column] = [
         f.get_json_object("value", f"$.{name}").alias(name) for name in ("event_type", "operation", "payload")
     ]
-    return batch.where(_is_event(keyed=False)).select(*_PLACE, *_EVENT, *said, "timestamp")
+    return batch.where(_is_event(keyed=False)).select(*PLACE_AND_EVENT, *said, "timestamp")
 
 
 def _is_event(*, keyed: bool) -> Column:
@@ -104,7 +103,7 @@ def _by_key(batch: DataFrame) -> DataFrame:
 
 
 def _arrived(batch: DataFrame) -> Iterable[Arrived]:
-    columns = [column.to_pylist() for column in batch.select(*_PLACE, *_EVENT, "value").toArrow().columns]
+    columns = [column.to_pylist() for column in batch.select(*PLACE_AND_EVENT, "value").toArrow().columns]
     return (Arrived(*row) for row in zip(*columns, strict=True))
 
 

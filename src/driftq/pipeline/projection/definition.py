@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import TYPE_CHECKING
 
 from driftq.errors import InvalidArgument
@@ -35,36 +35,39 @@ class Projection:
 
     name: str
     _: KW_ONLY
-    topic: str | None = None
+    topic: InitVar[str | None] = None
     topics: Sequence[str] = ()
     topic_pattern: str | None = None
     key: str = "aggregate_id"
-    sink: ReadModelSink | None = None
+    sink: InitVar[ReadModelSink | None] = None
     sinks: Sequence[ReadModelSink] = ()
     fold: LatestState | Ordered | DataFrameFold = latest_state
     batch_messages_max: int | None = None
     """In one micro-batch; what it comes to must fit the memory of Spark's driver."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, topic: str | None, sink: ReadModelSink | None) -> None:
         projection_name(self.name)
-        given = [way for way in (self.topic, self.topics, self.topic_pattern) if way]
-        if len(given) != 1:
+        if isinstance(self.topics, str):
+            raise InvalidArgument("topics", f"is a list of names: write topics=[{self.topics!r}]")
+        if sum(map(bool, (topic, self.topics, self.topic_pattern))) != 1:
             raise InvalidArgument(
                 "topic", f"projection {self.name!r} needs one of topic, topics, topic_pattern"
             )
-        if self.sink is not None and self.sinks:
+        if sink is not None and self.sinks:
             raise InvalidArgument("sink", f"projection {self.name!r} has both sink and sinks")
         if self.key not in KEYS:
             raise InvalidArgument("key", f"must be one of {', '.join(KEYS)}, not {self.key!r}")
         if self.key == "key" and not isinstance(self.fold, LatestState):
             raise InvalidArgument("fold", "messages by key have no sequence; only latest_state can fold them")
+        object.__setattr__(self, "topics", (topic,) if topic else tuple(self.topics))
+        object.__setattr__(self, "sinks", (sink,) if sink is not None else tuple(self.sinks))
 
     @property
     def source(self) -> dict[str, str]:
         """How the topics are named to `format("driftq")`."""
         if self.topic_pattern is not None:
             return {"subscribePattern": self.topic_pattern}
-        return {"subscribe": ",".join([self.topic] if self.topic else self.topics)}
+        return {"subscribe": ",".join(self.topics)}
 
     @property
     def batch_max(self) -> int:
@@ -72,8 +75,6 @@ class Projection:
         return self.batch_messages_max or (_EVERY_MAX if isinstance(self.fold, Ordered) else _NEWEST_MAX)
 
     def targets(self, options: PipelineOptions) -> tuple[ReadModelSink, ...]:
-        if self.sink is not None:
-            return (self.sink,)
         return tuple(self.sinks) or (default_sink(options),)
 
     def job(self, options: PipelineOptions) -> ProjectionJob:

@@ -15,12 +15,12 @@ from random import Random
 from typing import TypeVar
 
 from driftq.errors import ProjectionError, Unavailable
-from driftq.pipeline.folds import WRITE
 from driftq.registry import Backoff
 from driftq.sinks import Application, Change, DeadLetter, ReadModel, Tenure
 
 logger = logging.getLogger("driftq.projection")
 _Result = TypeVar("_Result")
+_BACKOFF = Backoff(base_ms=200, cap_ms=10_000)
 Bury = Callable[[Change, str], DeadLetter]
 """The dead letter of a row that cannot be stored, with the error."""
 
@@ -30,7 +30,7 @@ class Patience:
     """How often a refusal is tried again, and how long each pause is."""
 
     retries: int
-    backoff: Backoff = Backoff(base_ms=200, cap_ms=10_000)
+    backoff: Backoff = _BACKOFF
     sleep: Callable[[float], None] = time.sleep
 
     def pause(self, retry: int) -> None:
@@ -70,7 +70,7 @@ def deliver(
         patience.persist(lambda: model.apply(application, tenure))
     except ProjectionError:
         raise
-    except Exception as error:  # noqa: BLE001 - Whatever the target says of a row is kept with it.
+    except Exception as error:  # Whatever the target says of a row is kept with it.
         if not application.changes:
             raise
         logger.warning("looking for the rows that %s refuses: %s", model.address, error)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from driftq.pipeline.projection.definition import Projection
 
 _EVERY = "500 milliseconds"
+_CHECKPOINTS_KEPT = 2
 
 
 class ProjectionJob:
@@ -70,7 +71,7 @@ class ProjectionJob:
         return [Target(model, model.take_over()) for model in models]
 
     def _starting(self, targets: Iterable[Target]) -> str:
-        """The next offset of each partition, in the target that is furthest behind; the others know better."""
+        """The next offset of each partition in the target that is furthest behind; the others know better."""
         server = Server(self._options.url)
         try:
             there = set(server.get("/v1/topics", dict[str, list[str]])["topics"])
@@ -80,8 +81,11 @@ class ProjectionJob:
         return offsets_text({place: at + 1 for place, at in following.items() if place.topic in there})
 
     def _fresh_checkpoint(self) -> str:
+        """A folder for this run; a few earlier ones stay: a run that is fenced may not know it yet."""
         folder = Path(self._options.checkpoint(self.name))
-        shutil.rmtree(folder, ignore_errors=True)
+        earlier = sorted(folder.glob("*/"), key=lambda path: path.stat().st_mtime)
+        for path in earlier[:-_CHECKPOINTS_KEPT]:
+            shutil.rmtree(path, ignore_errors=True)
         return str(folder / uuid.uuid4().hex)
 
 
@@ -121,7 +125,7 @@ def smallest(positions: list[dict[Place, int]]) -> dict[Place, int]:
 
 
 def offsets_text(offsets: dict[Place, int]) -> str:
-    """As `startingOffsets` and `endingOffsets` take it; a partition that is not named is read from its start."""
+    """As `startingOffsets` takes it; a partition that is not named is read from its start."""
     by_topic: dict[str, dict[str, int]] = {}
     for place, offset in offsets.items():
         by_topic.setdefault(place.topic, {})[str(place.partition)] = offset

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from driftq.errors import ProjectionError
@@ -87,8 +88,8 @@ class Projector:
             model = target.model
             folded = fold_ordered(
                 gathered.arrived,
-                current=self._patience.outlast(lambda model=model: model.current(aggregates)),
-                waiting=self._patience.outlast(lambda model=model: model.waiting(aggregates)),
+                current=self._patience.outlast(partial(model.current, aggregates)),
+                waiting=self._patience.outlast(partial(model.waiting, aggregates)),
                 step=fold.step,
                 retries=self._patience.retries,
                 pause=self._patience.pause,

@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 
 from driftq.errors import FoldFailed, ProjectionError, Unavailable
 from driftq.pipeline.folds import FOLD, WRITE, Arrived, Folded, fold_latest, newest_changes
-from driftq.pipeline.projection.batch import Gathered, events_of, gather_strays
+from driftq.pipeline.projection.batch import PLACE_AND_EVENT, Gathered, events_of, gather_strays
 from driftq.pipeline.projection.delivery import Bury, Patience
 from driftq.sinks import Change, DeadLetter
 
@@ -77,7 +77,7 @@ def _isolate(
                 _isolate(name, events, fold, changes, dead_letters, bits=bits + 1, value=half)
                 continue
             for row in alone:
-                told = Arrived(*row[:7], row.payload)
+                told = Arrived(*(row[name] for name in PLACE_AND_EVENT), row.payload)
                 dead_letters.append(told.fails(FOLD, f"{type(error).__name__}: {error}"))
 
 

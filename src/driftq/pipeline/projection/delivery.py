@@ -1,6 +1,7 @@
 """Bringing a batch into a read model: outages are waited out, a row that the target refuses is set aside.
 
-What is away comes back: an Unavailable is retried for ever, with growing pauses, and the position stays. Any
+What is away comes back: an Unavailable is waited out with growing pauses, and the position stays. After a
+while the query gives up, so that it can be stopped; whoever runs it starts it again, for ever. Any
 other refusal is tried again a few times; then the batch is taken apart until the rows that cannot be stored
 are known. They become dead letters in the transaction that moves the position past them.
 """
@@ -20,7 +21,7 @@ from driftq.sinks import Application, Change, DeadLetter, ReadModel, Tenure
 
 logger = logging.getLogger("driftq.projection")
 _Result = TypeVar("_Result")
-_BACKOFF = Backoff(base_ms=200, cap_ms=10_000)
+_BACKOFF = Backoff(base_ms=200, cap_ms=5_000)
 Bury = Callable[[Change, str], DeadLetter]
 """The dead letter of a row that cannot be stored, with the error."""
 
@@ -31,6 +32,8 @@ class Patience:
 
     retries: int
     backoff: Backoff = _BACKOFF
+    outage_s: float = 20.0
+    """How long an outage is waited out before the query itself has to start again."""
     sleep: Callable[[float], None] = time.sleep
 
     def pause(self, retry: int) -> None:
@@ -38,12 +41,15 @@ class Patience:
         self.sleep(self.backoff.draw_ms(retry, Random()) / 1000)
 
     def outlast(self, work: Callable[[], _Result]) -> _Result:
-        """The result, however long the target is away."""
+        """The result, even if the target is away for a while; then the Unavailable."""
+        end = time.monotonic() + self.outage_s
         retry = 0
         while True:
             try:
                 return work()
             except Unavailable as away:
+                if time.monotonic() > end:
+                    raise
                 retry += 1
                 if retry == 1:
                     logger.warning("waiting: %s", away)
@@ -54,7 +60,7 @@ class Patience:
         for retry in range(1, self.retries + 1):
             try:
                 return self.outlast(work)
-            except ProjectionError:
+            except (ProjectionError, Unavailable):
                 raise
             except Exception as error:  # noqa: BLE001 - A target or a user's function may raise anything; the last try tells.
                 logger.warning("try %d of %d failed: %s", retry, self.retries + 1, error)
@@ -65,10 +71,10 @@ class Patience:
 def deliver(
     model: ReadModel, application: Application, tenure: Tenure, *, patience: Patience, bury: Bury
 ) -> None:
-    """Apply it. Raises ProjectionFenced or ReadModelSwapped, and then nothing may follow."""
+    """Apply it, or raise an Unavailable, or ProjectionFenced or ReadModelSwapped: then nothing may follow."""
     try:
         patience.persist(lambda: model.apply(application, tenure))
-    except ProjectionError:
+    except (ProjectionError, Unavailable):
         raise
     except Exception as error:  # Whatever the target says of a row is kept with it.
         if not application.changes:
@@ -86,7 +92,7 @@ def _refused(
     """Apply all that can be, by halves. Positions stay, and rows may come again: the newest wins anyway."""
     try:
         patience.outlast(lambda: model.apply(Application(changes=changes), tenure))
-    except ProjectionError:
+    except (ProjectionError, Unavailable):
         raise
     except Exception as error:  # noqa: BLE001 - Whatever the target says of a row is kept with it.
         if len(changes) == 1:

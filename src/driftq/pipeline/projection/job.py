@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from driftq.core.pipeline_options import PipelineOptions
-from driftq.errors import ProjectionError, ReadModelSwapped
+from driftq.errors import ProjectionError, ReadModelSwapped, Unavailable
 from driftq.pipeline.projection.delivery import Patience
 from driftq.pipeline.projection.projector import Projector, Target
 from driftq.pipeline.server import Server
@@ -44,7 +44,7 @@ class ProjectionJob:
         return f"projection-{self.projection.name}"
 
     @property
-    def failure(self) -> ProjectionError | None:
+    def failure(self) -> ProjectionError | Unavailable | None:
         """Why the last run had to end, if it had to: to be told apart from a failure that passes."""
         return self._projector.failure if self._projector else None
 
@@ -90,13 +90,13 @@ class ProjectionJob:
 
 
 def run_job(job: ProjectionJob, spark: SparkSession, *, once: bool) -> None:
-    """Until its end; goes on by itself behind a rebuild."""
+    """Until its end; goes on by itself behind a rebuild and after an outage."""
     while True:
         query = job.start(spark, once=once)
         try:
             query.awaitTermination()
         except Exception:
-            if isinstance(job.failure, ReadModelSwapped):
+            if isinstance(job.failure, ReadModelSwapped | Unavailable):
                 continue
             if job.failure is not None:
                 raise job.failure from None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from driftq.errors import ProjectionError
+from driftq.errors import ProjectionError, Unavailable
 from driftq.model import Aggregate
 from driftq.pipeline.folds import WRITE, Arrived, Folded, LatestState, Ordered, fold_latest, fold_ordered
 from driftq.pipeline.projection.batch import Gathered, gather_all, gather_newest, gather_of
@@ -44,13 +44,13 @@ class Projector:
         self._fold = fold
         self._keyed = keyed
         self._patience = patience
-        self.failure: ProjectionError | None = None
-        """Why this run must end, if it must."""
+        self.failure: ProjectionError | Unavailable | None = None
+        """Why this run had to end, if it had to: what Spark tells is only text."""
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         try:
             self.apply(batch)
-        except ProjectionError as ended:
+        except (ProjectionError, Unavailable) as ended:
             self.failure = ended
             raise
 

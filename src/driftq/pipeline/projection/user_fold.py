@@ -77,7 +77,7 @@ def _isolate(
                 _isolate(name, events, fold, changes, dead_letters, bits=bits + 1, value=half)
                 continue
             for row in alone:
-                told = Arrived(*(row[name] for name in PLACE_AND_EVENT), row.payload)
+                told = Arrived._make([*(row[name] for name in PLACE_AND_EVENT), row.payload])
                 dead_letters.append(told.fails(FOLD, f"{type(error).__name__}: {error}"))
 
 

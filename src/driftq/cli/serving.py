@@ -7,6 +7,7 @@ import errno
 import os
 import socket
 import sys
+import uuid
 from dataclasses import dataclass
 
 import uvloop
@@ -16,6 +17,7 @@ from driftq.cli.loglines import log_to_stderr
 from driftq.cli.router import RouterNotUsable, find_router
 from driftq.cli.screen import say, say_error
 from driftq.errors import LogError, Unavailable
+from driftq.housekeeping.in_memory import HousekeeperThread
 from driftq.http.options import HttpOptions
 from driftq.http.server import HttpServer, run
 from driftq.log.disk import OsFolder
@@ -82,6 +84,7 @@ def run_server(serving: Serving, settings: Settings) -> int:
         limits=settings.limits,
         fsync=Fsync(serving.fsync),
         durable=serving.wal,
+        new_housekeeper=None if serving.wal else HousekeeperThread,
         router=router,
         router_timeout_ms=serving.router_timeout_ms,
         segment_bytes=settings.segment_bytes,
@@ -90,9 +93,14 @@ def run_server(serving: Serving, settings: Settings) -> int:
         events=events,
         upkeep=UpkeepOptions(free_bytes_min=settings.free_bytes_min),
     )
-    http = HttpOptions(version=driftq.__version__, commit=settings.commit)
+    http = HttpOptions(version=driftq.__version__, commit=settings.commit, instance=uuid.uuid4().hex)
     work = run(
-        options, folder, serving.host, serving.port, http, ready=lambda server: _ready(server, serving)
+        options,
+        folder,
+        serving.host,
+        serving.port,
+        http,
+        ready=lambda server: _ready(server, serving, http.instance),
     )
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -109,14 +117,14 @@ def run_server(serving: Serving, settings: Settings) -> int:
         folder.close()
 
 
-def _ready(server: HttpServer, serving: Serving) -> None:
+def _ready(server: HttpServer, serving: Serving, instance: str) -> None:
     kept = (
         f"log in {serving.log_folder}, fsync {serving.fsync}" if serving.wal else "in memory, nothing is kept"
     )
     say(f"DriftQ {driftq.__version__} listens on {server.address} ({kept})")
     sys.stdout.flush()
     if serving.wal:
-        write_address(serving.data, server.address)
+        write_address(serving.data, server.address, instance=instance)
 
 
 def _refused(text: str) -> int:

@@ -12,6 +12,7 @@ from driftq.http import (
     replies,
     schemas,
     settle,
+    spans,
     system,
     topics,
 )
@@ -104,6 +105,16 @@ BROKER_ROUTES = (
         answers={200: Answer(text="One message a line", body=replies.RecordLine, content_type=_NDJSON)},
         errors=(404,),
         streams=True,
+    ),
+    Route(
+        method="POST",
+        path="/v1/topics/{topic}/spans",
+        handler=spans.spans,
+        summary="Count messages between offsets",
+        query=schemas.SpansBody,
+        body=schemas.SpansBody,
+        answers={200: Answer(text="As it is on disk", body=replies.SpansReply)},
+        errors=(404,),
     ),
     Route(
         method="POST",
@@ -241,6 +252,13 @@ BROKER_ROUTES = (
         body=schemas.ExtendBody,
         answers={204: Answer(text="The lease ends `lease_ms` from now")},
         errors=(404, 409),
+    ),
+    Route(
+        method="POST",
+        path="/v1/seal",
+        handler=system.seal,
+        summary="Bring tables and history up to now",
+        answers={200: Answer(text="Everything durable before the call is in them", body=replies.StatusReply)},
     ),
     Route(
         method="GET",

@@ -20,6 +20,9 @@ from driftq.pipeline.projection.job import make_projector, offsets_text, source_
 from driftq.pipeline.projection.projector import Target
 from driftq.pipeline.projection.slices import Slice, slices_of
 from driftq.pipeline.server import Server, topic_path
+from driftq.pipeline.source.options import TopicOptions
+from driftq.pipeline.source.topics import Topics
+from driftq.server.address import read_instance
 from driftq.sinks import Application, Place
 
 if TYPE_CHECKING:
@@ -90,8 +93,14 @@ class RebuildJob:
         return views
 
     def _table(self, topic: str) -> list[TableFile]:
-        """The files of a topic's table, where there is one within reach; by partition and offset."""
-        manifest = read_table(self._folder(topic))
+        """The files of a topic's table, where the server's own are within reach; by partition and offset."""
+        topics = Topics(TopicOptions(url=self._options.url, data=self._options.data, topics=(topic,)))
+        try:
+            instance = topics.spans(topic).instance
+        finally:
+            topics.close()
+        ours = bool(instance) and read_instance(self._options.data) == instance
+        manifest = read_table(self._folder(topic)) if ours else None
         found = manifest.files if manifest else []
         return sorted(found, key=lambda file: (file.partition, file.first_offset))
 

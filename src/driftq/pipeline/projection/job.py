@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from driftq.core.pipeline_options import PipelineOptions
-from driftq.errors import ProjectionError, ReadModelSwapped, Unavailable
+from driftq.errors import ProjectionError, ProjectionFenced, ReadModelSwapped, Unavailable
 from driftq.pipeline.projection.delivery import Patience
 from driftq.pipeline.projection.projector import Projector, Target
 from driftq.pipeline.server import Server
@@ -49,6 +49,12 @@ class ProjectionJob:
         return self._projector.failure if self._projector else None
 
     def start(self, spark: SparkSession, *, once: bool) -> StreamingQuery:
+        """Take over from every other run. A run that was itself replaced raises ProjectionFenced again.
+
+        Otherwise two that are both restarted by somebody would take it from each other for ever.
+        """
+        if isinstance(self.failure, ProjectionFenced):
+            raise self.failure
         targets = self._take_over()
         self._projector = make_projector(self.projection, targets, self._options)
         reading = spark.readStream.format("driftq").options(

@@ -8,6 +8,7 @@ moment and after any crash, sees whole files only.
 import os
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -50,6 +51,12 @@ class Objects(Protocol):
 
         Where several cover the same positions, because small ones were put together, only the largest counts.
         """
+
+    def names(self, folder: str, *, after: str | None = None) -> list[str]:
+        """The names in a folder in their order, those behind a given one if asked."""
+
+    def delete(self, name: str) -> None:
+        """Remove an object; nothing happens when it is not there."""
 
     def sweep(self) -> None:
         """Remove what a killed writer left behind."""
@@ -122,6 +129,14 @@ class BucketObjects:
             if (segment := parse_segment_name(meta["path"])) is not None
         }
 
+    def names(self, folder: str, *, after: str | None = None) -> list[str]:
+        found = obstore.list(self._store, prefix=folder, offset=after)
+        return sorted(meta["path"] for page in found for meta in page)
+
+    def delete(self, name: str) -> None:
+        with suppress(FileNotFoundError):  # A bucket does not say, a folder does.
+            obstore.delete(self._store, name)
+
     def sweep(self) -> None:
         """Nothing to do: a put that was cut off leaves no object."""
 
@@ -138,10 +153,13 @@ class FolderObjects(BucketObjects):
 
     def create(self, name: str, content: bytes) -> bool:
         staged = f"{_STAGING}/{uuid.uuid4().hex}"
-        obstore.put(self._store, staged, content, use_multipart=False)
-        _sync(self._folder / staged)
+        (self._folder / name).parent.mkdir(parents=True, exist_ok=True)
         try:
+            obstore.put(self._store, staged, content, use_multipart=False)
+            _sync(self._folder / staged)
             obstore.rename(self._store, staged, name, overwrite=False)
+        except FileNotFoundError:  # Another process swept it away with what killed writers left.
+            return self.create(name, content)
         except AlreadyExistsError:
             obstore.delete(self._store, staged)
             return False

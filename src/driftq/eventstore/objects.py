@@ -49,12 +49,6 @@ class Objects(Protocol):
     def segments(self, *, after: SegmentRange | None = None) -> Iterator[SegmentRange]:
         """The segments in order of position, those behind a given one if asked."""
 
-    def names(self, folder: str, *, after: str | None = None) -> list[str]:
-        """The names in a folder in their order, those behind a given one if asked."""
-
-    def delete(self, name: str) -> None:
-        """Remove an object; nothing happens when it is not there."""
-
     def sweep(self) -> None:
         """Remove what a killed writer left behind."""
 
@@ -89,10 +83,12 @@ class BucketObjects:
         yield from sorted(found)
 
     def names(self, folder: str, *, after: str | None = None) -> list[str]:
+        """The names in a folder in their order, those behind a given one if asked."""
         found = obstore.list(self._store, prefix=folder, offset=after)
         return sorted(meta["path"] for page in found for meta in page)
 
     def delete(self, name: str) -> None:
+        """Remove an object; nothing happens when it is not there."""
         with suppress(FileNotFoundError):  # A bucket does not say, a folder does.
             obstore.delete(self._store, name)
 
@@ -131,7 +127,7 @@ class FolderObjects(BucketObjects):
             left.unlink(missing_ok=True)
 
 
-def open_objects(url: str, *, access: S3Access | None = None) -> Objects:
+def open_objects(url: str, *, access: S3Access | None = None) -> BucketObjects:
     """The place that `file:///folder` or `s3://bucket/prefix` names."""
     parts = urlsplit(url)
     if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path:

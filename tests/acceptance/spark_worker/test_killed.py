@@ -31,7 +31,7 @@ from tests.spark.events import publish
 
 __all__ = ["postgres_database_url", "postgres_url"]
 
-PATIENCE_S = 150
+PATIENCE_S = 240
 LEASE_S = 2
 ROUNDS = (0, 1)
 DRIVER = Path(__file__).with_name("driver.py")
@@ -142,7 +142,7 @@ def theatre(tmp_path: Path, postgres_database_url: str) -> Iterator[Theatre]:
         yield Theatre(server, tmp_path, postgres_database_url)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.clause("X2", "K2", "K4", "K6", "Z6")
 def test_drivers_killed_at_each_point_leave_one_effect_each_or_ask(theatre: Theatre) -> None:
     theatre.prepare()

@@ -21,7 +21,7 @@ from driftq.errors import InvalidArgument
 from driftq.pipeline.worker.ledger import Ledger
 from driftq.pipeline.worker.runtime import open_run
 from driftq.pipeline.worker.spec import WorkerSpec
-from driftq.pipeline.worker.task import ANSWER, COLUMNS, run_task
+from driftq.pipeline.worker.task import ANSWER, COLUMNS, Task, run_task
 from driftq.registry import Effect
 
 if TYPE_CHECKING:
@@ -71,13 +71,16 @@ class WorkerJob:
         tasks = min(2 * cores, max(1, rows.rdd.getNumPartitions()))
         together = rows.repartition(tasks, "topic", "partition") if tasks > 1 else rows
         in_order = together.sortWithinPartitions("topic", "partition", "offset")
-        task = partial(run_task, spec=self.spec, options=self.options)
         counts: Counter[str] = Counter()
-        for row in in_order.mapInArrow(task, ANSWER).collect():
+        for row in in_order.mapInArrow(self.task(), ANSWER).collect():
             counts[row.how] += row.events
         self.counts += counts
         told = ", ".join(f"{events} {how}" for how, events in sorted(counts.items()))
         logger.info("%s batch %d: %s", self.name, batch_id, told or "nothing")
+
+    def task(self) -> Task:
+        """What a task does with its rows; it travels to Spark's workers."""
+        return partial(run_task, spec=self.spec, options=self.options)
 
     def _refuse_what_is_unsafe(self, *, master: str) -> None:
         if self.options.registry.enabled:

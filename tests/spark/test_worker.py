@@ -22,7 +22,7 @@ from driftq.settings import load_settings
 from driftq.sql import open_database
 from tests.harness import ServerProcess
 from tests.spark import worker_app
-from tests.spark.events import publish
+from tests.spark.order_events import publish
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,7 +17,7 @@ from driftq.sql import open_database, upgrade
 from tests.harness import ServerProcess
 from tests.services_postgres import PostgresServer, private_postgres
 from tests.spark import worker_app
-from tests.spark.events import publish
+from tests.spark.order_events import publish
 from tests.spark.test_worker import create, options_for
 
 if TYPE_CHECKING:

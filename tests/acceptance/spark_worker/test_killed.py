@@ -27,7 +27,7 @@ from driftq.sql import Database, open_database, upgrade
 from tests.acceptance.spark_worker.handlers import APPLIED, POINTS, TOPIC, Site, sites
 from tests.harness import ServerProcess
 from tests.services_postgres import postgres_database_url, postgres_url
-from tests.spark.events import publish
+from tests.spark.order_events import publish
 
 __all__ = ["postgres_database_url", "postgres_url"]
 

@@ -68,6 +68,6 @@ def remove_covered(objects: JoinableObjects, *, now: float, grace_s: float = GRA
         within = [one for one in covered if larger.first <= one.first and one.last <= larger.last]
         if within and now - objects.written_at(larger.name) >= grace_s:
             for one in within:
-                objects.remove(one.name)
+                objects.delete(one.name)
             removed += within
     return removed

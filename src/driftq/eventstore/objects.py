@@ -52,12 +52,6 @@ class Objects(Protocol):
         Where several cover the same positions, because small ones were put together, only the largest counts.
         """
 
-    def names(self, folder: str, *, after: str | None = None) -> list[str]:
-        """The names in a folder in their order, those behind a given one if asked."""
-
-    def delete(self, name: str) -> None:
-        """Remove an object; nothing happens when it is not there."""
-
     def sweep(self) -> None:
         """Remove what a killed writer left behind."""
 
@@ -74,7 +68,7 @@ class JoinableObjects(Objects, Protocol):
     def written_at(self, name: str) -> float:
         """When an object was written, in seconds since 1970; raises SegmentLost."""
 
-    def remove(self, name: str) -> None:
+    def delete(self, name: str) -> None:
         """Remove an object; nothing happens when it is not there."""
 
 
@@ -114,12 +108,6 @@ class BucketObjects:
         except (FileNotFoundError, BaseError) as error:
             raise SegmentLost(name, cause=str(error).partition("\n")[0]) from error
 
-    def remove(self, name: str) -> None:
-        try:
-            obstore.delete(self._store, name)
-        except FileNotFoundError:
-            pass  # A run that was killed had done it.
-
     def _listed(self, after: SegmentRange | None) -> dict[SegmentRange, int]:
         offset = after.name if after else None
         return {
@@ -130,10 +118,12 @@ class BucketObjects:
         }
 
     def names(self, folder: str, *, after: str | None = None) -> list[str]:
+        """The names in a folder in their order, those behind a given one if asked."""
         found = obstore.list(self._store, prefix=folder, offset=after)
         return sorted(meta["path"] for page in found for meta in page)
 
     def delete(self, name: str) -> None:
+        """Remove an object; nothing happens when it is not there."""
         with suppress(FileNotFoundError):  # A bucket does not say, a folder does.
             obstore.delete(self._store, name)
 
@@ -187,7 +177,7 @@ def open_for_reading(url: str, *, access: S3Access | None = None) -> Objects | N
     return open_objects(url, access=access)
 
 
-def open_objects(url: str, *, access: S3Access | None = None) -> JoinableObjects:
+def open_objects(url: str, *, access: S3Access | None = None) -> BucketObjects:
     """The place that `file:///folder` or `s3://bucket/prefix` names."""
     parts = urlsplit(url)
     if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path:

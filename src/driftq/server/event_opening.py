@@ -15,7 +15,7 @@ from driftq.errors import EventStoreUnusable, InvalidArgument, SchemaError, Segm
 
 if TYPE_CHECKING:
     from driftq.eventstore import EventStore
-    from driftq.eventstore.objects import Objects
+    from driftq.eventstore.objects import BucketObjects
     from driftq.eventstore.sealer import Sealer
     from driftq.sql import Database
 
@@ -78,7 +78,7 @@ def open_event_database(options: EventOptions) -> Database:
         raise EventStoreUnusable(str(problem)) from problem
 
 
-def open_event_objects(options: EventOptions) -> Objects | None:
+def open_event_objects(options: EventOptions) -> BucketObjects | None:
     """Where segments go; None in memory, and where what writes them is not installed."""
     if options.objects_url is None and options.objects_folder is None:
         return None

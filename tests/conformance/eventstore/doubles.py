@@ -33,8 +33,8 @@ class Forwarding:
     def written_at(self, name: str) -> float:
         return self.behind.written_at(name)
 
-    def remove(self, name: str) -> None:
-        self.behind.remove(name)
+    def delete(self, name: str) -> None:
+        self.behind.delete(name)
 
 
 class TellsTwice(Forwarding):

@@ -52,7 +52,7 @@ def test_each_position_is_seen_once_after_every_step(setup: Setup) -> None:
     assert remove_covered(objects, now=0, grace_s=GRACE_S) == [], "readers may still be at them"
     assert positions(objects) == every
     first, *rest = objects.covered()
-    objects.remove(first.name)  # As far as a killed run came.
+    objects.delete(first.name)  # As far as a killed run came.
     assert positions(objects) == every
     assert remove_covered(objects, now=LATER) == rest
     assert positions(objects) == every

@@ -12,7 +12,7 @@ import re
 import msgspec
 
 from driftq.errors import PublisherReplaced, SegmentLost
-from driftq.eventstore.objects import Objects
+from driftq.eventstore.objects import BucketObjects
 
 FOLDER = "publisher"
 LANES = 4
@@ -42,7 +42,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 class CheckpointStore:
     """Reads and moves the checkpoint; one publisher at a time can move it."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: BucketObjects) -> None:
         self._objects = objects
         self._number = 0
 

@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as arrow
 
 from driftq.errors import InvalidArgument
-from driftq.eventstore.objects import Objects, open_objects
+from driftq.eventstore.objects import open_objects
 from driftq.model import Envelope
 from driftq.pipeline.sink.options import TEXT_COLUMNS
 
@@ -30,7 +30,7 @@ class Staging:
     """The staged files of one writer."""
 
     def __init__(self, place: str, writer: str) -> None:
-        self._objects: Objects = open_objects(place)
+        self._objects = open_objects(place)
         self._folder = f"rows/{quote(writer, safe=_PLAIN)}"
 
     def stage(self, batches: Iterable[arrow.RecordBatch], *, topic: str | None) -> list[str]:

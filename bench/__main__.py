@@ -2,7 +2,7 @@
 
 import sys
 
-from bench import broker, client, eventstore, housekeeping, jobs, publish, registry
+from bench import broker, client, eventstore, housekeeping, jobs, publish, registry, spark_source
 from bench.report import Figure, show
 
 BENCHMARKS = {
@@ -21,6 +21,7 @@ BENCHMARKS = {
     "calls": client.calls,
     "jobs": jobs.no_op,
     "publish": publish.publish,
+    "spark-source": spark_source.spark_source,
 }
 
 

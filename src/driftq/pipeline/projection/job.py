@@ -37,6 +37,7 @@ class ProjectionJob:
     def __init__(self, projection: Projection, options: PipelineOptions) -> None:
         self.projection = projection
         self._options = options
+        self._targets: list[Target] = []
         self._projector: Projector | None = None
 
     @property
@@ -72,9 +73,18 @@ class ProjectionJob:
         trigger = writing.trigger(availableNow=True) if once else writing.trigger(processingTime=_EVERY)
         return trigger.start()
 
+    def close(self) -> None:
+        """Let go of the targets, when no query is running."""
+        for target in self._targets:
+            target.model.close()
+        self._targets = []
+
     def _take_over(self) -> list[Target]:
-        models = [sink.connect(self.projection.name) for sink in self.projection.targets(self._options)]
-        return [Target(model, model.take_over()) for model in models]
+        self.close()
+        for sink in self.projection.targets(self._options):
+            model = sink.connect(self.projection.name)
+            self._targets.append(Target(model, model.take_over()))
+        return self._targets
 
     def _starting(self, targets: Iterable[Target]) -> str:
         """The next offset of each partition in the target that is furthest behind; the others know better."""
@@ -97,17 +107,25 @@ class ProjectionJob:
 
 def run_job(job: ProjectionJob, spark: SparkSession, *, once: bool) -> None:
     """Until its end; goes on by itself behind a rebuild and after an outage."""
-    while True:
-        query = job.start(spark, once=once)
-        try:
-            query.awaitTermination()
-        except Exception:
-            if isinstance(job.failure, ReadModelSwapped | Unavailable):
-                continue
-            if job.failure is not None:
-                raise job.failure from None
-            raise
-        return
+    try:
+        while not _run_to_end(job, spark, once=once):
+            pass
+    finally:
+        job.close()
+
+
+def _run_to_end(job: ProjectionJob, spark: SparkSession, *, once: bool) -> bool:
+    """False if it has to start again."""
+    query = job.start(spark, once=once)
+    try:
+        query.awaitTermination()
+    except Exception:
+        if isinstance(job.failure, ReadModelSwapped | Unavailable):
+            return False
+        if job.failure is not None:
+            raise job.failure from None
+        raise
+    return True
 
 
 def make_projector(projection: Projection, targets: list[Target], options: PipelineOptions) -> Projector:

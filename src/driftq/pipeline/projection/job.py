@@ -6,6 +6,7 @@ finds. Spark's checkpoint only serves one run and is made anew by the next, so l
 
 from __future__ import annotations
 
+import math
 import shutil
 import uuid
 from collections.abc import Iterable
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _EVERY = "500 milliseconds"
 _CHECKPOINTS_KEPT = 2
+_OUTAGE_S = 20.0
 
 
 class ProjectionJob:
@@ -57,7 +59,10 @@ class ProjectionJob:
         if isinstance(self.failure, ProjectionFenced):
             raise self.failure
         targets = self._take_over()
-        self._projector = make_projector(self.projection, targets, self._options)
+        # A query that goes on is started again by whoever runs it; one that ends must wait by itself.
+        retries = self._options.registry.projection_retries_max
+        patience = Patience(retries=retries, outage_s=math.inf if once else _OUTAGE_S)
+        self._projector = make_projector(self.projection, targets, patience)
         reading = spark.readStream.format("driftq").options(
             **source_options(self.projection, self._options),
             reader=self.name,
@@ -128,13 +133,13 @@ def _run_to_end(job: ProjectionJob, spark: SparkSession, *, once: bool) -> bool:
     return True
 
 
-def make_projector(projection: Projection, targets: list[Target], options: PipelineOptions) -> Projector:
+def make_projector(projection: Projection, targets: list[Target], patience: Patience) -> Projector:
     return Projector(
         projection.name,
         targets,
         fold=projection.fold,
         keyed=projection.key == "key",
-        patience=Patience(retries=options.registry.projection_retries_max),
+        patience=patience,
     )
 
 

@@ -7,6 +7,7 @@ end. Killed at any point before that, the old one serves on and the next rebuild
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from driftq.errors import MessagesGone
 from driftq.housekeeping.tables import TableFile, read_table
 from driftq.model import TopicView
 from driftq.pipeline.job import Tell
+from driftq.pipeline.projection.delivery import Patience
 from driftq.pipeline.projection.job import make_projector, offsets_text, source_options
 from driftq.pipeline.projection.projector import Target
 from driftq.pipeline.projection.slices import Slice, slices_of
@@ -68,7 +70,8 @@ class RebuildJob:
         ]
 
     def _fill(self, spark: SparkSession, slices: list[Slice], targets: list[Target], tell: Tell) -> None:
-        projector = make_projector(self.projection, targets, self._options)
+        patience = Patience(retries=self._options.registry.projection_retries_max, outage_s=math.inf)
+        projector = make_projector(self.projection, targets, patience)
         done, total = 0, sum(piece.messages for piece in slices)
         tell(f"{self.projection.name}: {total:,} messages in {len(slices)} slices")
         for piece in slices:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ class RebuildJob:
     def __init__(self, projection: Projection, options: PipelineOptions) -> None:
         self.projection = projection
         self._options = options
+        self._patience = Patience(retries=options.registry.projection_retries_max, outage_s=math.inf)
 
     @property
     def name(self) -> str:
@@ -55,8 +57,8 @@ class RebuildJob:
             self._fill(spark, slices, targets, tell)
             reached = Application(positions=_ends(pinned))
             for model, target in zip(live, targets, strict=True):
-                target.model.apply(reached, target.tenure)
-                model.swap(target.tenure)
+                self._patience.outlast(partial(target.model.apply, reached, target.tenure))
+                self._patience.outlast(partial(model.swap, target.tenure))  # Readers may hold it up.
                 tell(f"{self.projection.name}: swapped in {model.address}")
         finally:
             for model in live:
@@ -70,8 +72,7 @@ class RebuildJob:
         ]
 
     def _fill(self, spark: SparkSession, slices: list[Slice], targets: list[Target], tell: Tell) -> None:
-        patience = Patience(retries=self._options.registry.projection_retries_max, outage_s=math.inf)
-        projector = make_projector(self.projection, targets, patience)
+        projector = make_projector(self.projection, targets, self._patience)
         done, total = 0, sum(piece.messages for piece in slices)
         tell(f"{self.projection.name}: {total:,} messages in {len(slices)} slices")
         for piece in slices:

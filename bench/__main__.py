@@ -2,7 +2,17 @@
 
 import sys
 
-from bench import broker, client, eventstore, housekeeping, jobs, projection, registry
+from bench import (
+    broker,
+    client,
+    eventstore,
+    housekeeping,
+    jobs,
+    projection,
+    publish,
+    registry,
+    spark_source,
+)
 from bench.report import Figure, show
 
 BENCHMARKS = {
@@ -22,6 +32,8 @@ BENCHMARKS = {
     "jobs": jobs.no_op,
     "projection": projection.projection,
     "projection-growth": projection.growth,
+    "publish": publish.publish,
+    "spark-source": spark_source.spark_source,
 }
 
 

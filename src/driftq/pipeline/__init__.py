@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from driftq.eventstore.published import PublishedEvent as PublishedEvent
     from driftq.pipeline.app import App as App
     from driftq.pipeline.folds import latest_state as latest_state
     from driftq.pipeline.folds import ordered as ordered
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from driftq.registry.verdict import UnknownEffect as UnknownEffect
 
 _HOMES = {
+    "PublishedEvent": "driftq.eventstore.published",
     "Projection": "driftq.pipeline.projection.definition",
     "latest_state": "driftq.pipeline.folds",
     "ordered": "driftq.pipeline.folds",

@@ -8,7 +8,7 @@ two and four million events on the same server.
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from bench.machine import Server, folder
 from bench.report import Figure
+from driftq.housekeeping.tables import read_table
 from driftq.pipeline import Projection, open_session
 from driftq.settings import load_settings
 from driftq.sinks import PostgresSink
@@ -35,7 +36,9 @@ EVENTS = 2_000_000
 GROWTH = (1_000_000, 2_000_000, 4_000_000)
 EVENTS_AN_AGGREGATE = 10
 PARTITIONS = 4
+RUNS = 3
 SENT_AT_ONCE = 5_000
+SEALED_S = 600.0
 PAYLOAD = "x" * 150
 
 
@@ -50,35 +53,35 @@ class Bed:
     options: "PipelineOptions"
 
 
-def projection() -> list[Figure]:
-    """Topic → PostgreSQL against a bare fold."""
+def projection(events: int = EVENTS) -> list[Figure]:
+    """Topic → PostgreSQL against a bare fold; the best of some runs counts."""
     with _bed() as bed:
         file = str(bed.place / "events.parquet")
-        _fill(bed, "events.bench", EVENTS, copy_to=file)
+        _fill(bed, "events.bench", events, copy_to=file)
         _warm_up(bed)
-        bare = EVENTS / _bare(bed.spark, file)
-        ours = EVENTS / _project(bed, "bench", EVENTS)
+        bare = events / min(_bare(bed.spark, file) for _ in range(RUNS))
+        ours = events / min(_project(bed, "bench", events, schema=f"run_{run}") for run in range(RUNS))
     ratio = ours / bare
     return [
-        Figure(f"bare max_by over {EVENTS:,} events in Parquet, no target", f"{bare:,.0f}/s"),
+        Figure(f"bare max_by over {events:,} events in Parquet, no target", f"{bare:,.0f}/s"),
         Figure("topic → PostgreSQL read model, guard and registry", f"{ours:,.0f}/s"),
         Figure("… as a part of the bare fold", f"{ratio:.2f}×", "≥ 0.40×", ratio >= 0.4),
     ]
 
 
-def growth() -> list[Figure]:
+def growth(sizes: Sequence[int] = GROWTH) -> list[Figure]:
     """How the cost of a projection grows with its events."""
     took: list[float] = []
     with _bed() as bed:
         _warm_up(bed)
-        for events in GROWTH:
+        for events in sizes:
             name = f"grown_{events}"
             _fill(bed, f"events.{name}", events)
             took.append(_project(bed, name, events))
-    exponent = math.log(took[-1] / took[0]) / math.log(GROWTH[-1] / GROWTH[0])
+    exponent = math.log(took[-1] / took[0]) / math.log(sizes[-1] / sizes[0])
     figures = [
         Figure(f"topic → PostgreSQL, {events:,} events", f"{seconds:.1f} s")
-        for events, seconds in zip(GROWTH, took, strict=True)
+        for events, seconds in zip(sizes, took, strict=True)
     ]
     return [*figures, Figure("… grows with the exponent", f"{exponent:.2f}", "≤ 1.10", exponent <= 1.1)]
 
@@ -96,8 +99,7 @@ def _bed() -> Iterator[Bed]:
                 yield Bed(place, server, database.url, spark, options)
                 spark.stop()
             finally:
-                server.process.terminate()
-                server.process.wait()
+                server.stop()
     finally:
         database.remove()
 
@@ -107,14 +109,15 @@ def _warm_up(bed: Bed) -> None:
     _project(bed, "warm", 20_000)
 
 
-def _project(bed: Bed, name: str, events: int) -> float:
-    """Seconds from the start of the query to the last commit."""
-    sink = PostgresSink(bed.postgres)
+def _project(bed: Bed, name: str, events: int, *, schema: str = "read_models") -> float:
+    """Seconds from the start of the query to the last commit; a fresh schema for a fresh read model."""
+    sink = PostgresSink(bed.postgres, schema=schema)
     began = time.perf_counter()
     Projection(name, topic=f"events.{name}", sink=sink).run(bed.spark, options=bed.options, once=True)
     took = time.perf_counter() - began
     model = sink.connect(name)
-    assert sum(row.last_sequence for row in model.registry()) == events  # Ten events, the last is number ten.
+    # The last sequence of an aggregate is also the number of its events.
+    assert sum(row.last_sequence for row in model.registry()) == events
     model.close()
     return took
 
@@ -157,7 +160,18 @@ def _fill(bed: Bed, topic: str, events: int, *, copy_to: str | None = None) -> N
             some = []
     if writer is not None:
         writer.close()
+    _post(connection, "/v1/seal", "{}")
     connection.close()
+    _wait_until_sealed(bed.place / "data" / "tables" / topic, events)
+
+
+def _wait_until_sealed(table: Path, events: int) -> None:
+    """So that every run reads files, as most of a long topic is."""
+    end = time.monotonic() + SEALED_S
+    while (found := read_table(table)) is None or sum(file.rows for file in found.files) < events:
+        if time.monotonic() > end:
+            raise RuntimeError(f"{table.name} was not sealed in time")
+        time.sleep(0.2)
 
 
 def _events(count: int) -> Iterator[dict[str, object]]:

@@ -34,7 +34,7 @@ DEATHS = [
 
 
 @pytest.mark.clause("X3", "Z6", "V1")
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_killed_at_every_point_on_both_engines_the_read_models_are_whole(
     spark: SparkSession, server: ServerProcess, url: str, tmp_path: Path, postgres_database_url: str
 ) -> None:
@@ -59,7 +59,7 @@ def test_killed_at_every_point_on_both_engines_the_read_models_are_whole(
             [sys.executable, mortal_projection.__file__, json.dumps(given)],
             start_new_session=True,
             stderr=subprocess.PIPE,
-            timeout=240,
+            timeout=600,
             check=False,
         )
         assert driver.returncode == -signal.SIGKILL, driver.stderr.decode()[-2000:]

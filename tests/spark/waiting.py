@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 DEADLINE_S = 60.0
-QUERY_S = 300.0
+QUERY_S = 300
 _POLL_S = 0.05
 _TRIES_MAX = 5
 _TOO_SLOW = "failed to connect back"

@@ -2,7 +2,18 @@
 
 import sys
 
-from bench import broker, client, eventstore, housekeeping, jobs, jobs_peers, registry
+from bench import (
+    broker,
+    client,
+    eventstore,
+    housekeeping,
+    jobs,
+    jobs_peers,
+    projection,
+    publish,
+    registry,
+    spark_source,
+)
 from bench.report import Figure, show
 
 BENCHMARKS = {
@@ -21,6 +32,10 @@ BENCHMARKS = {
     "calls": client.calls,
     "jobs": jobs.no_op,
     "jobs-peers": jobs_peers.beside_others,
+    "projection": projection.projection,
+    "projection-growth": projection.growth,
+    "publish": publish.publish,
+    "spark-source": spark_source.spark_source,
 }
 
 

@@ -53,8 +53,11 @@ class RetryPolicyBody(Request, frozen=True):
     max_backoff_ms: Int64 | None = None
 
 
-class EnvelopeBody(Request, frozen=True):
-    """What travels with a message; `labels` and `dlq` are not for clients."""
+class EnvelopeBody(Request, frozen=True, omit_defaults=True):
+    """What travels with a message; `labels` and `dlq` are not for clients.
+
+    It is written as the model's envelope is, so that one without a retry policy can stand in for it.
+    """
 
     run_id: str | None = None
     step_id: str | None = None
@@ -242,6 +245,22 @@ class RecordsQuery(Request, frozen=True):
     from_: Natural | None = field(default=None, name="from")
     to: Natural | None = None
     limit: Positive | None = None
+
+
+class SpanBody(Request, frozen=True):
+    """Messages of one partition: `from` inclusive, `to` exclusive, at most `limit`, a cut at each `every`."""
+
+    partition: Int64
+    from_: Natural | None = field(default=None, name="from")
+    to: Natural | None = None
+    limit: Natural | None = None
+    every: Positive | None = None
+
+
+class SpansBody(Request, frozen=True):
+    """Which spans; without any, every partition from end to end."""
+
+    spans: list[SpanBody] | None = None
 
 
 class ResetBody(Request, frozen=True):

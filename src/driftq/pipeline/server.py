@@ -38,8 +38,11 @@ class Server:
 
     def get(self, path: str, kind: type[_Found], query: Mapping[str, Any] | None = None) -> _Found:
         """The answer, decoded; raises the error that the server answered, or ServerUnreachable."""
-        content = self._patiently(lambda: self._open("GET", path, query).read())
-        return msgspec.json.decode(content, type=kind)
+        return msgspec.json.decode(self.content(path, query), type=kind)
+
+    def content(self, path: str, query: Mapping[str, Any] | None = None) -> bytes:
+        """The whole answer as it came."""
+        return self._patiently(lambda: self._open("GET", path, query).read())
 
     def post(self, path: str, body: Any, kind: type[_Found]) -> _Found:
         """The answer to a body; of an empty answer, None."""
@@ -69,6 +72,8 @@ class Server:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    __del__ = close
 
     def _patiently(self, call: Callable[[], _Found]) -> _Found:
         """Again and again, while nothing but time is missing."""

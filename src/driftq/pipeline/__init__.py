@@ -12,8 +12,16 @@ if TYPE_CHECKING:
     from driftq.pipeline.app import App as App
     from driftq.pipeline.formats import register as register
     from driftq.pipeline.session import open_session as open_session
+    from driftq.pipeline.worker.context import WorkerContext as WorkerContext
+    from driftq.pipeline.worker.derived import DerivedEvent as DerivedEvent
+    from driftq.pipeline.worker.spec import WorkerSpec as WorkerSpec
+    from driftq.registry.verdict import UnknownEffect as UnknownEffect
 
 _HOMES = {
+    "DerivedEvent": "driftq.pipeline.worker.derived",
+    "UnknownEffect": "driftq.registry.verdict",
+    "WorkerContext": "driftq.pipeline.worker.context",
+    "WorkerSpec": "driftq.pipeline.worker.spec",
     "App": "driftq.pipeline.app",
     "open_session": "driftq.pipeline.session",
     "register": "driftq.pipeline.formats",

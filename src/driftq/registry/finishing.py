@@ -45,6 +45,11 @@ class Finishing:
             claim for claim in missing if stored[claim.event.event_id][:2] != (ClaimState.DONE, claim.token)
         ]
 
+    def keep_result(self, transaction: Transaction, claim: Claim, result: str) -> None:
+        """Beside a claim that is about to be marked; one that is lost keeps nothing."""
+        given = {"handler": claim.handler.name, "event_id": claim.event.event_id, "token": claim.token}
+        transaction.run(self._queries["keep_result"], result=result, **given)
+
     def mark_failed(self, transaction: Transaction, claim: Claim, *, error: str, retryable: bool) -> Failure:
         """Wait for the retry, or park the event for good."""
         if retryable and claim.attempt < claim.handler.max_attempts:

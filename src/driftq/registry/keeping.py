@@ -25,6 +25,10 @@ class Keeping:
             raise ClaimNotFound(handler, event_id=event_id)
         return _stored(row)
 
+    def result_of(self, transaction: Transaction, handler: str, event_id: str) -> str | None:
+        row = transaction.row(self._queries["find_result"], handler=handler, event_id=event_id)
+        return row.result if row is not None else None
+
     def list_claims(
         self,
         transaction: Transaction,

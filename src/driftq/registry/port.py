@@ -36,8 +36,13 @@ class Registry(Protocol):
     def heartbeat_all(self, claims: Sequence[Claim]) -> list[Claim]:
         """Extend many; returns those that are lost."""
 
-    def mark_done(self, claim: Claim, *, transaction: Transaction | None = None) -> None:
-        """The effect has happened: finish the claim and advance the aggregate. Raises LeaseLost."""
+    def mark_done(
+        self, claim: Claim, *, result: str | None = None, transaction: Transaction | None = None
+    ) -> None:
+        """The effect has happened: finish the claim and advance the aggregate. Raises LeaseLost.
+
+        `result` is kept with the mark, for duplicates.
+        """
 
     def mark_done_all(
         self, claims: Sequence[Claim], *, transaction: Transaction | None = None
@@ -52,6 +57,12 @@ class Registry(Protocol):
         before. The aggregate is locked meanwhile, so nobody can take the event over; on SQLite nobody can
         write at all, heartbeats included.
         """
+
+    def keep_result(self, claim: Claim, result: str, *, transaction: Transaction) -> None:
+        """Inside `apply`: what the effect gave, kept together with the mark."""
+
+    def result_of(self, handler: str, event_id: str) -> str | None:
+        """What a finished effect gave; None if it gave nothing, is not finished or was forgotten."""
 
     def mark_failed(self, claim: Claim, *, error: str, retryable: bool = True) -> Failure:
         """The attempt failed: schedule the retry, or after the last one keep a dead letter."""

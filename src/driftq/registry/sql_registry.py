@@ -72,8 +72,23 @@ class SqlRegistry:
         self._held.keep(claim for claim in claims if claim not in lost)
         return lost
 
-    def mark_done(self, claim: Claim, *, transaction: Transaction | None = None) -> None:
-        self._raise_if(self.mark_done_all([claim], transaction=transaction))
+    def mark_done(
+        self, claim: Claim, *, result: str | None = None, transaction: Transaction | None = None
+    ) -> None:
+        if result is None:
+            self._raise_if(self.mark_done_all([claim], transaction=transaction))
+        elif transaction is not None:
+            self.keep_result(claim, result, transaction=transaction)
+            self.mark_done_all([claim], transaction=transaction)
+        else:
+            self._perform(lambda own: self.mark_done(claim, result=result, transaction=own))
+            self._held.drop([claim])
+
+    def keep_result(self, claim: Claim, result: str, *, transaction: Transaction) -> None:
+        self._finishing.keep_result(transaction, claim, result)
+
+    def result_of(self, handler: str, event_id: str) -> str | None:
+        return self._read(lambda transaction: self._keeping.result_of(transaction, handler, event_id))
 
     def mark_done_all(
         self, claims: Sequence[Claim], *, transaction: Transaction | None = None

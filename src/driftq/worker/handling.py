@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from driftq.client import AlreadyCommitted, AsyncClient, Begun
-from driftq.errors import DriftQError, FailedPrecondition
+from driftq.client import AlreadyCommitted, AsyncClient
+from driftq.errors import DriftQError, FailedPrecondition, InvalidArgument
 from driftq.model import Message
-from driftq.registry import ClaimOutcome, Effect, EventKey, Handler, Registry
+from driftq.registry import Effect, Registry
+from driftq.registry.verdict import UnknownEffect
+from driftq.worker.broker_scope import BrokerScope
 from driftq.worker.held import HeldDelivery
 from driftq.worker.pool import HandlerPool
-from driftq.worker.scope import UnknownEffect, begin_effect, effect_key
-from driftq.worker.verdict import Reject, Retry, error_text, stored_result
+from driftq.worker.registry_scope import CUT_OFF, RegistryGrant, RegistryScope
+from driftq.worker.scope import POLL_LONGEST_S, Grant, Scope, effect_key
+from driftq.worker.verdict import Reject, Retry, error_text
 
 logger = logging.getLogger("driftq.worker")
-
-_POLL_S = 0.05
 
 
 class Callback(Protocol):
@@ -48,27 +51,28 @@ class Handling:
     def __init__(
         self, client: AsyncClient, declared: Declared, registry: Registry | None, done: Callback
     ) -> None:
-        self._client = client
         self._declared = declared
-        self._registry = registry
         self._done = done
-        call = self._transactional if declared.effect is Effect.TRANSACTIONAL else declared.call
-        self.pool = HandlerPool(call, concurrency=declared.concurrency, name=f"driftq-{declared.topic}")
+        name, effect = declared.name, declared.effect
+        self._registry = (
+            RegistryScope(registry, name, effect, lease_ms=declared.lease_ms) if registry else None
+        )
+        self._scope: Scope = self._registry or BrokerScope(client, effect)
+        self.pool = HandlerPool(
+            declared.call, concurrency=declared.concurrency, name=f"driftq-{declared.topic}"
+        )
         self.unknown = 0
         """Effects that were found cut off, and dead-lettered for somebody to resolve."""
 
     async def handle(self, held: HeldDelivery) -> None:
         """Begin, run, commit, ack. What the server refuses, or is not there for, comes again."""
         try:
-            if self._declared.effect is Effect.TRANSACTIONAL:
-                await self._run(held, None)
-            else:
-                await self._in_scope(held)
+            await self._in_scope(held)
         except UnknownEffect as unknown:
             self.unknown += 1
-            reason = f"effect unknown: {unknown}; resolve it, then redrive"
-            logger.error("%r: %s", held.delivery, reason)
-            await self._settle(held.delivery.nack(reason, retryable=False), held)
+            await self._give_up(held, f"effect unknown: {unknown}; resolve it, then redrive")
+        except Reject as hopeless:
+            await self._give_up(held, hopeless.reason)
         except FailedPrecondition as refused:
             held.lose()
             logger.warning("%r is no longer ours: %s", held.delivery, refused)
@@ -79,23 +83,40 @@ class Handling:
         delivery, effect = held.delivery, self._declared.effect
         key = effect_key(delivery, steps=self._declared.steps)
         if not key:
+            if effect is Effect.TRANSACTIONAL:
+                raise Reject("a transactional effect needs an idempotency key, and this message has none")
             if effect is Effect.UNKNOWN and delivery.attempt > 1:
                 raise UnknownEffect("delivered before, and without an idempotency key nothing is on record")
             await self._run(held, None)
             return
-        begun = await begin_effect(self._client, delivery, key, effect)
-        if isinstance(begun, AlreadyCommitted):
-            await delivery.ack()
-            self._done(held.message, begun.result, duplicate=True)
-            return
-        held.begun = begun
-        held.context.token = begun.token
-        await self._run(held, begun)
+        while True:
+            begun = await self._begin(held, key)
+            if isinstance(begun, AlreadyCommitted):
+                await delivery.ack()
+                self._done(held.message, begun.result, duplicate=True)
+                return
+            held.grant = begun
+            held.context.token = begun.token
+            try:
+                await self._run(held, begun)
+            except CUT_OFF as cut_off:
+                logger.warning("%r is tried again: %s", delivery, cut_off)
+                await asyncio.sleep(POLL_LONGEST_S)
+                with suppress(FailedPrecondition):  # It is over or another's, as the next begin will tell.
+                    await self._give_back(held, begun, error_text(cut_off))
+            else:
+                return
 
-    async def _run(self, held: HeldDelivery, begun: Begun | None) -> None:
+    async def _begin(self, held: HeldDelivery, key: str) -> Grant | AlreadyCommitted:
+        try:
+            return await self._scope.begin(held, key)
+        except InvalidArgument as wrong:
+            raise Reject(f"its effect cannot be put on record: {wrong}") from wrong
+
+    async def _run(self, held: HeldDelivery, grant: Grant | None) -> None:
         if held.lost:
             return
-        running = held.running = self.pool.submit(held.message, held.context)
+        running = held.running = self._submit(held, grant)
         try:
             result = await asyncio.wrap_future(running)
         except asyncio.CancelledError:
@@ -103,60 +124,50 @@ class Handling:
                 running.cancel()
                 raise
             return  # Somebody else has it.
-        except Exception as error:  # noqa: BLE001 - the worker loop: whatever a handler raises fails its message.
-            await self._failed(held, begun, error)
+        except Exception as error:  # The worker loop: whatever a handler raises fails its message.
+            if self._declared.effect is Effect.TRANSACTIONAL and isinstance(error, CUT_OFF):
+                raise
+            await self._failed(held, grant, error)
             return
         # A crash from here to the commit repeats an idempotent effect, and leaves an unknown one to resolve.
-        if begun is not None:
-            await self._client.idempotency.mark_success(begun, result=stored_result(result))
-            held.begun = None
+        if grant is not None:
+            await grant.commit(result)
+            held.grant = None
         await held.delivery.ack()
         self._done(held.message, result, duplicate=False)
 
-    async def _failed(self, held: HeldDelivery, begun: Begun | None, error: Exception) -> None:
+    def _submit(self, held: HeldDelivery, grant: Grant | None) -> Future[Any]:
+        if self._declared.effect is Effect.TRANSACTIONAL:
+            assert self._registry is not None, "checked when the handler was declared"
+            assert isinstance(grant, RegistryGrant), "without a key it was rejected"
+            return self.pool.submit_as(
+                self._registry.perform, self._declared.call, held.message, held.context, grant
+            )
+        return self.pool.submit(held.message, held.context)
+
+    async def _failed(self, held: HeldDelivery, grant: Grant | None, error: Exception) -> None:
         reason = error_text(error)
         if isinstance(error, Retry | Reject):
             logger.info("%r: %s", held.delivery, reason)
         else:
             logger.warning("%r failed", held.delivery, exc_info=error)
-        if begun is not None:
-            held.begun = None
-            await self._client.idempotency.mark_failure(begun, error=reason)
+        if grant is not None:
+            await self._give_back(held, grant, reason)
         if isinstance(error, Retry) and error.after_ms is not None:
             await self._settle(held.delivery.extend(error.after_ms), held)  # It comes when this lease ends.
         else:
             await self._settle(held.delivery.nack(reason, retryable=not isinstance(error, Reject)), held)
 
-    async def _settle(self, settling: Any, held: HeldDelivery) -> None:
+    async def _give_back(self, held: HeldDelivery, grant: Grant, reason: str) -> None:
+        held.grant = None
+        await grant.fail(reason)
+
+    async def _give_up(self, held: HeldDelivery, reason: str) -> None:
+        logger.error("%r: %s", held.delivery, reason)
+        await self._settle(held.delivery.nack(reason, retryable=False), held)
+
+    async def _settle(self, settling: Coroutine[Any, Any, None], held: HeldDelivery) -> None:
         try:
             await settling
         except DriftQError as refused:
             logger.warning("%r could not be settled: %s", held.delivery, refused)
-
-    def _transactional(self, message: Message, context: Any) -> Any:
-        """In a handler's thread: claim, then the handler's SQL and the mark in one transaction."""
-        registry, declared = self._registry, self._declared
-        assert registry is not None, "checked when the handler was declared"
-        envelope = message.envelope
-        tenant, key = (envelope.tenant_id or "", envelope.idempotency_key or "") if envelope else ("", "")
-        if not key and declared.steps and context.run_id and context.step_id:
-            key = f"step:{context.run_id}/{context.step_id}"
-        if not key:
-            raise Reject("a transactional effect needs an idempotency key, and this message has none")
-        event_id = f"{tenant}\x1f{key}" if tenant else key
-        event = EventKey(event_id, message.topic, event_id, 1)
-        claim = registry.claim(
-            Handler(declared.name, Effect.TRANSACTIONAL, lease_ms=declared.lease_ms), event
-        )
-        if claim.outcome is ClaimOutcome.IN_PROGRESS:
-            raise Retry("somebody else is at it", after=max(_POLL_S, claim.wait_ms / 1000))
-        if not claim.granted:
-            return None  # Done before.
-        context.token = claim.token
-        try:
-            with registry.apply(claim) as transaction:
-                context.transaction = transaction
-                return declared.call(message, context)
-        except Exception:
-            registry.release(claim)  # All of it is rolled back: nothing was begun.
-            raise

@@ -7,10 +7,11 @@ import logging
 from concurrent.futures import Future
 from typing import Any
 
-from driftq.client import AsyncDelivery, AsyncIdempotency, Begun
+from driftq.client import AsyncDelivery
 from driftq.errors import DriftQError, FailedPrecondition
 from driftq.model import Message
 from driftq.worker.context import Context
+from driftq.worker.scope import Grant
 
 logger = logging.getLogger("driftq.worker")
 
@@ -20,11 +21,10 @@ _EXTENDING_MAX = 32
 class HeldDelivery:
     """One delivery: its leases and the run under way."""
 
-    def __init__(self, delivery: AsyncDelivery, effects: AsyncIdempotency, loop: asyncio.AbstractEventLoop):
+    def __init__(self, delivery: AsyncDelivery, loop: asyncio.AbstractEventLoop) -> None:
         self.delivery = delivery
-        self.begun: Begun | None = None
+        self.grant: Grant | None = None
         self.running: Future[Any] | None = None
-        self._effects = effects
         self._loop = loop
         self.message = Message(
             topic=delivery.topic,
@@ -51,8 +51,8 @@ class HeldDelivery:
         """Renew both leases. Raises what the server refused; then they are lost."""
         try:
             await self.delivery.extend()
-            if self.begun is not None:
-                await self._effects.extend(self.begun, lease_ms=self.delivery.lease_ms)
+            if self.grant is not None:
+                await self.grant.extend()
         except FailedPrecondition:
             self.lose()
             raise

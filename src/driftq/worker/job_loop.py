@@ -30,7 +30,7 @@ _BEATING_MAX = 32
 
 
 class JobLoop:
-    """Works on some queues until `stopping` is set."""
+    """Works on some queues until it is asked to stop."""
 
     def __init__(
         self,
@@ -44,7 +44,6 @@ class JobLoop:
         prefetch: int,
         stop_timeout_s: float,
     ) -> None:
-        self.stopping = asyncio.Event()
         self._client = client
         self._queues = queues
         self._owner = owner
@@ -62,11 +61,11 @@ class JobLoop:
     def _tell(self) -> None:
         self._loop.call_soon_threadsafe(self._ended.set)
 
-    async def run(self) -> None:
+    async def run(self, stopping: asyncio.Event) -> None:
         settling = asyncio.ensure_future(self._settle())
         beating = asyncio.ensure_future(self._beat())
         claiming = asyncio.ensure_future(self._claim())
-        stopped = asyncio.ensure_future(self.stopping.wait())
+        stopped = asyncio.ensure_future(stopping.wait())
         try:
             await asyncio.wait({claiming, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if claiming.done():

@@ -30,6 +30,11 @@ class HandlerPool:
         assert self._threads is not None
         return self._threads.submit(self.call, *args, **named)
 
+    def submit_as(self, call: Callable[..., Any], *args: Any) -> Future[Any]:
+        """Begin something else in one of the threads of a handler that blocks."""
+        assert self._threads is not None
+        return self._threads.submit(call, *args)
+
     def close(self) -> None:
         """Wait for no one: what still runs has lost its worker."""
         if self._loop is not None:

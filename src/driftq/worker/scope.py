@@ -1,24 +1,47 @@
-"""Which identity an effect has, and how it begins: the part that must not guess.
+"""Where it is on record that an effect has begun and how it ended: the broker's memory, or a registry.
 
-A grant whose lease lapsed means that its holder crashed between begin and commit. A handler whose effect is
-idempotent runs again. One whose effect is unknown does not: the caller gets `UnknownEffect`, and somebody has
-to look and resolve it.
+A scope answers `begin` with a grant, or with what the effect gave when it was done before. It never guesses:
+where nobody can tell whether an effect happened it raises `UnknownEffect`, and somebody has to look.
 """
 
 from __future__ import annotations
 
-import asyncio
+from typing import TYPE_CHECKING, Any, Protocol
 
-from driftq.client import AlreadyCommitted, AsyncClient, AsyncDelivery, Begun, Held
-from driftq.errors import EffectNotFound
-from driftq.registry.handler import Effect
-from driftq.registry.verdict import UnknownEffect
+from driftq.client import AlreadyCommitted, AsyncDelivery
 
-__all__ = ["UnknownEffect", "begin_effect", "effect_key"]
+if TYPE_CHECKING:
+    from driftq.worker.held import HeldDelivery
 
-_POLL_FIRST_S = 0.05
-_POLL_LONGEST_S = 1.0
-OWNER_CHARACTERS_MAX = 200
+POLL_FIRST_S = 0.05
+POLL_LONGEST_S = 1.0
+
+
+class Grant(Protocol):
+    """The right to perform one effect, under a lease. What it is refused it raises as FailedPrecondition."""
+
+    @property
+    def token(self) -> int:
+        """Grows with every grant of the same effect."""
+
+    async def extend(self) -> None:
+        """Renew the lease."""
+
+    async def commit(self, result: Any) -> None:
+        """The effect has happened, and gave this."""
+
+    async def fail(self, error: str) -> None:
+        """It has not happened: whoever begins next may perform it."""
+
+
+class Scope(Protocol):
+    """One memory of effects."""
+
+    async def begin(self, held: HeldDelivery, key: str) -> Grant | AlreadyCommitted:
+        """Ask until there is an answer that can be acted on; the message stays leased meanwhile.
+
+        Raises UnknownEffect, and NoCurrentDelivery when the message is lost on the way.
+        """
 
 
 def effect_key(delivery: AsyncDelivery, *, steps: bool) -> str:
@@ -29,45 +52,3 @@ def effect_key(delivery: AsyncDelivery, *, steps: bool) -> str:
     if steps and envelope.run_id and envelope.step_id:
         return f"step:{envelope.run_id}/{envelope.step_id}"
     return ""
-
-
-async def begin_effect(
-    client: AsyncClient, delivery: AsyncDelivery, key: str, effect: Effect
-) -> Begun | AlreadyCommitted:
-    """Ask until there is an answer that can be acted on; the caller keeps the message leased meanwhile.
-
-    Raises UnknownEffect.
-    """
-    name = {
-        "topic": delivery.requested_topic,
-        "group": delivery.group,
-        "idempotency_key": key,
-        "tenant_id": delivery.envelope.tenant_id or "",
-    }
-    # No other delivery has this owner, so whatever is held by it was granted to us and the answer lost.
-    owner = f"{delivery.owner[:OWNER_CHARACTERS_MAX]}/{delivery.offset}.{delivery.attempt}"
-    pause_s = _POLL_FIRST_S
-    while True:
-        cut_off_by = await _other_holder(client, name, owner) if effect is Effect.UNKNOWN else None
-        answer = await client.idempotency.begin(**name, owner=owner, lease_ms=delivery.lease_ms)
-        if isinstance(answer, Begun) and cut_off_by is not None:
-            # Its lease was over, by the server's clock, and nobody had ended it.
-            await client.idempotency.extend(answer, lease_ms=1)
-            raise UnknownEffect(f"begun by {cut_off_by}, which did not say how it ended")
-        if not isinstance(answer, Held):
-            return answer
-        if answer.owner == owner:
-            found = await client.idempotency.status(**name)
-            if found.status == "PENDING" and found.owner == owner:
-                return Begun(**name, owner=owner, token=found.token)
-        await asyncio.sleep(pause_s)
-        pause_s = min(pause_s * 2, _POLL_LONGEST_S)
-
-
-async def _other_holder(client: AsyncClient, name: dict[str, str], owner: str) -> str | None:
-    """Who else began this effect and has not ended it."""
-    try:
-        found = await client.idempotency.status(**name)
-    except EffectNotFound:
-        return None
-    return found.owner if found.status == "PENDING" and found.owner != owner else None

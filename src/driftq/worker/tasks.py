@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from datetime import datetime
-from typing import Any, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import msgspec
 
@@ -16,6 +14,7 @@ from driftq.client import Client
 from driftq.client.subscription import LEASE_MS, new_owner
 from driftq.errors import InvalidArgument
 from driftq.model.job import EnqueuedJob
+from driftq.worker.background import STOP_TIMEOUT_S, BackgroundWork
 from driftq.worker.job_loop import JobLoop, Runnable
 
 _Given = ParamSpec("_Given")
@@ -23,8 +22,6 @@ _Result = TypeVar("_Result")
 
 OPTIONS = frozenset({"priority", "delay", "run_at", "idempotency_key"})
 """Keywords of `enqueue` that say when and how, and so cannot be a task's own."""
-STOP_TIMEOUT_S = 30.0
-_SLACK_S = 5.0
 
 
 class Task(Generic[_Given, _Result]):
@@ -97,7 +94,7 @@ class Task(Generic[_Given, _Result]):
         return given
 
 
-class Jobs:
+class Jobs(BackgroundWork):
     """Tasks and the queues they wait in. `run` works on all of them until `stop` is called, or Ctrl-C."""
 
     def __init__(
@@ -113,16 +110,12 @@ class Jobs:
         """`prefetch` bounds what is held; only as much is taken as is done in a quarter of a second."""
         if concurrency < 1 or prefetch < 1:
             raise InvalidArgument("concurrency", "and prefetch must be at least 1")
-        self._client = client
+        super().__init__(client, stop_timeout_s=stop_timeout_s)
         self._owner = owner or new_owner()
         self._lease_ms = lease_ms
         self._concurrency = concurrency
         self._prefetch = max(prefetch, concurrency)
-        self._stop_timeout_s = stop_timeout_s
         self._tasks: dict[str, Task[..., Any]] = {}
-        self._loop: JobLoop | None = None
-        self._working: Future[None] | None = None
-        self._ready = threading.Event()
 
     def task(
         self,
@@ -153,47 +146,12 @@ class Jobs:
 
         return declare
 
-    def start(self) -> None:
-        """Begin to work in the background."""
+    def _check(self) -> None:
         if not self._tasks:
             raise InvalidArgument("jobs", "has no tasks")
-        if self._working is None:
-            self._ready.clear()
-            self._working = asyncio.run_coroutine_threadsafe(self._work(), self._client.thread.loop)
-            self._ready.wait()
 
-    def run(self) -> None:
-        """Work until stopped."""
-        self.start()
-        working = self._working
-        assert working is not None
-        try:
-            working.result()
-        except KeyboardInterrupt:
-            self.stop()
-
-    def stop(self) -> None:
-        """Take no more, finish what runs, give back what waits; bounded by `stop_timeout_s`."""
-        working = self.ask_to_stop()
-        if working is not None:
-            working.result(self._stop_timeout_s + _SLACK_S)
-            self._working = None
-
-    def ask_to_stop(self) -> Future[None] | None:
-        """The same without waiting: safe where a signal is handled."""
-        if self._working is not None and self._loop is not None and not self._working.done():
-            self._client.thread.loop.call_soon_threadsafe(self._loop.stopping.set)
-        return self._working
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    async def _work(self) -> None:
-        self._loop = JobLoop(
+    async def _work(self, stopping: asyncio.Event) -> None:
+        loop = JobLoop(
             self._client.awaited,
             {
                 name: Runnable(one.call, one.arguments, wants_context=one.wants_context)
@@ -206,5 +164,4 @@ class Jobs:
             prefetch=self._prefetch,
             stop_timeout_s=self._stop_timeout_s,
         )
-        self._ready.set()
-        await self._loop.run()
+        await loop.run(stopping)

@@ -10,23 +10,21 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from driftq.client import Client
 from driftq.client.subscription import LEASE_MS, new_owner
 from driftq.errors import DriftQError, InvalidArgument
 from driftq.model import Message
 from driftq.registry import Effect, Registry
+from driftq.registry.handler import HANDLER_BYTES_MAX
+from driftq.worker.background import STOP_TIMEOUT_S, BackgroundWork
 from driftq.worker.handling import Declared, Handling
 from driftq.worker.held import Heartbeats, HeldDelivery
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
 
-STOP_TIMEOUT_S = 30.0
-_SLACK_S = 5.0
 logger = logging.getLogger("driftq.worker")
 
 
@@ -38,7 +36,7 @@ class Settled(NamedTuple):
     duplicate: bool
 
 
-class Worker:
+class Worker(BackgroundWork):
     """Handlers of one group. `run` works until `stop` is called, or Ctrl-C."""
 
     def __init__(
@@ -52,18 +50,17 @@ class Worker:
         stop_timeout_s: float = STOP_TIMEOUT_S,
         on_settled: Callable[[Settled], None] | None = None,
     ) -> None:
-        """`registry` is for TRANSACTIONAL effects. `on_settled` is told of each message that is done with."""
-        self._client = client
+        """`on_settled` is told of each message that is done with.
+
+        `registry` has the record of effects in place of the broker; TRANSACTIONAL effects need one.
+        """
+        super().__init__(client, stop_timeout_s=stop_timeout_s)
         self._group = group
         self._owner = owner or new_owner()
         self._lease_ms = lease_ms
         self._registry = registry
-        self._stop_timeout_s = stop_timeout_s
         self._on_settled = on_settled
         self._declared: list[Declared] = []
-        self._working: Future[None] | None = None
-        self._stopping: asyncio.Event | None = None
-        self._ready = threading.Event()
         self.unknown = 0
         """Effects that this worker found cut off and dead-lettered for somebody to resolve."""
 
@@ -89,6 +86,11 @@ class Worker:
                 raise InvalidArgument("effect", "TRANSACTIONAL needs a registry: Worker(…, registry=…)")
             if effect is Effect.TRANSACTIONAL and inspect.iscoroutinefunction(handler):
                 raise InvalidArgument("effect", "TRANSACTIONAL is for handlers that are not async")
+            name = f"{self._group}/{topic}"
+            if self._registry is not None and len(name.encode()) > HANDLER_BYTES_MAX:
+                raise InvalidArgument(
+                    "group", f"and topic are longer than {HANDLER_BYTES_MAX} bytes together"
+                )
             if any(one.topic == topic for one in self._declared):
                 raise InvalidArgument("topic", f"{topic!r} has a handler already")
             self._declared.append(
@@ -99,7 +101,7 @@ class Worker:
                     concurrency=concurrency,
                     prefetch=prefetch or 2 * concurrency,
                     steps=steps,
-                    name=f"{self._group}/{topic}",
+                    name=name,
                     lease_ms=self._lease_ms,
                 )
             )
@@ -107,60 +109,24 @@ class Worker:
 
         return declare
 
-    def start(self) -> None:
-        """Begin to work in the background."""
+    def _check(self) -> None:
         if not self._declared:
             raise InvalidArgument("worker", "has no handlers")
-        if self._working is None:
-            self._ready.clear()
-            self._working = asyncio.run_coroutine_threadsafe(self._work(), self._client.thread.loop)
-            self._ready.wait()
-
-    def run(self) -> None:
-        """Work until stopped. Raises what trying again cannot mend, such as TopicNotFound."""
-        self.start()
-        working = self._working
-        assert working is not None
-        try:
-            working.result()
-        except KeyboardInterrupt:
-            self.stop()
-
-    def stop(self) -> None:
-        """Take no more, finish what runs, give back what waits; bounded by `stop_timeout_s`."""
-        working = self.ask_to_stop()
-        if working is not None:
-            working.result(self._stop_timeout_s + _SLACK_S)
-            self._working = None
-
-    def ask_to_stop(self) -> Future[None] | None:
-        """The same without waiting: safe where a signal is handled."""
-        if self._working is not None and self._stopping is not None and not self._working.done():
-            self._client.thread.loop.call_soon_threadsafe(self._stopping.set)
-        return self._working
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+        if self._registry is not None:
+            self._registry.check()
 
     # On the client's loop
 
-    async def _work(self) -> None:
-        self._stopping = asyncio.Event()
-        self._ready.set()
-        serving = [asyncio.ensure_future(self._serve(one)) for one in self._declared]
+    async def _work(self, stopping: asyncio.Event) -> None:
+        serving = [asyncio.ensure_future(self._serve(one, stopping)) for one in self._declared]
         try:
             await asyncio.gather(*serving)
         finally:
-            self._stopping.set()
+            stopping.set()
             await asyncio.gather(*serving, return_exceptions=True)
 
-    async def _serve(self, declared: Declared) -> None:
+    async def _serve(self, declared: Declared, stopping: asyncio.Event) -> None:
         """One topic until we are asked to stop."""
-        assert self._stopping is not None
         client = self._client.awaited
         handling = Handling(client, declared, self._registry, self._settled)
         heartbeats = Heartbeats(lease_ms=self._lease_ms)
@@ -179,7 +145,7 @@ class Worker:
         async def one(held: HeldDelivery) -> None:
             try:
                 async with room:
-                    if self._stopping is not None and self._stopping.is_set():
+                    if stopping.is_set():
                         await _release(held)
                     elif not held.lost:
                         await handling.handle(held)
@@ -188,14 +154,14 @@ class Worker:
 
         async def read() -> None:
             async for delivery in consumer:
-                held = HeldDelivery(delivery, client.idempotency, loop)
+                held = HeldDelivery(delivery, loop)
                 heartbeats.add(held)
                 task = asyncio.create_task(one(held))
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
 
         reading = asyncio.ensure_future(read())
-        stopped = asyncio.ensure_future(self._stopping.wait())
+        stopped = asyncio.ensure_future(stopping.wait())
         try:
             await asyncio.wait({reading, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if reading.done():

@@ -1,22 +1,36 @@
-"""Workers killed with SIGKILL at each step and started again: each effect counts once, or is reported."""
+"""Workers killed with SIGKILL at each step and started again: each effect counts once, or is reported.
 
+For each step there is a topic with one message. One process works on all of them, stops in each at its step,
+and is killed when it has come to all five.
+"""
+
+import json
 import os
-import sqlite3
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 import driftq
+from driftq.registry.sql_registry import MIGRATIONS
+from driftq.sql import open_database, upgrade
 from tests.acceptance.worker.mortal import STEPS
 from tests.harness import ServerProcess
+from tests.services_postgres import postgres_database_url, postgres_url
 
-PATIENCE_S = 30.0
+__all__ = ["postgres_database_url", "postgres_url"]
+
+PATIENCE_S = 60.0
 SCRIPT = Path(__file__).with_name("mortal.py")
+REPEATED = ("after-effect", "before-commit")
+"""Killed after the effect and before its mark."""
 
 
 @pytest.fixture(scope="module")
@@ -25,102 +39,156 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield running
 
 
-@contextmanager
-def worker(
-    server: ServerProcess, folder: Path, effect: driftq.Effect, step: str
-) -> Iterator[subprocess.Popen]:
-    """A worker process, killed with SIGKILL at the end."""
-    url = f"http://127.0.0.1:{server.port}"
-    arguments = [sys.executable, str(SCRIPT), url, str(folder), str(effect), step]
-    with (folder / "errors").open("ab") as errors:
-        process = subprocess.Popen(
-            arguments, stdout=subprocess.PIPE, stderr=errors, text=True, env=os.environ
-        )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
+@dataclass(frozen=True)
+class Story:
+    """A message for each step; the worker that is killed there, and the one that comes after it."""
+
+    server: ServerProcess
+    client: driftq.Client
+    folder: Path
+    effect: driftq.Effect
+    databases: dict[str, str]
+    """By step, where the record of effects is; empty for the broker's."""
+
+    def topic(self, step: str) -> str:
+        return f"{self.folder.name}.{step}"
+
+    def tell(self) -> None:
+        for step in STEPS:
+            self.client.create_topic(self.topic(step))
+            self.client.produce(self.topic(step), step, idempotency_key="the-one")
+        with self.worker("stops") as doomed:
+            hear(doomed, {f"at {step}" for step in STEPS})
+        with self.worker("finishes"):
+            self.until_settled()
+
+    @contextmanager
+    def worker(self, how: str) -> Iterator[subprocess.Popen]:
+        """A worker process, killed with SIGKILL at the end."""
+        url = f"http://127.0.0.1:{self.server.port}"
+        sites = [
+            f"{self.topic(step)}={self.databases[step]}" if self.databases else self.topic(step)
+            for step in STEPS
+        ]
+        with (self.folder / "errors").open("ab") as errors:
+            process = subprocess.Popen(
+                [sys.executable, str(SCRIPT), url, str(self.folder), str(self.effect), how, *sites],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env=os.environ,
+            )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+
+    def until_settled(self) -> None:
+        end = time.monotonic() + PATIENCE_S
+        waiting = set(STEPS)
+        while waiting:
+            for step in list(waiting):
+                groups = self.client.topic(self.topic(step)).groups
+                if groups and sum(group.lag for group in groups) == 0:
+                    waiting.discard(step)
+            assert time.monotonic() < end, f"not settled: {waiting}\n{self.errors()}"
+            time.sleep(0.05)
+
+    def errors(self) -> str:
+        return (self.folder / "errors").read_text()[-4_000:]
+
+    def runs(self) -> dict[str, int]:
+        return Counter(self.lines("runs"))
+
+    def lines(self, name: str) -> list[str]:
+        file = self.folder / name
+        return file.read_text().splitlines() if file.exists() else []
+
+    def dead_letters(self, step: str) -> list[str]:
+        topic = self.topic(step)
+        if f"dlq.{topic}" not in self.client.topics():
+            return []
+        letters = self.client.call("GET", f"/v1/dlq/{topic}")["messages"]
+        return [letter["envelope"]["dlq"]["last_error"] for letter in letters]
 
 
-def hear(process: subprocess.Popen, line: str) -> None:
+def hear(process: subprocess.Popen, lines: set[str]) -> None:
     assert process.stdout is not None
     for said in process.stdout:
-        if said.strip() == line:
+        lines.discard(said.strip())
+        if not lines:
             return
-    raise AssertionError(f"the worker ended without saying {line!r}")
-
-
-def until_settled(client: driftq.Client) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        groups = client.topic("orders").groups
-        if groups and sum(group.lag for group in groups) == 0:
-            return
-        time.sleep(0.02)
-    raise AssertionError("the message was not settled")
+    raise AssertionError(f"the worker ended without saying {lines}")
 
 
 @pytest.fixture
-def client(server: ServerProcess) -> Iterator[driftq.Client]:
+def databases(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    """SQLite has one writer, so there each step has a database of its own."""
+    if request.param == "broker":
+        return {}
+    if request.param == "sqlite":
+        made = {step: f"sqlite:///{tmp_path / step}.db" for step in STEPS}
+    else:
+        made = dict.fromkeys(STEPS, request.getfixturevalue("postgres_database_url"))
+    for url in set(made.values()):
+        database = open_database(url)
+        upgrade(database, [MIGRATIONS])
+        with database.transaction() as transaction:
+            transaction.connection.execute(text("CREATE TABLE IF NOT EXISTS effects (name TEXT)"))
+        database.close()
+    return made
+
+
+@pytest.fixture
+def story(
+    request: pytest.FixtureRequest, server: ServerProcess, databases: dict[str, str], tmp_path: Path
+) -> Iterator[Story]:
+    effect = {"idempotent": driftq.Effect.IDEMPOTENT, "unknown": driftq.Effect.UNKNOWN}
+    named = next((one for name, one in effect.items() if name in request.node.name), None)
     with driftq.Client(f"http://127.0.0.1:{server.port}") as client:
-        client.create_topic("orders")
-        yield client
-        for topic in client.topics():
-            client.call("DELETE", f"/v1/topics/{topic}")
-
-
-def kill_and_restart(
-    server: ServerProcess, client: driftq.Client, folder: Path, effect: driftq.Effect, step: str
-) -> list[str]:
-    """Produce, kill a worker at the step, let another finish; what the handler's runs wrote."""
-    name = f"{effect}-{step.replace(' ', '-')}"
-    client.produce("orders", name, idempotency_key=name)
-    with worker(server, folder, effect, step) as first:
-        hear(first, f"at {step}")
-    with worker(server, folder, effect, "never") as second:
-        hear(second, "works")
-        until_settled(client)
-    runs = folder / "runs"
-    return runs.read_text().splitlines() if runs.exists() else []
+        told = Story(server, client, tmp_path, named or driftq.Effect.TRANSACTIONAL, databases)
+        told.tell()
+        yield told
 
 
 @pytest.mark.clause("I8", "K6", "I9")
-@pytest.mark.parametrize("step", STEPS)
-def test_an_idempotent_effect_counts_once(
-    server: ServerProcess, client: driftq.Client, tmp_path: Path, step: str
-) -> None:
-    runs = kill_and_restart(server, client, tmp_path, driftq.Effect.IDEMPOTENT, step)
-    assert len(list(tmp_path.glob("effect-*"))) == 1
-    assert len(runs) == (2 if step in ("after effect", "before commit") else 1)
-    assert "dlq.orders" not in client.topics()
-
-
-@pytest.mark.clause("K6")
-@pytest.mark.parametrize("step", STEPS)
-def test_an_unknown_effect_is_reported_and_never_guessed(
-    server: ServerProcess, client: driftq.Client, tmp_path: Path, step: str
-) -> None:
-    runs = kill_and_restart(server, client, tmp_path, driftq.Effect.UNKNOWN, step)
-    cut_off = step in ("after begin", "after effect", "before commit")
-    assert len(runs) == (0 if step == "after begin" else 1)
-    if cut_off:
-        (letter,) = client.call("GET", "/v1/dlq/orders")["messages"]
-        assert letter["envelope"]["dlq"]["last_error"].startswith("effect unknown: begun by ")
-    else:
-        assert "dlq.orders" not in client.topics()
+@pytest.mark.parametrize("databases", ["broker", "postgres"], indirect=True)
+def test_an_idempotent_effect_counts_once(story: Story) -> None:
+    assert {file.name for file in story.folder.glob("effect-*")} == {f"effect-{step}" for step in STEPS}
+    assert story.runs() == {step: 2 if step in REPEATED else 1 for step in STEPS}, story.errors()
+    assert [story.dead_letters(step) for step in STEPS] == [[]] * len(STEPS)
 
 
 @pytest.mark.clause("K6", "I8")
-@pytest.mark.parametrize("step", ["after effect", "before ack"])
-def test_a_transactional_effect_counts_once(
-    server: ServerProcess, client: driftq.Client, tmp_path: Path, step: str
-) -> None:
-    kill_and_restart(server, client, tmp_path, driftq.Effect.TRANSACTIONAL, step)
-    connection = sqlite3.connect(tmp_path / "effects.db")
-    try:
-        assert connection.execute("SELECT count(*) FROM effects").fetchone() == (1,)
-    finally:
-        connection.close()
+@pytest.mark.parametrize("databases", ["broker", "sqlite"], indirect=True)
+def test_an_unknown_effect_is_reported_and_never_guessed(story: Story) -> None:
+    assert story.runs() == {step: 1 for step in STEPS if step != "after-begin"}, story.errors()
+    for step in STEPS:
+        if step in ("after-begin", *REPEATED):
+            (error,) = story.dead_letters(step)
+            assert error.startswith("effect unknown: ")
+        else:
+            assert story.dead_letters(step) == []
+
+
+@pytest.mark.clause("K6", "I8")
+@pytest.mark.parametrize("databases", ["sqlite", "postgres"], indirect=True)
+def test_a_transactional_effect_counts_once_and_its_duplicate_gets_the_result(story: Story) -> None:
+    counted: Counter[str] = Counter()
+    for url in set(story.databases.values()):
+        database = open_database(url)
+        with database.snapshot() as transaction:
+            counted.update(
+                row.name for row in transaction.connection.execute(text("SELECT name FROM effects"))
+            )
+        database.close()
+    assert counted == dict.fromkeys(STEPS, 1), story.errors()
+    assert story.runs() == {step: 2 if step in REPEATED else 1 for step in STEPS}
+    assert [story.dead_letters(step) for step in STEPS] == [[]] * len(STEPS)
+    settled = {
+        name: (result, duplicate) for name, result, duplicate in map(json.loads, story.lines("settled"))
+    }
+    assert settled == {step: ({"done": step}, step == "before-ack") for step in STEPS}

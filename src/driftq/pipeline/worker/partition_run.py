@@ -66,6 +66,7 @@ class PartitionRun:
 
     def run_parked(self, place: tuple[str, int] | None = None) -> None:
         """Take up what was parked, here or by others before, for as long as some of it is ripe."""
+        self._appends.flush()
         seen: set[tuple[str, int, int]] = set()
         while ripe := self._patience.ask(lambda: self._ledger.parking.ripe(self._handler.name, place=place)):
             fresh = [one for one in ripe if (one.topic, one.partition, one.offset) not in seen]

@@ -5,13 +5,17 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from driftq.core.pipeline_options import RegistrySettings
+from driftq.core.pipeline_options import PipelineOptions, RegistrySettings
 from driftq.errors import InvalidArgument
 from driftq.eventstore.published import PublishedEvent
 from driftq.pipeline.worker.context import WorkerContext
 from driftq.pipeline.worker.derived import DerivedEvent
 from driftq.registry import Effect, GapPolicy, Handler
+
+if TYPE_CHECKING:
+    from driftq.pipeline.worker.job import WorkerJob
 
 HandlerCall = Callable[[PublishedEvent, WorkerContext], Sequence[DerivedEvent] | None]
 
@@ -62,3 +66,9 @@ class WorkerSpec:
             max_retries=retries[Family(self.family)],
             lease_ms=settings.lease_seconds * 1000,
         )
+
+    def job(self, options: PipelineOptions) -> WorkerJob:
+        """The streaming query that runs it."""
+        from driftq.pipeline.worker.job import WorkerJob
+
+        return WorkerJob(self, options)

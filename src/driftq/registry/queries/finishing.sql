@@ -15,6 +15,10 @@ WHERE kept.handler = :handler AND kept.event_id {among g: id}
     AND kept.event_id = g.id AND kept.token = g.held AND kept.state = 'claimed'
 RETURNING event_id;
 
+-- name: keep_result
+UPDATE {claims} SET result = :result
+WHERE handler = :handler AND event_id = :event_id AND token = :token AND state = 'claimed';
+
 -- name: advance
 INSERT INTO {positions} AS kept (handler, aggregate_type, aggregate_id, last_sequence)
 SELECT :handler, g.of_type, g.of_id, g.reached

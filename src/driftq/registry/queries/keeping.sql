@@ -4,6 +4,9 @@ SELECT * FROM {claims} WHERE handler = :handler AND event_id = :event_id;
 -- name: lock_claim
 SELECT * FROM {claims} WHERE handler = :handler AND event_id = :event_id {for_update};
 
+-- name: find_result
+SELECT result FROM {claims} WHERE handler = :handler AND event_id = :event_id AND state = 'done';
+
 -- name: list_claims
 SELECT *
 FROM {claims}

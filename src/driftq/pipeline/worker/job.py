@@ -1,0 +1,124 @@
+"""A worker as a streaming query: `worker-<handler>`.
+
+Each micro-batch is one task for each topic partition, which ends when all of its events are done, given up
+and kept, or parked; only then does Spark commit the batch. A batch that is cut off is run again, and finds in
+the registry what was done.
+
+What was parked is taken up by the task that brings the missing event. What somebody resolves or requeues
+has no message of its own: a thread of the driver looks for it now and then. It runs handlers and no Spark.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING
+
+from driftq.core.pipeline_options import PipelineOptions
+from driftq.errors import InvalidArgument
+from driftq.pipeline.worker.ledger import Ledger
+from driftq.pipeline.worker.runtime import open_run
+from driftq.pipeline.worker.spec import WorkerSpec
+from driftq.pipeline.worker.task import ANSWER, COLUMNS, run_task
+from driftq.registry import Effect
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+logger = logging.getLogger("driftq.pipeline.worker")
+
+BATCH_EVENTS = 2_000
+"""In one micro-batch: what is held in memory, and run again after a crash."""
+POLL = "200 milliseconds"
+SWEEP_S = 2.0
+
+
+class WorkerJob:
+    """Implements `StreamJob`."""
+
+    def __init__(self, spec: WorkerSpec, options: PipelineOptions) -> None:
+        self.spec = spec
+        self.options = options
+        self.counts: Counter[str] = Counter()
+        """How many events came to which end, since the start."""
+
+    @property
+    def name(self) -> str:
+        return f"worker-{self.spec.name}"
+
+    def start(self, spark: SparkSession, *, once: bool) -> StreamingQuery:
+        """Raises InvalidArgument for what must not run as it is set, DatabaseUnavailable, SchemaOutdated."""
+        self._refuse_what_is_unsafe(master=spark.sparkContext.master or "")
+        Ledger.open(self.options).close()  # The registry is there, or there is no start.
+        self._sweep()
+        rows = self._source(spark).select(*COLUMNS)
+        writer = rows.writeStream.queryName(self.name).foreachBatch(self.handle_batch)
+        writer = writer.option("checkpointLocation", self.options.checkpoint(self.name))
+        if once:
+            return writer.trigger(availableNow=True).start()
+        query = writer.trigger(processingTime=POLL).start()
+        threading.Thread(
+            target=self._keep_sweeping, args=(query,), name=f"{self.name}-parked", daemon=True
+        ).start()
+        return query
+
+    def handle_batch(self, rows: DataFrame, batch_id: int) -> None:
+        """Returns when no event of the batch is left to itself; may be called again for the same batch."""
+        # All rows of a topic partition in one task, in order, however the source has cut them.
+        tasks = 2 * rows.sparkSession.sparkContext.defaultParallelism
+        in_order = rows.repartition(tasks, "topic", "partition").sortWithinPartitions(
+            "topic", "partition", "offset"
+        )
+        task = partial(run_task, spec=self.spec, options=self.options)
+        counts: Counter[str] = Counter()
+        for row in in_order.mapInArrow(task, ANSWER).collect():
+            counts[row.how] += row.events
+        self.counts += counts
+        told = ", ".join(f"{events} {how}" for how, events in sorted(counts.items()))
+        logger.info("%s batch %d: %s", self.name, batch_id, told or "nothing")
+
+    def _refuse_what_is_unsafe(self, *, master: str) -> None:
+        if self.options.registry.enabled:
+            return
+        switch = "ENABLE_PROCESSED_EVENT_REGISTRY=false"
+        if self.spec.effect is not Effect.IDEMPOTENT:
+            raise InvalidArgument(
+                "effect",
+                f"{switch} is for handlers declared idempotent; {self.spec.name!r} is {self.spec.effect}: "
+                "switch the registry on",
+            )
+        if not master.startswith("local"):
+            raise InvalidArgument(
+                "master", f"with {switch} the guard is a file of this machine, and {master} is a cluster"
+            )
+
+    def _source(self, spark: SparkSession) -> DataFrame:
+        reader = spark.readStream.format("driftq").option("url", self.options.url)
+        reader = reader.option("data", self.options.data).option("reader", self.name)
+        reader = reader.option("maxOffsetsPerTrigger", BATCH_EVENTS)
+        if self.spec.topic_pattern is not None:
+            return reader.option("subscribePattern", self.spec.topic_pattern).load()
+        return reader.option("subscribe", ",".join(self.spec.topics)).load()
+
+    def _keep_sweeping(self, query: StreamingQuery) -> None:
+        pause = threading.Event()
+        while not pause.wait(SWEEP_S) and _is_active(query):
+            try:
+                self._sweep()
+            except Exception:  # The thread has to go on: nobody else would look again.
+                logger.exception("%s: could not take up what is parked", self.name)
+
+    def _sweep(self) -> None:
+        with open_run(self.spec, self.options) as run:
+            run.run_parked()
+        self.counts += run.counts
+
+
+def _is_active(query: StreamingQuery) -> bool:
+    try:
+        return bool(query.isActive)
+    except Exception:  # noqa: BLE001 - py4j has many ways to say that the session is closed.
+        return False

@@ -1,0 +1,64 @@
+"""Putting a run together in a process of Spark: its database, its heartbeats, its way to the event store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
+
+import msgspec
+
+from driftq.core.pipeline_options import PipelineOptions
+from driftq.model import Event
+from driftq.pipeline.server import Server
+from driftq.pipeline.worker.appending import DerivedAppends
+from driftq.pipeline.worker.effect import Effects
+from driftq.pipeline.worker.heartbeats import Heartbeats
+from driftq.pipeline.worker.ledger import shared_ledger
+from driftq.pipeline.worker.partition_run import PartitionRun
+from driftq.pipeline.worker.spec import WorkerSpec
+from driftq.pipeline.worker.timing import Patience, SystemTiming
+
+
+class ServedEvents:
+    """The event store of a server; appending again after a lost answer is safe, and done."""
+
+    def __init__(self, url: str) -> None:
+        self._server = Server(url)
+
+    def append_all(self, events: Sequence[tuple[Event, int | None]]) -> None:
+        self._server.post("/v1/events", [_body(event) for event, _ in events], Any)
+
+    def close(self) -> None:
+        self._server.close()
+
+
+@contextmanager
+def open_run(spec: WorkerSpec, options: PipelineOptions) -> Iterator[PartitionRun]:
+    """A run with its heartbeats under way. While the database is away, this waits."""
+    timing = SystemTiming()
+    patience = Patience(timing)
+    handler = spec.handler(options.registry)
+    ledger = patience.ask(lambda: shared_ledger(options, use="effects"))
+    heartbeats = Heartbeats(
+        lambda: shared_ledger(options, use="heartbeats").claims,
+        every_ms=options.registry.heartbeat_seconds * 1000,
+        timing=timing,
+    )
+    with closing(ServedEvents(options.url)) as store, heartbeats:
+        appends = DerivedAppends(store, ledger.parking, handler.name, patience)
+        effects = Effects(spec.call, ledger, heartbeats=heartbeats, patience=patience, appends=appends)
+        yield PartitionRun(
+            handler,
+            ledger,
+            effects=effects,
+            appends=appends,
+            heartbeats=heartbeats,
+            patience=patience,
+            timing=timing,
+        )
+
+
+def _body(event: Event) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(event)
+    return {name: value for name, value in fields.items() if value is not None or name == "payload"}

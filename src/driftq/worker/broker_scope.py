@@ -1,0 +1,90 @@
+"""Effects on the broker's record, over `/v1/idempotency`.
+
+A grant whose lease lapsed means that its holder crashed between begin and commit. A handler whose effect is
+idempotent runs again. One whose effect is unknown does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from driftq.client import AlreadyCommitted, AsyncClient, AsyncIdempotency, Begun, Held
+from driftq.errors import EffectNotFound, NoCurrentDelivery
+from driftq.registry.handler import Effect
+from driftq.registry.verdict import UnknownEffect
+from driftq.worker.held import HeldDelivery
+from driftq.worker.scope import POLL_FIRST_S, POLL_LONGEST_S, Grant
+from driftq.worker.verdict import stored_result
+
+OWNER_CHARACTERS_MAX = 200
+
+
+class BrokerGrant:
+    """What the broker granted."""
+
+    def __init__(self, effects: AsyncIdempotency, begun: Begun, *, lease_ms: int) -> None:
+        self._effects = effects
+        self._begun = begun
+        self._lease_ms = lease_ms
+        self.token = begun.token
+
+    async def extend(self) -> None:
+        await self._effects.extend(self._begun, lease_ms=self._lease_ms)
+
+    async def commit(self, result: Any) -> None:
+        await self._effects.mark_success(self._begun, result=stored_result(result))
+
+    async def fail(self, error: str) -> None:
+        await self._effects.mark_failure(self._begun, error=error)
+
+
+class BrokerScope:
+    """Implements `Scope`."""
+
+    def __init__(self, client: AsyncClient, effect: Effect) -> None:
+        self._effects = client.idempotency
+        self._effect = effect
+
+    async def begin(self, held: HeldDelivery, key: str) -> Grant | AlreadyCommitted:
+        delivery = held.delivery
+        name = {
+            "topic": delivery.requested_topic,
+            "group": delivery.group,
+            "idempotency_key": key,
+            "tenant_id": delivery.envelope.tenant_id or "",
+        }
+        # No other delivery has this owner, so whatever is held by it was granted to us and the answer lost.
+        owner = f"{delivery.owner[:OWNER_CHARACTERS_MAX]}/{delivery.offset}.{delivery.attempt}"
+        pause_s = POLL_FIRST_S
+        while not held.lost:
+            answer = await self._ask(name, owner, delivery.lease_ms)
+            if isinstance(answer, Begun):
+                return BrokerGrant(self._effects, answer, lease_ms=delivery.lease_ms)
+            if isinstance(answer, AlreadyCommitted):
+                return answer
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, POLL_LONGEST_S)
+        raise NoCurrentDelivery
+
+    async def _ask(self, name: dict[str, str], owner: str, lease_ms: int) -> Begun | AlreadyCommitted | Held:
+        unknown = self._effect is Effect.UNKNOWN
+        cut_off_by = await self._other_holder(name, owner) if unknown else None
+        answer = await self._effects.begin(**name, owner=owner, lease_ms=lease_ms)
+        if isinstance(answer, Begun) and cut_off_by is not None:
+            # Its lease was over, by the server's clock, and nobody had ended it.
+            await self._effects.extend(answer, lease_ms=1)
+            raise UnknownEffect(f"begun by {cut_off_by}, which did not say how it ended")
+        if isinstance(answer, Held) and answer.owner == owner:
+            found = await self._effects.status(**name)
+            if found.status == "PENDING" and found.owner == owner:
+                return Begun(**name, owner=owner, token=found.token)
+        return answer
+
+    async def _other_holder(self, name: dict[str, str], owner: str) -> str | None:
+        """Who else began this effect and has not ended it."""
+        try:
+            found = await self._effects.status(**name)
+        except EffectNotFound:
+            return None
+        return found.owner if found.status == "PENDING" and found.owner != owner else None

@@ -1,0 +1,126 @@
+"""Effects on the record of an SQL registry: claim → effect → mark, and what the effect gave.
+
+Each message is an aggregate of its own with one event. The broker alone counts attempts and keeps dead
+letters, so the registry never gives an event up. Its calls block and are made in threads. While its database
+is away nothing is acknowledged, charged or given up: the message stays leased, and the call is made again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from driftq.client import AlreadyCommitted, AsyncDelivery
+from driftq.errors import (
+    DatabaseBusy,
+    DatabaseUnavailable,
+    LeaseLost,
+    NoCurrentDelivery,
+    TransactionConflict,
+    WrongClaimState,
+)
+from driftq.model import Message
+from driftq.registry import Claim, ClaimOutcome, ClaimState, Effect, EventKey, Handler, Registry, Wait
+from driftq.registry.verdict import UnknownEffect
+from driftq.worker.held import HeldDelivery
+from driftq.worker.scope import POLL_FIRST_S, POLL_LONGEST_S, Grant
+from driftq.worker.verdict import Reject, stored_result
+
+PASSING = (DatabaseUnavailable, DatabaseBusy, TransactionConflict)
+"""What ends by itself, and has kept nothing of the transaction."""
+CUT_OFF = (*PASSING, LeaseLost, WrongClaimState)
+"""How a transactional effect ends that was rolled back, or committed and the answer lost."""
+_NO_LIMIT = 2**31
+_Result = TypeVar("_Result")
+logger = logging.getLogger("driftq.worker")
+
+
+class RegistryGrant:
+    """A claim. That of a transactional effect is marked in the effect's own transaction."""
+
+    def __init__(self, scope: RegistryScope, claim: Claim, held: HeldDelivery) -> None:
+        self._scope = scope
+        self._held = held
+        self.claim = claim
+        self.token = claim.token
+
+    async def extend(self) -> None:
+        if not self._scope.transactional:  # There the aggregate is locked, and nobody can take it over.
+            await asyncio.to_thread(self._scope.registry.heartbeat, self.claim)
+
+    async def commit(self, result: Any) -> None:
+        if not self._scope.transactional:
+            kept = _as_text(result)
+            await self._scope.call(self._held, lambda: self._mark_done(kept))
+
+    def _mark_done(self, kept: str | None) -> None:
+        self._scope.registry.mark_done(self.claim, result=kept)
+
+    async def fail(self, error: str) -> None:
+        await self._scope.call(self._held, lambda: self._scope.registry.release(self.claim))
+
+
+class RegistryScope:
+    """Implements `Scope`."""
+
+    def __init__(self, registry: Registry, name: str, effect: Effect, *, lease_ms: int) -> None:
+        self.registry = registry
+        self.transactional = effect is Effect.TRANSACTIONAL
+        self._handler = Handler(name, effect, max_retries=_NO_LIMIT, lease_ms=lease_ms)
+
+    async def begin(self, held: HeldDelivery, key: str) -> Grant | AlreadyCommitted:
+        event = _event(held.delivery, key)
+        while True:
+            claim = await self.call(held, lambda: self.registry.claim(self._handler, event))
+            if claim.granted:
+                return RegistryGrant(self, claim, held)
+            if claim.state is ClaimState.DEAD:
+                raise Reject(f"given up in the registry ({claim.last_error}); requeue it there, then redrive")
+            if claim.outcome is not ClaimOutcome.IN_PROGRESS:
+                return AlreadyCommitted(await self._result(held, event))
+            if claim.wait is Wait.UNRESOLVED:
+                raise UnknownEffect(f"it is on record as {event.event_id!r} of {self._handler.name!r}")
+            await asyncio.sleep(min(max(claim.wait_ms / 1000, POLL_FIRST_S), POLL_LONGEST_S))
+
+    async def call(self, held: HeldDelivery, work: Callable[[], _Result]) -> _Result:
+        """What the work returns, in a thread; made again while the database is away and the message ours."""
+        pause_s = POLL_FIRST_S
+        while not held.lost:
+            try:
+                return await asyncio.to_thread(work)
+            except PASSING as away:
+                logger.warning("%r waits: %s", held.delivery, away)
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, POLL_LONGEST_S)
+        raise NoCurrentDelivery
+
+    def perform(self, call: Callable[..., Any], message: Message, context: Any, grant: RegistryGrant) -> Any:
+        """In a handler's thread: its SQL, what it gave and the mark in one transaction."""
+        with self.registry.apply(grant.claim) as transaction:
+            context.transaction = transaction
+            result = call(message, context)
+            kept = _as_text(result)
+            if kept is not None:
+                self.registry.keep_result(grant.claim, kept, transaction=transaction)
+        return result
+
+    async def _result(self, held: HeldDelivery, event: EventKey) -> Any:
+        kept = await self.call(held, lambda: self.registry.result_of(self._handler.name, event.event_id))
+        return None if kept is None else msgspec.json.decode(kept)
+
+
+def _event(delivery: AsyncDelivery, key: str) -> EventKey:
+    """The effect's identity. A plain key is its own name; others are lists, which no plain key looks like."""
+    tenant = delivery.envelope.tenant_id or ""
+    if tenant or delivery.requested_topic != delivery.topic or key.startswith('["'):
+        key = msgspec.json.encode([tenant, delivery.requested_topic, key]).decode()
+    return EventKey(key, delivery.topic, key, 1)
+
+
+def _as_text(result: Any) -> str | None:
+    stored = stored_result(result)
+    return bytes(stored).decode() if isinstance(stored, msgspec.Raw) else None

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from driftq.eventstore.published import PublishedEvent as PublishedEvent
     from driftq.pipeline.app import App as App
     from driftq.pipeline.formats import register as register
     from driftq.pipeline.session import open_session as open_session
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from driftq.registry.verdict import UnknownEffect as UnknownEffect
 
 _HOMES = {
+    "PublishedEvent": "driftq.eventstore.published",
     "DerivedEvent": "driftq.pipeline.worker.derived",
     "UnknownEffect": "driftq.registry.verdict",
     "WorkerContext": "driftq.pipeline.worker.context",

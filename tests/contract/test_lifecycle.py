@@ -164,6 +164,7 @@ def test_numbers_can_be_scraped(server: Server) -> None:
     assert f'driftq_group_in_flight{{group="readers",topic="{topic}"}} 1.0' in lines
     for name in ("produced", "delivered", "commits", "requests"):
         assert any(line.startswith(f"driftq_{name}_total ") for line in lines), name
+    assert "driftq_committed_bytes_total 0.0" not in lines
 
 
 @pytest.mark.clause("H5", "H2")

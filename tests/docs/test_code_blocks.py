@@ -19,6 +19,8 @@ PAGES = [
     if BLOCK.search(page.read_text())
 ]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+PATIENCE_S = 240.0
+"""A page may start Spark, and others may keep the machine busy."""
 DEFAULT_URL = "http://127.0.0.1:8080"
 
 
@@ -37,7 +39,7 @@ def run(command: list[str], folder: Path, server: ServerProcess) -> str:
         env=environ,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr

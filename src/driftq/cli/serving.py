@@ -16,6 +16,7 @@ from driftq.cli.loglines import log_to_stderr
 from driftq.cli.router import RouterNotUsable, find_router
 from driftq.cli.screen import say, say_error
 from driftq.errors import LogError, Unavailable
+from driftq.housekeeping.in_memory import HousekeeperThread
 from driftq.http.options import HttpOptions
 from driftq.http.server import HttpServer, run
 from driftq.log.disk import OsFolder
@@ -82,6 +83,7 @@ def run_server(serving: Serving, settings: Settings) -> int:
         limits=settings.limits,
         fsync=Fsync(serving.fsync),
         durable=serving.wal,
+        new_housekeeper=None if serving.wal else HousekeeperThread,
         router=router,
         router_timeout_ms=serving.router_timeout_ms,
         segment_bytes=settings.segment_bytes,

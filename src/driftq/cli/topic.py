@@ -1,4 +1,4 @@
-"""`driftq topic`: create, list, look at and delete topics."""
+"""`driftq topic`: create, list, look at, seal and delete topics."""
 
 from typing import Annotated, Any
 
@@ -9,7 +9,7 @@ from driftq.cli.screen import Json, Url, say, say_json, show, table
 from driftq.settings import load_url
 
 app = typer.Typer(
-    help="Create, list, look at and delete topics.", no_args_is_help=True, rich_markup_mode=None
+    help="Create, list, look at, seal and delete topics.", no_args_is_help=True, rich_markup_mode=None
 )
 
 _NUMBERS = frozenset(
@@ -78,6 +78,14 @@ def show_topic(name: Name, url: Url = None, as_json: Json = False) -> None:
         say("no group reads this topic yet")
     for reader in answer.get("readers", []):
         say(f"reader {reader['reader']}: partition {reader['partition']}, lag {reader['lag']:,}")
+
+
+@app.command()
+def seal(url: Url = None) -> None:
+    """Bring the tables of all topics up to now, instead of within five minutes."""
+    with Connection(load_url(url), timeout_s=None) as connection:  # It takes as long as there is to write.
+        connection.post("/v1/seal", {})
+    say("everything that was produced before is in the tables")
 
 
 @app.command()

@@ -103,6 +103,10 @@ class AsyncClient:
             for line in _decode_records(lines):
                 yield line
 
+    async def seal(self) -> None:
+        """Returns when everything that was durable before is in the tables and the history."""
+        await self.call("POST", "/v1/seal", repeatable=True)
+
     # Producing
 
     async def produce(

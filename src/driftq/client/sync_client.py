@@ -113,6 +113,10 @@ class Client:
         while page := self._thread.run(_page(found)):
             yield from page
 
+    def seal(self) -> None:
+        """Returns when everything that was durable before is in the tables and the history."""
+        self._thread.run(self._async.seal())
+
     def produce(
         self,
         topic: str,

@@ -243,6 +243,13 @@ BROKER_ROUTES = (
         errors=(404, 409),
     ),
     Route(
+        method="POST",
+        path="/v1/seal",
+        handler=system.seal,
+        summary="Bring tables and history up to now",
+        answers={200: Answer(text="Everything durable before the call is in them", body=replies.StatusReply)},
+    ),
+    Route(
         method="GET",
         path="/v1/metrics",
         handler=system.metrics,

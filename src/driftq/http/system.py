@@ -43,6 +43,11 @@ def version(exchange: Exchange) -> None:
     )
 
 
+def seal(exchange: Exchange) -> None:
+    NOTHING.read(exchange.body, exchange.query)
+    exchange.edge.engine.seal(exchange.answering(lambda _: exchange.reply_ok(b'{"status":"sealed"}')))
+
+
 def metrics(exchange: Exchange) -> None:
     """Numbers are gathered when they are asked for; the hot path only adds to plain counters."""
     NOTHING.read(exchange.body, exchange.query)

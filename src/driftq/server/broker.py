@@ -16,7 +16,7 @@ from driftq.log.recovery import Recovery
 from driftq.server.clock import SystemClock
 from driftq.server.engine import Engine
 from driftq.server.events import EventDesk
-from driftq.server.housekeeper import Housekeeper, HousekeeperProcess
+from driftq.server.housekeeper import Housekeeper, HousekeeperProcess, NewHousekeeper
 from driftq.server.ports import Clock, Loop
 from driftq.server.routing import ROUTER_TIMEOUT_MS, Router, RouterDesk
 from driftq.server.thread import AsyncioLoop, Fsync, Threads
@@ -37,6 +37,8 @@ class BrokerOptions:
     segment_records: int = SEGMENT_RECORDS
     housekeeping: bool = True
     """A child process keeps the folder small. Without it nothing is ever removed from it."""
+    new_housekeeper: NewHousekeeper | None = None
+    """Who keeps a folder small that no other process can see."""
     tables: str | None = None
     """The folder that tables of topics are written to; None for no tables."""
     history: str | None = None
@@ -74,6 +76,8 @@ class Broker:
                 tables=options.tables,
                 history=options.history,
             )
+        elif options.housekeeping and options.new_housekeeper is not None:
+            self._housekeeper = options.new_housekeeper(log.folder, options.limits, self._threads.tell)
         self.engine = Engine(
             log,
             limits=options.limits,

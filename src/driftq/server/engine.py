@@ -195,6 +195,11 @@ class Engine:
         self._reads.append(request)
         self.want_turn()
 
+    def seal(self, reply: Reply) -> None:
+        """Let snapshot, tables and history have everything that is durable now; answered when they do."""
+        if self._accepts(reply):
+            self.upkeep.seal(reply)
+
     def drained(self, topic: str, group: str) -> None:
         """A consumer of this group has room again."""
         self._dispatcher.wake(topic, group)
@@ -205,6 +210,7 @@ class Engine:
         if self._refusal is None:
             self._refusal = ShuttingDown()
             self.desks.jobs.release_waiting()
+        self.upkeep.refuse(self._refusal)
         self.upkeep.stop()
         self._on_idle.append(done)
         self.want_turn()
@@ -240,6 +246,7 @@ class Engine:
         if frames:
             self._committing = True
             self.counters.commits += 1
+            self.counters.committed_bytes += sum(frame.size for frame in frames)
             waiting, self._waiting = self._waiting, Waiting([])
             parcels, self._parcels = self._parcels, []
             self._set_alarm()
@@ -397,6 +404,7 @@ class Engine:
         acks, self._acks = self._acks, []
         seldom, self._seldom = self._seldom, []
         self.desks.refuse(refusal)
+        self.upkeep.refuse(refusal)
         for request in (*produces, *acks, *seldom):
             reply = getattr(request, "reply", None)
             if reply is not None:

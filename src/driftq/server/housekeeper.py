@@ -16,6 +16,7 @@ from typing import Protocol
 
 from driftq.core.limits import Limits
 from driftq.errors import LogLocked
+from driftq.log.files import Folder
 
 LOCK = "housekeeper.lock"
 
@@ -24,6 +25,8 @@ _ORPHAN_S = 10.0
 
 Done = Callable[[str | None], None]
 """Gets what went wrong, or None when a new manifest is in place."""
+Tell = Callable[[Callable[[], None]], None]
+"""Has something called on the loop, from any thread."""
 
 
 class Housekeeper(Protocol):
@@ -39,6 +42,9 @@ class Housekeeper(Protocol):
         """End what is under way; it can be done again later."""
 
 
+NewHousekeeper = Callable[[Folder, Limits, Tell], Housekeeper]
+
+
 class HousekeeperProcess:
     """`python -m driftq.housekeeping`, once a round."""
 
@@ -47,7 +53,7 @@ class HousekeeperProcess:
         folder: str,
         limits: Limits,
         *,
-        tell: Callable[[Callable[[], None]], None],
+        tell: Tell,
         tables: str | None = None,
         history: str | None = None,
     ) -> None:

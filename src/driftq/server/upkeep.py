@@ -16,13 +16,15 @@ from dataclasses import dataclass
 from driftq.core.decide.retention import decide_retention
 from driftq.core.records import SegmentRolled
 from driftq.core.state import Topic
-from driftq.errors import DiskFull
+from driftq.errors import DiskFull, DriftQError, NotConfirmed
 from driftq.log.log import Log
 from driftq.server.adoption import Adoption
 from driftq.server.counters import Counters
 from driftq.server.housekeeper import Housekeeper
 from driftq.server.journal import Journal
 from driftq.server.ports import Background, Loop
+from driftq.server.requests import Reply
+from driftq.server.seals import Seals
 
 PARTITIONS_A_TICK = 2_000
 _RETRY_MS = 1_000
@@ -71,7 +73,9 @@ class Upkeep:
         self._round_from = 0
         self._rolled_at = 0
         self._rolled_lsn = 0
+        self._rolled_from = 0
         self._topics: list[Topic] = []
+        self._seals = Seals()
         self.disk_full: DiskFull | None = None
         self.next_at = 0
 
@@ -88,8 +92,21 @@ class Upkeep:
         if self._housekeeper is not None:
             self._housekeeper.stop()
 
+    def refuse(self, refusal: DriftQError) -> None:
+        """Nothing more is written: whoever waits for it is told why."""
+        self._seals.fail(refusal)
+
+    def seal(self, reply: Reply) -> None:
+        """Answered with None when a round has seen everything that is durable now. Wants a turn."""
+        if self._housekeeper is None:
+            reply(NotConfirmed("this broker runs without housekeeping, so nothing is ever sealed"))
+        else:
+            self._seals.add(reply)
+
     def decide(self, now: int) -> None:
         """Add the records that are due; for the engine's turn."""
+        if self._seals.asked:
+            self._seal(now)
         if now < self.next_at:
             return
         self.next_at = now + self._options.tick_ms
@@ -98,6 +115,8 @@ class Upkeep:
             if self._log.last_lsn > self._rolled_lsn:
                 self._roll(now)
             self._rolled_at = now
+        elif self._seals.latest > self._log.sealed:
+            self._roll(now)  # The roll that was to seal it was lost with a commit that failed.
         self._look_at_disk()
         self._start_round(now)
 
@@ -108,6 +127,18 @@ class Upkeep:
     def _roll(self, now: int) -> None:
         self._journal.roll(SegmentRolled(at=now))
         self._rolled_lsn = self._log.last_lsn + 1
+        self._rolled_from = self._log.confirmed.segment
+
+    def _seal(self, now: int) -> None:
+        """Let what is confirmed be in sealed segments, if it is not, and wait for the round behind that."""
+        end = self._log.confirmed
+        if end.lsn == self._rolled_lsn and end.segment > self._rolled_from:
+            self._seals.aim(end.segment - 1)  # Nothing was written since it was rolled.
+        else:
+            self._seals.aim(end.segment)
+            self._roll(now)
+        self._seals.reached(self._journal.adopted)
+        self._start_round(now)
 
     # Retention
 
@@ -184,6 +215,7 @@ class Upkeep:
             self._round_from = max(began, self.next_at) + wait_ms
             self._counters.round_failures += 1
             logger.error("housekeeping failed and is tried again in %d s: %s", wait_ms // 1000, trouble)
+            self._seals.fail(NotConfirmed(f"housekeeping failed: {trouble}"))
             self._finished(None)
             return
         self._failures = 0
@@ -194,4 +226,5 @@ class Upkeep:
         self._busy = False
         if trouble is not None:
             logger.error("files of the housekeeper could not be taken over: %s", trouble)
+        self._seals.reached(self._journal.adopted)
         self._want_turn()

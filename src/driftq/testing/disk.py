@@ -227,6 +227,10 @@ class SimFolder:
         """Make the next such operation fail; a write after so many bytes, or after any number of them."""
         self._faults.planned[operation].append((error, after_bytes))
 
+    def mend(self) -> None:
+        """Nothing that was planned to fail will."""
+        self._faults.planned.clear()
+
     def cut_power_after(self, steps: int) -> None:
         """Let so many more steps happen; the one after them raises PowerCut. Then look at `crash()`."""
         self._faults.last_step = self._faults.steps + steps

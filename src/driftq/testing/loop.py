@@ -43,6 +43,8 @@ class SimLoop:
         self._soon: deque[Callable[[], None]] = deque()
         self._timed: list[tuple[int, float, int, _Timed]] = []
         self._serial = count()
+        self.calls = 0
+        """How many have been run: what loops without need shows here."""
 
     def soon(self, call: Callable[[], None]) -> None:
         self._soon.append(call)
@@ -58,6 +60,7 @@ class SimLoop:
 
     def run_until(self, when: int) -> None:
         while call := self._next(when):
+            self.calls += 1
             call()
         self._clock.advance_to(when)
 

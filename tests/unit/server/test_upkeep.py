@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from driftq.core.limits import Limits
+from driftq.errors import NotConfirmed, ShuttingDown
+from driftq.housekeeping.in_memory import HousekeeperThread
 from driftq.log.disk import OsFolder
 from driftq.log.manifest import read_manifest
+from driftq.log.memory import MemoryFolder
 from driftq.server.upkeep import UpkeepOptions
 from tests.support.desk import Desk, Listener, start
 
@@ -82,4 +85,74 @@ async def test_what_is_dropped_leaves_the_disk_and_streams_go_on(tmp_path: Path)
     assert desk.engine.counters.trimmed == 1_200
     await desk.produce("t", "after all")
     assert (await listener.got.get())["offset"] == 1_200
+    await desk.broker.close()
+
+
+async def sealed(desk: Desk) -> None:
+    told: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    desk.engine.seal(told.set_result)
+    answer = await asyncio.wait_for(told, 60)
+    if isinstance(answer, Exception):
+        raise answer
+
+
+@pytest.mark.clause("Z3")
+async def test_who_asks_for_sealing_waits_until_all_that_was_durable_is_adopted(tmp_path: Path) -> None:
+    folder = OsFolder(tmp_path / "log")
+    desk = start(folder)
+    await desk.create("t")
+    for number in range(3):
+        await desk.produce("t", f"v{number}")
+        before = desk.broker.log.confirmed.segment
+        await asyncio.gather(sealed(desk), sealed(desk))
+        manifest = read_manifest(folder)
+        assert manifest is not None
+        assert manifest.segment >= before
+    segment = desk.broker.log.confirmed.segment
+    await sealed(desk)
+    assert desk.broker.log.confirmed.segment == segment, "nothing was new, so nothing was sealed"
+    await desk.broker.close()
+
+
+async def test_who_waits_for_sealing_is_told_when_it_does_not_come(tmp_path: Path) -> None:
+    desk = start(OsFolder(tmp_path / "log"))
+    await desk.create("t")
+    waiting = asyncio.create_task(sealed(desk))
+    await asyncio.sleep(0)
+    await desk.broker.close()
+    with pytest.raises(ShuttingDown):
+        await waiting
+    without = start(OsFolder(tmp_path / "other"), housekeeping=False)
+    with pytest.raises(NotConfirmed, match="without housekeeping"):
+        await sealed(without)
+    await without.broker.close()
+
+
+@pytest.mark.clause("W7", "T7", "W6")
+async def test_without_a_wal_memory_follows_what_is_kept() -> None:
+    """A hundred times the bytes of what is kept pass through a log in memory."""
+    folder = MemoryFolder()
+    limits = Limits(retention_ms=1, idempotency_ttl_ms=1)
+    desk = start(
+        folder,
+        durable=False,
+        limits=limits,
+        new_housekeeper=HousekeeperThread,
+        segment_bytes=65_536,
+        upkeep=UpkeepOptions(tick_ms=5),
+    )
+    await desk.create("t")
+    for _ in range(100):
+        await desk.produce("t", *("x" * 1_000 for _ in range(30)))
+
+    def held_bytes() -> int:
+        return sum(folder.open(name).size() for name in folder.names())
+
+    await sealed(desk)
+    for _ in range(4_000):
+        if held_bytes() < 300_000:
+            break
+        await asyncio.sleep(0.005)
+        await desk.produce("t", "one more")
+    assert held_bytes() < 300_000
     await desk.broker.close()

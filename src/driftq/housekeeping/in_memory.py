@@ -1,0 +1,45 @@
+"""Rounds for a log that is in memory: in a thread, because no other process can see the files.
+
+A round costs the loop some of its time here, which a child process does not. Without it the log of a server
+without a WAL would grow with everything that was ever produced.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from driftq.core.limits import Limits
+from driftq.errors import LogError
+from driftq.housekeeping.round import run_round
+from driftq.log.files import Folder
+from driftq.server.housekeeper import Done, Tell
+
+
+class HousekeeperThread:
+    """Does one round at a time; what the last one has not told when the server stops is not told."""
+
+    def __init__(self, folder: Folder, limits: Limits, tell: Tell) -> None:
+        self._folder = folder
+        self._limits = limits
+        self._tell = tell
+        self._stopped = False
+
+    def wait_idle(self) -> None:
+        """Files in memory have no earlier life."""
+
+    def run(self, upto: int, done: Done) -> None:
+        threading.Thread(
+            target=self._round, args=(upto, done), name="driftq-housekeeper", daemon=True
+        ).start()
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    def _round(self, upto: int, done: Done) -> None:
+        trouble: str | None = None
+        try:
+            run_round(self._folder, limits=self._limits, upto=upto)
+        except (LogError, OSError, MemoryError) as failure:
+            trouble = str(failure) or type(failure).__name__
+        if not self._stopped:
+            self._tell(lambda: done(trouble))

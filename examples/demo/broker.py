@@ -28,6 +28,7 @@ CONSUME: dict[str, str | int | None] = {
 }
 WAIT_S = 60.0
 
+
 class Producer(threading.Thread):
     """Sends each order until it is confirmed: no answer is not a no, and the key makes asking again safe."""
 
@@ -130,7 +131,11 @@ def tell_broker_story(server: Server) -> bool:
     workers = [Worker(f"worker-{number}", server.url, done) for number in range(1, WORKERS + 1)]
     for actor in (*producers, *workers):
         actor.start()
-    wait_until("a third is produced", lambda: sum(len(one.confirmed) for one in producers) > total / 3, within_s=WAIT_S)
+    wait_until(
+        "a third is produced",
+        lambda: sum(len(one.confirmed) for one in producers) > total / 3,
+        within_s=WAIT_S,
+    )
     done.go_on.clear()
     wait_until("each worker holds an order", lambda: all(worker.holds for worker in workers), within_s=WAIT_S)
     confirmed = sum(len(one.confirmed) for one in producers)
@@ -142,7 +147,11 @@ def tell_broker_story(server: Server) -> bool:
     for producer in producers:
         producer.join(WAIT_S)
     view = Connection(server.url)
-    wait_until("all is acked", lambda: not any(row["lag"] for row in view.get("/v1/topics/orders")["groups"]), within_s=WAIT_S)
+    wait_until(
+        "all is acked",
+        lambda: not any(row["lag"] for row in view.get("/v1/topics/orders")["groups"]),
+        within_s=WAIT_S,
+    )
     tell("everything is acked")
     return show_counts(producers, workers, done, stored(server.url))
 

@@ -12,7 +12,9 @@ from driftq.pipeline import App
 from driftq.pipeline.worker.context import WorkerContext
 from driftq.pipeline.worker.spec import PublishedEvent
 
-TABLE = "CREATE TABLE shipments (event_id TEXT NOT NULL, order_id TEXT NOT NULL, sequence_number INT NOT NULL)"
+TABLE = (
+    "CREATE TABLE shipments (event_id TEXT NOT NULL, order_id TEXT NOT NULL, sequence_number INT NOT NULL)"
+)
 RUNS_FILE = "SHOP_RUNS_FILE"
 
 app = App()

@@ -25,7 +25,9 @@ def cause_of(failure: BaseException) -> Cause:
         kind, said = _last_of_traceback(text)
     else:
         kind, said = type(failure).__name__, text.partition("terminated with exception: ")[2] or text
-    first = next((line.strip() for line in said.splitlines() if line.strip()), kind or "an error without words")
+    first = next(
+        (line.strip() for line in said.splitlines() if line.strip()), kind or "an error without words"
+    )
     return Cause(kind, first if len(first) <= _TEXT_MAX else first[: _TEXT_MAX - 1] + "…")
 
 

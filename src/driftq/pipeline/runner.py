@@ -7,7 +7,8 @@ tried again: what could not start in the first place, and a job that another run
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -80,9 +81,17 @@ class Runner:
             elif is_batch(job):
                 self._batch(job)
 
-    def run_on(self, jobs: Sequence[StreamJob]) -> None:
-        """All of them, until `stop`; raises JobFailed when others have taken over all of them."""
-        running = [_Running(job, self._start(job, once=False)) for job in jobs]
+    def run_on(self, jobs: Sequence[StreamJob], *, patient: bool = False) -> None:
+        """All of them, until `stop`; raises JobFailed when others have taken over all of them.
+
+        What a job raises that cannot start is raised, unless it is to be `patient` from the beginning.
+        """
+        running = [_Running(job) for job in jobs]
+        for one in running:
+            if patient:
+                self._start_again(one)
+            else:
+                one.query = self._start(one.job, once=False)
         while not self._stop():
             for one in running:
                 self._look_after(one)
@@ -97,7 +106,8 @@ class Runner:
 
     def _start(self, job: StreamJob, *, once: bool) -> StreamingQuery:
         self._progress.expect(job.name)
-        query = job.start(self._spark, once=once)
+        with self._marking_failure(job.name):
+            query = job.start(self._spark, once=once)
         self._progress.began(job.name, str(query.id))
         self._reporter.say(Started(job.name))
         return query
@@ -105,7 +115,7 @@ class Runner:
     def _stream_once(self, job: StreamJob) -> None:
         query = self._start(job, once=True)
         while query.isActive and not self._stop():
-            query.awaitTermination(_POLL_S)  # type: ignore[arg-type]  # Parts of a second are fine.
+            time.sleep(_POLL_S)
         failure = None if query.isActive else query.exception()
         if query.isActive:
             query.stop()
@@ -120,9 +130,18 @@ class Runner:
     def _batch(self, job: BatchJob) -> None:
         self._progress.expect(job.name)
         self._reporter.say(Started(job.name))
-        job.run(self._spark, lambda text: self._reporter.say(Told(job.name, self._reporter.clean(text))))
+        with self._marking_failure(job.name):
+            job.run(self._spark, lambda text: self._reporter.say(Told(job.name, self._reporter.clean(text))))
         self._progress.batch_done(job.name)
         self._reporter.say(Ended(job.name))
+
+    @contextmanager
+    def _marking_failure(self, job: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as failure:
+            self._progress.failed(job, self._reporter.clean(cause_of(failure).text), again=False)
+            raise
 
     def _look_after(self, one: _Running) -> None:
         if one.query is None:

@@ -1,8 +1,8 @@
 """The whole story in two minutes, on nothing but one folder: run it with `make demo`.
 
 First the broker: a server is killed under load. Then the pipeline: events go from the event store through a
-topic to a worker and a read model on Spark, and both Spark and the server are killed on the way. Each part ends
-with a table that was counted from outside; the exit code is 0 only if nothing was lost and nothing doubled.
+topic to a worker and a read model on Spark, and both Spark and the server are killed on the way. Each part
+ends with a table that was counted from outside; the exit code is 0 only if nothing was lost or doubled.
 """
 
 from __future__ import annotations

@@ -109,9 +109,8 @@ def tell_pipeline_story(server: Server) -> bool:
 
 
 def _story(server: Server, pipeline: Pipeline) -> bool:
-    tell(
-        "Spark starts with three stages in one session: [b]publisher[/b], [b]worker-ship[/b], [b]projection-latest[/b]"
-    )
+    stages = ", ".join(f"[b]{job}[/b]" for job in JOBS)
+    tell(f"Spark starts with three stages in one session: {stages}")
     writer = Writer(server.url)
     writer.start()
     tell(f"meanwhile a writer appends {writer.total} events of {len(writer.lives)} orders to the event store")

@@ -1,6 +1,6 @@
 """The demo's app: a handler that ships each order once, in the transaction that marks its event done.
 
-The table has no key that would hide a second row: if a handler's effect came twice, it would be counted twice.
+The table has no key that would hide a second row: if an effect came twice, it would be counted twice.
 """
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ from __future__ import annotations
 import os
 
 import driftq
-from driftq.pipeline import App
-from driftq.pipeline.worker.context import WorkerContext
-from driftq.pipeline.worker.spec import PublishedEvent
+from driftq.pipeline import App, PublishedEvent, WorkerContext
 
 TABLE = (
     "CREATE TABLE shipments (event_id TEXT NOT NULL, order_id TEXT NOT NULL, sequence_number INT NOT NULL)"

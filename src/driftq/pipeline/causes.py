@@ -12,7 +12,7 @@ _NAMED = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(?:: (.*))?$")
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What a query failed of. `kind` is the class of the Python error at the bottom of it, if there is one."""
+    """What a query failed of. `kind` is the class of the Python error at its bottom, if there is one."""
 
     kind: str | None
     text: str

@@ -1,5 +1,6 @@
 """The event store over HTTP: append, conflict, duplicate, read, follow."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -200,6 +201,12 @@ def test_the_log_has_every_acknowledged_event_in_order(server: Server) -> None:
     last = server.get("/v1/events/log", **{"from": len(lines)}).lines
     assert [line["event_id"] for line in last] == ids[-1:]
     assert server.get("/v1/events/log", **{"from": len(lines) + 1}).content == b""
+    assert server.get("/v1/events/log/end").json["position"] == len(lines)
+    (stored,) = server.get("/v1/events/log", stored="true", **{"from": len(lines)}).lines
+    assert stored["position"] == len(lines)
+    assert json.loads(stored["payload"]) == last[0]["payload"]
+    assert (json.loads(stored["metadata"])["kind"], stored["kind"]) == (last[0]["kind"], last[0]["kind"])
+    assert len(stored["content_hash"]) == 64
 
 
 @pytest.mark.clause("S9")

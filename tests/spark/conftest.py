@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+TIMEOUT_S = 600
+"""For one test: on a busy machine Spark alone may take a minute to start."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Spark on this machine, with our formats registered."""
@@ -30,6 +40,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server on a folder of its own; tests keep to topics of their own."""
     with ServerProcess(tmp_path_factory.mktemp("server") / "data") as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def sealing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server whose segments are small, so that tables appear soon."""
+    data = tmp_path_factory.mktemp("sealing") / "data"
+    with ServerProcess(data, env={"DRIFTQ_BROKER_SEGMENT_BYTES": "65536"}) as started:
         yield started
 
 

@@ -1,4 +1,4 @@
-"""Topics as a Spark source: what is read, in which pieces, and what a restart does."""
+"""Topics as a Spark source, with Spark: what is read, in which pieces, and what a restart does."""
 
 from __future__ import annotations
 
@@ -7,43 +7,44 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from driftq.housekeeping.tables import read_table, table_files
+from driftq.pipeline.source.lag import messages_behind
 from tests.harness import ServerProcess
+from tests.spark.topics import create, fill
+from tests.spark.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+Batches = list[tuple[int, list[str]]]
 
 
-def fill(server: ServerProcess, topic: str, count: int, *, first: int = 0) -> None:
-    messages = [
-        {
-            "topic": topic,
-            "key": f"k{number % 7}",
-            "value": json.dumps({"event_id": f"e{number}", "n": number}),
-        }
-        for number in range(first, first + count)
-    ]
-    assert server.client().post("/v1/produce/batch", {"messages": messages}).body["failed"] == 0
+def start_once(
+    rows: DataFrame, *, checkpoint: str, into: Batches, fail_at: int | None = None
+) -> StreamingQuery:
+    """A query with AvailableNow; the id and the event ids of each batch are added to `into`."""
 
+    def take(batch: DataFrame, batch_id: int) -> None:
+        found = sorted(
+            (row.event_id for row in batch.select("event_id").collect()), key=lambda one: int(one[1:])
+        )
+        into.append((batch_id, found))
+        if batch_id == fail_at:
+            raise RuntimeError("the power is gone, after the effect and before Spark knows")
 
-def create(server: ServerProcess, topic: str, *, partitions: int = 3, **more: object) -> None:
-    answer = server.client().post("/v1/topics", {"name": topic, "partitions": partitions, **more})
-    assert answer.status == 201
-
-
-def run_once(rows: DataFrame, *, checkpoint: str, into: list[list[str]]) -> None:
-    """One run with AvailableNow; the event ids of each batch are added to `into`."""
-
-    def take(batch: DataFrame, _: int) -> None:
-        into.append(sorted(row.event_id for row in batch.select("event_id").collect()))
-
-    query = (
+    return (
         rows.writeStream.option("checkpointLocation", checkpoint)
         .trigger(availableNow=True)
         .foreachBatch(take)
         .start()
     )
-    query.awaitTermination(60)
-    assert not query.isActive
+
+
+def run_once(rows: DataFrame, *, checkpoint: str, into: Batches) -> StreamingQuery:
+    query = start_once(rows, checkpoint=checkpoint, into=into)
+    assert query.awaitTermination(300)
+    return query
 
 
 @pytest.mark.clause("Z2")
@@ -73,16 +74,48 @@ def test_a_batch_reads_every_message_with_its_columns(
     assert (second.value, second.envelope, second.event_id) == ("no event\nof ours", None, None)
 
 
-@pytest.mark.clause("Z2", "Z6")
-def test_a_stream_goes_on_where_it_was(
-    spark: SparkSession, server: ServerProcess, url: str, checkpoint: str
+@pytest.mark.clause("Z2", "Z3", "Z6")
+def test_a_query_that_dies_repeats_its_batch_to_the_row_and_goes_on(
+    spark: SparkSession, sealing: ServerProcess, checkpoint: str
 ) -> None:
-    create(server, "going-on")
-    rows = spark.readStream.format("driftq").option("url", url).option("subscribe", "going-on").load()
-    batches: list[list[str]] = []
-    fill(server, "going-on", 100)
-    run_once(rows, checkpoint=checkpoint, into=batches)
-    fill(server, "going-on", 50, first=100)
-    run_once(rows, checkpoint=checkpoint, into=batches)
-    run_once(rows, checkpoint=checkpoint, into=batches)
-    assert batches == [sorted(f"e{n}" for n in range(100)), sorted(f"e{n}" for n in range(100, 150))]
+    create(sealing, "story.a", partitions=2, table=True)
+    fill(sealing, "story.a", 700)
+    rows = (
+        spark.readStream.format("driftq")
+        .option("url", f"http://127.0.0.1:{sealing.port}")
+        .option("data", str(sealing.data))
+        .option("subscribePattern", r"story\..*")
+        .option("maxOffsetsPerTrigger", "300")
+        .option("reader", "the-story")
+        .load()
+    )
+    seen: Batches = []
+    dying = start_once(rows, checkpoint=checkpoint, into=seen, fail_at=1)
+    with pytest.raises(Exception, match="the power is gone"):
+        dying.awaitTermination(300)
+    assert [(number, len(found)) for number, found in seen] == [(0, 300), (1, 300)]
+
+    # Meanwhile what was read over HTTP is sealed into files, more comes in, and another topic is made.
+    folder = str(sealing.data / "tables" / "story.a")
+    wait_until(lambda: read_table(folder) is not None, "the table")
+    create(sealing, "story.b", partitions=1)
+    fill(sealing, "story.b", 100, first=700)
+
+    again: Batches = []
+    query = run_once(rows, checkpoint=checkpoint, into=again)
+    assert again[0] == seen[1], "a repeated batch has the same rows"
+    every = [one for _, found in [seen[0], *again] for one in found]
+    assert sorted(every, key=lambda one: int(one[1:])) == [f"e{number}" for number in range(800)]
+    assert [messages_behind(progress) for progress in query.recentProgress][-1] == 0
+
+    readers = sealing.client().get("/v1/topics/story.a").body["readers"]
+    assert {one["reader"] for one in readers} == {"the-story"}
+    assert sum(one["lag"] for one in readers) <= len(again[-1][1]), "the last batch is told at the next start"
+
+    # The files are Parquet as any other: Spark's own reader takes them as they are.
+    native = spark.read.parquet(*table_files(folder))
+    assert native.schema == rows.schema
+    ours = spark.read.format("driftq").option("url", f"http://127.0.0.1:{sealing.port}")
+    whole = ours.option("data", str(sealing.data)).option("subscribe", "story.a").load()
+    assert native.exceptAll(whole).count() == 0
+    assert 0 < native.count() <= whole.count() == 700

@@ -7,6 +7,7 @@ import errno
 import os
 import socket
 import sys
+import uuid
 from dataclasses import dataclass
 
 import uvloop
@@ -92,9 +93,14 @@ def run_server(serving: Serving, settings: Settings) -> int:
         events=events,
         upkeep=UpkeepOptions(free_bytes_min=settings.free_bytes_min),
     )
-    http = HttpOptions(version=driftq.__version__, commit=settings.commit)
+    http = HttpOptions(version=driftq.__version__, commit=settings.commit, instance=uuid.uuid4().hex)
     work = run(
-        options, folder, serving.host, serving.port, http, ready=lambda server: _ready(server, serving)
+        options,
+        folder,
+        serving.host,
+        serving.port,
+        http,
+        ready=lambda server: _ready(server, serving, http.instance),
     )
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -111,14 +117,14 @@ def run_server(serving: Serving, settings: Settings) -> int:
         folder.close()
 
 
-def _ready(server: HttpServer, serving: Serving) -> None:
+def _ready(server: HttpServer, serving: Serving, instance: str) -> None:
     kept = (
         f"log in {serving.log_folder}, fsync {serving.fsync}" if serving.wal else "in memory, nothing is kept"
     )
     say(f"DriftQ {driftq.__version__} listens on {server.address} ({kept})")
     sys.stdout.flush()
     if serving.wal:
-        write_address(serving.data, server.address)
+        write_address(serving.data, server.address, instance=instance)
 
 
 def _refused(text: str) -> int:

@@ -53,6 +53,7 @@
     ClientClosed                   the client's: it was used after its end
     SparkUnusable                  the pipeline's: Spark, or a Java for it, is missing
     MessagesExpired                the pipeline's: what a query has not read yet is no longer kept
+    TopicStartedOver               the pipeline's: a topic ends before the place where a query is
     LogError                       the files, never sent to a client as such
     ├── LogLocked
     ├── LogCorrupt

@@ -25,3 +25,17 @@ class MessagesExpired(Exception):
         self.source = source
         self.wanted = wanted
         self.oldest = oldest
+
+
+class TopicStartedOver(Exception):
+    """A query was further in a topic than the topic goes: it was deleted and made again, or restored."""
+
+    def __init__(self, source: str, *, wanted: int, end: int) -> None:
+        super().__init__(
+            f"{source} was to be read from {wanted}, but it ends at {end}: "
+            "the topic was deleted and made again, or the server was restored from a backup. "
+            'To begin at its start, set option("failOnDataLoss", "false") or give the query a new checkpoint'
+        )
+        self.source = source
+        self.wanted = wanted
+        self.end = end

@@ -12,12 +12,12 @@ from driftq.errors import SegmentLost
 from driftq.eventstore.draft import instant
 from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.outcome import AggregatePage, LogPage, TimeMark, TimePage
+from driftq.eventstore.stored import StoredEvent, stored_event
 from driftq.model import Aggregate, Event, Operation
 from driftq.sql import Database, Queries, Transaction, as_rows
 
 if TYPE_CHECKING:
     from driftq.eventstore.objects import Objects
-    from driftq.eventstore.segment import StoredEvent
 
 _SEGMENTS_KEPT = 2
 _FIRST_MARK = TimeMark(occurred_at_us=-(2**63), position=0)
@@ -51,6 +51,16 @@ class Reader:
             )
             segments = self._segments(snapshot, found)
         return LogPage(self._events(found, segments), from_position + len(found))
+
+    def stored_log(self, *, from_position: int, limit: int) -> list[StoredEvent]:
+        """The same events as they are kept, texts and all."""
+        with self._database.snapshot() as snapshot:
+            found = snapshot.rows(
+                self._queries["log_events"], first=from_position, last=from_position + limit - 1
+            )
+            segments = self._segments(snapshot, found)
+        sealed = {event.position: event for each in segments for event in self._texts.of(each)}
+        return [sealed_event(row, sealed) if row.payload is None else stored_event(row) for row in found]
 
     def time(self, *, since_us: int, until_us: int, limit: int, after: TimeMark | None) -> TimePage:
         mark = after or _FIRST_MARK
@@ -92,7 +102,7 @@ class SegmentTexts:
         self._kept: OrderedDict[SegmentRange, list[StoredEvent]] = OrderedDict()
         self._lock = Lock()
 
-    def of(self, segment: SegmentRange) -> "list[StoredEvent]":
+    def of(self, segment: SegmentRange) -> list[StoredEvent]:
         """All events of a segment; raises SegmentLost when they cannot be had."""
         with self._lock:
             if segment in self._kept:
@@ -110,12 +120,14 @@ class SegmentTexts:
         return events
 
 
-def _event(row: Any, sealed: "dict[int, StoredEvent]") -> Event:
-    text = row
-    if row.payload is None:
-        if row.position not in sealed:
-            raise SegmentLost(f"of position {row.position}", cause="it is not among the sealed ones")
-        text = sealed[row.position]
+def sealed_event(row: Any, sealed: dict[int, StoredEvent]) -> StoredEvent:
+    if row.position not in sealed:
+        raise SegmentLost(f"of position {row.position}", cause="it is not among the sealed ones")
+    return sealed[row.position]
+
+
+def _event(row: Any, sealed: dict[int, StoredEvent]) -> Event:
+    text = sealed_event(row, sealed) if row.payload is None else row
     metadata = json.loads(text.metadata)
     return Event(
         event_id=row.event_id,

@@ -17,25 +17,19 @@ number n + 1 is given only after number n is committed.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from driftq.errors import SegmentDiffers
 from driftq.eventstore.history import require_own_history
 from driftq.eventstore.lease import SealerLease
 from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.options import SealOptions
 from driftq.eventstore.schema import load_queries
+from driftq.eventstore.stored import StoredEvent, stored_event
 from driftq.sql import Database, Transaction
 
 if TYPE_CHECKING:
     from driftq.eventstore.objects import Objects
-    from driftq.eventstore.segment import StoredEvent
 
 _TRIM_EVENTS = 500
-
-
-class _Kind(msgspec.Struct):
-    kind: str
 
 
 class Sealer:
@@ -145,15 +139,10 @@ class Sealer:
         if there != content and decode_segment(there, name=segment.name) != events:
             raise SegmentDiffers(segment.name)
 
-    def _events(self, segment: SegmentRange) -> "list[StoredEvent]":
-        from driftq.eventstore.segment import StoredEvent
-
+    def _events(self, segment: SegmentRange) -> list[StoredEvent]:
         with self._database.snapshot() as snapshot:
             rows = snapshot.rows(self._queries["log_events"], first=segment.first, last=segment.last)
-        return [
-            StoredEvent(kind=msgspec.json.decode(row.metadata, type=_Kind).kind, **row._mapping)
-            for row in rows
-        ]
+        return [stored_event(row) for row in rows]
 
     def _trim(self, transaction: Transaction) -> int:
         progress = transaction.row(self._queries["trimmed_upto"])

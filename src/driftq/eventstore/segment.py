@@ -13,6 +13,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from driftq.errors import SegmentLost
+from driftq.eventstore.stored import StoredEvent
+
+__all__ = [
+    "FORMAT",
+    "SCHEMA",
+    "StoredEvent",
+    "decode_segment",
+    "encode_segment",
+    "join_segments",
+    "read_segment",
+]
 
 FORMAT = "1"
 _FORMAT_KEY = "driftq.segment"
@@ -36,24 +47,6 @@ SCHEMA = pa.schema(
 )
 
 
-class StoredEvent(msgspec.Struct, frozen=True):
-    """An event as it is kept, in SQL and in segments; texts stay encoded until somebody reads them."""
-
-    position: int
-    event_id: str
-    aggregate_type: str
-    aggregate_id: str
-    sequence_number: int
-    event_type: str
-    kind: str
-    operation: str
-    occurred_at_us: int
-    payload: str
-    metadata: str
-    schema_version: str
-    content_hash: str
-
-
 def encode_segment(events: Sequence[StoredEvent]) -> bytes:
     """The Parquet file of these events, which must be in order and without a gap."""
     first = events[0].position
@@ -63,6 +56,22 @@ def encode_segment(events: Sequence[StoredEvent]) -> bytes:
     table = pa.Table.from_arrays(
         [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
     )
+    return _written(table)
+
+
+def join_segments(tables: Sequence[pa.Table]) -> bytes:
+    """The Parquet file of segments that lie one behind the other; the same ones give the same bytes."""
+    table = pa.concat_tables(tables)
+    positions = table.column("position").to_numpy()
+    if (
+        len(positions) == 0
+        or (positions != range(int(positions[0]), int(positions[0]) + len(positions))).any()
+    ):
+        raise ValueError("the segments do not lie one behind the other")
+    return _written(table)
+
+
+def _written(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
         sink,
@@ -80,15 +89,21 @@ def encode_segment(events: Sequence[StoredEvent]) -> bytes:
 
 def decode_segment(content: bytes, *, name: str) -> list[StoredEvent]:
     """The events of a segment; raises SegmentLost when it is damaged or of another format."""
+    table = read_segment(content, name=name)
+    columns = [_values(table.column(field.name), field) for field in SCHEMA]
+    return [StoredEvent(*row) for row in zip(*columns, strict=True)]
+
+
+def read_segment(content: bytes, *, name: str) -> pa.Table:
+    """The columns of a segment; raises SegmentLost when it is damaged or of another format."""
     try:
         table = pq.ParquetFile(pa.BufferReader(content)).read()
         written = (table.schema.metadata or {}).get(_FORMAT_KEY.encode(), b"").decode()
         if written != FORMAT:
             raise SegmentLost(name, cause=f"its format is {written or 'unknown'}, not {FORMAT}")
-        columns = [_values(table.column(field.name), field) for field in SCHEMA]
+        return table.select(SCHEMA.names)
     except (pa.ArrowException, OSError, KeyError) as error:
         raise SegmentLost(name, cause=str(error)) from error
-    return [StoredEvent(*row) for row in zip(*columns, strict=True)]
 
 
 def _values(column: Any, field: Any) -> list[Any]:

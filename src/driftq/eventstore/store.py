@@ -13,6 +13,7 @@ from driftq.eventstore.outcome import AggregatePage, Append, Appended, LogPage, 
 from driftq.eventstore.reading import Reader
 from driftq.eventstore.rule import Answer, Group
 from driftq.eventstore.schema import load_queries, rooms
+from driftq.eventstore.stored import StoredEvent
 from driftq.eventstore.writing import Writer
 from driftq.model import Aggregate
 from driftq.sql import Database, Dialect, key_text, prepare
@@ -113,6 +114,10 @@ class EventStore:
     def read_log(self, *, from_position: int = 1, limit: int = PAGE_EVENTS) -> LogPage:
         """Events in log order, `from_position` included; an event is there once the sealer has seen it."""
         return self._reader.log(from_position=_place("from", from_position), limit=_limit(limit))
+
+    def read_stored(self, *, from_position: int = 1, limit: int = PAGE_EVENTS) -> list[StoredEvent]:
+        """The same events as they are kept: JSON texts, instants in microseconds, the hash."""
+        return self._reader.stored_log(from_position=_place("from", from_position), limit=_limit(limit))
 
     def read_time(
         self,

@@ -1,4 +1,4 @@
-"""The history of deliveries: who got which message when, and what became of it; and which run it belongs to.
+"""The history of deliveries: who got which message when, and what became of it; of runs, and of jobs.
 
 A projection of the log in SQLite, complete up to the last sealed segment. Writing the same records again
 changes nothing, so a round that died may be done again. Rows go when their messages go.
@@ -22,6 +22,7 @@ from driftq.core.records import (
 )
 from driftq.core.state import State
 from driftq.housekeeping.history_file import forget_dropped, open_history
+from driftq.housekeeping.job_history import JobHistory
 from driftq.housekeeping.past import ENDINGS, SETTLEMENTS, Attempt, Letter, envelopes_with
 from driftq.model.topic import DEAD_LETTER_PREFIX
 
@@ -41,8 +42,10 @@ class History:
         self._letters: list[tuple[_Place, Letter]] = []
         self._newest: dict[_Place, Letter] = {}
         self._redriven: list[tuple[int, str, int, int, int]] = []
+        self._jobs = JobHistory()
 
     def see(self, state: State, record: Record, payload: memoryview, blob_at: int) -> None:
+        self._jobs.see(state, record, payload, blob_at)
         match record:
             case MessagesStored():
                 self._stored(state, record, payload, blob_at)
@@ -140,6 +143,7 @@ class History:
     def finish(self, state: State, *, upto: int) -> None:
         with open_history(self._path) as database:
             self._write(database)
+            self._jobs.write(database, state)
             forget_dropped(database, state)
             database.execute(
                 "INSERT INTO progress VALUES (1, ?) ON CONFLICT DO UPDATE SET segment = excluded.segment",

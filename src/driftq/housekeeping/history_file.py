@@ -56,6 +56,26 @@ CREATE TABLE IF NOT EXISTS letters (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS letters_by_place ON letters (topic, "partition", "offset");
 CREATE INDEX IF NOT EXISTS letters_by_redrive ON letters (topic, redriven_offset);
+CREATE TABLE IF NOT EXISTS jobs (
+    "offset" INTEGER PRIMARY KEY,
+    entry BLOB,
+    due_at INTEGER,
+    state TEXT,
+    ended_at INTEGER,
+    last_error TEXT,
+    result TEXT,
+    requeued_at INTEGER
+);
+CREATE INDEX IF NOT EXISTS jobs_by_end ON jobs (ended_at) WHERE state <> '';
+CREATE TABLE IF NOT EXISTS job_runs (
+    "offset" INTEGER NOT NULL,
+    token INTEGER NOT NULL,
+    owner TEXT NOT NULL,
+    started_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    error TEXT,
+    PRIMARY KEY ("offset", token)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS topics (topic INTEGER PRIMARY KEY, name TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS progress (one INTEGER PRIMARY KEY CHECK (one = 1), segment INTEGER NOT NULL);
 """
@@ -81,7 +101,7 @@ def read_history(path: str | None) -> sqlite3.Connection | None:
     database = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
     database.execute("BEGIN")
     found = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if found.issuperset((*_TABLES, "progress")):
+    if found.issuperset((*_TABLES, "jobs", "job_runs", "progress")):
         return database
     database.close()
     return None

@@ -12,6 +12,7 @@ from driftq.http import (
     replies,
     schemas,
     settle,
+    spans,
     system,
     topics,
 )
@@ -104,6 +105,16 @@ BROKER_ROUTES = (
         answers={200: Answer(text="One message a line", body=replies.RecordLine, content_type=_NDJSON)},
         errors=(404,),
         streams=True,
+    ),
+    Route(
+        method="POST",
+        path="/v1/topics/{topic}/spans",
+        handler=spans.spans,
+        summary="Count messages between offsets",
+        query=schemas.SpansBody,
+        body=schemas.SpansBody,
+        answers={200: Answer(text="As it is on disk", body=replies.SpansReply)},
+        errors=(404,),
     ),
     Route(
         method="POST",

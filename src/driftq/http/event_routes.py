@@ -40,4 +40,11 @@ EVENT_ROUTES = (
             )
         },
     ),
+    Route(
+        method="GET",
+        path="/v1/events/log/end",
+        handler=events.log_end,
+        summary="How far the event log goes",
+        answers={200: Answer(text="The last position", body=event_schemas.LogEndReply)},
+    ),
 )

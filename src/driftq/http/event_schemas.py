@@ -61,6 +61,17 @@ class LogQuery(Request, frozen=True):
 
     from_: Natural | None = field(name="from", default=None)
     limit: Natural | None = None
+    stored: bool | None = None
+    """As it is kept: payload, metadata and schema_version as texts, `occurred_at_us`, the hash."""
+
+
+class LogEndReply(msgspec.Struct, frozen=True):
+    """How far the log goes."""
+
+    position: int
+    """Of the last event; 0 when there is none."""
+    instance: str
+    """Changes with each start of the server; also in its folder, for those who can read there."""
 
 
 class AppendedReply(msgspec.Struct, frozen=True, omit_defaults=True):

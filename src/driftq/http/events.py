@@ -20,6 +20,7 @@ from driftq.http.event_schemas import (
     EventBody,
     EventLine,
     EventsReply,
+    LogEndReply,
     LogQuery,
 )
 from driftq.http.exchange import Exchange
@@ -119,16 +120,27 @@ def log(exchange: Exchange) -> None:
     asked = LOG.read(exchange.body, exchange.query)
 
     def query(store: EventStore) -> bytes:
-        page = store.read_log(
-            from_position=1 if asked.from_ is None else asked.from_,
-            limit=PAGE_EVENTS if asked.limit is None else asked.limit,
-        )
+        start = 1 if asked.from_ is None else asked.from_
+        limit = PAGE_EVENTS if asked.limit is None else asked.limit
+        if asked.stored:
+            return _encoder.encode_lines(store.read_stored(from_position=start, limit=limit))
+        page = store.read_log(from_position=start, limit=limit)
         return _encoder.encode_lines([EventLine.of(event) for event in page.events])
 
     def send(lines: bytes) -> None:
         exchange.reply(exchange.edge.heads.whole(200, lines, content_type=NDJSON))
 
     _desk(exchange).read(QueryRequest(query, _replying(exchange, send), placed=True))
+
+
+def log_end(exchange: Exchange) -> None:
+    NOTHING.read(exchange.body, exchange.query)
+    instance = exchange.edge.options.instance
+
+    def query(store: EventStore) -> LogEndReply:
+        return LogEndReply(store.log_end(), instance)
+
+    _desk(exchange).read(QueryRequest(query, _replying(exchange, exchange.reply_json), placed=True))
 
 
 def _desk(exchange: Exchange) -> EventDesk:

@@ -1,6 +1,6 @@
 """The routes of jobs."""
 
-from driftq.http import job_schemas, job_work, jobs
+from driftq.http import job_schemas, job_showing, job_work, jobs
 from driftq.http.route import Answer, Route
 from driftq.model.job import JobView
 
@@ -50,7 +50,7 @@ JOB_ROUTES = (
     Route(
         method="GET",
         path="/v1/jobs/{job_id}",
-        handler=jobs.show,
+        handler=job_showing.show,
         summary="Everything that is known of a job",
         answers={200: Answer(text="As it is on disk", body=JobView)},
         errors=(404,),

@@ -1,4 +1,4 @@
-"""Jobs: enqueue, look at them, cancel, requeue."""
+"""Jobs: enqueue, list, cancel, requeue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from driftq.http.schemas import Request
 from driftq.model.envelope import deadline_ms
 from driftq.model.job import JOB_PAYLOAD_MAX, EnqueuedJob, JobRequest, JobView, job_id, job_offset
 from driftq.server.job_requests import EnqueueRequest, cancel, requeue
-from driftq.server.job_views import JobFacts, JobPage, job_facts, list_jobs
+from driftq.server.job_views import JobPage, list_jobs
 from driftq.server.requests import ReadRequest
 
 JOB = Form(JobBody)
@@ -74,23 +74,6 @@ def _enqueued(exchange: Exchange, outcomes: list[EnqueuedJob]) -> None:
     if outcome.payload_mismatch:
         answer["payload_mismatch"] = True
     exchange.reply_json(answer, status=200 if outcome.duplicate else 201)
-
-
-def show(exchange: Exchange) -> None:
-    NOTHING.read(exchange.body, exchange.query)
-    offset = offset_of(exchange.names["job_id"])
-    now = exchange.edge.clock.now()
-
-    def query(state: State) -> JobFacts:
-        return job_facts(state, offset, now=now)
-
-    def read(facts: JobFacts) -> None:
-        exchange.edge.engine.job_reader.views([facts], exchange.answering(send))
-
-    def send(views: list[JobView]) -> None:
-        exchange.reply_json(views[0])
-
-    exchange.edge.engine.read(ReadRequest(query, exchange.answering(read)))
 
 
 def list_all(exchange: Exchange) -> None:

@@ -9,6 +9,8 @@ class HttpOptions:
 
     version: str = "dev"
     commit: str = "unknown"
+    instance: str = ""
+    """A name for this start of the server, which stands in its folder too; empty when there is none."""
     body_bytes_max: int = 16 << 20
     head_bytes_max: int = 32 << 10
     """All headers of one request together."""

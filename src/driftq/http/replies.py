@@ -113,6 +113,33 @@ class AckBatchReply(msgspec.Struct, frozen=True):
     results: list[AckResult]
 
 
+class SpanReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages between two offsets."""
+
+    partition: int
+    first_offset: int
+    """Below it nothing of the partition is kept."""
+    from_: int = msgspec.field(name="from")
+    to: int
+    """Behind the last message of the span."""
+    messages: int
+    behind: int
+    """Messages from `from` to the end of the partition."""
+    cuts: list[int]
+    """Offsets at which a new piece begins."""
+
+
+class SpansReply(msgspec.Struct, frozen=True):
+    """The spans, in the order of the request."""
+
+    instance: str
+    """Changes with each start of the server; also in its folder, for those who can read there."""
+    next_offset: int
+    partitions: int
+    table: bool
+    spans: list[SpanReply]
+
+
 class RecordLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """A stored message, one a line."""
 

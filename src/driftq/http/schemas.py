@@ -244,6 +244,22 @@ class RecordsQuery(Request, frozen=True):
     limit: Positive | None = None
 
 
+class SpanBody(Request, frozen=True):
+    """Messages of one partition: `from` inclusive, `to` exclusive, at most `limit`, a cut at each `every`."""
+
+    partition: Int64
+    from_: Natural | None = field(default=None, name="from")
+    to: Natural | None = None
+    limit: Natural | None = None
+    every: Positive | None = None
+
+
+class SpansBody(Request, frozen=True):
+    """Which spans; without any, every partition from end to end."""
+
+    spans: list[SpanBody] | None = None
+
+
 class ResetBody(Request, frozen=True):
     """Where a group goes on: `earliest`, `latest`, an offset, or an RFC 3339 time."""
 

@@ -25,15 +25,15 @@ class TopicFormat(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from driftq.pipeline.source.options import read_topic_options
-        from driftq.pipeline.source.topics import TopicReader
+        from driftq.pipeline.source.topic_readers import TopicReader
 
-        return TopicReader(read_topic_options(self.options))
+        return TopicReader(read_topic_options(self.options, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from driftq.pipeline.source.options import read_topic_options
-        from driftq.pipeline.source.topics import TopicStreamReader
+        from driftq.pipeline.source.topic_readers import TopicStreamReader
 
-        return TopicStreamReader(read_topic_options(self.options))
+        return TopicStreamReader(read_topic_options(self.options, streaming=True))
 
 
 def register(spark: SparkSession) -> None:

@@ -70,6 +70,8 @@ class Server:
             self._connection.close()
             self._connection = None
 
+    __del__ = close
+
     def _patiently(self, call: Callable[[], _Found]) -> _Found:
         """Again and again, while nothing but time is missing."""
         end = time.monotonic() + self._patience_s

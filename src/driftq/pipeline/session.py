@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from driftq.core.pipeline_options import PipelineOptions
 from driftq.pipeline.java import require_spark
+from driftq.settings import prefer_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 LOCAL = "local[*]"
 _SHUFFLE_PARTITIONS_MAX = 4
 
-_ANY_PYTHON = "python3"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 _SETTINGS = {
@@ -29,6 +29,10 @@ _SETTINGS = {
     # A query says how far it is also while nothing comes in.
     "spark.sql.streaming.noDataProgressEventInterval": "10000",
     "spark.sql.streaming.stopTimeout": "30000",
+    # A busy machine takes its time to start a worker.
+    "spark.python.authenticate.socketTimeout": "120s",
+    # Each look for new messages is a call to the server.
+    "spark.sql.streaming.pollingDelay": "100ms",
 }
 
 
@@ -40,6 +44,7 @@ def open_session(
     A session that is open in this process already is used as it is.
     """
     require_spark()
+    prefer_python(sys.executable)
     from pyspark.sql import SparkSession
 
     from driftq.pipeline.formats import register
@@ -48,9 +53,6 @@ def open_session(
     for name, value in session_settings(options, master=master or LOCAL).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    context: Any = spark.sparkContext
-    if context.pythonExec == _ANY_PYTHON:  # Nobody has chosen one with PYSPARK_PYTHON.
-        context.pythonExec = sys.executable
     register(spark)
     return spark
 

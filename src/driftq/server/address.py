@@ -1,7 +1,8 @@
-"""Where the server that holds a folder listens: one line in a file, for those who come to the same folder.
+"""Where the server that holds a folder listens: a small file, for those who come to the same folder.
 
 The lock on the log says that somebody holds it; this file says who can be asked. It may be left over from a
-server that was killed, so it counts only together with the lock.
+server that was killed, so it counts only together with the lock, or with the name of this start of the
+server, which stands in the second line and in the server's answers.
 """
 
 import contextlib
@@ -11,19 +12,29 @@ from pathlib import Path
 _NAME = "address"
 
 
-def write_address(data: str | os.PathLike[str], url: str) -> None:
-    """Say where we listen; whoever reads sees the old line or the new one."""
+def write_address(data: str | os.PathLike[str], url: str, *, instance: str = "") -> None:
+    """Say where we listen; whoever reads sees the old lines or the new ones."""
     place = Path(data, _NAME)
     fresh = place.with_suffix(".new")
-    fresh.write_text(url + "\n", encoding="utf-8")
+    fresh.write_text(f"{url}\n{instance}\n", encoding="utf-8")
     os.replace(fresh, place)
 
 
 def read_address(data: str | os.PathLike[str]) -> str | None:
+    return _line(data, 0)
+
+
+def read_instance(data: str | os.PathLike[str]) -> str | None:
+    """Which start of a server wrote the file; a server that answers with the same has this folder."""
+    return _line(data, 1)
+
+
+def _line(data: str | os.PathLike[str], number: int) -> str | None:
     try:
-        return Path(data, _NAME).read_text(encoding="utf-8").strip() or None
+        lines = Path(data, _NAME).read_text(encoding="utf-8").split("\n")
     except OSError:
         return None
+    return (lines[number].strip() or None) if number < len(lines) else None
 
 
 def remove_address(data: str | os.PathLike[str]) -> None:

@@ -10,9 +10,10 @@ import msgspec
 from driftq.core.keys import Claim
 from driftq.errors import JobNotFound, NotConfirmed
 from driftq.model.job import JobRequest, StoredJob, job_id
-from driftq.server.entry import PREFIX_BYTES, encode_text, encode_time
+from driftq.server.entry import PREFIX_BYTES, encode_text, encode_time, produced_at
 from driftq.server.recaller import Recaller
 
+KEPT_BYTES_MAX = 16_384
 _decoder = msgspec.json.Decoder(StoredJob)
 
 
@@ -32,6 +33,14 @@ def encode_job(job: JobRequest, at: int) -> bytes:
 
 def decode_job(entry: bytes) -> StoredJob:
     return _decoder.decode(entry[PREFIX_BYTES:])
+
+
+def without_large_payload(entry: bytes) -> bytes:
+    """What is kept of a job for long: a payload of some size is replaced by null."""
+    if len(entry) <= KEPT_BYTES_MAX:
+        return entry
+    stored = msgspec.structs.replace(decode_job(entry), payload=msgspec.Raw(b"null"))
+    return encode_text(msgspec.json.encode(stored), encode_time(produced_at(entry)))
 
 
 def is_same(one: StoredJob | JobRequest, other: JobRequest) -> bool:

@@ -148,7 +148,7 @@ class JobReader:
             if isinstance(entries, NotConfirmed):
                 done(entries)
                 return
-            done([_view(one, entries[one.offset]) for one in facts])
+            done([job_view(one, entries[one.offset]) for one in facts])
 
         self._read([one.offset for one in facts], give)
 
@@ -166,7 +166,8 @@ class JobReader:
         self._recaller.read(claims, done)
 
 
-def _view(facts: JobFacts, entry: bytes) -> JobView:
+def job_view(facts: JobFacts, entry: bytes) -> JobView:
+    """A job as it is shown; `entry` is how it was stored."""
     stored = decode_job(entry)
     return JobView(
         job_id=job_id(facts.offset),

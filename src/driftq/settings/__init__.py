@@ -3,7 +3,16 @@
 from driftq.core.pipeline_options import PipelineOptions, PublisherSettings, RegistrySettings
 from driftq.settings.address import is_postgres, without_password
 from driftq.settings.knob import Knob, Problem, SettingsRefused, UnknownName
-from driftq.settings.load import Setting, Settings, Source, java_home, load_settings, load_url
+from driftq.settings.load import (
+    Setting,
+    Settings,
+    Source,
+    java_home,
+    load_data,
+    load_settings,
+    load_url,
+    prefer_python,
+)
 from driftq.settings.profile import PROFILES, Profile
 from driftq.settings.table import KNOBS
 
@@ -23,7 +32,9 @@ __all__ = [
     "UnknownName",
     "is_postgres",
     "java_home",
+    "load_data",
     "load_settings",
     "load_url",
+    "prefer_python",
     "without_password",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -114,9 +114,19 @@ def load_url(given: str | None = None, environ: Mapping[str, str] = os.environ) 
     return str(_read((table.URL,), DEFAULT, environ)[0].value)
 
 
+def load_data(given: str | None = None, environ: Mapping[str, str] = os.environ) -> str:
+    """The folder shared with the server, whatever the broker's knobs are."""
+    return given if given is not None else str(_read((table.DATA,), DEFAULT, environ)[0].value)
+
+
 def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
     """Where Java is, if somebody says so; not a knob of ours."""
     return environ.get("JAVA_HOME") or None
+
+
+def prefer_python(path: str, environ: MutableMapping[str, str] = os.environ) -> None:
+    """Let Spark's workers run this Python, unless somebody has named another."""
+    environ.setdefault("PYSPARK_PYTHON", path)
 
 
 def _read(

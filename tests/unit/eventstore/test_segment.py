@@ -4,7 +4,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftq.errors import SegmentLost
@@ -34,6 +34,7 @@ def an_event(position: int, **fields: object) -> StoredEvent:
 
 
 @pytest.mark.clause("S8", "S9", "X7")
+@settings(deadline=None)
 @given(st.lists(st.tuples(TEXT, TEXT, TEXT, US), min_size=1, max_size=20), st.integers(1, 10**15))
 def test_events_come_back_byte_for_byte(parts: list[tuple[str, str, str, int]], first: int) -> None:
     events = [

@@ -5,6 +5,7 @@ from typing import Any
 
 from driftq.core.jobs.records import (
     CAUSE_TIMED_OUT,
+    FailedJob,
     JobCancelled,
     JobExtended,
     JobRequeued,
@@ -25,6 +26,11 @@ TIMED_OUT = "execution_timeout"
 def fold_job(jobs: JobTable, record: Record) -> None:
     """Make a job record true."""
     _FOLDS[type(record)](jobs, record)
+
+
+def failure_text(record: JobsFailed, failed: FailedJob) -> str:
+    """Why this run failed, in words."""
+    return failed.error or (TIMED_OUT if record.cause == CAUSE_TIMED_OUT else LEASE_ENDED)
 
 
 def _enqueue(jobs: JobTable, record: JobsEnqueued) -> None:
@@ -78,7 +84,7 @@ def _complete(jobs: JobTable, record: JobsCompleted) -> None:
 
 def _fail(jobs: JobTable, record: JobsFailed) -> None:
     for failed in record.jobs:
-        error = failed.error or (TIMED_OUT if record.cause == CAUSE_TIMED_OUT else LEASE_ENDED)
+        error = failure_text(record, failed)
         _end(jobs, failed.offset, record.at, error)
         jobs.errors[failed.offset] = error
         if failed.due_at >= 0:

@@ -1,4 +1,4 @@
-"""What can be said to `format("driftq")`, read once and checked."""
+"""What can be said to `format("driftq")` when it is read, checked once."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from driftq.errors import InvalidArgument
-from driftq.settings import load_url
-
-Offsets = dict[str, dict[str, int]]
-"""Per topic and partition the next offset to read; also what Spark keeps in its checkpoint."""
+from driftq.pipeline.source.offsets import Offsets, Place, parse_place
+from driftq.settings import load_data, load_url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,22 +16,63 @@ class TopicOptions:
     """Which topics to read, from where to where, and how much at once."""
 
     url: str
+    data: str
+    """The server's folder, if it can be reached from here."""
+    api_key: str | None = None
     topics: tuple[str, ...] = ()
     pattern: str | None = None
+    starting: Place | Offsets = "earliest"
+    ending: Place | Offsets = "latest"
+    messages_max: int | None = None
+    """In one micro-batch."""
+    fail_on_data_loss: bool = True
+    reader: str | None = None
+    """The name under which a stream reports how far it is."""
 
 
-def read_topic_options(given: Mapping[str, str]) -> TopicOptions:
+def read_topic_options(given: Mapping[str, str], *, streaming: bool) -> TopicOptions:
     """The options of a query; raises InvalidArgument, which names the option."""
     options = {name.lower(): value for name, value in given.items()}
     topics = tuple(name.strip() for name in options.get("subscribe", "").split(",") if name.strip())
     pattern = options.get("subscribepattern")
     if bool(topics) == bool(pattern):
         raise InvalidArgument(
-            "subscribe", 'name topics with option("subscribe", "orders,users"), or use subscribePattern'
+            "subscribe", 'name topics with option("subscribe", "orders,users"), or give a subscribePattern'
         )
     if pattern is not None:
         try:
             re.compile(pattern)
         except re.error as problem:
             raise InvalidArgument("subscribePattern", f"{pattern!r} is not a pattern: {problem}") from None
-    return TopicOptions(url=load_url(options.get("url")), topics=topics, pattern=pattern)
+    if streaming and "endingoffsets" in options:
+        raise InvalidArgument("endingOffsets", "a stream has no end; use it with spark.read")
+    ending = parse_place("endingOffsets", options.get("endingoffsets", "latest"))
+    if ending == "earliest":
+        raise InvalidArgument("endingOffsets", "must be latest or JSON")
+    return TopicOptions(
+        url=load_url(options.get("url")),
+        data=load_data(options.get("data")),
+        api_key=options.get("apikey"),
+        topics=topics,
+        pattern=pattern,
+        starting=parse_place("startingOffsets", options.get("startingoffsets", "earliest")),
+        ending=ending,
+        messages_max=whole_option("maxOffsetsPerTrigger", options.get("maxoffsetspertrigger")),
+        fail_on_data_loss=yes_or_no("failOnDataLoss", options.get("failondataloss", "true")),
+        reader=options.get("reader"),
+    )
+
+
+def whole_option(name: str, text: str | None) -> int | None:
+    """A whole number from 1 on."""
+    if text is None:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise InvalidArgument(name, f"must be a whole number from 1 on, not {text!r}")
+    return int(text)
+
+
+def yes_or_no(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise InvalidArgument(name, f"must be true or false, not {text!r}")
+    return text.lower() == "true"

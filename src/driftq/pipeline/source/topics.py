@@ -1,126 +1,98 @@
-"""A set of topics as a Spark source, batch and streaming."""
+"""The topics of a query as the server knows them now."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+import msgspec
 
-from driftq.errors import TopicNotFound
-from driftq.model import TopicView
+from driftq.errors import MessagesExpired, TopicNotFound, TopicStartedOver
 from driftq.pipeline.server import Server, topic_path
-from driftq.pipeline.source.options import Offsets, TopicOptions
-from driftq.pipeline.source.rows import fetch_rows
-
-if TYPE_CHECKING:
-    import pyarrow as arrow
+from driftq.pipeline.source.offsets import Bounds, Offsets
+from driftq.pipeline.source.options import TopicOptions
 
 
-@dataclass
-class TopicRange(InputPartition):
-    """Offsets of one partition for one task: from `start` up to, without, `end`."""
+class Span(msgspec.Struct, frozen=True):
+    """Messages between two offsets of a partition."""
 
-    topic: str
     partition: int
-    start: int
-    end: int
+    first_offset: int
+    from_: int = msgspec.field(name="from")
+    to: int
+    messages: int
+    behind: int
+    cuts: list[int]
+
+
+class Spans(msgspec.Struct, frozen=True):
+    """What the server says about spans of one topic."""
+
+    instance: str
+    next_offset: int
+    partitions: int
+    table: bool
+    spans: list[Span]
 
 
 class Topics:
-    """The topics of a query as they are on the server now."""
+    """Questions to the server about the topics of a query."""
 
     def __init__(self, options: TopicOptions) -> None:
         self._options = options
-        self._server = Server(options.url)
+        self._server = Server(options.url, api_key=options.api_key)
 
-    def views(self, *, strict: bool) -> list[TopicView]:
-        """A topic that is named and not there yet is left out, unless `strict`."""
-        found = []
-        for name in self._names():
-            try:
-                found.append(self._server.get(topic_path(name), TopicView))
-            except TopicNotFound:
-                if strict:
-                    raise
-        return found
-
-    def _names(self) -> Sequence[str]:
+    def names(self) -> Sequence[str]:
+        """The topics that are subscribed to; with a pattern, those that are there now."""
         if self._options.pattern is None:
             return self._options.topics
         every = self._server.get("/v1/topics", dict[str, list[str]])["topics"]
         return [name for name in every if re.fullmatch(self._options.pattern, name)]
 
-
-def plan(start: Offsets, end: Offsets) -> list[TopicRange]:
-    return [
-        TopicRange(topic, int(number), start.get(topic, {}).get(number, 0), upto)
-        for topic, partitions in end.items()
-        for number, upto in partitions.items()
-        if start.get(topic, {}).get(number, 0) < upto
-    ]
-
-
-class TopicReader(DataSourceReader):
-    """Everything that is there when the query is planned."""
-
-    def __init__(self, options: TopicOptions) -> None:
-        self._options = options
-
-    def partitions(self) -> list[TopicRange]:
-        views = Topics(self._options).views(strict=True)
-        return plan(
-            {},
-            {view.name: {str(one.partition): one.next_offset for one in view.partitions} for view in views},
-        )
-
-    def read(self, partition: Any) -> Iterator[arrow.RecordBatch]:
-        return read_range(self._options, partition)
-
-
-class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """What is new since the last batch."""
-
-    def __init__(self, options: TopicOptions) -> None:
-        self._options = options
-        self._topics = Topics(options)
-        self._target: Offsets | None = None
-
-    def initialOffset(self) -> Offsets:
-        return {}
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._newest({})
-
-    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
-        target = self._newest(start) if self._target is None else self._target
-        return {**start, **target}
-
-    def partitions(self, start: Offsets, end: Offsets) -> Sequence[TopicRange]:
-        return plan(start, end)
-
-    def read(self, partition: Any) -> Iterator[arrow.RecordBatch]:
-        return read_range(self._options, partition)
-
-    def _newest(self, start: Offsets) -> Offsets:
-        newest: Offsets = {}
-        for view in self._topics.views(strict=False):
-            before = start.get(view.name, {})
-            newest[view.name] = {
-                str(one.partition): one.next_offset if one.messages else before.get(str(one.partition), 0)
-                for one in view.partitions
+    def bounds(self, *, strict: bool) -> dict[str, dict[str, Bounds]]:
+        """First and end of every partition. A topic that is not there is left out, or raised if `strict`."""
+        found: dict[str, dict[str, Bounds]] = {}
+        for name in self.names():
+            try:
+                answer = self.spans(name)
+            except TopicNotFound:
+                if strict:
+                    raise
+                continue
+            found[name] = {
+                str(one.partition): Bounds(one.first_offset, max(one.first_offset, one.to))
+                for one in answer.spans
             }
-        return newest
+        return found
 
+    def spans(self, topic: str, wanted: Iterable[Mapping[str, Any]] | None = None) -> Spans:
+        """These spans of a topic; without any, its partitions from end to end. Raises TopicNotFound."""
+        asked = {} if wanted is None else {"spans": list(wanted)}
+        return self._server.post(topic_path(topic, "/spans"), asked, Spans)
 
-def read_range(options: TopicOptions, wanted: Any) -> Iterator[arrow.RecordBatch]:
-    if not isinstance(wanted, TopicRange):
-        return  # Spark asks for one empty partition where there is nothing to read.
-    server = Server(options.url)
-    try:
-        yield from fetch_rows(server, wanted.topic, wanted.partition, start=wanted.start, end=wanted.end)
-    finally:
-        server.close()
+    def report(self, offsets: Offsets) -> None:
+        """Say how far the query is, if it has a name; what it has not read is kept from then on."""
+        for topic, partitions in offsets.items() if self._options.reader else ():
+            body = {"reader": self._options.reader, "offsets": partitions}
+            try:
+                self._server.post(topic_path(topic, "/readers"), body, type(None))
+            except TopicNotFound:
+                pass  # It was deleted; there is nothing to keep.
+
+    def checked(self, topic: str, span: Span, *, next_offset: int) -> int:
+        """Where reading really begins; raises when messages are gone and the query must not go on without."""
+        wanted, strict = span.from_, self._options.fail_on_data_loss
+        source = f"partition {span.partition} of topic {topic!r}"
+        if wanted > next_offset:
+            if strict:
+                raise TopicStartedOver(source, wanted=wanted, end=next_offset)
+            return span.first_offset
+        if wanted < span.first_offset:
+            if strict:
+                raise MessagesExpired(source, wanted=wanted, oldest=span.first_offset)
+            return span.first_offset
+        return wanted
+
+    def close(self) -> None:
+        self._server.close()

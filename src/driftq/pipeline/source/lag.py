@@ -1,0 +1,40 @@
+"""How far a query is behind, in messages: said by the source in the query's progress, read from there.
+
+Spark shows what a source calls its latest offset. Beside the offsets ours tells how many messages wait behind
+the batch, under a name that no topic can have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+LAG = "~behind"
+
+
+class Progress(Protocol):
+    """What is looked at of Spark's StreamingQueryProgress."""
+
+    @property
+    def sources(self) -> Any: ...
+
+
+def with_lag(offsets: Mapping[str, Any], lag: int) -> dict[str, Any]:
+    return {**offsets, LAG: lag}
+
+
+def messages_behind(progress: Progress) -> int | None:
+    """Messages, or events, that wait behind this batch; None when no source of ours is among its sources."""
+    known = [lag for source in progress.sources if (lag := _lag_in(source.latestOffset)) is not None]
+    return sum(known) if known else None
+
+
+def _lag_in(latest: str | None) -> int | None:
+    try:
+        said = msgspec.json.decode(latest or "null")
+    except msgspec.DecodeError:
+        return None  # Another source's own way to write its offsets.
+    lag = said.get(LAG) if isinstance(said, dict) else None
+    return lag if isinstance(lag, int) else None

@@ -1,0 +1,99 @@
+"""Offsets of several topics as Spark keeps them, and how a limit is shared between partitions. Pure.
+
+An offset is the next one to read. In options -2 means the oldest kept message and -1 the end, as for Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from driftq.errors import InvalidArgument
+
+Offsets = dict[str, dict[str, int]]
+"""By topic and partition; Spark keeps it as JSON in its checkpoint, so partitions are texts."""
+
+Place = Literal["earliest", "latest"]
+
+EARLIEST = -2
+LATEST = -1
+_decode = msgspec.json.Decoder(dict[str, dict[str, int]]).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A partition as it is now: the oldest kept message, and the end."""
+
+    first: int
+    end: int
+
+
+def parse_place(option: str, text: str) -> Place | Offsets:
+    """`earliest`, `latest`, or offsets as JSON; raises InvalidArgument, which names the option."""
+    if text in ("earliest", "latest"):
+        return "earliest" if text == "earliest" else "latest"
+    try:
+        offsets = _decode(text)
+    except msgspec.DecodeError:
+        raise InvalidArgument(
+            option, f'must be earliest, latest, or JSON like {{"orders":{{"0":23}}}}, not {text!r}'
+        ) from None
+    for partitions in offsets.values():
+        for number, offset in partitions.items():
+            if not number.isdecimal() or offset < EARLIEST:
+                raise InvalidArgument(option, f"{number!r}: {offset} is not a partition and its offset")
+    return offsets
+
+
+def resolve(place: Place | Offsets, bounds: Mapping[str, Mapping[str, Bounds]], *, option: str) -> Offsets:
+    """Where exactly that is; partitions without a name are read from their first message to their end."""
+    missing = EARLIEST if option == "startingOffsets" else LATEST
+    if isinstance(place, str):
+        named: Offsets = {}
+        missing = EARLIEST if place == "earliest" else LATEST
+    else:
+        named = place
+        _require_known(named, bounds, option=option)
+    return {
+        topic: {
+            number: _exact(named.get(topic, {}).get(number, missing), bound)
+            for number, bound in partitions.items()
+        }
+        for topic, partitions in bounds.items()
+    }
+
+
+def _require_known(named: Offsets, bounds: Mapping[str, Mapping[str, Bounds]], *, option: str) -> None:
+    for topic, partitions in named.items():
+        for number in partitions:
+            if number not in bounds.get(topic, {}):
+                raise InvalidArgument(
+                    option, f"there is no partition {number} in a subscribed topic {topic!r}"
+                )
+
+
+def _exact(offset: int, bound: Bounds) -> int:
+    return bound.first if offset == EARLIEST else bound.end if offset == LATEST else offset
+
+
+def allot(waiting: Mapping[tuple[str, str], int], limit: int) -> dict[tuple[str, str], int]:
+    """How many messages of each partition go into a batch: in proportion, and at least one of each."""
+    total = sum(waiting.values())
+    if total <= limit:
+        return dict(waiting)
+    given: dict[tuple[str, str], int] = {}
+    left = limit
+    for key in sorted(
+        waiting, key=lambda each: waiting[each]
+    ):  # The small first, so that none is left with nothing.
+        share = min(waiting[key], left, max(1, waiting[key] * limit // total))
+        given[key] = share if waiting[key] else 0
+        left -= given[key]
+    for key in sorted(waiting, key=lambda each: -waiting[each]):  # What rounding has left.
+        more = min(left, waiting[key] - given[key])
+        given[key] += more
+        left -= more
+    return given

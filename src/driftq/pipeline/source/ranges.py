@@ -1,0 +1,146 @@
+"""Which task reads what: sealed ranges from the files of the topic's table, everything else over HTTP.
+
+Ranges of one plan do not overlap and leave nothing out. Where a range is read from never changes its rows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from pyspark.sql.datasource import InputPartition
+
+from driftq.housekeeping.tables import TableFile, read_table
+from driftq.pipeline.source.offsets import Offsets
+from driftq.pipeline.source.topics import Spans, Topics
+from driftq.server.address import read_instance
+
+PIECE_MESSAGES = 100_000
+"""What one task fetches over HTTP at most."""
+TASK_ROWS = 400_000
+"""Small files are read by one task, up to so many rows."""
+
+
+class SealedFile(NamedTuple):
+    """A Parquet file of the table; `end` stands behind its last offset."""
+
+    path: str
+    end: int
+
+
+@dataclass
+class TopicRange(InputPartition):
+    """Offsets of one partition for one task: from `start` up to, without, `end`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    files: tuple[SealedFile, ...] = ()
+    """Where the rows are sealed."""
+    messages: int | None = None
+    """How many there are, if they are fetched."""
+
+
+class Stretch(NamedTuple):
+    """Offsets that no file has."""
+
+    partition: int
+    start: int
+    end: int
+
+
+def plan(topics: Topics, start: Offsets, end: Offsets, *, data: str) -> list[TopicRange]:
+    """The ranges between two offsets; raises MessagesExpired or TopicStartedOver unless told to go on."""
+    planned: list[TopicRange] = []
+    for topic, partitions in end.items():
+        known = start.get(topic, {})
+        wanted = [
+            {"partition": int(number), "from": known.get(number, 0), "to": upto}
+            for number, upto in partitions.items()
+            if known.get(number, 0) != upto
+        ]
+        if wanted:
+            planned += _plan_topic(topics, topic, topics.spans(topic, wanted), partitions, known, data=data)
+    return planned
+
+
+def _plan_topic(
+    topics: Topics, topic: str, found: Spans, ends: dict[str, int], known: dict[str, int], *, data: str
+) -> Iterator[TopicRange]:
+    files = sealed_files(os.path.join(data, "tables", topic)) if _is_ours(found, data) else []
+    folder = os.path.abspath(os.path.join(data, "tables", topic))
+    open_stretches: list[Stretch] = []
+    for span in found.spans:
+        number = str(span.partition)
+        begin = topics.checked(topic, span, next_offset=found.next_offset) if number in known else span.from_
+        upto = ends[number]
+        mine = [file for file in files if file.partition == span.partition]
+        mine = [file for file in mine if file.last_offset >= begin and file.first_offset < upto]
+        yield from _sealed_ranges(topic, mine, folder, begin=begin, upto=upto)
+        open_stretches += uncovered(mine, partition=span.partition, start=begin, end=upto)
+    yield from _fetched_ranges(topics, topic, open_stretches)
+
+
+def _is_ours(found: Spans, data: str) -> bool:
+    """Whether the folder that we can reach is the one of the server that answers."""
+    return found.table and bool(found.instance) and read_instance(data) == found.instance
+
+
+def sealed_files(path: str) -> list[TableFile]:
+    """The files of a table, in the order of their offsets."""
+    manifest = read_table(path)
+    return sorted(manifest.files, key=lambda file: file.first_offset) if manifest else []
+
+
+def _sealed_ranges(
+    topic: str, files: Sequence[TableFile], folder: str, *, begin: int, upto: int
+) -> Iterator[TopicRange]:
+    """One range for each large file, or for some small ones that lie side by side."""
+    together: list[TableFile] = []
+    for file in [*files, None]:
+        full = file is None or sum(one.rows for one in together) + file.rows > TASK_ROWS
+        if together and full:
+            first, last = together[0], together[-1]
+            yield TopicRange(
+                topic,
+                first.partition,
+                max(begin, first.first_offset),
+                min(upto, last.last_offset + 1),
+                files=tuple(
+                    SealedFile(os.path.join(folder, one.name), one.last_offset + 1) for one in together
+                ),
+            )
+            together = []
+        if file is not None:
+            together.append(file)
+
+
+def uncovered(files: Sequence[TableFile], *, partition: int, start: int, end: int) -> Iterator[Stretch]:
+    """What lies before, between and behind the files. Most of it holds no message: offsets have holes."""
+    for file in files:
+        if start < file.first_offset:
+            yield Stretch(partition, start, file.first_offset)
+        start = max(start, file.last_offset + 1)
+    if start < end:
+        yield Stretch(partition, start, end)
+
+
+def _fetched_ranges(topics: Topics, topic: str, stretches: Sequence[Stretch]) -> Iterator[TopicRange]:
+    if not stretches:
+        return
+    asked = [
+        {"partition": one.partition, "from": one.start, "to": one.end, "every": PIECE_MESSAGES}
+        for one in stretches
+    ]
+    for stretch, span in zip(stretches, topics.spans(topic, asked).spans, strict=True):
+        left = span.messages
+        cuts = [stretch.start, *span.cuts, stretch.end]
+        for first, end in pairwise(cuts):
+            if left > 0:
+                count = min(left, PIECE_MESSAGES)
+                yield TopicRange(topic, stretch.partition, first, end, messages=count)
+                left -= count

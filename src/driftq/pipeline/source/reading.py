@@ -1,0 +1,59 @@
+"""One task's part: the rows of a range, from files or over HTTP, as Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as arrow
+from pyarrow import parquet
+
+from driftq.errors import MessagesExpired
+from driftq.pipeline.server import Server
+from driftq.pipeline.source.options import TopicOptions
+from driftq.pipeline.source.ranges import TopicRange
+from driftq.pipeline.source.rows import SCHEMA, fetch_rows
+
+BATCH_ROWS = 50_000
+
+
+def read_range(options: TopicOptions, wanted: Any) -> Iterator[arrow.RecordBatch]:
+    """Every row of the range; raises MessagesExpired when some were removed since it was planned."""
+    if not isinstance(wanted, TopicRange):
+        return  # Spark asks for one empty partition where there is nothing to read.
+    at = wanted.start
+    for path, end in wanted.files:
+        try:
+            file = parquet.ParquetFile(path)
+        except FileNotFoundError:
+            break  # Its rows are in a larger file by now, or this machine cannot see it: the server has them.
+        with file:
+            yield from clipped(file, start=at, end=wanted.end)
+        at = end
+    if not wanted.files or at < wanted.files[-1].end:
+        yield from _fetch(options, wanted, start=at)
+
+
+def clipped(file: parquet.ParquetFile, *, start: int, end: int) -> Iterator[arrow.RecordBatch]:
+    """The rows of a table's file from one offset up to, without, another."""
+    for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=SCHEMA.names):
+        offsets = batch.column("offset").to_numpy()
+        first, last = offsets.searchsorted(start), offsets.searchsorted(end)
+        if first < last:
+            rows = batch.slice(first, last - first)
+            yield arrow.RecordBatch.from_arrays(rows.select(SCHEMA.names).columns, schema=SCHEMA)
+
+
+def _fetch(options: TopicOptions, wanted: TopicRange, *, start: int) -> Iterator[arrow.RecordBatch]:
+    server = Server(options.url, api_key=options.api_key)
+    seen = 0
+    try:
+        for batch in fetch_rows(server, wanted.topic, wanted.partition, start=start, end=wanted.end):
+            seen += batch.num_rows
+            yield batch
+    finally:
+        server.close()
+    if wanted.messages is not None and seen < wanted.messages and options.fail_on_data_loss:
+        raise MessagesExpired(
+            f"partition {wanted.partition} of topic {wanted.topic!r}", wanted=start, oldest=wanted.end
+        )

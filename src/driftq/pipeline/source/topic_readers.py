@@ -1,0 +1,155 @@
+"""Topics as Spark reads them: all at once, or as a stream that can be stopped and repeated anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from driftq.errors import TopicNotFound
+from driftq.pipeline.source.lag import with_lag
+from driftq.pipeline.source.offsets import Offsets, allot, resolve
+from driftq.pipeline.source.options import TopicOptions
+from driftq.pipeline.source.ranges import TopicRange, plan
+from driftq.pipeline.source.reading import read_range
+from driftq.pipeline.source.topics import Span, Topics
+
+if TYPE_CHECKING:
+    import pyarrow as arrow
+
+
+class TopicReader(DataSourceReader):
+    """What is there when the query is planned."""
+
+    def __init__(self, options: TopicOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[TopicRange]:
+        topics = Topics(self._options)
+        bounds = topics.bounds(strict=True)
+        start = resolve(self._options.starting, bounds, option="startingOffsets")
+        end = resolve(self._options.ending, bounds, option="endingOffsets")
+        ends = {
+            topic: {number: max(start[topic][number], offset) for number, offset in partitions.items()}
+            for topic, partitions in end.items()
+        }
+        try:
+            return plan(topics, start, ends, data=self._options.data)
+        finally:
+            topics.close()
+
+    def read(self, partition: Any) -> Iterator[arrow.RecordBatch]:
+        return read_range(self._options, partition)
+
+
+class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """What is new since the last batch, no more at once than is wanted."""
+
+    def __init__(self, options: TopicOptions) -> None:
+        self._options = options
+        self._topics = Topics(options)
+        self._target: Offsets | None = None
+        """Where a query with AvailableNow ends."""
+        self._reported = False
+        self._end: Offsets = {}
+        self._lag = 0
+
+    def initialOffset(self) -> Offsets:
+        return resolve(self._options.starting, self._topics.bounds(strict=False), option="startingOffsets")
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        limit = self._options.messages_max
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        bounds = self._topics.bounds(strict=False)
+        self._target = resolve("latest", bounds, option="endingOffsets")
+
+    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
+        if not self._reported:
+            self._topics.report(start)  # From the start nothing is removed before this query has seen it.
+            self._reported = True
+        waiting = self._waiting(start)
+        counts = {key: span.messages for key, span in waiting.items()}
+        if isinstance(limit, ReadMaxRows):
+            counts = allot(counts, limit.max_rows)
+        end = {topic: dict(partitions) for topic, partitions in start.items()}
+        for topic in self._topics_of(counts):
+            end.setdefault(topic, {}).update(self._ends(topic, waiting, counts))
+        self._end = end
+        self._lag = sum(span.behind for span in waiting.values()) - sum(counts.values())
+        return end
+
+    def reportLatestOffset(self) -> dict[str, Any]:
+        return with_lag(self._end, self._lag)
+
+    def partitions(self, start: Offsets, end: Offsets) -> Sequence[TopicRange]:
+        return plan(self._topics, start, end, data=self._options.data)
+
+    def read(self, partition: Any) -> Iterator[arrow.RecordBatch]:
+        return read_range(self._options, partition)
+
+    def commit(self, end: Offsets) -> None:
+        self._topics.report(end)
+
+    def stop(self) -> None:
+        self._topics.close()
+
+    def _waiting(self, start: Offsets) -> dict[tuple[str, str], Span]:
+        """What lies behind these offsets, of every partition that there is."""
+        found: dict[tuple[str, str], Span] = {}
+        topics = self._topics.names() if self._target is None else list(self._target)
+        for topic in topics:
+            try:
+                for span in self._spans(topic, start.get(topic, {})):
+                    found[topic, str(span.partition)] = span
+            except TopicNotFound:
+                continue  # Not made yet, or deleted: there is nothing to wait for.
+        return found
+
+    def _spans(self, topic: str, known: dict[str, int]) -> Iterator[Span]:
+        numbers = sorted(known, key=int)
+        answer = self._topics.spans(topic, [self._asked(topic, int(one), known[one]) for one in numbers])
+        for span in answer.spans:
+            begin = self._topics.checked(topic, span, next_offset=answer.next_offset)
+            if begin == span.from_:
+                yield span
+            else:
+                yield from self._topics.spans(topic, [self._asked(topic, span.partition, begin)]).spans
+        fresh = [number for number in range(answer.partitions) if str(number) not in known]
+        if fresh:  # A topic or a partition that was made meanwhile is read from its first message.
+            yield from self._topics.spans(topic, [self._asked(topic, number, 0) for number in fresh]).spans
+
+    def _asked(self, topic: str, partition: int, start: int) -> dict[str, int]:
+        if self._target is None:
+            return {"partition": partition, "from": start}
+        upto = self._target[topic].get(str(partition), 0)
+        return {"partition": partition, "from": start, "to": max(start, upto)}
+
+    @staticmethod
+    def _topics_of(counts: dict[tuple[str, str], int]) -> list[str]:
+        """Topics with new messages, in the order in which they were asked."""
+        return list(dict.fromkeys(topic for (topic, _), count in counts.items() if count))
+
+    def _ends(
+        self, topic: str, waiting: dict[tuple[str, str], Span], counts: dict[tuple[str, str], int]
+    ) -> dict[str, int]:
+        """Where a batch of these counts ends in a topic; a partition with nothing new stays where it is."""
+        mine = {
+            number: span for (name, number), span in waiting.items() if name == topic and counts[name, number]
+        }
+        ends = {number: span.to for number, span in mine.items()}
+        cut = [number for number, span in mine.items() if counts[topic, number] < span.messages]
+        if cut:
+            asked = [
+                {"partition": int(one), "from": mine[one].from_, "limit": counts[topic, one]} for one in cut
+            ]
+            ends |= {str(span.partition): span.to for span in self._topics.spans(topic, asked).spans}
+        return ends

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from driftq.pipeline.lag import lag_of
 from driftq.pipeline.metrics import as_text
 from driftq.pipeline.reports import Progressed, Reporter
+from driftq.pipeline.source.lag import LAG
 from driftq.pipeline.status import JobState, JobStatus, StatusFolder
 
 if TYPE_CHECKING:
@@ -98,6 +98,13 @@ class Progress:
         self._folder.write(changed)
         self._folder.write_text(f"{changed.job}.prom", as_text([changed]))
         self._reporter.say(Progressed(changed))
+
+
+def lag_of(progress: dict[str, Any]) -> int | None:
+    """What waited behind the batch, over all sources of ours; None when there is none among them."""
+    latest = [source.get("latestOffset") for source in progress.get("sources", ())]
+    known = [one[LAG] for one in latest if isinstance(one, dict) and LAG in one]
+    return sum(known) if known else None
 
 
 def listen(spark: Any, progress: Progress) -> None:

@@ -11,9 +11,8 @@ from urllib.request import urlopen
 import pytest
 
 from driftq.pipeline.causes import Cause, cause_of
-from driftq.pipeline.lag import lag_of
 from driftq.pipeline.metrics import serve_metrics
-from driftq.pipeline.progress import Progress
+from driftq.pipeline.progress import Progress, lag_of
 from driftq.pipeline.reports import Progressed, Reporter, read_report
 from driftq.pipeline.status import JobState, JobStatus, StatusFolder
 from driftq.settings import load_settings
@@ -122,14 +121,13 @@ def test_metrics_are_a_text_file_and_a_page(folder: StatusFolder, progress: Prog
     ("sources", "lag"),
     [
         ([], None),
-        ([{"endOffset": {"t": {"0": 3, "1": 5}}, "latestOffset": {"t": {"0": 4, "1": 9}}}], 5),
-        ([{"endOffset": '{"t": {"0": 3}}', "latestOffset": '{"t": {"0": 3}, "u": {"0": 2}}'}], 2),
-        ([{"endOffset": 7, "latestOffset": 9}, {"endOffset": 1, "latestOffset": 1}], 2),
-        ([{"endOffset": 7, "latestOffset": None}, {"endOffset": 1, "latestOffset": 1}], None),
-        ([{"endOffset": {"t": {"0": 9}}, "latestOffset": {"t": {"0": 4}}}], 0),
+        ([{"latestOffset": {"orders": {"0": 3}, "~behind": 5}}], 5),
+        ([{"latestOffset": {"~behind": 5}}, {"latestOffset": {"~behind": 2}}], 7),
+        ([{"latestOffset": {"~behind": 5}}, {"latestOffset": 9}, {}], 5),
+        ([{"latestOffset": {"orders": {"0": 3}}}], None),
     ],
 )
-def test_lag_is_what_was_there_and_not_read(sources: list[Any], lag: int | None) -> None:
+def test_lag_is_what_our_sources_say(sources: list[Any], lag: int | None) -> None:
     assert lag_of({"sources": sources}) == lag
 
 

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,7 +17,6 @@ from driftq.settings import PipelineOptions, load_settings, load_url
 if TYPE_CHECKING:
     from driftq.pipeline.plan import Step
     from driftq.pipeline.reports import Assignment
-    from driftq.sinks import Row
 
 app = typer.Typer(
     help="Run the data pipeline on Spark, see how far it is, read what it made.",
@@ -107,15 +106,17 @@ def rows(
     """Print a read model, row by row."""
     from driftq.errors import DriftQError, SchemaError
     from driftq.pipeline.app_file import AppNotUsable
-    from driftq.pipeline.reading import read_rows
+    from driftq.pipeline.read_model import rows as rows_of
+    from driftq.pipeline.shipped import sink_of
 
+    options = _options(url, data)
     try:
-        with read_rows(name, _options(url, data), app_file=app_file) as found:
-            if as_json:
-                for row in found:
-                    say_json(row._asdict())
-            else:
-                _show_rows(name, found)
+        found = rows_of(options, name, sink=None if app_file is None else sink_of(app_file, name, options))
+        if as_json:
+            for row in found:
+                say_json(row)
+        else:
+            _show_rows(name, found)
     except (AppNotUsable, DriftQError, SchemaError) as refused:
         say_error(str(refused))
         raise typer.Exit(1) from None
@@ -140,11 +141,11 @@ def plan(file: File, as_json: Json = False) -> None:
         _draw(file, steps)
 
 
-def _show_rows(name: str, found: Iterator[Row]) -> None:
+def _show_rows(name: str, found: Iterator[dict[str, Any]]) -> None:
     listed = table(name, "aggregate type", "aggregate id", "seq", "state", right=frozenset({"seq"}))
     for row in found:
-        state = json.dumps(row.state, ensure_ascii=False, separators=(",", ":"))
-        listed.add_row(row.aggregate_type, row.aggregate_id, str(row.sequence_number), state)
+        state = json.dumps(row["state"], ensure_ascii=False, separators=(",", ":"))
+        listed.add_row(row["aggregate_type"], row["aggregate_id"], str(row["sequence_number"]), state)
     show(listed)
 
 

@@ -125,8 +125,8 @@ class AsyncClient:
         allows, 0 never and without a key that makes it safe.
         """
         producing = self._producing or self._produce()
-        if producing.full:
-            await producing.wait_for_room()
+        if producing.lane.full:
+            await producing.lane.wait_for_room()
         return await producing.produce(topic, value, key, idempotency_key, retries, envelope)
 
     async def produce_many(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
@@ -40,3 +40,14 @@ class Entry(msgspec.Struct, Generic[Item, Result], gc=False):
         if self.retries is not None:
             self.retries -= 1
         return True
+
+
+def tell_all(entries: Sequence[Entry[Item, Result]], results: Sequence[Result | Exception]) -> None:
+    """Tell each entry its result; most wait for one that is no error."""
+    for entry, result in zip(entries, results, strict=True):
+        waiter = entry.waiter
+        if isinstance(waiter, asyncio.Future) and not isinstance(result, Exception):
+            if not waiter.done():
+                waiter.set_result(result)
+        else:
+            entry.tell(result)

@@ -21,7 +21,7 @@ from typing import Generic
 from driftq.client.backoff import Backoff
 from driftq.client.connection import Answer, ConnectionLost, HttpConnection
 from driftq.client.connector import Connector
-from driftq.client.entry import Entry, Item, Result
+from driftq.client.entry import Entry, Item, Result, tell_all
 from driftq.client.options import ClientOptions
 from driftq.client.refusals import is_passing
 from driftq.errors import ClientClosed, DriftQError, ResourceExhausted, ServerUnreachable
@@ -51,6 +51,8 @@ class Lane(Generic[Item, Result]):
         self._held_bytes = 0
         self._held_max = options.buffer_messages
         self._held_bytes_max = options.buffer_bytes
+        self.full = False
+        """So much waits for its answer that callers should wait for room."""
         self._under_way = 0
         self._later = 0
         self._connection: HttpConnection | None = None
@@ -64,10 +66,6 @@ class Lane(Generic[Item, Result]):
         self._closed = False
 
     # What callers ask
-
-    @property
-    def full(self) -> bool:
-        return self._held >= self._held_max or self._held_bytes >= self._held_bytes_max
 
     async def wait_for_room(self) -> None:
         """Hold the caller back while too much waits for its answer."""
@@ -85,6 +83,8 @@ class Lane(Generic[Item, Result]):
             self._emptied.clear()
         self._held += 1
         self._held_bytes += entry.size
+        if self._held >= self._held_max or self._held_bytes >= self._held_bytes_max:
+            self.full = True
         self._waiting.append(entry)
         if not self._flush_asked:
             self._flush_asked = True
@@ -187,8 +187,7 @@ class Lane(Generic[Item, Result]):
                     told.append(result)
             results = told
         self._flush()  # The next batch is on its way while those of this one are told.
-        for entry, result in zip(done, results, strict=True):
-            entry.tell(result)
+        tell_all(done, results)
         self._let_go(done)
         if refused_for_now:
             self._repeat_alone(refused_for_now)
@@ -245,6 +244,7 @@ class Lane(Generic[Item, Result]):
         """These have their answers: there is room for as many others."""
         self._held -= len(done)
         self._held_bytes -= sum([entry.size for entry in done])
+        self.full = self._held >= self._held_max or self._held_bytes >= self._held_bytes_max
         for _ in range(min(len(done), len(self._room))):
             room = self._room.popleft()
             if not room.done():

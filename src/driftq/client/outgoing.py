@@ -41,13 +41,19 @@ class EnvelopeFields(TypedDict, total=False):
     """In-process only."""
 
 
+class KeyAlone(msgspec.Struct, frozen=True, gc=False):
+    """An envelope with nothing but a key, which is what most messages have."""
+
+    idempotency_key: str
+
+
 class Outgoing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A message as it is written on the wire."""
 
     topic: str
     value: str
     key: str = ""
-    envelope: Envelope | None = None
+    envelope: Envelope | KeyAlone | None = None
     routing: ClassVar[None] = None
 
 
@@ -66,11 +72,7 @@ class _Keys:
         return f"{self._prefix}-{next(self._numbers)}"
 
 
-_keys = _Keys()
-
-
-def new_key() -> str:
-    return _keys.next()
+new_key = _Keys().next
 
 
 def text_of(value: Any) -> str:
@@ -102,7 +104,7 @@ def outgoing(
     if not envelope:
         if idempotency_key is None:
             return Outgoing(topic, text, key)
-        return Outgoing(topic, text, key, Envelope(idempotency_key=idempotency_key))
+        return Outgoing(topic, text, key, KeyAlone(idempotency_key))
     return Outgoing(topic, text, key, _envelope(idempotency_key, envelope))
 
 

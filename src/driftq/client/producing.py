@@ -32,16 +32,9 @@ class Producing:
         self._calls = calls
         self._loop = asyncio.get_running_loop()
         self._timeout_s = calls.options.timeout_s
-        self._lane: Lane[Outgoing, Receipt] = Lane(
+        self.lane: Lane[Outgoing, Receipt] = Lane(
             calls.connector, calls.options, write=calls.writer.produce_batch, read=read_receipts
         )
-
-    @property
-    def full(self) -> bool:
-        return self._lane.full
-
-    async def wait_for_room(self) -> None:
-        await self._lane.wait_for_room()
 
     def produce(
         self,
@@ -70,7 +63,7 @@ class Producing:
         if envelope is None or not envelope.idempotency_key:
             retries = 0
         size = len(message.value) + len(message.key) + _OVERHEAD_BYTES
-        self._lane.put(Entry(message, size, waiter, self._loop.time() + self._timeout_s, retries))
+        self.lane.put(Entry(message, size, waiter, self._loop.time() + self._timeout_s, retries))
 
     async def produce_many(
         self,
@@ -98,8 +91,8 @@ class Producing:
             return await self._produce_together(list(messages), retries)
         collected = _Collected(self._loop.create_future())
         for place, message in enumerate(messages):
-            if self._lane.full:
-                await self._lane.wait_for_room()
+            if self.lane.full:
+                await self.lane.wait_for_room()
             collected.expect()
             self._put(message, partial(collected.add, place), retries)
         return await collected.all()
@@ -113,10 +106,10 @@ class Producing:
         return [receipt for receipt in read_receipts(200, body) if isinstance(receipt, Receipt)]
 
     async def flush(self) -> None:
-        await self._lane.flush()
+        await self.lane.flush()
 
     def close(self) -> None:
-        self._lane.close()
+        self.lane.close()
 
 
 class _Collected:

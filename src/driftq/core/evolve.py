@@ -120,9 +120,12 @@ def _special(state: State, record: MessagesStored) -> tuple[list[int] | None, "a
 
 def _claim_keys(state: State, topic: Topic, record: MessagesStored) -> None:
     keys = state.effects.committed if topic.name == EFFECTS_TOPIC else state.keys
-    for offset, print_ in enumerate(unpack_array("Q", record.fingerprints), record.first_offset):
-        if print_:
-            keys.add(print_, topic=topic.id, offset=offset, at=record.at)
+    prints: Sequence[int] = unpack_array("Q", record.fingerprints)
+    offsets: Sequence[int] = range(record.first_offset, record.first_offset + len(prints))
+    if 0 in prints:  # Messages without a key are among them.
+        offsets = [offset for offset, print_ in zip(offsets, prints, strict=True) if print_]
+        prints = [print_ for print_ in prints if print_]
+    keys.add_all(prints, offsets, topic=topic.id, at=record.at)
 
 
 def _create_group(state: State, record: GroupCreated) -> None:

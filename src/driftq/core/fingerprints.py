@@ -57,12 +57,24 @@ class FingerprintTable:
         return False
 
     def add(self, print_: int, value: int) -> None:
-        shard = print_ & (_SHARDS - 1)
-        if self._used[shard] >= self._limits[shard]:
-            self._grow(shard)
-        _put(self._prints[shard], self._values[shard], print_, value)
-        self._used[shard] += 1
-        self.count += 1
+        self.add_all((print_,), (value,))
+
+    def add_all(self, prints: Iterable[int], numbers: Iterable[int]) -> None:
+        """Each number under its fingerprint."""
+        used, limits, tables, values = self._used, self._limits, self._prints, self._values
+        for print_, number in zip(prints, numbers, strict=True):
+            shard = print_ & (_SHARDS - 1)
+            if used[shard] >= limits[shard]:
+                self._grow(shard)
+            table = tables[shard]
+            mask = len(table) - 1
+            slot = (print_ >> _SHARD_BITS) & mask
+            while table[slot]:
+                slot = (slot + 1) & mask
+            table[slot] = print_
+            values[shard][slot] = number
+            used[shard] += 1
+            self.count += 1
 
     def remove(self, print_: int, value: int) -> bool:
         """Forget one number under a fingerprint; False when it was not there."""

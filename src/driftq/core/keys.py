@@ -6,7 +6,7 @@ Keys leave in the order of their time, in buckets, so that expiry costs what exp
 
 from array import array
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 
 import msgspec
@@ -17,12 +17,15 @@ _BUCKETS = 64
 _OFFSET_BITS = 40
 _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 _encode = msgspec.msgpack.Encoder().encode
+_blank = blake2b(digest_size=8)
+"""Copied for each fingerprint, which is quicker than to make a new one."""
 
 
 def fingerprint(*identity: str) -> int:
     """64 bits of an idempotency identity, never 0."""
-    digest = blake2b(_encode(identity), digest_size=8).digest()
-    return int.from_bytes(digest, "little") or 1
+    state = _blank.copy()
+    state.update(_encode(identity))
+    return int.from_bytes(state.digest(), "little") or 1
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
@@ -60,14 +63,19 @@ class KeyTable:
         ]
 
     def add(self, print_: int, *, topic: int, offset: int, at: int) -> None:
-        packed = topic << _OFFSET_BITS | offset
-        self._claims.add(print_, packed)
+        self.add_all([print_], [offset], topic=topic, at=at)
+
+    def add_all(self, prints: Sequence[int], offsets: Sequence[int], *, topic: int, at: int) -> None:
+        """Claim these for the messages at the offsets."""
+        base = topic << _OFFSET_BITS
+        claims = array("Q", [base | offset for offset in offsets])
+        self._claims.add_all(prints, claims)
         bucket_end = at - at % self._width_ms + self._width_ms
         if not self._buckets or self._buckets[-1][0] < bucket_end:
             self._buckets.append((bucket_end, array("Q"), array("Q")))
-        _, prints, claims = self._buckets[-1]
-        prints.append(print_)
-        claims.append(packed)
+        _, bucket_prints, bucket_claims = self._buckets[-1]
+        bucket_prints.extend(prints)
+        bucket_claims.extend(claims)
 
     def dump(self, name: str) -> dict[str, bytes]:
         """Everything in it, as raw arrays under this name."""
@@ -91,8 +99,7 @@ class KeyTable:
             start = stop
         if not self._claims.load(parts, name):
             for _, bucket_prints, bucket_claims in self._buckets:
-                for print_, packed in zip(bucket_prints, bucket_claims, strict=True):
-                    self._claims.add(print_, packed)
+                self._claims.add_all(bucket_prints, bucket_claims)
 
     def remove(self, print_: int, *, topic: int, offset: int) -> None:
         """Forget one claim before its time."""

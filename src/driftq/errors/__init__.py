@@ -68,6 +68,7 @@
     ProjectionError                read models, never sent to a client as such
     ├── ProjectionFenced
     ├── ReadModelSwapped
+    ├── MessagesGone
     └── FoldFailed
     SchemaError                    the tables of the database, never sent to a client as such
     ├── SchemaOutdated

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from driftq.errors import DriftQError, ShuttingDown
 from driftq.http.answers import Heads
 from driftq.http.exchange import Exchange
+from driftq.http.known import KnownHeads
 from driftq.http.options import HttpOptions
 from driftq.server.broker import Broker
 
@@ -32,6 +33,7 @@ class Edge:
         self.desk = broker.desk
         self.options = options
         self.heads = Heads()
+        self.known_heads = KnownHeads()
         self.connections: set[Connection] = set()
         self.emptied = asyncio.Event()
         """Set when the last connection has gone."""

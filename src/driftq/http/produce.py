@@ -104,14 +104,17 @@ def read_message(body: bytes | msgspec.Raw, *, in_process: bool = False) -> Prod
 def as_produced(body: ProduceBody | NullableProduceBody) -> Produced:
     """A message in the shape that the broker takes: most often the body itself."""
     envelope = body.envelope
-    if envelope is None and body.key is not None:
+    if body.key is not None and (envelope is None or envelope.retry_policy is None):
         return cast(Produced, body)
     return Message(body.topic, body.value, body.key or "", to_envelope(envelope) if envelope else None)
 
 
 def whole_message(message: Produced) -> Message:
     """A message as the model has it, for those outside who look at it."""
-    return Message(message.topic, message.value, message.key, message.envelope, message.routing)
+    envelope = cast("Envelope | EnvelopeBody | None", message.envelope)
+    if isinstance(envelope, EnvelopeBody):
+        envelope = to_envelope(envelope)
+    return Message(message.topic, message.value, message.key, envelope, message.routing)
 
 
 def to_envelope(body: EnvelopeBody) -> Envelope:

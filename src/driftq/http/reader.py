@@ -12,6 +12,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from driftq.errors import DriftQError, InvalidArgument, MethodNotAllowed, PayloadTooLarge
 from driftq.http.exchange import Exchange
+from driftq.http.known import HEAD_BYTES_MAX, HEAD_END, KnownHead
 
 if TYPE_CHECKING:
     from driftq.http.edge import Edge
@@ -29,6 +30,7 @@ class RequestReader:
         self._connection = connection
         self._options = edge.options
         self._parser = HttpRequestParser(self)
+        self._known = edge.known_heads
         self._refusal: DriftQError | None = None
         self._in_head = False
         self._head_fed = 0
@@ -37,6 +39,8 @@ class RequestReader:
         self._clear()
 
     def _clear(self) -> None:
+        self._new_head = b""
+        """Of the request that is being read, if it may be worth learning."""
         self._url = b""
         self._body = b""
         self._more: list[bytes] = []
@@ -48,6 +52,10 @@ class RequestReader:
 
     def feed(self, received: bytes) -> None:
         """Take what came in; raises the error to answer when it cannot be a request."""
+        if not self.within:
+            received = self._take_known(received)
+            if not received:
+                return
         fed = 0
         if self._in_head:
             fed = self._head_fed = self._head_fed + len(received)
@@ -60,6 +68,31 @@ class RequestReader:
         if fed and self._in_head and self._head_fed == fed:  # It is still the same head.
             if fed > self._options.head_bytes_max + self._options.url_bytes_max:
                 raise InvalidArgument("", "the request's head is too large")
+
+    def _take_known(self, received: bytes) -> bytes:
+        """Hand on the requests in front whose heads are known; what is left is for the parser."""
+        while received:
+            end = received.find(HEAD_END, 0, HEAD_BYTES_MAX) + len(HEAD_END)
+            head = received[:end] if end >= len(HEAD_END) else b""
+            known = self._known.get(head)
+            if known is None:
+                self._new_head = head
+                break
+            stop = end + known.body_bytes
+            if len(received) < stop:
+                break
+            exchange = Exchange(self._edge, self._connection, known.method)
+            exchange.path, exchange.query, exchange.content_type = known.path, known.query, known.content_type
+            exchange.body = received[end:stop]
+            self._connection.received(exchange)
+            received = received[stop:]
+        return received
+
+    def _learn(self, exchange: Exchange) -> None:
+        odd = exchange.old or exchange.ends_connection or self._chunked or self._expects or self._says_upgrade
+        if not odd and len(exchange.body) == self._content_length:
+            facts = (exchange.method, exchange.path, exchange.query, exchange.content_type)
+            self._known.learn(self._new_head, self._url, KnownHead(*facts, self._content_length))
 
     def _stop(self, error: DriftQError) -> None:
         """The parser reports what is raised here as an error of its own."""
@@ -143,5 +176,7 @@ class RequestReader:
         exchange.ends_connection = not parser.should_keep_alive()
         if self._says_connection or exchange.ends_connection:
             exchange.old = parser.get_http_version() == "1.0"
+        if self._new_head:
+            self._learn(exchange)
         self._clear()
         self._connection.received(exchange)

@@ -53,8 +53,11 @@ class RetryPolicyBody(Request, frozen=True):
     max_backoff_ms: Int64 | None = None
 
 
-class EnvelopeBody(Request, frozen=True):
-    """What travels with a message; `labels` and `dlq` are not for clients."""
+class EnvelopeBody(Request, frozen=True, omit_defaults=True):
+    """What travels with a message; `labels` and `dlq` are not for clients.
+
+    It is written as the model's envelope is, so that one without a retry policy can stand in for it.
+    """
 
     run_id: str | None = None
     step_id: str | None = None

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from driftq.core.pipeline_options import PipelineOptions
 from driftq.errors import InvalidArgument
 from driftq.pipeline.app import App, RunsAsJob
+from driftq.pipeline.app_file import load_app_file
 from driftq.pipeline.job import BatchJob, StreamJob
+
+if TYPE_CHECKING:
+    from driftq.sinks import ReadModelSink
 
 Job = StreamJob | BatchJob
 
@@ -50,6 +54,14 @@ def chosen_projections(app: App | None, name: str | None) -> list[RunsAsJob]:
     if not found:
         raise _unknown("projection", name, [one.name for one in own or [LATEST]])
     return found
+
+
+def sink_of(file: str, name: str, options: PipelineOptions) -> ReadModelSink:
+    """Where the projection of that name in a user's file keeps its rows; the first of several places."""
+    app = load_app_file(file).require_app()
+    projection: Any = chosen_projections(app, name)[0]
+    sinks: Sequence[ReadModelSink] = projection.targets(options)
+    return sinks[0]
 
 
 def _publisher(options: PipelineOptions, app: App | None, name: str | None) -> list[Job]:

@@ -308,6 +308,10 @@ class Engine:
         """Those whose keys can be judged now; the others come again when their reads are done."""
         ready: list[ProduceRequest] = []
         keys = self.state.keys
+        if keys.has_none(
+            [one.fingerprint for request in requests for one in request.commands if one.fingerprint]
+        ):
+            return requests
         for request in requests:
             if keys.has_none([command.fingerprint for command in request.commands if command.fingerprint]):
                 ready.append(request)
@@ -329,7 +333,10 @@ class Engine:
         """As many as make one commit of a bounded size."""
         size = 0
         for count, request in enumerate(self._produces):
-            size += sum([len(command.entry) for command in request.commands])
+            commands = request.commands
+            size += (
+                len(commands[0].entry) if len(commands) == 1 else sum([len(one.entry) for one in commands])
+            )
             if size > COMMIT_BYTES_MAX:
                 taken = self._produces[: count + 1]
                 del self._produces[: count + 1]

@@ -41,10 +41,7 @@ def size_of(text: str) -> int:
 
 def prepare(message: Produced, *, at: int) -> Produce:
     """Check and encode one message; raises InvalidArgument."""
-    (command,) = prepare_all((message,), at=at)
-    if isinstance(command, InvalidArgument):
-        raise command
-    return command
+    return _prepare(message, encode_time(at))
 
 
 def prepare_all(messages: Iterable[Produced], *, at: int) -> list[Produce | InvalidArgument]:
@@ -57,20 +54,22 @@ def prepare_all(messages: Iterable[Produced], *, at: int) -> list[Produce | Inva
             return plain
     commands: list[Produce | InvalidArgument] = []
     for message in messages:
-        key, value, topic = message.key, message.value, message.topic
-        size = len(key) + len(value) if value.isascii() and key.isascii() else size_of(key) + size_of(value)
-        if message.envelope is None:
-            entry = encode_entry(StoredMessage(key, value, None, message.routing), time)
-            if len(entry) <= ENTRY_MAX:
-                commands.append(Produce(topic, topic, key, value, size, entry))
-            else:
-                commands.append(InvalidArgument("value", f"takes more than {ENTRY_MAX} bytes"))
-        else:
-            try:
-                commands.append(_prepare_enveloped(message, message.envelope, size, time))
-            except InvalidArgument as refused:
-                commands.append(refused)
+        try:
+            commands.append(_prepare(message, time))
+        except InvalidArgument as refused:
+            commands.append(refused)
     return commands
+
+
+def _prepare(message: Produced, time: bytes) -> Produce:
+    key, value, envelope = message.key, message.value, message.envelope
+    size = len(key) + len(value) if value.isascii() and key.isascii() else size_of(key) + size_of(value)
+    if envelope is not None:
+        return _prepare_enveloped(message, envelope, size, time)
+    entry = encode_entry(StoredMessage(key, value, None, message.routing), time)
+    if len(entry) > ENTRY_MAX:
+        raise InvalidArgument("value", f"takes more than {ENTRY_MAX} bytes")
+    return Produce(message.topic, message.topic, key, value, size, entry)
 
 
 def _prepare_plain(messages: Sequence[Produced], at: int) -> list[Produce | InvalidArgument] | None:

@@ -40,21 +40,12 @@ class Producing:
         return self._journal.state
 
     def produces(self, requests: list[ProduceRequest], replies: Replies, now: int, *, recall: Recall) -> None:
-        lanes: dict[str, tuple[list[Produce], list[tuple[ProduceRequest, int]]]] = {}
+        lanes: dict[str, _Lane] = {}
         for request in requests:
-            if request.atomic:
-                continue
-            request.outcomes = [None] * len(request.commands)  # type: ignore[list-item]
-            for slot, command in enumerate(request.commands):
-                lane = lanes.get(command.topic)
-                if lane is None:
-                    lane = lanes[command.topic] = ([], [])
-                lane[0].append(command)
-                lane[1].append((request, slot))
-        for name, (commands, askers) in lanes.items():
-            outcomes = self._store(name, commands, now, recall)
-            for (request, slot), outcome in zip(askers, outcomes, strict=True):
-                request.outcomes[slot] = outcome
+            if not request.atomic:
+                _line_up(request, lanes)
+        for name, lane in lanes.items():
+            lane.tell(self._store(name, lane.commands, now, recall))
         for request in requests:
             if isinstance(request, AppendRequest):
                 replies.append((request.reply, self._append(request, now, recall)))
@@ -144,6 +135,56 @@ class Producing:
         self._keep(topic, decided.batch)
         self._journal.add(decided.moved)
         return decided.answer
+
+
+class _Lane:
+    """What one topic is to get in this turn, and who asked for it."""
+
+    __slots__ = ("_askers", "commands")
+
+    def __init__(self) -> None:
+        self.commands: list[Produce] = []
+        self._askers: list[tuple[ProduceRequest, int | None]] = []
+        """Each with the place of its message among its own, or None for all of them."""
+
+    def add(self, request: ProduceRequest, slot: int) -> None:
+        self.commands.append(request.commands[slot])
+        self._askers.append((request, slot))
+
+    def add_all(self, request: ProduceRequest) -> None:
+        self.commands += request.commands
+        self._askers.append((request, None))
+
+    def tell(self, outcomes: list[Outcome]) -> None:
+        """Give each asker what became of its messages."""
+        start = 0
+        for request, slot in self._askers:
+            if slot is None:
+                stop = start + len(request.commands)
+                request.outcomes = outcomes[start:stop]
+                start = stop
+            else:
+                request.outcomes[slot] = outcomes[start]
+                start += 1
+
+
+def _line_up(request: ProduceRequest, lanes: dict[str, _Lane]) -> None:
+    """Put the messages of a request into the lanes of their topics: most often all into one."""
+    commands = request.commands
+    topics = [command.topic for command in commands]
+    if topics.count(topics[0]) == len(topics):
+        _lane(lanes, topics[0]).add_all(request)
+        return
+    request.outcomes = [None] * len(commands)  # type: ignore[list-item]
+    for slot, topic in enumerate(topics):
+        _lane(lanes, topic).add(request, slot)
+
+
+def _lane(lanes: dict[str, _Lane], topic: str) -> _Lane:
+    lane = lanes.get(topic)
+    if lane is None:
+        lane = lanes[topic] = _Lane()
+    return lane
 
 
 def _no_target(name: str) -> DriftQError:

@@ -90,9 +90,9 @@ def _rebuilds(options: PipelineOptions, app: App | None, name: str | None) -> li
 
 
 def _compaction(options: PipelineOptions, app: App | None, name: str | None) -> list[Job]:
-    from driftq.pipeline.compaction import Compaction
+    from driftq.pipeline.compaction import CompactionJob
 
-    return [Compaction(options)]
+    return [CompactionJob(options)]
 
 
 def _unknown(what: str, name: str | None, known: Sequence[str]) -> InvalidArgument:

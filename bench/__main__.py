@@ -2,7 +2,7 @@
 
 import sys
 
-from bench import broker, client, eventstore, housekeeping, jobs, registry
+from bench import broker, client, eventstore, housekeeping, jobs, publish, registry
 from bench.report import Figure, show
 
 BENCHMARKS = {
@@ -20,6 +20,7 @@ BENCHMARKS = {
     "client": client.throughput,
     "calls": client.calls,
     "jobs": jobs.no_op,
+    "publish": publish.publish,
 }
 
 

@@ -1,4 +1,4 @@
-"""Ways of breaking the broker, each with the clauses whose judges may notice it first."""
+"""Ways of breaking the broker, each with the promise that it breaks and whose judge has to notice it."""
 
 from collections.abc import Callable
 
@@ -286,36 +286,33 @@ def remove_old_files_before_their_messages_have_moved(monkeypatch: pytest.Monkey
 
 
 CAUGHT: list[tuple[Sabotage, set[str]]] = [
-    (answer_before_the_sync, {"W1", "P1", "T4", "W3", "A3", "I2", "G5", "W4"}),
-    (forget_what_was_settled_ahead, {"A3", "P1", "A2", "G5"}),
-    (take_the_highest_ack_for_the_floor, {"G2", "G4", "A3", "G5", "A7"}),
+    (answer_before_the_sync, {"P1", "A3"}),
+    (forget_what_was_settled_ahead, {"A3"}),
+    (take_the_highest_ack_for_the_floor, {"G4"}),
     (drop_leases_at_a_restart, {"G5"}),
-    (count_attempts_from_one_after_a_restart, {"W3", "D1", "G5"}),
+    (count_attempts_from_one_after_a_restart, {"W3"}),
     (show_reads_before_the_commit, {"P1"}),
-    (forget_keys_at_a_restart, {"I2", "I3"}),
-    (deliver_before_the_commit, {"W1", "T4", "W3", "D1", "P1", "G5"}),
-    (
-        keep_the_state_after_a_failed_commit,
-        {"W1", "P1", "T4", "A3", "G4", "W3", "W4", "IndexError", "OSError"},
-    ),
+    (forget_keys_at_a_restart, {"I2"}),
+    (deliver_before_the_commit, {"W3", "G5"}),
+    (keep_the_state_after_a_failed_commit, {"P1"}),
     (deliver_more_than_may_be_in_flight, {"G2"}),
     (accept_any_attempt, {"A7"}),
     (set_no_timers_at_a_restart, {"G4"}),
     (retry_at_once_after_a_nack, {"G5"}),
     (end_leases_early, {"G5"}),
     (deliver_to_those_who_were_refused, {"G1"}),
-    (look_only_where_something_was_stored, {"G4", "W1"}),
+    (look_only_where_something_was_stored, {"G4"}),
     (drop_errors_at_a_restart, {"A5"}),
     (take_messages_for_a_full_partition, {"P4"}),
     (refuse_although_there_is_room, {"P4"}),
-    (drop_what_groups_have_not_settled, {"G2", "W6", "G4", "G5", "A1", "A7", "W1"}),
+    (drop_what_groups_have_not_settled, {"A1", "A7"}),
     (drop_what_readers_have_not_passed, {"W6"}),
     (let_readers_hold_nobody_back, {"P4"}),
     (keep_more_bytes_than_the_topic_may, {"T7"}),
     (drop_more_bytes_than_needed, {"T7"}),
     (say_deleted_and_keep_the_topic, {"T7"}),
     (reset_groups_to_the_end, {"G6"}),
-    (leave_leases_out_of_the_snapshot, {"G2", "G5", "G4", "KeyError"}),
+    (leave_leases_out_of_the_snapshot, {"G5"}),
     (publish_before_the_files_are_written, {"W4"}),
     (remove_old_files_before_their_messages_have_moved, {"W4"}),
 ]

@@ -8,6 +8,7 @@ moment and after any crash, sees whole files only.
 import os
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -81,6 +82,16 @@ class BucketObjects:
         ]
         yield from sorted(found)
 
+    def names(self, folder: str, *, after: str | None = None) -> list[str]:
+        """The names in a folder in their order, those behind a given one if asked."""
+        found = obstore.list(self._store, prefix=folder, offset=after)
+        return sorted(meta["path"] for page in found for meta in page)
+
+    def delete(self, name: str) -> None:
+        """Remove an object; nothing happens when it is not there."""
+        with suppress(FileNotFoundError):  # A bucket does not say, a folder does.
+            obstore.delete(self._store, name)
+
     def sweep(self) -> None:
         """Nothing to do: a put that was cut off leaves no object."""
 
@@ -97,10 +108,13 @@ class FolderObjects(BucketObjects):
 
     def create(self, name: str, content: bytes) -> bool:
         staged = f"{_STAGING}/{uuid.uuid4().hex}"
-        obstore.put(self._store, staged, content, use_multipart=False)
-        _sync(self._folder / staged)
+        (self._folder / name).parent.mkdir(parents=True, exist_ok=True)
         try:
+            obstore.put(self._store, staged, content, use_multipart=False)
+            _sync(self._folder / staged)
             obstore.rename(self._store, staged, name, overwrite=False)
+        except FileNotFoundError:  # Another process swept it away with what killed writers left.
+            return self.create(name, content)
         except AlreadyExistsError:
             obstore.delete(self._store, staged)
             return False
@@ -113,7 +127,7 @@ class FolderObjects(BucketObjects):
             left.unlink(missing_ok=True)
 
 
-def open_objects(url: str, *, access: S3Access | None = None) -> Objects:
+def open_objects(url: str, *, access: S3Access | None = None) -> BucketObjects:
     """The place that `file:///folder` or `s3://bucket/prefix` names."""
     parts = urlsplit(url)
     if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
@@ -34,6 +40,21 @@ class TopicFormat(DataSource):
         from driftq.pipeline.source.topic_readers import TopicStreamReader
 
         return TopicStreamReader(read_topic_options(self.options, streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from driftq.pipeline.sink.options import read_sink_options
+        from driftq.pipeline.sink.writers import BatchSink, StagedBatchSink
+
+        options = read_sink_options(self.options, schema, overwrite=overwrite)
+        if options.writer is not None:
+            return StagedBatchSink(options, options.writer)
+        return BatchSink(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from driftq.pipeline.sink.options import read_sink_options
+        from driftq.pipeline.sink.writers import StreamSink
+
+        return StreamSink(read_sink_options(self.options, schema, overwrite=overwrite))
 
 
 def register(spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""What DriftQ is to Spark: `format("driftq")`."""
+"""What DriftQ is to Spark: `format("driftq")` and `format("driftq-events")`."""
 
 from __future__ import annotations
 
@@ -57,6 +57,32 @@ class TopicFormat(DataSource):
         return StreamSink(read_sink_options(self.options, schema, overwrite=overwrite))
 
 
+class EventFormat(DataSource):
+    """The event log, in the order of its positions."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "driftq-events"
+
+    def schema(self) -> StructType:
+        from driftq.pipeline.source.events import spark_schema
+
+        return spark_schema()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from driftq.pipeline.source.event_options import read_event_options
+        from driftq.pipeline.source.event_readers import EventReader
+
+        return EventReader(read_event_options(self.options, streaming=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from driftq.pipeline.source.event_options import read_event_options
+        from driftq.pipeline.source.event_readers import EventStreamReader
+
+        return EventStreamReader(read_event_options(self.options, streaming=True))
+
+
 def register(spark: SparkSession) -> None:
     """Make the formats known to a session."""
     spark.dataSource.register(TopicFormat)
+    spark.dataSource.register(EventFormat)

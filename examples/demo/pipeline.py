@@ -24,7 +24,7 @@ from examples.demo.screen import add_verdict, show, table, tell, wait_until
 from examples.demo.server import Server
 
 JOBS = ("publisher", "worker-ship", "projection-latest")
-WAIT_S = 150.0
+WAIT_S = 600.0
 
 
 class Pipeline:

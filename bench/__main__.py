@@ -2,7 +2,7 @@
 
 import sys
 
-from bench import broker, client, eventstore, housekeeping, jobs, registry
+from bench import broker, client, eventstore, housekeeping, jobs, keys, registry
 from bench.report import Figure, show
 
 BENCHMARKS = {
@@ -10,6 +10,7 @@ BENCHMARKS = {
     "batches": broker.batches,
     "core": broker.core,
     "memory": broker.memory,
+    "keys": keys.keys,
     "restart": housekeeping.restart,
     "restart-large": housekeeping.restart_large,
     "housekeeping": housekeeping.latency,

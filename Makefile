@@ -47,6 +47,7 @@ $(STAMP): requirements/dev.txt requirements/uv.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@sh scripts/java.sh
 	@touch $@
 	@echo "ready: $$($(BIN)/python --version), $(BIN)/driftq"
 

@@ -2,7 +2,18 @@
 
 import sys
 
-from bench import broker, client, eventstore, housekeeping, jobs, keys, registry
+from bench import (
+    broker,
+    client,
+    eventstore,
+    housekeeping,
+    jobs,
+    keys,
+    projection,
+    publish,
+    registry,
+    spark_source,
+)
 from bench.report import Figure, show
 
 BENCHMARKS = {
@@ -21,6 +32,10 @@ BENCHMARKS = {
     "client": client.throughput,
     "calls": client.calls,
     "jobs": jobs.no_op,
+    "projection": projection.projection,
+    "projection-growth": projection.growth,
+    "publish": publish.publish,
+    "spark-source": spark_source.spark_source,
 }
 
 

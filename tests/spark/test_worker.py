@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import shutil
 from collections import defaultdict
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 
 from driftq.core.pipeline_options import PipelineOptions
 from driftq.errors import DatabaseUnavailable, InvalidArgument
-from driftq.eventstore.published import PublishedEvent
-from driftq.model import Operation
 from driftq.pipeline.worker.derived import derived_id
 from driftq.pipeline.worker.job import WorkerJob
 from driftq.pipeline.worker.spec import HandlerCall, WorkerSpec
@@ -27,6 +22,7 @@ from driftq.settings import load_settings
 from driftq.sql import open_database
 from tests.harness import ServerProcess
 from tests.spark import worker_app
+from tests.spark.order_events import publish
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,29 +33,6 @@ DONE_S = 60
 def options_for(server: ServerProcess, folder: Path, **env: str) -> PipelineOptions:
     settings = load_settings(environ={"PROCESSED_EVENT_LEASE_TIMEOUT_SECONDS": "60", **env})
     return settings.pipeline(url=f"http://127.0.0.1:{server.port}", data=str(folder))
-
-
-def value(aggregate: str, sequence: int) -> str:
-    event = PublishedEvent(
-        event_id=f"{aggregate}-{sequence}",
-        aggregate_type="order",
-        aggregate_id=aggregate,
-        sequence_number=sequence,
-        event_type="changed",
-        kind="fact",
-        operation=Operation.APPEND,
-        occurred_at=dt.datetime(2026, 1, 8, tzinfo=dt.UTC),
-        payload={"n": sequence},
-        metadata={},
-        schema_version=1,
-        position=sequence,
-    )
-    return msgspec.json.encode(event).decode()
-
-
-def publish(server: ServerProcess, topic: str, events: Sequence[tuple[str, int]]) -> None:
-    messages = [{"topic": topic, "key": name, "value": value(name, number)} for name, number in events]
-    assert server.client().post("/v1/produce/batch", {"messages": messages}).body["failed"] == 0
 
 
 def create(server: ServerProcess, topic: str) -> None:

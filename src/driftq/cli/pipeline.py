@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,6 +24,10 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+AppFile = Annotated[
+    str | None,
+    typer.Option("--app", metavar="FILE.py", help="The file with your handlers and projections."),
+]
 File = Annotated[str, typer.Argument(metavar="FILE.py", help="A file with an app.")]
 
 
@@ -35,10 +40,7 @@ def run(
             help="publisher, worker, projection, rebuild, compact, or several of them; or a file of yours.",
         ),
     ],
-    app_file: Annotated[
-        str | None,
-        typer.Option("--app", metavar="FILE.py", help="The file with your handlers and projections."),
-    ] = None,
+    app_file: AppFile = None,
     name: Annotated[
         str | None, typer.Option("--name", metavar="N", help="Only this handler or projection.")
     ] = None,
@@ -94,6 +96,33 @@ def status(url: Url = None, data: Data = None, as_json: Json = False) -> None:
 
 
 @app.command()
+def rows(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The projection, such as latest.")],
+    app_file: AppFile = None,
+    url: Url = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Print a read model, row by row."""
+    from driftq.errors import DriftQError, SchemaError
+    from driftq.pipeline.app_file import AppNotUsable
+    from driftq.pipeline.read_model import rows as rows_of
+    from driftq.pipeline.shipped import sink_of
+
+    options = _options(url, data)
+    try:
+        found = rows_of(options, name, sink=None if app_file is None else sink_of(app_file, name, options))
+        if as_json:
+            for row in found:
+                say_json(row)
+        else:
+            _show_rows(name, found)
+    except (AppNotUsable, DriftQError, SchemaError) as refused:
+        say_error(str(refused))
+        raise typer.Exit(1) from None
+
+
+@app.command()
 def plan(file: File, as_json: Json = False) -> None:
     """Show what an app reads, does and writes, without running any of it."""
     import msgspec
@@ -110,6 +139,14 @@ def plan(file: File, as_json: Json = False) -> None:
         say_json({"file": file, "jobs": msgspec.to_builtins(steps)})
     else:
         _draw(file, steps)
+
+
+def _show_rows(name: str, found: Iterator[dict[str, Any]]) -> None:
+    listed = table(name, "aggregate type", "aggregate id", "seq", "state", right=frozenset({"seq"}))
+    for row in found:
+        state = json.dumps(row["state"], ensure_ascii=False, separators=(",", ":"))
+        listed.add_row(row["aggregate_type"], row["aggregate_id"], str(row["sequence_number"]), state)
+    show(listed)
 
 
 def _draw(file: str, steps: Sequence[Step]) -> None:

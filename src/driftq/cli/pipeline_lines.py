@@ -12,6 +12,7 @@ from driftq.pipeline.reports import Ended, Failed, Progressed, Refused, Report, 
 from driftq.pipeline.status import JobState, JobStatus
 
 _LOG = logging.getLogger("driftq.pipeline")
+_BUSY = (JobState.RUNNING, JobState.WAITING)
 
 
 class Lines(Protocol):
@@ -47,7 +48,7 @@ class LogLines:
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
-        self._running: dict[str, JobStatus] = {}
+        self._jobs: dict[str, JobStatus] = {}
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._clock = threading.Thread(target=self._tick, name="lines", daemon=True)
@@ -68,14 +69,14 @@ class LogLines:
                 _LOG.info("%s: started", job)
             case Progressed(status):
                 with self._lock:
-                    self._running[status.job] = status
+                    self._jobs[status.job] = status
             case Told(job, text):
                 _LOG.info("%s: %s", job, text)
             case Failed():
                 _LOG.warning("%s", _failure(report))
             case Ended(job):
                 with self._lock:
-                    last = self._running.pop(job, None)
+                    last = self._jobs.get(job)
                 _LOG.info("%s: ended%s", job, "" if last is None else f" after {sentence(last)}")
             case Refused(problem):
                 say_error(problem)
@@ -83,7 +84,7 @@ class LogLines:
     def _tick(self) -> None:
         while not self._over.wait(self._interval_s):
             with self._lock:
-                shown = list(self._running.values())
+                shown = [status for status in self._jobs.values() if status.state in _BUSY]
             for status in shown:
                 _LOG.info("%s: %s", status.job, sentence(status))
 

@@ -54,3 +54,16 @@ class FoldFailed(ProjectionError):
         super().__init__(f"the fold of projection {name!r} {problem}")
         self.name = name
         self.problem = problem
+
+
+class MessagesGone(ProjectionError):
+    """A topic no longer holds its oldest messages, so a read model cannot be made of it again."""
+
+    def __init__(self, topic: str, *, oldest: int, projection: str) -> None:
+        super().__init__(
+            f"topic {topic!r} begins at offset {oldest}, its older messages are no longer kept: "
+            f"rebuilding {projection!r} from the rest would lose what came from them"
+        )
+        self.topic = topic
+        self.oldest = oldest
+        self.projection = projection

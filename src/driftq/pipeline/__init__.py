@@ -9,8 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from driftq.eventstore.published import PublishedEvent as PublishedEvent
     from driftq.pipeline.app import App as App
+    from driftq.pipeline.folds import latest_state as latest_state
+    from driftq.pipeline.folds import ordered as ordered
     from driftq.pipeline.formats import register as register
+    from driftq.pipeline.projection.definition import Projection as Projection
     from driftq.pipeline.session import open_session as open_session
     from driftq.pipeline.worker.context import WorkerContext as WorkerContext
     from driftq.pipeline.worker.derived import DerivedEvent as DerivedEvent
@@ -18,6 +22,10 @@ if TYPE_CHECKING:
     from driftq.registry.verdict import UnknownEffect as UnknownEffect
 
 _HOMES = {
+    "PublishedEvent": "driftq.eventstore.published",
+    "Projection": "driftq.pipeline.projection.definition",
+    "latest_state": "driftq.pipeline.folds",
+    "ordered": "driftq.pipeline.folds",
     "DerivedEvent": "driftq.pipeline.worker.derived",
     "UnknownEffect": "driftq.registry.verdict",
     "WorkerContext": "driftq.pipeline.worker.context",

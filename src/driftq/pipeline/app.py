@@ -19,7 +19,7 @@ from driftq.registry import Effect, GapPolicy
 
 if TYPE_CHECKING:
     from driftq.core.pipeline_options import PipelineOptions
-    from driftq.pipeline.job import StreamJob
+    from driftq.pipeline.job import BatchJob, StreamJob
 
 _Handler = TypeVar("_Handler", bound=HandlerCall)
 
@@ -32,6 +32,8 @@ class RunsAsJob(Protocol):
     def name(self) -> str: ...
 
     def job(self, options: PipelineOptions) -> StreamJob: ...
+
+    def rebuild(self, options: PipelineOptions) -> BatchJob: ...
 
 
 _Projection = TypeVar("_Projection", bound=RunsAsJob)

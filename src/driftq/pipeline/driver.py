@@ -6,6 +6,7 @@ stays open as long as the supervisor lives: when it ends, so does everything her
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -16,7 +17,7 @@ from typing import BinaryIO, NoReturn
 
 import msgspec
 
-from driftq.errors import DriftQError
+from driftq.errors import DriftQError, SparkUnusable
 from driftq.pipeline.app_file import AppNotUsable
 from driftq.pipeline.causes import cause_of
 from driftq.pipeline.processes import end_session
@@ -49,6 +50,8 @@ def main() -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor, which then asks us.
     assignment = msgspec.json.decode(sys.stdin.buffer.readline(), type=Assignment)
     hold_on_to(sys.stdin.buffer)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     reporter = Reporter(os.fdopen(int(sys.argv[1]), "wb"), assignment.options)
     code = _work(assignment, reporter, stopping)
     sys.stdout.flush()
@@ -59,7 +62,7 @@ def main() -> NoReturn:
 def _work(assignment: Assignment, reporter: Reporter, stopping: Stopping) -> int:
     try:
         do_work(assignment, reporter, stopping)
-    except (AppNotUsable, DriftQError) as refused:
+    except (AppNotUsable, DriftQError, SparkUnusable) as refused:
         reporter.say(Refused(reporter.clean(str(refused))))
         return REFUSED
     except JobFailed:
@@ -70,7 +73,7 @@ def _work(assignment: Assignment, reporter: Reporter, stopping: Stopping) -> int
         if stopping.asked:
             return 0  # Spark complains about what we interrupted.
         traceback.print_exc()
-        reporter.say(Refused(reporter.clean(cause_of(failure))))
+        reporter.say(Refused(reporter.clean(cause_of(failure).text)))
         return REFUSED
     return 0
 

@@ -21,7 +21,7 @@ class JobCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         jobs = self._jobs()
-        yield _counter("rows", "Rows since the checkpoint began.", ((job, job.rows) for job in jobs))
+        yield _counter("rows", "Rows over all runs.", ((job, job.rows) for job in jobs))
         yield _counter(
             "restarts", "Queries started again by this driver.", ((job, job.restarts) for job in jobs)
         )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 
 from driftq.pipeline.app import App, RunsAsJob
 from driftq.pipeline.worker.spec import WorkerSpec
+
+_BEFORE_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,8 +51,8 @@ def _of_projection(projection: RunsAsJob) -> Step:
         job=f"projection-{projection.name}",
         kind="projection",
         sources=_topics(projection),
-        does=_name_of(getattr(projection, "fold", None)),
-        sinks=tuple(_name_of(sink) for sink in getattr(projection, "sinks", ())),
+        does=_fold(projection),
+        sinks=tuple(map(_sink, getattr(projection, "sinks", ()))) or ("read_models",),
     )
 
 
@@ -59,5 +62,14 @@ def _topics(reader: Any) -> tuple[str, ...]:
     return (*topics, pattern) if pattern else tuple(topics)
 
 
-def _name_of(thing: Any) -> str:
-    return str(getattr(thing, "__name__", None) or type(thing).__name__)
+def _fold(projection: Any) -> str:
+    """A function by its name; ours, which are objects, as users write them."""
+    fold = getattr(projection, "fold", None)
+    name = getattr(fold, "__name__", None)
+    return str(name) if name else _BEFORE_CAPITAL.sub("_", type(fold).__name__).lower()
+
+
+def _sink(sink: Any) -> str:
+    """What kind it is, and where if that holds no password."""
+    where = getattr(sink, "path", None) or getattr(sink, "folder", None)
+    return f"{type(sink).__name__} {where}" if where else type(sink).__name__

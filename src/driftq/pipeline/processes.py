@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,7 +21,7 @@ _GIVE_UP_S = 10.0
 def members(session: int) -> list[int]:
     """The living processes of a session; where nobody can say, its leader's process group stands for it."""
     if not _PROC.joinpath("self", "stat").exists():
-        return [-session] if _group_lives(session) else []
+        return [-session] if _answers(os.killpg, session) else []
     found = []
     for entry in _PROC.iterdir():
         if entry.name.isdigit() and _session_of(entry) == session:
@@ -53,8 +54,15 @@ def wait_for_session(session: int, within_s: float) -> bool:
     return True
 
 
+def is_alive(process: int) -> bool:
+    """It is there and has not ended; one that nobody has waited for yet has."""
+    if not _PROC.joinpath("self", "stat").exists():
+        return _answers(os.kill, process)
+    return _session_of(_PROC / str(process)) is not None
+
+
 def _session_of(entry: Path) -> int | None:
-    """None for one that has ended meanwhile, waited for or not."""
+    """None for one that has ended, waited for or not."""
     try:
         stat = entry.joinpath("stat").read_text(errors="replace")
     except OSError:
@@ -63,9 +71,9 @@ def _session_of(entry: Path) -> int | None:
     return None if state in "ZX" else int(session)
 
 
-def _group_lives(group: int) -> bool:
+def _answers(send: Callable[[int, int], None], number: int) -> bool:
     try:
-        os.killpg(group, 0)
+        send(number, 0)
     except ProcessLookupError:
         return False
     except PermissionError:

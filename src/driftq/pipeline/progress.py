@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from driftq.pipeline.lag import lag_of
 from driftq.pipeline.metrics import as_text
 from driftq.pipeline.reports import Progressed, Reporter
+from driftq.pipeline.source.lag import LAG
 from driftq.pipeline.status import JobState, JobStatus, StatusFolder
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ class Progress:
             self._keep(known, state=JobState.RUNNING, error=None, restarts=restarts)
 
     def began(self, job: str, query_id: str) -> None:
-        """The checkpoint behind the query is known now: under a new one counting starts again."""
+        """The checkpoint behind the query is known now: under a new one batches are counted from 0 again."""
         with self._lock:
             known = self._jobs[job]
             if known.query_id != query_id:
-                fresh = JobStatus(job=job, state=JobState.RUNNING, query_id=query_id)
-                self._keep(fresh, checkpoint=self._checkpoint(job))
+                where = self._checkpoint(job)
+                self._keep(known, query_id=query_id, last_batch=None, batch_rows=0, checkpoint=where)
 
     def heard(self, progress: dict[str, Any]) -> None:
         """One progress of Spark's. The same one may come twice, and the last one may come late."""
@@ -78,9 +78,9 @@ class Progress:
             if query.name in self._jobs:
                 self._keep(self._jobs[query.name], state=state, error=error)
 
-    def failed(self, job: str, error: str) -> None:
+    def failed(self, job: str, error: str, *, again: bool) -> None:
         with self._lock:
-            self._keep(self._jobs[job], state=JobState.WAITING, error=error)
+            self._keep(self._jobs[job], state=JobState.WAITING if again else JobState.FAILED, error=error)
 
     def batch_done(self, job: str) -> None:
         """Work with an end has come to it."""
@@ -98,6 +98,13 @@ class Progress:
         self._folder.write(changed)
         self._folder.write_text(f"{changed.job}.prom", as_text([changed]))
         self._reporter.say(Progressed(changed))
+
+
+def lag_of(progress: dict[str, Any]) -> int | None:
+    """What waited behind the batch, over all sources of ours; None when there is none among them."""
+    latest = [source.get("latestOffset") for source in progress.get("sources", ())]
+    known = [one[LAG] for one in latest if isinstance(one, dict) and LAG in one]
+    return sum(known) if known else None
 
 
 def listen(spark: Any, progress: Progress) -> None:

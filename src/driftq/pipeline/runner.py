@@ -1,18 +1,20 @@
 """Running jobs in one Spark session: each once and in turn, or all of them until somebody says stop.
 
-A query that fails is started again after a pause that grows, while the others go on. The first start is
-different: what cannot start at all is told at once and not tried again.
+A query that fails is started again after a pause that grows, while the others go on. Two things are not
+tried again: what could not start in the first place, and a job that another run has taken over.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from driftq.errors import ProjectionFenced, ReadModelSwapped
 from driftq.pipeline.backoff import Backoff
-from driftq.pipeline.causes import cause_of
+from driftq.pipeline.causes import Cause, cause_of
 from driftq.pipeline.job import BatchJob, StreamJob
 from driftq.pipeline.progress import Progress
 from driftq.pipeline.reports import Ended, Failed, Reporter, Started, Told
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _POLL_S = 0.2
+_TAKEN_OVER = frozenset({ProjectionFenced.__name__})
+_AT_ONCE = frozenset({ReadModelSwapped.__name__})
 Stop = Callable[[], bool]
 """True as soon as somebody asked for the end."""
 
@@ -44,8 +48,9 @@ class _Running:
     job: StreamJob
     query: StreamingQuery | None = None
     failures: int = 0
-    batches: int = field(default=0)
-    again_at: float = 0.0
+    batches: int = 0
+    again_at: float | None = None
+    """When a query that failed is started again; never, if nothing is said."""
 
 
 class Runner:
@@ -76,12 +81,22 @@ class Runner:
             elif is_batch(job):
                 self._batch(job)
 
-    def run_on(self, jobs: Sequence[StreamJob]) -> None:
-        """All of them, until `stop`."""
-        running = [_Running(job, self._start(job, once=False)) for job in jobs]
+    def run_on(self, jobs: Sequence[StreamJob], *, patient: bool = False) -> None:
+        """All of them, until `stop`; raises JobFailed when others have taken over all of them.
+
+        What a job raises that cannot start is raised, unless it is to be `patient` from the beginning.
+        """
+        running = [_Running(job) for job in jobs]
+        for one in running:
+            if patient:
+                self._start_again(one)
+            else:
+                one.query = self._start(one.job, once=False)
         while not self._stop():
             for one in running:
                 self._look_after(one)
+            if all(one.query is None and one.again_at is None for one in running):
+                raise JobFailed(running[0].job.name, "taken over")
             time.sleep(_POLL_S)
         for one in running:
             if one.query is not None:
@@ -91,7 +106,8 @@ class Runner:
 
     def _start(self, job: StreamJob, *, once: bool) -> StreamingQuery:
         self._progress.expect(job.name)
-        query = job.start(self._spark, once=once)
+        with self._marking_failure(job.name):
+            query = job.start(self._spark, once=once)
         self._progress.began(job.name, str(query.id))
         self._reporter.say(Started(job.name))
         return query
@@ -99,12 +115,12 @@ class Runner:
     def _stream_once(self, job: StreamJob) -> None:
         query = self._start(job, once=True)
         while query.isActive and not self._stop():
-            query.awaitTermination(_POLL_S)  # type: ignore[arg-type]  # Parts of a second are fine.
+            time.sleep(_POLL_S)
         failure = None if query.isActive else query.exception()
         if query.isActive:
             query.stop()
         if failure is not None:
-            error = self._reporter.clean(cause_of(failure))
+            error = self._reporter.clean(cause_of(failure).text)
             self._progress.settle(query, JobState.FAILED, error=error)
             self._reporter.say(Failed(job.name, error, None))
             raise JobFailed(job.name, error) from failure
@@ -114,13 +130,22 @@ class Runner:
     def _batch(self, job: BatchJob) -> None:
         self._progress.expect(job.name)
         self._reporter.say(Started(job.name))
-        job.run(self._spark, lambda text: self._reporter.say(Told(job.name, self._reporter.clean(text))))
+        with self._marking_failure(job.name):
+            job.run(self._spark, lambda text: self._reporter.say(Told(job.name, self._reporter.clean(text))))
         self._progress.batch_done(job.name)
         self._reporter.say(Ended(job.name))
 
+    @contextmanager
+    def _marking_failure(self, job: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as failure:
+            self._progress.failed(job, self._reporter.clean(cause_of(failure).text), again=False)
+            raise
+
     def _look_after(self, one: _Running) -> None:
         if one.query is None:
-            if time.monotonic() >= one.again_at:
+            if one.again_at is not None and time.monotonic() >= one.again_at:
                 self._start_again(one)
             return
         if one.query.isActive:
@@ -129,7 +154,7 @@ class Runner:
         batches = self._progress.batches(one.job.name)
         one.failures = 1 if batches > one.batches else one.failures + 1
         one.batches = batches
-        self._schedule(one, "it ended by itself" if failure is None else cause_of(failure))
+        self._schedule(one, Cause(None, "it ended by itself") if failure is None else cause_of(failure))
 
     def _start_again(self, one: _Running) -> None:
         try:
@@ -138,9 +163,11 @@ class Runner:
             one.failures += 1
             self._schedule(one, cause_of(failure))
 
-    def _schedule(self, one: _Running, error: str) -> None:
-        error = self._reporter.clean(error)
-        wait_s = self._backoff.delay_s(one.failures)
-        one.query, one.again_at = None, time.monotonic() + wait_s
-        self._progress.failed(one.job.name, error)
+    def _schedule(self, one: _Running, cause: Cause) -> None:
+        error = self._reporter.clean(cause.text)
+        wait_s = None if cause.kind in _TAKEN_OVER else self._backoff.delay_s(one.failures)
+        if cause.kind in _AT_ONCE:
+            wait_s = 0.0
+        one.query, one.again_at = None, None if wait_s is None else time.monotonic() + wait_s
+        self._progress.failed(one.job.name, error, again=wait_s is not None)
         self._reporter.say(Failed(one.job.name, error, wait_s))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from driftq.core.pipeline_options import PipelineOptions
 from driftq.errors import InvalidArgument
-from driftq.pipeline.app import App
+from driftq.pipeline.app import App, RunsAsJob
+from driftq.pipeline.app_file import load_app_file
 from driftq.pipeline.job import BatchJob, StreamJob
+
+if TYPE_CHECKING:
+    from driftq.sinks import ReadModelSink
 
 Job = StreamJob | BatchJob
 
@@ -32,11 +36,67 @@ def jobs_for(
 
 def jobs_of_app(app: App, options: PipelineOptions, *, name: str | None) -> list[Job]:
     """Everything a user registered: workers first, then projections."""
-    known = [spec.name for spec in app.workers] + [one.name for one in app.projections]
-    if name is not None and name not in known:
-        raise InvalidArgument("--name", f"{name!r} is neither a handler nor a projection: {', '.join(known)}")
-    return [one.job(options) for one in app.projections if name in (None, one.name)]
+    workers = [spec.name for spec in app.workers if name in (None, spec.name)]
+    projections = [one for one in app.projections if name in (None, one.name)]
+    if not workers and not projections:
+        known = [*(spec.name for spec in app.workers), *(one.name for one in app.projections)]
+        raise _unknown("handler or projection", name, known)
+    found = _workers(options, app, name) if workers else []
+    return [*found, *(one.job(options) for one in projections)]
 
 
-_MAKERS: dict[str, Callable[[PipelineOptions, App | None, str | None], list[Job]]] = {}
+def chosen_projections(app: App | None, name: str | None) -> list[RunsAsJob]:
+    """Those of the app, and the shipped one where the app has none; one of them if a name is given."""
+    from driftq.pipeline.projection.definition import LATEST
+
+    own: list[RunsAsJob] = [] if app is None else list(app.projections)
+    found = [one for one in own or [LATEST] if name in (None, one.name)]
+    if not found:
+        raise _unknown("projection", name, [one.name for one in own or [LATEST]])
+    return found
+
+
+def sink_of(file: str, name: str, options: PipelineOptions) -> ReadModelSink:
+    """Where the projection of that name in a user's file keeps its rows; the first of several places."""
+    app = load_app_file(file).require_app()
+    projection: Any = chosen_projections(app, name)[0]
+    sinks: Sequence[ReadModelSink] = projection.targets(options)
+    return sinks[0]
+
+
+def _workers(options: PipelineOptions, app: App | None, name: str | None) -> list[Job]:
+    from driftq.pipeline.worker.job import WorkerJob
+
+    if app is None or not app.workers:
+        raise InvalidArgument("--app", "name a file with handlers: a worker has to know what to do")
+    found = [spec for spec in app.workers if name in (None, spec.name)]
+    if not found:
+        raise _unknown("handler", name, [spec.name for spec in app.workers])
+    return [WorkerJob(spec, options) for spec in found]
+
+
+def _projections(options: PipelineOptions, app: App | None, name: str | None) -> list[Job]:
+    return [one.job(options) for one in chosen_projections(app, name)]
+
+
+def _rebuilds(options: PipelineOptions, app: App | None, name: str | None) -> list[Job]:
+    return [one.rebuild(options) for one in chosen_projections(app, name)]
+
+
+def _compaction(options: PipelineOptions, app: App | None, name: str | None) -> list[Job]:
+    from driftq.pipeline.compaction import CompactionJob
+
+    return [CompactionJob(options)]
+
+
+def _unknown(what: str, name: str | None, known: Sequence[str]) -> InvalidArgument:
+    return InvalidArgument("--name", f"there is no {what} {name!r}, only {', '.join(known)}")
+
+
+_MAKERS: dict[str, Callable[[PipelineOptions, App | None, str | None], list[Job]]] = {
+    "worker": _workers,
+    "projection": _projections,
+    "rebuild": _rebuilds,
+    "compact": _compaction,
+}
 SHIPPED = tuple(_MAKERS)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from driftq.pipeline.processes import is_alive
+
 
 class JobState(StrEnum):
     """What a job is doing, as far as its driver could still say."""
@@ -34,7 +36,7 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Spark's number of the last batch that is finished."""
     batch_rows: int = 0
     rows: int = 0
-    """Rows since the checkpoint began, over all runs."""
+    """Rows over all runs; what was read again counts again."""
     rows_per_second: float = 0.0
     lag: int | None = None
     """Rows that were there and not read when the last batch ended; None where the source cannot say."""
@@ -92,16 +94,6 @@ class StatusFolder:
 
 def _checked(status: JobStatus) -> JobStatus:
     busy = status.state in (JobState.RUNNING, JobState.WAITING)
-    if busy and status.driver is not None and not _is_alive(status.driver):
+    if busy and status.driver is not None and not is_alive(status.driver):
         return msgspec.structs.replace(status, state=JobState.GONE)
     return status
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

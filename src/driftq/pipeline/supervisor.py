@@ -69,6 +69,7 @@ class Supervisor:
                     return 1
                 failures = 1 if worked else failures + 1
                 wait_s = self._watch.backoff.delay_s(failures)
+                self._assignment = msgspec.structs.replace(self._assignment, again=True)
                 self._hear(Failed("driver", f"the driver ended with {_words(code)}", wait_s))
                 if self._stopped_within(wait_s):
                     return 0

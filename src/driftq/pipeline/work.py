@@ -81,4 +81,4 @@ def _run(
         raise InvalidArgument("--once", f"{ends[0].name} comes to an end: say --once, or run it alone")
     else:
         stopping.interrupts = False
-        runner.run_on([job for job in jobs if is_stream(job)])
+        runner.run_on([job for job in jobs if is_stream(job)], patient=assignment.again)

@@ -23,7 +23,15 @@ CHANGES = pa.schema(
         pa.field("state", pa.string()),
     ]
 )
-WAITING = pa.schema([*list(CHANGES)[:4], pa.field("value", pa.string(), nullable=False)])
+WAITING = pa.schema(
+    [
+        *list(CHANGES)[:4],
+        pa.field("value", pa.string(), nullable=False),
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int64(), nullable=False),
+        pa.field("message_offset", pa.int64(), nullable=False),
+    ]
+)
 DEAD_LETTERS = pa.schema(
     [
         pa.field("topic", pa.string(), nullable=False),

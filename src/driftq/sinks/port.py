@@ -33,13 +33,16 @@ class Change(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """An event that came before an earlier one of its aggregate; `value` is its text."""
+    """An event that came before an earlier one of its aggregate: its text, and where it is kept."""
 
     aggregate_type: str
     aggregate_id: str
     sequence_number: int
     event_id: str
     value: str
+    topic: str
+    partition: int
+    message_offset: int
 
 
 class DeadLetter(NamedTuple):

@@ -32,8 +32,10 @@ class _GroupFacts:
     changed: int = 0
     """When a consumer left last, and a delivery may have been lost unseen."""
     epoch: int = 0
-    first_now: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    """Per partition: instant of the latest first deliveries, highest offset before it, highest so far."""
+    seen_at: int = 0
+    """The group was surely at work then, or later."""
+    firsts: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """Per partition: the highest offset among first deliveries, with each instant at which it rose."""
     listener_first: dict[tuple[Listener, int], int] = field(default_factory=dict)
 
 
@@ -51,6 +53,10 @@ class DeliveryChecker:
 
     def tracks(self, topic: str, group: str) -> Mapping[int, Track]:
         return self._groups[topic, group].tracks
+
+    def seen_at(self, topic: str, group: str) -> int:
+        """The group was surely at work then, or later."""
+        return self._groups[topic, group].seen_at
 
     def rings(self) -> list[Ring]:
         return list(self._groups)
@@ -78,6 +84,7 @@ class DeliveryChecker:
     def delivered(self, listener: Listener, delivery: Delivery, now: int) -> Track:
         """One line of the stream."""
         facts = self._groups[listener.topic, listener.group]
+        facts.seen_at = max(facts.seen_at, now - self._run.slack_ms)
         self._stored.seen(listener.topic, delivery.partition, delivery.offset, delivery.value)
         track = facts.tracks.get(delivery.offset)
         if track is None:
@@ -133,12 +140,12 @@ class DeliveryChecker:
         before = facts.listener_first.get((listener, partition), -1)
         require(offset > before, "T5", f"{listener.group}: first delivery of {offset} after {before}")
         facts.listener_first[listener, partition] = offset
-        instant, floor, top = facts.first_now.get(partition, (-1, -1, -1))
-        if now > instant:
-            instant, floor = now, top
-        in_turn = offset > floor or self._run.cold_reads
-        require(in_turn, "T5", f"{listener.group}: {offset} goes out after {floor}")
-        facts.first_now[partition] = (instant, floor, max(top, offset))
+        firsts = facts.firsts.setdefault(partition, [])
+        late_ms = self._run.slack_ms if self._run.cold_reads else 0
+        floor = max((top for instant, top in firsts if instant < now - late_ms), default=-1)
+        require(offset > floor, "T5", f"{listener.group}: {offset} goes out after {floor}")
+        if not firsts or offset > firsts[-1][1]:
+            firsts.append((now, offset))
 
     def _judge_in_flight(self, facts: _GroupFacts, partition: int, now: int) -> None:
         held = [

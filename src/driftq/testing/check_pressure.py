@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from driftq.errors import DriftQError, Overloaded
@@ -21,7 +21,8 @@ class Pressure:
     """Sizes by offset, for each topic and partition that is asked for."""
     settled: dict[tuple[str, str], frozenset[int]]
     """Offsets that each group had surely settled."""
-    groups: frozenset[tuple[str, str]]
+    groups: dict[tuple[str, str], int]
+    """With the moment since when each is there."""
 
 
 class PressureChecker:
@@ -34,7 +35,7 @@ class PressureChecker:
         self._stored = stored
         self._deliveries = deliveries
 
-    def asked(self, intents: list[Intent], groups: Iterable[tuple[str, str]]) -> Pressure:
+    def asked(self, intents: list[Intent], groups: Mapping[tuple[str, str], int]) -> Pressure:
         topics = {intent.topic for intent in intents}
         return Pressure(
             stored=self._stored.sizes(topics),
@@ -47,10 +48,10 @@ class PressureChecker:
                 for ring in self._deliveries.rings()
                 if ring[0] in topics
             },
-            groups=frozenset(ring for ring in groups if ring[0] in topics),
+            groups={ring: since for ring, since in groups.items() if ring[0] in topics},
         )
 
-    def answered(self, intents: list[Intent], answer: object, before: Pressure) -> None:
+    def answered(self, intents: list[Intent], answer: object, before: Pressure, *, now: int) -> None:
         if isinstance(answer, DriftQError):
             return
         for intent, outcome in zip(intents, answer, strict=True):  # type: ignore[call-overload]
@@ -60,26 +61,34 @@ class PressureChecker:
             if isinstance(outcome, Overloaded):
                 self._judge_refusal(intent, partition, before)
             elif isinstance(outcome, tuple):
-                self._judge_room(intent, partition, before)
+                self._judge_room(intent, partition, before, now)
 
-    def _judge_room(self, intent: Intent, partition: int, before: Pressure) -> None:
+    def _judge_room(self, intent: Intent, partition: int, before: Pressure, now: int) -> None:
         """It was taken, so no group may surely have been too far behind."""
-        if self._run.drops:
-            return  # A group that was not seen for the retention, which is short here, holds nobody back.
         sizes = before.stored.get((intent.topic, partition), {})
         limits = self._run.limits
-        for topic, group in before.groups:
+        for (topic, group), since in before.groups.items():
             if topic != intent.topic or group == LATE_GROUP:
                 continue  # Where a group began that started late is not known from outside.
+            away_ms = now - self._deliveries.seen_at(topic, group)
+            if self._run.drops and away_ms >= limits.retention_ms:
+                continue  # A group that was not seen for the retention holds nobody back.
             tracks = self._deliveries.tracks(topic, group)
             left = [
                 size
                 for offset, size in sizes.items()
-                if offset not in tracks
-                or (tracks[offset].settled is Settled.NO and not tracks[offset].tickets)
+                if self._may_count(topic, offset, since)
+                and (
+                    offset not in tracks
+                    or (tracks[offset].settled is Settled.NO and not tracks[offset].tickets)
+                )
             ]
             room = len(left) < limits.partition_messages_max and sum(left) < limits.partition_bytes_max
             require(room, "P4", f"{intent.value} was taken with {len(left)} unsettled for {group}")
+
+    def _may_count(self, topic: str, offset: int, since: int) -> bool:
+        """Whether it was surely there when the group began: an older one may have been dropped before."""
+        return not self._run.drops or self._stored.moment_at(topic, offset) > since
 
     def _judge_refusal(self, intent: Intent, partition: int, before: Pressure) -> None:
         """It was refused, so some group may have been too far behind."""

@@ -50,6 +50,10 @@ class StoredChecker:
         """When this value was asked for first."""
         return self._fates[value].moment
 
+    def moment_at(self, topic: str, offset: int) -> int:
+        """When the message at this place was asked for first."""
+        return self.moment_of(self._at[topic, offset][1])
+
     def answered(self, intents: list[Intent], answer: object, *, atomic: bool, now: int) -> None:
         """Take in the answer to one request."""
         if isinstance(answer, DriftQError):  # 503 for all of it: not confirmed, not absent.

@@ -31,7 +31,7 @@ class Circumstances:
     slack_ms: int
     """The longest way from a decision to a client, or from a client to a decision."""
     cold_reads: bool = False
-    """Payloads may come late, and then one consumer's deliveries after another's later ones."""
+    """Payloads may come late, by the slack at most: one consumer's deliveries after another's later ones."""
     crashes: int = 0
     failures: int = 0
     """Commits that failed."""

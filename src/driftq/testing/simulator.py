@@ -113,6 +113,8 @@ class _Run:
                         listener, self._patient, on_delivery=world.receive, latest=group == LATE_GROUP
                     )
                 )
+        for life in self._workload.lives:
+            life.drain()
         quiet_ms = 0
         while quiet_ms < 12_000:  # Longer than any lease or backoff.
             world.run_for(200)
@@ -126,6 +128,8 @@ class _Run:
 
     def _judge(self, audited: dict[str, dict[int, str]]) -> None:
         world = self._world
+        for life in self._workload.lives:
+            life.judge()
         world.stored.audit(audited, now=world.now, may_be_gone=world.may_be_gone)
         for topic, group in world.groups:
             since = world.groups[topic, group] if group == LATE_GROUP else -1

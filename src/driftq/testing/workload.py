@@ -9,7 +9,9 @@ from driftq.testing.check_delivered import Listener
 from driftq.testing.checkers import LATE_GROUP
 from driftq.testing.consumer import Hand, SimConsumer, Worker
 from driftq.testing.disk import Operation
+from driftq.testing.errands import Errands
 from driftq.testing.intent import Intent
+from driftq.testing.upkeep_lives import KINDS, Life
 from driftq.testing.world import World
 
 _GROUPS = ("billing", "search", LATE_GROUP)
@@ -28,6 +30,7 @@ class Workload:
         self._known: list[Intent] = []
         self._values = 0
         self._release = random.random() < 0.5
+        self.lives: list[Life] = [kind(self._errands(name), world.run) for name, kind in KINDS.items()]
         trouble = random.choice((0.0, 0.6, 1.5))
         self._actions: list[tuple[float, Callable[[], None]]] = [
             (30, self._produce),
@@ -44,6 +47,7 @@ class Workload:
             (12, self._read),
             (2, self._create_topic),
             (1, self._look),
+            (25, self._live),
             (2 * trouble, self._break_disk),
             (0.5 * trouble, self._fill_disk),
             (1.5 * trouble, self._crash),
@@ -205,6 +209,16 @@ class Workload:
             found[0].hands.remove(found[1])
 
     # Everything else
+
+    def _errands(self, name: str) -> Errands:
+        errands = Errands(self._world, name)
+        self._world.on_crash.append(errands.crashed)
+        return errands
+
+    def _live(self) -> None:
+        life = self._random.choice(self.lives)
+        if not life.errands.busy:
+            life.step()
 
     def _read(self) -> None:
         self._world.read(self._topic())

@@ -55,6 +55,8 @@ class World:
         self.unconfirmed: list[Intent] = []
         """Keyed messages that their producers will send again."""
         self.on_delivery: Callable[[Hand], None] | None = None
+        self.on_crash: list[Callable[[], None]] = []
+        """Told when everything that was under way is lost."""
         self._say = say
         self._tickets: list[Ticket] = []
         self._keyed: dict[int, list[Intent]] = {}
@@ -110,6 +112,8 @@ class World:
         self.consumers.clear()
         self.unconfirmed += [intent for intents in self._keyed.values() for intent in intents]
         self._keyed.clear()
+        for forget in self.on_crash:
+            forget()
 
     def _reboot(self, folder: SimFolder) -> None:
         """The wall clock may have been set in between, in either direction."""
@@ -156,7 +160,7 @@ class World:
             keyed = self._keyed.pop(serial)
             if isinstance(answer, Unavailable):
                 self.unconfirmed += keyed
-            self.pressure.answered(mine, answer, before)
+            self.pressure.answered(mine, answer, before, now=self.now)
             self.stored.answered(mine, answer, atomic=atomic, now=self.now)
 
         commands = [prepare(intent.message(), at=self.now) for intent in mine]

@@ -52,8 +52,8 @@ def test_of_many_that_start_at_once_the_last_one_writes(connect: Connect) -> Non
 @pytest.mark.clause("V1", "K8")
 def test_what_waits_is_kept_until_its_aggregate_has_reached_it(model: ReadModel) -> None:
     tenure = model.take_over()
-    late = [Waiting("order", "o-1", number, f"e-{number}", "{}") for number in (3, 4)]
-    other = Waiting("order", "o-2", 3, "e-5", "{}")
+    late = [Waiting("order", "o-1", number, f"e-{number}", "{}", "t", 0, number) for number in (3, 4)]
+    other = Waiting("order", "o-2", 3, "e-5", "{}", "t", 1, 5)
     aggregates = [Aggregate("order", "o-1"), Aggregate("order", "o-2")]
     for _ in range(2):
         model.apply(Application(waiting=[*late, other], positions={ORDERS: 5}), tenure)

@@ -31,6 +31,7 @@ class Counts:
     topics = ("events.order", "events.user")
     fold = staticmethod(len)
     def job(self, options): ...
+    def rebuild(self, options): ...
 app.projection(Counts())
 """
     ontology = """

@@ -10,10 +10,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from driftq.pipeline.causes import cause_of
-from driftq.pipeline.lag import lag_of
+from driftq.pipeline.causes import Cause, cause_of
 from driftq.pipeline.metrics import serve_metrics
-from driftq.pipeline.progress import Progress
+from driftq.pipeline.progress import Progress, lag_of
 from driftq.pipeline.reports import Progressed, Reporter, read_report
 from driftq.pipeline.status import JobState, JobStatus, StatusFolder
 from driftq.settings import load_settings
@@ -66,7 +65,7 @@ def test_a_batch_that_is_only_begun_is_not_the_last_one(folder: StatusFolder, pr
     assert (folder.all()[0].last_batch, folder.all()[0].rows) == (0, 10)
 
 
-def test_the_next_run_goes_on_counting_and_a_new_checkpoint_begins_again(
+def test_the_next_run_goes_on_counting_and_a_new_checkpoint_has_batches_of_its_own(
     folder: StatusFolder, progress: Progress
 ) -> None:
     progress.heard(batch(0, 10))
@@ -75,11 +74,11 @@ def test_the_next_run_goes_on_counting_and_a_new_checkpoint_begins_again(
     assert folder.all()[0].rows == 15
     second.began("publisher", "query-2")
     second.heard(batch(0, 3))
-    assert (folder.all()[0].last_batch, folder.all()[0].rows) == (0, 3)
+    assert (folder.all()[0].last_batch, folder.all()[0].rows) == (0, 18)
 
 
 def test_a_failure_and_a_restart_are_seen(folder: StatusFolder, progress: Progress) -> None:
-    progress.failed("publisher", "the server is away")
+    progress.failed("publisher", "the server is away", again=True)
     assert (folder.all()[0].state, folder.all()[0].error) == (JobState.WAITING, "the server is away")
     progress.expect("publisher")
     assert (folder.all()[0].state, folder.all()[0].error, folder.all()[0].restarts) == ("running", None, 1)
@@ -122,14 +121,13 @@ def test_metrics_are_a_text_file_and_a_page(folder: StatusFolder, progress: Prog
     ("sources", "lag"),
     [
         ([], None),
-        ([{"endOffset": {"t": {"0": 3, "1": 5}}, "latestOffset": {"t": {"0": 4, "1": 9}}}], 5),
-        ([{"endOffset": '{"t": {"0": 3}}', "latestOffset": '{"t": {"0": 3}, "u": {"0": 2}}'}], 2),
-        ([{"endOffset": 7, "latestOffset": 9}, {"endOffset": 1, "latestOffset": 1}], 2),
-        ([{"endOffset": 7, "latestOffset": None}, {"endOffset": 1, "latestOffset": 1}], None),
-        ([{"endOffset": {"t": {"0": 9}}, "latestOffset": {"t": {"0": 4}}}], 0),
+        ([{"latestOffset": {"orders": {"0": 3}, "~behind": 5}}], 5),
+        ([{"latestOffset": {"~behind": 5}}, {"latestOffset": {"~behind": 2}}], 7),
+        ([{"latestOffset": {"~behind": 5}}, {"latestOffset": 9}, {}], 5),
+        ([{"latestOffset": {"orders": {"0": 3}}}], None),
     ],
 )
-def test_lag_is_what_was_there_and_not_read(sources: list[Any], lag: int | None) -> None:
+def test_lag_is_what_our_sources_say(sources: list[Any], lag: int | None) -> None:
     assert lag_of({"sources": sources}) == lag
 
 
@@ -148,12 +146,12 @@ Traceback (most recent call last):
 driftq.errors.events.EventStoreUnusable: the database is away
 \tat org.apache.spark.Something(Some.scala:1)
 """
-    assert cause_of(RuntimeError(text)) == "driftq.errors.events.EventStoreUnusable: the database is away"
-    assert (
-        cause_of(RuntimeError("[STREAM_FAILED] Query [a] terminated with exception: no space\nmore"))
-        == "no space"
-    )
-    assert cause_of(KeyError()) == "KeyError"
+    assert cause_of(RuntimeError(text)) == Cause("EventStoreUnusable", "the database is away")
+    theirs = text.replace("driftq.errors.events.EventStoreUnusable", "KeyError")
+    assert cause_of(RuntimeError(theirs)) == Cause("KeyError", "KeyError: the database is away")
+    short = RuntimeError("[STREAM_FAILED] Query [a] terminated with exception: no space\nmore")
+    assert cause_of(short).text == "no space"
+    assert cause_of(KeyError()) == Cause("KeyError", "KeyError")
 
 
 def test_no_password_is_told() -> None:

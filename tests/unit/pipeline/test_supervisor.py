@@ -14,7 +14,7 @@ import pytest
 
 from driftq.core.pipeline_options import PipelineOptions
 from driftq.pipeline.backoff import Backoff
-from driftq.pipeline.processes import members
+from driftq.pipeline.processes import is_alive, members
 from driftq.pipeline.reports import Assignment, Failed, Progressed, Refused, Report, Started, Told
 from driftq.pipeline.supervisor import REFUSED, Supervisor, Watch
 from driftq.settings import load_settings
@@ -151,7 +151,7 @@ def test_nothing_of_a_driver_outlives_it(tmp_path: Path, options: PipelineOption
     stage = Stage(tmp_path, options, LEAVES_A_CHILD + end, once=True)
     stage.supervisor.run()
     [child] = [int(report.text) for report in stage.heard if isinstance(report, Told)]
-    wait_until("the child is gone", lambda: not _lives(child))
+    wait_until("the child is gone", lambda: not is_alive(child))
 
 
 def test_a_driver_that_does_not_stop_is_ended(tmp_path: Path, options: PipelineOptions) -> None:
@@ -160,7 +160,7 @@ def test_a_driver_that_does_not_stop_is_ended(tmp_path: Path, options: PipelineO
     stage.react = lambda report: os.kill(os.getpid(), signal.SIGTERM)
     assert stage.supervisor.run() == 0
     [child] = [int(report.text) for report in stage.heard if isinstance(report, Told)]
-    assert not _lives(child)
+    assert not is_alive(child)
 
 
 def test_stopping_does_not_wait_for_the_next_start(tmp_path: Path, options: PipelineOptions) -> None:
@@ -193,11 +193,3 @@ def test_a_driver_whose_supervisor_dies_ends_with_all_it_started(
 def test_the_session_of_a_dead_process_has_no_members() -> None:
     assert os.getpid() in members(os.getsid(0))
     assert members(2**22 + 1) == []
-
-
-def _lives(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state not in "ZX"

@@ -21,7 +21,7 @@ from driftq.errors import InvalidArgument
 from driftq.pipeline.worker.ledger import Ledger
 from driftq.pipeline.worker.runtime import open_run
 from driftq.pipeline.worker.spec import WorkerSpec
-from driftq.pipeline.worker.task import ANSWER, COLUMNS, run_task
+from driftq.pipeline.worker.task import ANSWER, COLUMNS, Task, run_task
 from driftq.registry import Effect
 
 if TYPE_CHECKING:
@@ -53,9 +53,8 @@ class WorkerJob:
         """Raises InvalidArgument for what must not run as it is set, DatabaseUnavailable, SchemaOutdated."""
         self._refuse_what_is_unsafe(master=spark.sparkContext.master or "")
         Ledger.open(self.options).close()  # The registry is there, or there is no start.
-        self._sweep()
-        rows = self._source(spark).select(*COLUMNS)
-        writer = rows.writeStream.queryName(self.name).foreachBatch(self.handle_batch)
+        self.take_up_parked()
+        writer = self.rows(spark).writeStream.queryName(self.name).foreachBatch(self.handle_batch)
         writer = writer.option("checkpointLocation", self.options.checkpoint(self.name))
         if once:
             return writer.trigger(availableNow=True).start()
@@ -68,17 +67,20 @@ class WorkerJob:
     def handle_batch(self, rows: DataFrame, batch_id: int) -> None:
         """Returns when no event of the batch is left to itself; may be called again for the same batch."""
         # All rows of a topic partition in one task, in order, however the source has cut them.
-        tasks = 2 * rows.sparkSession.sparkContext.defaultParallelism
-        in_order = rows.repartition(tasks, "topic", "partition").sortWithinPartitions(
-            "topic", "partition", "offset"
-        )
-        task = partial(run_task, spec=self.spec, options=self.options)
+        cores = rows.sparkSession.sparkContext.defaultParallelism
+        tasks = min(2 * cores, max(1, rows.rdd.getNumPartitions()))
+        together = rows.repartition(tasks, "topic", "partition") if tasks > 1 else rows
+        in_order = together.sortWithinPartitions("topic", "partition", "offset")
         counts: Counter[str] = Counter()
-        for row in in_order.mapInArrow(task, ANSWER).collect():
+        for row in in_order.mapInArrow(self.task(), ANSWER).collect():
             counts[row.how] += row.events
         self.counts += counts
         told = ", ".join(f"{events} {how}" for how, events in sorted(counts.items()))
         logger.info("%s batch %d: %s", self.name, batch_id, told or "nothing")
+
+    def task(self) -> Task:
+        """What a task does with its rows; it travels to Spark's workers."""
+        return partial(run_task, spec=self.spec, options=self.options)
 
     def _refuse_what_is_unsafe(self, *, master: str) -> None:
         if self.options.registry.enabled:
@@ -95,23 +97,27 @@ class WorkerJob:
                 "master", f"with {switch} the guard is a file of this machine, and {master} is a cluster"
             )
 
-    def _source(self, spark: SparkSession) -> DataFrame:
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """The stream of messages that `handle_batch` takes."""
         reader = spark.readStream.format("driftq").option("url", self.options.url)
         reader = reader.option("data", self.options.data).option("reader", self.name)
         reader = reader.option("maxOffsetsPerTrigger", BATCH_EVENTS)
         if self.spec.topic_pattern is not None:
-            return reader.option("subscribePattern", self.spec.topic_pattern).load()
-        return reader.option("subscribe", ",".join(self.spec.topics)).load()
+            reader = reader.option("subscribePattern", self.spec.topic_pattern)
+        else:
+            reader = reader.option("subscribe", ",".join(self.spec.topics))
+        return reader.load().select(*COLUMNS)
 
     def _keep_sweeping(self, query: StreamingQuery) -> None:
         pause = threading.Event()
         while not pause.wait(SWEEP_S) and _is_active(query):
             try:
-                self._sweep()
+                self.take_up_parked()
             except Exception:  # The thread has to go on: nobody else would look again.
                 logger.exception("%s: could not take up what is parked", self.name)
 
-    def _sweep(self) -> None:
+    def take_up_parked(self) -> None:
+        """Run, here in the driver, what was resolved or requeued, or what nobody came back for."""
         with open_run(self.spec, self.options) as run:
             run.run_parked()
         self.counts += run.counts

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
 
 from driftq.core.pipeline_options import PipelineOptions
 from driftq.pipeline.worker.lanes import Arrived
@@ -13,6 +13,8 @@ from driftq.registry.parking import ParkedEvent
 
 if TYPE_CHECKING:
     import pyarrow as arrow
+
+Task: TypeAlias = "Callable[[Iterable[arrow.RecordBatch]], Iterator[arrow.RecordBatch]]"
 
 COLUMNS = ("topic", "partition", "offset", "value")
 ANSWER = "how string, events long"

@@ -48,6 +48,9 @@ CREATE TABLE IF NOT EXISTS {waiting} (
     sequence_number {bigint} NOT NULL,
     event_id {text} NOT NULL,
     value {text} NOT NULL,
+    topic {text} NOT NULL,
+    partition {bigint} NOT NULL,
+    message_offset {bigint} NOT NULL,
     PRIMARY KEY (aggregate_id, aggregate_type, sequence_number)
 ) {clustered};
 
@@ -109,9 +112,12 @@ ON CONFLICT (aggregate_id, aggregate_type) DO UPDATE SET
 WHERE kept.sequence_number < excluded.sequence_number;
 
 -- name: add_waiting
-INSERT INTO {waiting} (aggregate_type, aggregate_id, sequence_number, event_id, value)
-SELECT g.aggregate_type, g.aggregate_id, g.sequence_number, g.event_id, g.value
-FROM {rows g: aggregate_type text, aggregate_id text, sequence_number bigint, event_id text, value text}
+INSERT INTO {waiting}
+    (aggregate_type, aggregate_id, sequence_number, event_id, value, topic, partition, message_offset)
+SELECT g.aggregate_type, g.aggregate_id, g.sequence_number, g.event_id, g.value,
+    g.topic, g.partition, g.message_offset
+FROM {rows g: aggregate_type text, aggregate_id text, sequence_number bigint, event_id text, value text,
+    topic text, partition bigint, message_offset bigint}
 WHERE true
 ON CONFLICT (aggregate_id, aggregate_type, sequence_number) DO NOTHING;
 
@@ -165,7 +171,8 @@ WHERE kept.aggregate_id {among g: aggregate_id}
 AND kept.aggregate_id = g.aggregate_id AND kept.aggregate_type = g.aggregate_type;
 
 -- name: waiting
-SELECT kept.aggregate_type, kept.aggregate_id, kept.sequence_number, kept.event_id, kept.value
+SELECT kept.aggregate_type, kept.aggregate_id, kept.sequence_number, kept.event_id, kept.value,
+    kept.topic, kept.partition, kept.message_offset
 FROM {rows g: aggregate_type text, aggregate_id text}, {waiting} AS kept
 WHERE kept.aggregate_id {among g: aggregate_id}
 AND kept.aggregate_id = g.aggregate_id AND kept.aggregate_type = g.aggregate_type

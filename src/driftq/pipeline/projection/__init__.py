@@ -1,0 +1,1 @@
+"""Projections: streams that keep read models of topics."""

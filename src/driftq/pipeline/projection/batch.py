@@ -1,0 +1,115 @@
+"""What is asked of Spark about a micro-batch: the newest message of each aggregate, in one pass.
+
+Every action reads the batch again from the source, so there is one: the newest message of each aggregate
+and the last offset of each partition come from the same grouping. A message without the columns of an event
+is a group of its own, so that it is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as f
+
+from driftq.model import Aggregate
+from driftq.pipeline.folds import Arrived
+from driftq.sinks import Place
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_EVENT = ("event_id", "aggregate_type", "aggregate_id", "sequence_number")
+_PLACE = ("topic", "partition", "offset")
+PLACE_AND_EVENT = (*_PLACE, *_EVENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Messages at the driver, and the last offset of each partition of the batch."""
+
+    arrived: list[Arrived]
+    positions: dict[Place, int]
+
+
+def gather_newest(batch: DataFrame, *, keyed: bool) -> Gathered:
+    """The newest message of each aggregate in each partition, and every message that is no event.
+
+    The offset told with an event is the last one of its aggregate and may be that of an older event that came
+    late; the event's id is left to its value. `gather_of` tells both, and is asked where they matter.
+    """
+    messages = _by_key(batch) if keyed else batch
+    stray = f.when(~_is_event(keyed=keyed), f.col("offset")).alias("stray")
+    # The column that differs most comes first: Spark sorts by them.
+    newest = messages.groupBy("aggregate_id", "aggregate_type", "partition", "topic", stray).agg(
+        f.max("offset").alias("offset"),
+        f.max("sequence_number").alias("sequence_number"),
+        f.max_by("value", f.coalesce("sequence_number", f.lit(0))).alias("value"),
+    )
+    named = newest.withColumn("event_id", f.when(f.col("stray").isNull(), f.lit("")))
+    arrived = list(_arrived(named))
+    return Gathered(arrived, _furthest((each.topic, each.partition, each.offset) for each in arrived))
+
+
+def gather_all(batch: DataFrame) -> Gathered:
+    """Every message."""
+    arrived = list(_arrived(batch))
+    return Gathered(arrived, _furthest((each.topic, each.partition, each.offset) for each in arrived))
+
+
+def gather_of(batch: DataFrame, aggregates: Sequence[Aggregate], *, keyed: bool) -> list[Arrived]:
+    """Every message of these aggregates."""
+    messages = _by_key(batch) if keyed else batch
+    wanted = {tuple(aggregate) for aggregate in aggregates}
+    ids = sorted({aggregate.id for aggregate in aggregates})
+    found = _arrived(messages.where(f.col("aggregate_id").isin(ids)))
+    return [each for each in found if (each.aggregate_type, each.aggregate_id) in wanted]
+
+
+def gather_strays(batch: DataFrame) -> Gathered:
+    """Every message that is no event, and the last offset of each partition."""
+    ends = batch.groupBy("topic", "partition").agg(f.max("offset")).collect()
+    strays = list(_arrived(batch.where(~_is_event(keyed=False))))
+    return Gathered(strays, {Place(*row[:2]): row[2] for row in ends})
+
+
+def events_of(batch: DataFrame) -> DataFrame:
+    """The events of a batch for a user's fold; the payload is JSON."""
+    said: list[Column] = [
+        f.get_json_object("value", f"$.{name}").alias(name) for name in ("event_type", "operation", "payload")
+    ]
+    return batch.where(_is_event(keyed=False)).select(*PLACE_AND_EVENT, *said, "timestamp")
+
+
+def _is_event(*, keyed: bool) -> Column:
+    if keyed:
+        return f.lit(True)
+    there = f.lit(True)
+    for name in _EVENT:
+        there &= f.col(name).isNotNull()
+    return there
+
+
+def _by_key(batch: DataFrame) -> DataFrame:
+    """A message that is no event: its topic is its type, its key its id, its offset its sequence."""
+    return batch.withColumns(
+        {
+            "aggregate_type": f.col("topic"),
+            "aggregate_id": f.col("key"),
+            "sequence_number": f.col("offset") + 1,
+        }
+    )
+
+
+def _arrived(batch: DataFrame) -> Iterable[Arrived]:
+    columns = [column.to_pylist() for column in batch.select(*PLACE_AND_EVENT, "value").toArrow().columns]
+    return (Arrived(*row) for row in zip(*columns, strict=True))
+
+
+def _furthest(offsets: Iterable[tuple[Any, Any, Any]]) -> dict[Place, int]:
+    reached: dict[Place, int] = {}
+    for topic, partition, offset in offsets:
+        place = Place(topic, partition)
+        reached[place] = max(offset, reached.get(place, -1))
+    return reached

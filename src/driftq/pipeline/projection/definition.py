@@ -1,0 +1,110 @@
+"""What a projection is: which topics, folded how, kept where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass
+from typing import TYPE_CHECKING
+
+from driftq.errors import InvalidArgument
+from driftq.pipeline.folds import LatestState, Ordered, latest_state
+from driftq.sinks import PostgresSink, ReadModelSink, SqliteSink
+from driftq.sinks.names import projection_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from driftq.core.pipeline_options import PipelineOptions
+    from driftq.pipeline.projection.job import ProjectionJob
+    from driftq.pipeline.projection.rebuild import RebuildJob
+    from driftq.pipeline.projection.user_fold import DataFrameFold
+
+KEYS = ("aggregate_id", "key")
+_NEWEST_MAX = 1_000_000
+_EVERY_MAX = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """A read model of one or more topics.
+
+    `key` is what a row stands for: `aggregate_id` where messages are events, `key` where each message is
+    the whole state of its key. Without a sink the read model is kept where the pipeline keeps its own: in the
+    database of `DRIFTQ_DATABASE_URL` if that is PostgreSQL, else in an SQLite file. Raises InvalidArgument.
+    """
+
+    name: str
+    _: KW_ONLY
+    topic: InitVar[str | None] = None
+    topics: Sequence[str] = ()
+    topic_pattern: str | None = None
+    key: str = "aggregate_id"
+    sink: InitVar[ReadModelSink | None] = None
+    sinks: Sequence[ReadModelSink] = ()
+    fold: LatestState | Ordered | DataFrameFold = latest_state
+    batch_messages_max: int | None = None
+    """In one micro-batch; what it comes to must fit the memory of Spark's driver."""
+
+    def __post_init__(self, topic: str | None, sink: ReadModelSink | None) -> None:
+        projection_name(self.name)
+        if isinstance(self.topics, str):
+            raise InvalidArgument("topics", f"is a list of names: write topics=[{self.topics!r}]")
+        if sum(map(bool, (topic, self.topics, self.topic_pattern))) != 1:
+            raise InvalidArgument(
+                "topic", f"projection {self.name!r} needs one of topic, topics, topic_pattern"
+            )
+        if sink is not None and self.sinks:
+            raise InvalidArgument("sink", f"projection {self.name!r} has both sink and sinks")
+        if self.key not in KEYS:
+            raise InvalidArgument("key", f"must be one of {', '.join(KEYS)}, not {self.key!r}")
+        if self.key == "key" and not isinstance(self.fold, LatestState):
+            raise InvalidArgument("fold", "messages by key have no sequence; only latest_state can fold them")
+        object.__setattr__(self, "topics", (topic,) if topic else tuple(self.topics))
+        object.__setattr__(self, "sinks", (sink,) if sink is not None else tuple(self.sinks))
+
+    @property
+    def source(self) -> dict[str, str]:
+        """How the topics are named to `format("driftq")`."""
+        if self.topic_pattern is not None:
+            return {"subscribePattern": self.topic_pattern}
+        return {"subscribe": ",".join(self.topics)}
+
+    @property
+    def batch_max(self) -> int:
+        """Where every message comes to the driver, and not only the newest ones, fewer fit."""
+        return self.batch_messages_max or (_EVERY_MAX if isinstance(self.fold, Ordered) else _NEWEST_MAX)
+
+    def targets(self, options: PipelineOptions) -> tuple[ReadModelSink, ...]:
+        return tuple(self.sinks) or (default_sink(options),)
+
+    def job(self, options: PipelineOptions) -> ProjectionJob:
+        from driftq.pipeline.projection.job import ProjectionJob
+
+        return ProjectionJob(self, options)
+
+    def rebuild(self, options: PipelineOptions) -> RebuildJob:
+        from driftq.pipeline.projection.rebuild import RebuildJob
+
+        return RebuildJob(self, options)
+
+    def run(self, spark: SparkSession, *, options: PipelineOptions | None = None, once: bool = False) -> None:
+        """Keep the read model until the session ends, or with `once` until all that is there now is in it.
+
+        Raises ProjectionFenced when another run has taken over.
+        """
+        from driftq.pipeline.projection.job import run_job
+        from driftq.settings import load_settings
+
+        run_job(self.job(options or load_settings().pipeline()), spark, once=once)
+
+
+def default_sink(options: PipelineOptions) -> ReadModelSink:
+    """Where the pipeline keeps read models that name no place."""
+    url = options.events.database_url
+    if url is not None and url.startswith("postgres"):
+        return PostgresSink(url)
+    return SqliteSink(options.read_models_file)
+
+
+LATEST = Projection("latest", topic_pattern=r"events\..*")
+"""The shipped one: the newest payload of every aggregate of every published type."""

@@ -1,0 +1,142 @@
+"""One micro-batch of a projection: fold it, then bring it into every target.
+
+A batch may come again, whole or cut otherwise, after any kill: what it comes to does not depend on how often
+or in which pieces, and each target knows how far it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from driftq.errors import ProjectionError, Unavailable
+from driftq.model import Aggregate
+from driftq.pipeline.folds import WRITE, Arrived, Folded, LatestState, Ordered, fold_latest, fold_ordered
+from driftq.pipeline.projection.batch import Gathered, gather_all, gather_newest, gather_of
+from driftq.pipeline.projection.delivery import Bury, Patience, deliver
+from driftq.pipeline.projection.user_fold import DataFrameFold, run_user_fold
+from driftq.sinks import Application, Change, DeadLetter, ReadModel, Tenure
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Fold = LatestState | Ordered | DataFrameFold
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A read model, and this run's right to write it."""
+
+    model: ReadModel
+    tenure: Tenure
+
+
+class Projector:
+    """What Spark calls with each micro-batch."""
+
+    def __init__(
+        self, name: str, targets: Sequence[Target], *, fold: Fold, keyed: bool, patience: Patience
+    ) -> None:
+        self._name = name
+        self._targets = targets
+        self._fold = fold
+        self._keyed = keyed
+        self._patience = patience
+        self.failure: ProjectionError | Unavailable | None = None
+        """Why this run had to end, if it had to: what Spark tells is only text."""
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        try:
+            self.apply(batch)
+        except (ProjectionError, Unavailable) as ended:
+            self.failure = ended
+            raise
+
+    def apply(self, batch: DataFrame) -> None:
+        """Settle every message of the batch in every target."""
+        match self._fold:
+            case LatestState():
+                self._apply_latest(batch)
+            case Ordered():
+                self._apply_ordered(batch, self._fold)
+            case _:
+                self._apply_user_fold(batch, self._fold)
+
+    def _apply_latest(self, batch: DataFrame) -> None:
+        gathered = gather_newest(batch, keyed=self._keyed)
+        folded = fold_latest(gathered.arrived, keyed=self._keyed)
+        if unreadable := _unreadable(folded, gathered.arrived):
+            # The newest event of these is a dead letter: the one before it counts.
+            others = [each for each in gathered.arrived if each[4:6] not in unreadable]
+            found = gather_of(batch, sorted(unreadable), keyed=self._keyed)
+            folded = fold_latest([*others, *found], keyed=self._keyed)
+
+        def bury(change: Change, why: str) -> DeadLetter:
+            own = gather_of(batch, [Aggregate(*change[:2])], keyed=self._keyed)
+            return _bury_among(own)(change, why)
+
+        for target in self._targets:
+            self._deliver(target, folded, gathered, bury)
+
+    def _apply_ordered(self, batch: DataFrame, fold: Ordered) -> None:
+        gathered = gather_all(batch)
+        aggregates = list(
+            {
+                Aggregate(each.aggregate_type, each.aggregate_id)
+                for each in gathered.arrived
+                if each.aggregate_type is not None and each.aggregate_id is not None
+            }
+        )
+        for target in self._targets:
+            model = target.model
+            folded = fold_ordered(
+                gathered.arrived,
+                current=self._patience.outlast(partial(model.current, aggregates)),
+                waiting=self._patience.outlast(partial(model.waiting, aggregates)),
+                step=fold.step,
+                retries=self._patience.retries,
+                pause=self._patience.pause,
+            )
+            self._deliver(target, folded, gathered, _bury_among(gathered.arrived))
+
+    def _apply_user_fold(self, batch: DataFrame, fold: DataFrameFold) -> None:
+        batch.persist()  # The user's own function may look at it as often as it likes.
+        try:
+            folded, gathered, bury = run_user_fold(self._name, batch, fold, patience=self._patience)
+            for target in self._targets:
+                self._deliver(target, folded, gathered, bury)
+        finally:
+            batch.unpersist()
+
+    def _deliver(self, target: Target, folded: Folded, gathered: Gathered, bury: Bury) -> None:
+        application = Application(
+            changes=folded.changes,
+            positions=gathered.positions,
+            dead_letters=folded.dead_letters,
+            waiting=folded.waiting,
+        )
+        deliver(target.model, application, target.tenure, patience=self._patience, bury=bury)
+
+
+def _unreadable(folded: Folded, arrived: Sequence[Arrived]) -> set[Aggregate]:
+    """The aggregates whose newest message could not be read."""
+    if not folded.dead_letters:
+        return set()
+    failed = {dead[:3] for dead in folded.dead_letters}
+    return {
+        Aggregate(each.aggregate_type, each.aggregate_id)
+        for each in arrived
+        if each[:3] in failed and each.aggregate_type is not None and each.aggregate_id is not None
+    }
+
+
+def _bury_among(arrived: Sequence[Arrived]) -> Bury:
+    """The dead letter of a row is that of the message it came from."""
+
+    def bury(change: Change, why: str) -> DeadLetter:
+        wanted = change[:3]
+        return next(each for each in arrived if each[4:7] == wanted).fails(WRITE, why)
+
+    return bury

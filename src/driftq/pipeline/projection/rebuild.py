@@ -1,0 +1,140 @@
+"""Making a read model again from the topics, beside the one that serves, and then putting it in its place.
+
+The end of every partition is pinned first. Everything up to there is folded into a second read model that
+nobody reads; one transaction then swaps the two, positions and all, and the stream goes on from the pinned
+end. Killed at any point before that, the old one serves on and the next rebuild starts afresh.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from driftq.core.pipeline_options import PipelineOptions
+from driftq.errors import MessagesGone
+from driftq.housekeeping.tables import TableFile, read_table
+from driftq.model import TopicView
+from driftq.pipeline.job import Tell
+from driftq.pipeline.projection.delivery import Patience
+from driftq.pipeline.projection.job import make_projector, offsets_text, source_options
+from driftq.pipeline.projection.projector import Target
+from driftq.pipeline.projection.slices import Slice, slices_of
+from driftq.pipeline.server import Server, topic_path
+from driftq.pipeline.source.options import TopicOptions
+from driftq.pipeline.source.topics import Topics
+from driftq.server.address import read_instance
+from driftq.sinks import Application, Place
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from driftq.pipeline.projection.definition import Projection
+
+
+class RebuildJob:
+    """One projection, made again."""
+
+    def __init__(self, projection: Projection, options: PipelineOptions) -> None:
+        self.projection = projection
+        self._options = options
+        self._patience = Patience(retries=options.registry.projection_retries_max, outage_s=math.inf)
+
+    @property
+    def name(self) -> str:
+        return f"rebuild-{self.projection.name}"
+
+    def run(self, spark: SparkSession, tell: Tell) -> None:
+        """Raises MessagesGone when the topics no longer hold what the read model was made of."""
+        pinned = self._pinned()
+        slices = self._slices(pinned)
+        live = [sink.connect(self.projection.name) for sink in self.projection.targets(self._options)]
+        try:
+            fresh = [model.beside() for model in live]
+            targets = [Target(model, model.take_over()) for model in fresh]
+            self._fill(spark, slices, targets, tell)
+            reached = Application(positions=_ends(pinned))
+            for model, target in zip(live, targets, strict=True):
+                self._patience.outlast(partial(target.model.apply, reached, target.tenure))
+                self._patience.outlast(partial(model.swap, target.tenure))  # Readers may hold it up.
+                tell(f"{self.projection.name}: swapped in {model.address}")
+        finally:
+            for model in live:
+                model.close()
+
+    def _slices(self, pinned: list[TopicView]) -> list[Slice]:
+        return [
+            piece
+            for view in pinned
+            for piece in slices_of(view, self._table(view.name), messages_max=self.projection.batch_max)
+        ]
+
+    def _fill(self, spark: SparkSession, slices: list[Slice], targets: list[Target], tell: Tell) -> None:
+        projector = make_projector(self.projection, targets, self._patience)
+        done, total = 0, sum(piece.messages for piece in slices)
+        tell(f"{self.projection.name}: {total:,} messages in {len(slices)} slices")
+        for piece in slices:
+            projector.apply(self._read(spark, piece))
+            done += piece.messages
+            tell(f"{self.projection.name}: {done:,} of {total:,} messages ({100 * done // max(total, 1)} %)")
+
+    def _pinned(self) -> list[TopicView]:
+        """The topics as they are now."""
+        server = Server(self._options.url)
+        try:
+            pattern = self.projection.topic_pattern
+            names = self.projection.topics
+            if pattern is not None:
+                every = server.get("/v1/topics", dict[str, list[str]])["topics"]
+                names = [name for name in every if re.fullmatch(pattern, name)]
+            views = [server.get(topic_path(name), TopicView) for name in names]
+        finally:
+            server.close()
+        for view in views:
+            # The first offset of a topic is 0, in whichever partition it lies.
+            filled = [one.first_offset for one in view.partitions if one.messages]
+            oldest = min(filled, default=max(one.next_offset for one in view.partitions))
+            if oldest > 0:
+                raise MessagesGone(view.name, oldest=oldest, projection=self.projection.name)
+        return views
+
+    def _table(self, topic: str) -> list[TableFile]:
+        """The files of a topic's table, where the server's own are within reach; by partition and offset."""
+        topics = Topics(TopicOptions(url=self._options.url, data=self._options.data, topics=(topic,)))
+        try:
+            instance = topics.spans(topic).instance
+        finally:
+            topics.close()
+        ours = bool(instance) and read_instance(self._options.data) == instance
+        manifest = read_table(self._folder(topic)) if ours else None
+        found = manifest.files if manifest else []
+        return sorted(found, key=lambda file: (file.partition, file.first_offset))
+
+    def _folder(self, topic: str) -> Path:
+        return Path(self._options.data) / "tables" / topic
+
+    def _read(self, spark: SparkSession, piece: Slice) -> DataFrame:
+        if piece.files:
+            rows = spark.read.parquet(*(str(self._folder(piece.topic) / name) for name in piece.files))
+            ends = [f"(partition = {number} AND offset < {end})" for number, end in piece.ends.items()]
+            return rows.where(" OR ".join(ends))
+        starts = {Place(piece.topic, number): start for number, start in (piece.starts or {}).items()}
+        ends_at = {Place(piece.topic, number): end for number, end in piece.ends.items()}
+        options = source_options(self.projection, self._options) | {"subscribe": piece.topic}
+        options.pop("subscribePattern", None)
+        reading = spark.read.format("driftq").options(
+            **options, startingOffsets=offsets_text(starts), endingOffsets=offsets_text(ends_at)
+        )
+        return reading.load()
+
+
+def _ends(pinned: list[TopicView]) -> dict[Place, int]:
+    """The last offset before each pinned end."""
+    return {
+        Place(view.name, one.partition): one.next_offset - 1
+        for view in pinned
+        for one in view.partitions
+        if one.next_offset
+    }

@@ -1,0 +1,112 @@
+"""Requests of the simulation that are made one behind the other: each is answered, refused, or left open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from driftq.core.commands import Ack
+from driftq.errors import DriftQError, Unavailable
+from driftq.model import Delivery, Message
+from driftq.server.ingest import prepare
+from driftq.server.requests import AckRequest, JoinRequest, ProduceRequest, SeldomRequest
+from driftq.testing.check_delivered import Listener
+from driftq.testing.consumer import SimConsumer, Worker
+
+if TYPE_CHECKING:
+    from driftq.testing.world import World
+
+_REJOIN_MS = 400
+LEASE_MS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a message was stored."""
+
+    value: str
+    partition: int
+    offset: int
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.value)
+
+
+Told = Callable[[DriftQError | None], None]
+"""Gets None when it is done, the error when it was refused, and an Unavailable when nobody knows."""
+
+
+class Errands:
+    """One errand at a time; a crash leaves the one that is under way open."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self._open: Callable[[], None] | None = None
+        self._life = 0
+
+    @property
+    def busy(self) -> bool:
+        return self._open is not None
+
+    def crashed(self) -> None:
+        """Nothing that was asked before is answered any more."""
+        self._life += 1
+        left, self._open = self._open, None
+        if left is not None:
+            left()
+
+    def ask(self, make: Callable[[Callable[[Any], None]], SeldomRequest], told: Told) -> None:
+        reply = self._reply(told, lambda answer: told(answer if isinstance(answer, DriftQError) else None))
+        self.world.machine.engine.ask(make(reply))
+
+    def produce(self, value: str, told: Told, stored: Callable[[Place], None]) -> None:
+        """One message without a key, in partition 0 of its topic."""
+        self.world.say(f"produce {self.name} {value.rstrip('x')}")
+
+        def answered(answer: Any) -> None:
+            outcome = answer if isinstance(answer, DriftQError) else answer[0]
+            if isinstance(outcome, DriftQError):
+                told(outcome)
+            else:
+                stored(Place(value, *outcome))
+
+        command = prepare(Message(topic=self.name, value=value), at=self.world.now)
+        self.world.machine.engine.produce(ProduceRequest([command], self._reply(told, answered)))
+
+    def _reply(self, told: Told, answered: Callable[[Any], None]) -> Callable[[Any], None]:
+        life = self._life
+        self._open = lambda: told(Unavailable("a crash"))
+
+        def reply(answer: Any) -> None:
+            if life == self._life:
+                self._open = None
+                self.world.say(f"  {self.name}: {answer}")
+                answered(answer)
+
+        return reply
+
+    def listen(self, group: str, got: Callable[[Delivery], None]) -> None:
+        """A stream of this topic, until the next crash; everything that comes is acked at once."""
+        engine, life = self.world.machine.engine, self._life
+        listener = Listener(
+            topic=self.name, group=group, owner="reader", lease_ms=LEASE_MS, release_on_close=False
+        )
+
+        def delivered(consumer: SimConsumer, delivery: Delivery) -> None:
+            if life != self._life:
+                return
+            got(delivery)
+            ack = Ack("reader", delivery.partition, delivery.offset, delivery.attempts)
+            engine.ack(AckRequest(self.name, group, [ack], lambda answer: None))
+
+        def joined(answer: DriftQError | None) -> None:
+            if isinstance(answer, Unavailable) and life == self._life:
+                self.world.machine.loop.at(self.world.now + _REJOIN_MS, join)
+
+        def join() -> None:
+            engine.ask(JoinRequest(SimConsumer(listener, Worker("reader"), on_delivery=delivered), joined))
+
+        join()

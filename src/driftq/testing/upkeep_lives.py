@@ -1,0 +1,306 @@
+"""Topics that end, that are bounded in bytes, that a reader follows, and whose group begins anew.
+
+Each is a topic of its own beside those of the workload, on the same server and the same disk, with a judge
+that knows only what was answered. What a crash or a 503 left open is open for the judge too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Protocol
+
+from driftq.core.decide.ending import ResetTo
+from driftq.errors import DriftQError, Overloaded, TopicNotFound, Unavailable
+from driftq.model import Delivery, TopicOptions
+from driftq.server.requests import DeleteTopicRequest, ReaderRequest, ResetRequest, TopicRequest
+from driftq.testing.checkers import Circumstances, require
+from driftq.testing.errands import Errands, Place
+
+AUDIT = "audit"
+
+
+class Life(Protocol):
+    """One topic and its judge."""
+
+    errands: Errands
+
+    def step(self) -> None:
+        """Do something; called only when the last thing is over."""
+
+    def drain(self) -> None:
+        """The run is over: look at what is there."""
+
+    def judge(self) -> None: ...
+
+
+class _Told:
+    """What was told of one topic's messages."""
+
+    def __init__(self, errands: Errands, run: Circumstances) -> None:
+        self.errands = errands
+        self.run = run
+        self.random: Random = errands.world.random
+        self.there = False
+        self.sure: dict[str, Place] = {}
+        """Messages that were confirmed."""
+        self.open: set[str] = set()
+        """Messages of which nobody knows."""
+        self.found: dict[int, str] = {}
+        """What was read at the end."""
+        self._count = 0
+
+    def create(self, options: TopicOptions) -> None:
+        def told(answer: DriftQError | None) -> None:
+            self.there = self.there or answer is None
+
+        self.errands.ask(lambda reply: TopicRequest(self.errands.name, 1, options, reply), told)
+
+    def next_value(self) -> str:
+        self._count += 1
+        return f"{self.errands.name}-{self._count}-" + "x" * self.random.choice((0, 30, 200))
+
+    def produce(self) -> None:
+        value = self.next_value()
+
+        def told(answer: DriftQError | None) -> None:
+            if isinstance(answer, Unavailable):
+                self.open.add(value)
+
+        self.errands.produce(value, told, self.stored)
+
+    def stored(self, place: Place) -> None:
+        self.sure[place.value] = place
+
+    def audit(self) -> None:
+        self.errands.listen(AUDIT, self._audited)
+
+    def _audited(self, delivery: Delivery) -> None:
+        self.found[delivery.offset] = delivery.value
+
+    def judge_values(self, clause: str) -> None:
+        """Nothing was found that was never asked for, and nothing in another place than was told."""
+        for offset, value in self.found.items():
+            known = value in self.open or (value in self.sure and self.sure[value].offset == offset)
+            require(known, clause, f"{self.errands.name} holds {value!r} at {offset}")
+
+
+class Mortal(_Told):
+    """A topic that is deleted and created again: nothing of an earlier life is ever seen."""
+
+    def __init__(self, errands: Errands, run: Circumstances) -> None:
+        super().__init__(errands, run)
+        self._unsure = False
+        """Whether the last deletion may or may not have happened."""
+
+    def step(self) -> None:
+        if self.random.random() < 0.15:
+            self.errands.ask(lambda reply: DeleteTopicRequest(self.errands.name, reply), self._deleted)
+        elif not self.there or self._unsure:
+            self._unsure = False
+            self.create(TopicOptions())
+        else:
+            value = self.next_value()
+            self.errands.produce(value, lambda answer: self._refused(value, answer), self.stored)
+
+    def _deleted(self, answer: DriftQError | None) -> None:
+        if isinstance(answer, Unavailable):
+            self.open |= set(self.sure)
+            self.sure.clear()
+            self._unsure = True
+            return
+        if isinstance(answer, TopicNotFound):
+            require(not self.there or not self.sure, "T7", f"{self.errands.name} is gone: {answer}")
+        self.there = False
+        self.sure.clear()
+        self.open.clear()
+
+    def _refused(self, value: str, answer: DriftQError | None) -> None:
+        if isinstance(answer, Unavailable):
+            self.open.add(value)
+        elif isinstance(answer, TopicNotFound):
+            require(not self.sure, "T7", f"{self.errands.name} is gone with {len(self.sure)} messages")
+            self.there = False
+
+    def drain(self) -> None:
+        self.audit()
+
+    def judge(self) -> None:
+        for offset, value in self.found.items():
+            known = value in self.open or value in self.sure
+            require(known, "T7", f"{value} at {offset} is of a topic that was deleted")
+        if not self.run.drops:
+            lost = set(self.sure) - set(self.found.values())
+            require(not lost, "W1", f"{self.errands.name}: {lost} are lost")
+
+
+class Bounded(_Told):
+    """A topic with `retention_bytes`: the newest stay, as many as fit and no fewer."""
+
+    LIMIT = 700
+
+    def step(self) -> None:
+        if self.there:
+            self.produce()
+        else:
+            self.create(TopicOptions(retention_bytes=self.LIMIT))
+
+    def drain(self) -> None:
+        # A group that begins now sees what is left when the last trim is over.
+        loop = self.errands.world.machine.loop
+        loop.at(self.errands.world.now + 1_500, self.audit)
+
+    def judge(self) -> None:
+        self.judge_values("T7")
+        held = sum(map(len, self.found.values()))
+        require(held <= self.LIMIT, "T7", f"{self.errands.name} holds {held} bytes, not {self.LIMIT}")
+        if self.run.drops:
+            return
+        gone = [place for place in self.sure.values() if place.offset not in self.found]
+        if not gone:
+            return
+        newest = max(gone, key=lambda place: place.offset)
+        older = [offset for offset in self.found if offset < newest.offset]
+        require(not older, "T7", f"{self.errands.name}: {newest} went, and {older} stayed")
+        unknown = sum(map(len, self.open - set(self.found.values())))
+        fits = held + newest.size_bytes + unknown <= self.LIMIT
+        require(not fits, "T7", f"{self.errands.name}: {newest} went although it fits beside {held}")
+
+
+class Followed(_Told):
+    """A topic with a registered reader: what it has not passed is kept, and holds producers back."""
+
+    def __init__(self, errands: Errands, run: Circumstances) -> None:
+        super().__init__(errands, run)
+        self._registered = False
+        self._passed = 0
+        """The offset, exclusive, up to which the reader may have reported."""
+        self._surely_passed = 0
+
+    def step(self) -> None:
+        if not self.there:
+            self.create(TopicOptions())
+        elif not self._registered or self.random.random() < 0.2:
+            self._report()
+        else:
+            self._produce()
+
+    def _report(self) -> None:
+        seen = [place.offset + 1 for place in self.sure.values()]
+        upto = self.random.choice([self._passed, *sorted(seen)[-4:]]) if self._registered else 0
+        upto = max(upto, self._passed)
+        self._passed = upto
+
+        def told(answer: DriftQError | None) -> None:
+            if answer is None:
+                self._registered = True
+                self._surely_passed = max(self._surely_passed, upto)
+
+        name = self.errands.name
+        self.errands.ask(lambda reply: ReaderRequest(name, "nightly", {0: upto}, reply), told)
+
+    def _produce(self) -> None:
+        value = self.next_value()
+        limits = self.run.limits
+        waiting = [one.size_bytes for one in self.sure.values() if one.offset >= self._passed]
+        full = (
+            len(waiting) >= limits.partition_messages_max
+            or sum(waiting) + len(value) > limits.partition_bytes_max
+        )
+        maybe = [one.size_bytes for one in self.sure.values() if one.offset >= self._surely_passed]
+        maybe += map(len, self.open)
+        room = (
+            len(maybe) < limits.partition_messages_max
+            and sum(maybe) + len(value) <= limits.partition_bytes_max
+        )
+
+        def stored(place: Place) -> None:
+            self.stored(place)
+            # A reader that was not seen for the retention holds nobody back.
+            require(not full or self.run.drops, "P4", f"{value} was taken with {len(waiting)} unread")
+
+        def told(answer: DriftQError | None) -> None:
+            if isinstance(answer, Unavailable):
+                self.open.add(value)
+            elif isinstance(answer, Overloaded):
+                require(not room, "P4", f"{value} was refused with {len(maybe)} unread at most")
+
+        self.errands.produce(value, told, stored)
+
+    def drain(self) -> None:
+        self.audit()
+
+    def judge(self) -> None:
+        self.judge_values("P1")
+        for place in self.sure.values():
+            if place.offset >= self._passed or not self.run.drops:
+                found = self.found.get(place.offset)
+                require(found == place.value, "W6", f"{place} was not read and is gone: {found}")
+
+
+class Again(_Told):
+    """A topic whose only group is reset now and then: from there on everything comes once more."""
+
+    GROUP = "again"
+
+    def __init__(self, errands: Errands, run: Circumstances) -> None:
+        super().__init__(errands, run)
+        self._listens = -1
+        self._start: int | None = 0
+        """From which offset on all must come; None when a reset is open."""
+        self._got: set[int] = set()
+        """What has come since the last reset was answered."""
+
+    def step(self) -> None:
+        if not self.there:
+            self.create(TopicOptions())
+        elif self._listens != self.run.crashes:
+            self._listens = self.run.crashes
+            self.errands.listen(self.GROUP, self._delivered)
+        elif self.random.random() < 0.15:
+            self._reset()
+        else:
+            self.produce()
+
+    def _reset(self) -> None:
+        offsets = [place.offset for place in self.sure.values()]
+        newest = max(offsets, default=-1) + 1
+        choices: list[tuple[ResetTo, int]] = [("earliest", 0), ("latest", newest)]
+        choices += [(offset, offset) for offset in sorted(offsets)[-6:]]
+        to, start = self.random.choice(choices)
+
+        def told(answer: DriftQError | None) -> None:
+            if answer is None:
+                self._start = start
+                self._got.clear()
+            elif isinstance(answer, Unavailable):
+                self._start = None
+
+        self.errands.ask(lambda reply: ResetRequest(self.errands.name, self.GROUP, to, reply), told)
+
+    def _delivered(self, delivery: Delivery) -> None:
+        early = self._start is not None and delivery.offset < self._start and not self.run.cold_reads
+        known = delivery.value in self.sure  # One that was not confirmed may lie in front of the newest.
+        if early and known and not self.errands.busy:
+            require(False, "G6", f"{delivery.offset} came to a group that starts at {self._start}")
+        self._got.add(delivery.offset)
+        self.found[delivery.offset] = delivery.value
+
+    def drain(self) -> None:
+        self.errands.listen(self.GROUP, self._delivered)
+
+    def judge(self) -> None:
+        self.judge_values("P1")
+        if self._start is None or self.run.drops:
+            return
+        wanted = {place.offset for place in self.sure.values() if place.offset >= self._start}
+        missing = sorted(wanted - self._got)
+        require(not missing, "G6", f"from {self._start} on, the group never got {missing}")
+
+
+KINDS: dict[str, Callable[[Errands, Circumstances], Life]] = {
+    "mortal": Mortal,
+    "bounded": Bounded,
+    "followed": Followed,
+    "again": Again,
+}

@@ -1,0 +1,103 @@
+"""Handlers that stop at a named point to be killed there, each on its own site.
+
+A site is an effect on an engine. There are two rounds, and in each of them a site stops at another point, so
+that every kind of effect and every engine see all four. The round is in the environment as ROUND; the event
+that stops belongs to the aggregate `round-N`. Whoever gets there says so with a file and waits for its end.
+What a handler does can be counted from outside: a row, a file for each event, or a line.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import text
+
+from driftq.eventstore.published import PublishedEvent
+from driftq.pipeline.worker.context import WorkerContext
+from driftq.registry import Claim, Effect
+from driftq.registry.sql_registry import SqlRegistry
+
+TOPIC = "killed"
+ROUND = os.environ.get("ROUND", "never")
+POINTS = {
+    "transactional-sqlite": ("claimed", "before_mark_done"),
+    "idempotent-sqlite": ("before_apply", "after_apply"),
+    "unknown-sqlite": ("after_apply", "before_apply"),
+    "transactional-postgres": ("after_apply", "before_apply"),
+    "idempotent-postgres": ("before_mark_done", "claimed"),
+    "unknown-postgres": ("claimed", "before_mark_done"),
+}
+APPLIED = ("after_apply", "before_mark_done")
+"""Where the effect has happened."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """Called with each event. Its name is its handler's, and its folder's."""
+
+    name: str
+    folder: str
+
+    @property
+    def effect(self) -> Effect:
+        return Effect(self.name.partition("-")[0])
+
+    def __call__(self, event: PublishedEvent, context: WorkerContext) -> None:
+        self.stop("before_apply", event.aggregate_id)
+        self._apply(event, context)
+        self.stop("after_apply", event.aggregate_id)
+
+    def _apply(self, event: PublishedEvent, context: WorkerContext) -> None:
+        if context.transaction is not None:
+            insert = context.transaction.spelling.render("INSERT INTO {effects} VALUES (:handler, :id)")
+            given = {"handler": self.name, "id": event.event_id}
+            context.transaction.connection.execute(text(insert), given)
+        if self.effect is Effect.IDEMPOTENT:
+            keyed = Path(self.folder, "effects")
+            keyed.mkdir(exist_ok=True)
+            keyed.joinpath(event.event_id).write_text(str(context.token))
+        with Path(self.folder, "runs").open("a") as runs:
+            runs.write(f"{event.event_id}\n")
+            runs.flush()
+            os.fsync(runs.fileno())
+
+    def stop(self, point: str, aggregate_id: str) -> None:
+        if aggregate_id == f"round-{ROUND}" and POINTS[self.name][int(ROUND)] == point:
+            Path(self.folder, f"stopped-{ROUND}").touch()
+            threading.Event().wait()
+
+
+def stop_in_the_registry(site: Site) -> None:
+    """Let a claim stop after it was granted, and a mark before it is kept."""
+    claim_all, mark_done_all = SqlRegistry.claim_all, SqlRegistry.mark_done_all
+
+    def claiming(self: SqlRegistry, *args: Any, **named: Any) -> list[Claim]:
+        claims = claim_all(self, *args, **named)
+        for claim in claims:
+            if claim.granted and claim.handler.name == site.name:
+                site.stop("claimed", claim.event.aggregate_id)
+        return claims
+
+    def marking(self: SqlRegistry, claims: Sequence[Claim], *, transaction: Any = None) -> list[Claim]:
+        lost = mark_done_all(self, claims, transaction=transaction) if transaction is not None else []
+        for claim in claims:
+            if claim.handler.name == site.name:
+                site.stop("before_mark_done", claim.event.aggregate_id)
+        return lost if transaction is not None else mark_done_all(self, claims)
+
+    SqlRegistry.claim_all = claiming  # type: ignore[method-assign]
+    SqlRegistry.mark_done_all = marking  # type: ignore[method-assign]
+
+
+def sites(folder: Path) -> list[Site]:
+    return [Site(name, str(folder / name)) for name in POINTS]
+
+
+if ROUND != "never":
+    for one in sites(Path(os.environ["SITES"])):
+        stop_in_the_registry(one)

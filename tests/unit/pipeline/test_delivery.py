@@ -1,0 +1,114 @@
+"""Bringing batches into read models without Spark: outages, refused rows, and runs that were replaced."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from driftq.errors import DatabaseUnavailable, ProjectionFenced
+from driftq.pipeline.projection.delivery import Patience, deliver
+from driftq.sinks import Application, Change, DeadLetter, Place, SqliteSink, Tenure
+from driftq.sinks.sql_model import SqlReadModel
+
+PLACE = Place("orders", 0)
+
+
+class Moody(SqlReadModel):
+    """A read model that fails as it is told to, before anything is written."""
+
+    fail: Callable[[Application], None] = staticmethod(lambda _: None)
+    calls = 0
+
+    def apply(self, application: Application, tenure: Tenure) -> None:
+        self.calls += 1
+        self.fail(application)
+        super().apply(application, tenure)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Moody:
+    made = SqliteSink(f"{tmp_path}/rows.db").connect("orders")
+    made.__class__ = Moody
+    assert isinstance(made, Moody)
+    return made
+
+
+def batch(count: int) -> Application:
+    changes = [Change("order", f"o-{number}", 1, f"e-{number}", "{}") for number in range(count)]
+    return Application(changes=changes, positions={PLACE: count - 1})
+
+
+def patience(retries: int = 2, *, outage_s: float = 20.0) -> Patience:
+    return Patience(retries=retries, outage_s=outage_s, sleep=lambda _: None)
+
+
+def bury(change: Change, why: str) -> DeadLetter:
+    return DeadLetter("orders", 0, int(change.aggregate_id[2:]), change.event_id, "write", why, change.state)
+
+
+@pytest.mark.clause("V3")
+def test_an_outage_costs_no_retry_and_no_event(model: Moody) -> None:
+    tenure = model.take_over()
+    times = iter(range(20))
+
+    def away(_: Application) -> None:
+        if next(times) < 15:
+            raise DatabaseUnavailable("there", cause="gone")
+
+    model.fail = away
+    deliver(model, batch(3), tenure, patience=patience(retries=0), bury=bury)
+    assert (len(list(model.rows())), model.positions()) == (3, {PLACE: 2})
+    assert list(model.dead_letters()) == []
+
+
+@pytest.mark.clause("V3")
+def test_an_outage_that_lasts_is_told_and_the_position_stays(model: Moody) -> None:
+    def away(_: Application) -> None:
+        raise DatabaseUnavailable("there", cause="gone")
+
+    tenure = model.take_over()
+    model.fail = away
+    with pytest.raises(DatabaseUnavailable):
+        deliver(model, batch(3), tenure, patience=patience(outage_s=0.0), bury=bury)
+    assert model.positions() == {}
+
+
+@pytest.mark.clause("V3")
+def test_rows_that_are_refused_become_dead_letters_and_all_others_are_kept(model: Moody) -> None:
+    tenure = model.take_over()
+
+    def picky(application: Application) -> None:
+        if bad := [row for row in application.changes if row.aggregate_id in ("o-3", "o-17")]:
+            raise ValueError(f"cannot store {bad[0].aggregate_id}")
+
+    model.fail = picky
+    deliver(model, batch(20), tenure, patience=patience(), bury=bury)
+    assert {row.aggregate_id for row in model.rows()} == {f"o-{n}" for n in range(20)} - {"o-3", "o-17"}
+    assert [(dead.offset, dead.stage, dead.error) for dead in model.dead_letters()] == [
+        (3, "write", "ValueError: cannot store o-3"),
+        (17, "write", "ValueError: cannot store o-17"),
+    ]
+    assert model.positions() == {PLACE: 19}
+
+
+@pytest.mark.clause("V3")
+def test_a_refusal_is_tried_again_before_anything_is_buried(model: Moody) -> None:
+    tenure = model.take_over()
+    times = iter(range(9))
+
+    def twice(_: Application) -> None:
+        if next(times) < 2:
+            raise ValueError("not now")
+
+    model.fail = twice
+    deliver(model, batch(2), tenure, patience=patience(retries=2), bury=bury)
+    assert (model.calls, list(model.dead_letters())) == (3, [])
+
+
+@pytest.mark.clause("Z6")
+def test_a_run_that_was_replaced_ends_at_once(model: Moody) -> None:
+    tenure = model.take_over()
+    model.take_over()
+    with pytest.raises(ProjectionFenced):
+        deliver(model, batch(2), tenure, patience=patience(), bury=bury)
+    assert model.calls == 1

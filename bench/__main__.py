@@ -2,7 +2,19 @@
 
 import sys
 
-from bench import broker, client, eventstore, housekeeping, jobs, registry
+from bench import (
+    broker,
+    client,
+    eventstore,
+    housekeeping,
+    jobs,
+    jobs_peers,
+    keys,
+    projection,
+    publish,
+    registry,
+    spark_source,
+)
 from bench.report import Figure, show
 
 BENCHMARKS = {
@@ -10,6 +22,7 @@ BENCHMARKS = {
     "batches": broker.batches,
     "core": broker.core,
     "memory": broker.memory,
+    "keys": keys.keys,
     "restart": housekeeping.restart,
     "restart-large": housekeeping.restart_large,
     "housekeeping": housekeeping.latency,
@@ -20,6 +33,11 @@ BENCHMARKS = {
     "client": client.throughput,
     "calls": client.calls,
     "jobs": jobs.no_op,
+    "jobs-peers": jobs_peers.beside_others,
+    "projection": projection.projection,
+    "projection-growth": projection.growth,
+    "publish": publish.publish,
+    "spark-source": spark_source.spark_source,
 }
 
 

@@ -12,6 +12,7 @@ import typer
 
 from driftq.cli.screen import Json, say, say_aside, say_error, say_json
 from driftq.errors import LogError, LogLocked
+from driftq.pipeline.java import Means, find_means
 from driftq.settings import load_settings
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def doctor(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Verify every file of a log, and say what a repair would cut."""
+    """Verify every file of a log, say what a repair would cut, and whether the pipeline could run."""
     from driftq.housekeeping.doctor import repair
     from driftq.log.disk import OsFolder
 
@@ -43,10 +44,12 @@ def doctor(
     opened = OsFolder(path)
     try:
         findings = _examine(opened, settings.limits, mend=mend)
+        means = find_means()
         if as_json:
-            say_json(asdict(findings))
+            say_json({**asdict(findings), "pipeline": _pipeline(means)})
         else:
             _tell(findings, path)
+            _tell_means(means)
         if not findings.damages:
             return
         if not mend:
@@ -59,6 +62,23 @@ def doctor(
         say(f"repaired; what was cut is in {copies}")
     finally:
         opened.close()
+
+
+def _pipeline(means: Means) -> dict[str, str | int | None]:
+    problem = means.problem
+    return {
+        "spark": means.spark,
+        "java": means.java.release if means.java else None,
+        "problem": str(problem) if problem else None,
+    }
+
+
+def _tell_means(means: Means) -> None:
+    """Whether the pipeline could run; everything else works without it."""
+    if means.problem is not None:
+        say(f"the pipeline cannot run here: {means.problem}")
+    elif means.java is not None:
+        say(f"the pipeline can run: Spark {means.spark}, Java {means.java.release} ({means.java.path})")
 
 
 def _examine(opened: OsFolder, limits: Limits, *, mend: bool) -> Findings:

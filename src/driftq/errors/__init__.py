@@ -53,6 +53,8 @@
     ClientClosed                   the client's: it was used after its end
     SparkUnusable                  the pipeline's: Spark, or a Java for it, is missing
     MessagesExpired                the pipeline's: what a query has not read yet is no longer kept
+    PublisherReplaced              the pipeline's: another publisher has begun
+    TopicBehind                    the pipeline's: a topic lost what the publisher had confirmed
     TopicStartedOver               the pipeline's: a topic ends before the place where a query is
     LogError                       the files, never sent to a client as such
     ├── LogLocked

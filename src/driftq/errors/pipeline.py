@@ -27,6 +27,26 @@ class MessagesExpired(Exception):
         self.oldest = oldest
 
 
+class PublisherReplaced(Exception):
+    """Another publisher has begun for the same event log; this one must stop, and nothing is lost by it."""
+
+    def __init__(self, publisher: str, *, epoch: int) -> None:
+        super().__init__(
+            f"another publisher has taken over from {publisher} (start {epoch}): "
+            "run one publisher for an event log, and stop this one"
+        )
+        self.publisher = publisher
+        self.epoch = epoch
+
+
+class TopicBehind(Exception):
+    """A topic has less than was confirmed while the publisher ran: deleted or restored under it."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"a topic lost what it had: {problem}. Started again, the publisher fills it up")
+        self.problem = problem
+
+
 class TopicStartedOver(Exception):
     """A query was further in a topic than the topic goes: it was deleted and made again, or restored."""
 

@@ -7,6 +7,7 @@ the aggregate type byte by byte, and can be read back, so two types never share 
 import hashlib
 import re
 import string
+from collections.abc import Iterable
 from typing import NamedTuple
 
 SEGMENT_FOLDER = "segments"
@@ -27,6 +28,15 @@ class SegmentRange(NamedTuple):
     def name(self) -> str:
         """Sorted by name is sorted by position."""
         return f"{SEGMENT_FOLDER}/{self.first:020d}-{self.last:020d}.parquet"
+
+
+def largest(segments: Iterable[SegmentRange]) -> list[SegmentRange]:
+    """Those that are not within another one, in order; two never overlap in part, they are joined whole."""
+    kept: list[SegmentRange] = []
+    for one in sorted(segments, key=lambda each: (each.first, -each.last)):
+        if not kept or one.last > kept[-1].last:
+            kept.append(one)
+    return kept
 
 
 def parse_segment_name(name: str) -> SegmentRange | None:

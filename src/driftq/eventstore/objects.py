@@ -8,6 +8,7 @@ moment and after any crash, sees whole files only.
 import os
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -18,7 +19,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, S3Store
 
 from driftq.errors import InvalidArgument, SegmentLost
-from driftq.eventstore.names import SEGMENT_FOLDER, SegmentRange, parse_segment_name
+from driftq.eventstore.names import SEGMENT_FOLDER, SegmentRange, largest, parse_segment_name
 
 if TYPE_CHECKING:
     from obstore.store import S3Config
@@ -46,10 +47,29 @@ class Objects(Protocol):
         """The content of an object; raises SegmentLost when it is not there."""
 
     def segments(self, *, after: SegmentRange | None = None) -> Iterator[SegmentRange]:
-        """The segments in order of position, those behind a given one if asked."""
+        """The segments in order of position, those behind a given one if asked.
+
+        Where several cover the same positions, because small ones were put together, only the largest counts.
+        """
 
     def sweep(self) -> None:
         """Remove what a killed writer left behind."""
+
+
+class JoinableObjects(Objects, Protocol):
+    """The same for whoever joins segments."""
+
+    def covered(self) -> list[SegmentRange]:
+        """The segments that no longer count."""
+
+    def sizes(self) -> dict[SegmentRange, int]:
+        """How many bytes each segment that counts has, in order of position."""
+
+    def written_at(self, name: str) -> float:
+        """When an object was written, in seconds since 1970; raises SegmentLost."""
+
+    def delete(self, name: str) -> None:
+        """Remove an object; nothing happens when it is not there."""
 
 
 class BucketObjects:
@@ -72,14 +92,40 @@ class BucketObjects:
             raise SegmentLost(name, cause=str(error).partition("\n")[0]) from error
 
     def segments(self, *, after: SegmentRange | None = None) -> Iterator[SegmentRange]:
+        yield from largest(self._listed(after))
+
+    def covered(self) -> list[SegmentRange]:
+        every = self._listed(None)
+        return sorted(set(every) - set(largest(every)))
+
+    def sizes(self) -> dict[SegmentRange, int]:
+        every = self._listed(None)
+        return {segment: every[segment] for segment in largest(every)}
+
+    def written_at(self, name: str) -> float:
+        try:
+            return float(obstore.head(self._store, name)["last_modified"].timestamp())
+        except (FileNotFoundError, BaseError) as error:
+            raise SegmentLost(name, cause=str(error).partition("\n")[0]) from error
+
+    def _listed(self, after: SegmentRange | None) -> dict[SegmentRange, int]:
         offset = after.name if after else None
-        found = [
-            segment
+        return {
+            segment: meta["size"]
             for page in obstore.list(self._store, prefix=SEGMENT_FOLDER, offset=offset)
             for meta in page
             if (segment := parse_segment_name(meta["path"])) is not None
-        ]
-        yield from sorted(found)
+        }
+
+    def names(self, folder: str, *, after: str | None = None) -> list[str]:
+        """The names in a folder in their order, those behind a given one if asked."""
+        found = obstore.list(self._store, prefix=folder, offset=after)
+        return sorted(meta["path"] for page in found for meta in page)
+
+    def delete(self, name: str) -> None:
+        """Remove an object; nothing happens when it is not there."""
+        with suppress(FileNotFoundError):  # A bucket does not say, a folder does.
+            obstore.delete(self._store, name)
 
     def sweep(self) -> None:
         """Nothing to do: a put that was cut off leaves no object."""
@@ -97,10 +143,13 @@ class FolderObjects(BucketObjects):
 
     def create(self, name: str, content: bytes) -> bool:
         staged = f"{_STAGING}/{uuid.uuid4().hex}"
-        obstore.put(self._store, staged, content, use_multipart=False)
-        _sync(self._folder / staged)
+        (self._folder / name).parent.mkdir(parents=True, exist_ok=True)
         try:
+            obstore.put(self._store, staged, content, use_multipart=False)
+            _sync(self._folder / staged)
             obstore.rename(self._store, staged, name, overwrite=False)
+        except FileNotFoundError:  # Another process swept it away with what killed writers left.
+            return self.create(name, content)
         except AlreadyExistsError:
             obstore.delete(self._store, staged)
             return False
@@ -113,7 +162,22 @@ class FolderObjects(BucketObjects):
             left.unlink(missing_ok=True)
 
 
-def open_objects(url: str, *, access: S3Access | None = None) -> Objects:
+def segment_files(folder: str | Path) -> list[str]:
+    """The paths of the Parquet files that make up the log in a server's `objects` folder, as of now."""
+    objects = open_for_reading(Path(folder).absolute().as_uri())
+    return [] if objects is None else [str(Path(folder, one.name)) for one in objects.segments()]
+
+
+def open_for_reading(url: str, *, access: S3Access | None = None) -> Objects | None:
+    """The same place for those who only read: None when its folder is not there, and nothing is made."""
+    parts = urlsplit(url)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path:
+        folder = Path(unquote(parts.path))
+        return BucketObjects(LocalStore(folder)) if (folder / SEGMENT_FOLDER).is_dir() else None
+    return open_objects(url, access=access)
+
+
+def open_objects(url: str, *, access: S3Access | None = None) -> BucketObjects:
     """The place that `file:///folder` or `s3://bucket/prefix` names."""
     parts = urlsplit(url)
     if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path:

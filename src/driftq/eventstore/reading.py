@@ -110,14 +110,33 @@ class SegmentTexts:
                 return self._kept[segment]
         if self._objects is None:
             raise SegmentLost(segment.name, cause="this event store was opened without object storage")
-        from driftq.eventstore.segment import decode_segment  # pyarrow is needed only here
-
-        events = decode_segment(self._objects.read(segment.name), name=segment.name)
+        events = self._read(segment, self._objects)
         with self._lock:
             self._kept[segment] = events
             while len(self._kept) > _SEGMENTS_KEPT:
                 self._kept.popitem(last=False)
         return events
+
+    @staticmethod
+    def _read(segment: SegmentRange, objects: "Objects") -> list[StoredEvent]:
+        from driftq.eventstore.segment import decode_segment  # pyarrow is needed only here
+
+        try:
+            return decode_segment(objects.read(segment.name), name=segment.name)
+        except SegmentLost:
+            larger = _covering(segment, objects)
+            if larger is None or larger == segment:
+                raise
+        events = decode_segment(objects.read(larger.name), name=larger.name)
+        return events[segment.first - larger.first : segment.last - larger.first + 1]
+
+
+def _covering(segment: SegmentRange, objects: "Objects") -> SegmentRange | None:
+    """The segment that this one was joined into."""
+    for one in objects.segments():
+        if one.first <= segment.first and segment.last <= one.last:
+            return one
+    return None
 
 
 def sealed_event(row: Any, sealed: dict[int, StoredEvent]) -> StoredEvent:

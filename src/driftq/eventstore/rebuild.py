@@ -41,11 +41,11 @@ def rebuild(
     for segment in objects.segments():
         if segment.last <= known:
             continue
-        if segment.first != known + 1:
+        if segment.first > known + 1:
             raise SegmentLost(f"from position {known + 1}", cause="it is not there")
         events = _checked(decode_segment(objects.read(segment.name), name=segment.name), segment)
-        restoring = _Restoring(queries, segment, events)
-        lease.fenced(restoring)
+        fresh = SegmentRange(known + 1, segment.last)  # The rest of it is known where small ones were joined.
+        lease.fenced(_Restoring(queries, fresh, events[fresh.first - segment.first :]))
         known = segment.last
         on_segment(segment)
     lease.end()

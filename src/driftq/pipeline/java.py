@@ -55,17 +55,6 @@ def read_release(said: str) -> int | None:
     return int(found[2]) if found[1] == "1" and found[2] else int(found[1])
 
 
-def require_java() -> Java:
-    """A Java that Spark runs on; raises SparkUnusable, which says what to install."""
-    java = find_java()
-    if java is None:
-        raise SparkUnusable("Spark needs Java, and there is none here", remedy=HOW_TO_GET_JAVA)
-    if java.release < JAVA_MIN:
-        problem = f"Spark needs Java {JAVA_MIN} or newer, and {java.path} is Java {java.release}"
-        raise SparkUnusable(problem, remedy=HOW_TO_GET_JAVA)
-    return java
-
-
 def find_spark() -> str | None:
     """The version of pyspark that is installed, if it is."""
     try:
@@ -74,10 +63,32 @@ def find_spark() -> str | None:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What there is to run Spark with."""
+
+    spark: str | None
+    java: Java | None
+
+    @property
+    def problem(self) -> SparkUnusable | None:
+        """What is missing, and what to install."""
+        if self.spark is None:
+            return SparkUnusable("pyspark is not installed", remedy=HOW_TO_GET_SPARK)
+        if self.java is None:
+            return SparkUnusable("Spark needs Java, and there is none here", remedy=HOW_TO_GET_JAVA)
+        if self.java.release < JAVA_MIN:
+            old = f"Spark needs Java {JAVA_MIN} or newer, and {self.java.path} is Java {self.java.release}"
+            return SparkUnusable(old, remedy=HOW_TO_GET_JAVA)
+        return None
+
+
+def find_means() -> Means:
+    return Means(find_spark(), find_java())
+
+
 def require_spark() -> None:
-    """Spark and a Java for it; raises SparkUnusable."""
-    if find_spark() is None:
-        raise SparkUnusable(
-            "the pipeline runs on Spark, and pyspark is not installed", remedy=HOW_TO_GET_SPARK
-        )
-    require_java()
+    """Raise SparkUnusable, which says what to install, unless Spark and a Java for it are here."""
+    problem = find_means().problem
+    if problem is not None:
+        raise problem

@@ -15,7 +15,7 @@ from driftq.errors import EventStoreUnusable, InvalidArgument, SchemaError, Segm
 
 if TYPE_CHECKING:
     from driftq.eventstore import EventStore
-    from driftq.eventstore.objects import Objects
+    from driftq.eventstore.objects import BucketObjects
     from driftq.eventstore.sealer import Sealer
     from driftq.sql import Database
 
@@ -51,7 +51,7 @@ def open_events(options: EventOptions) -> OpenEvents:
     )
     database = open_event_database(options)
     try:
-        objects = _open_objects(options)
+        objects = open_event_objects(options)
         store = EventStore(database, options=store_options, objects=objects)
         sealer = Sealer(database, objects, owner=f"{socket.gethostname()}:{os.getpid()}")
     except (SchemaError, SegmentError, InvalidArgument, OSError) as problem:
@@ -78,7 +78,7 @@ def open_event_database(options: EventOptions) -> Database:
         raise EventStoreUnusable(str(problem)) from problem
 
 
-def _open_objects(options: EventOptions) -> Objects | None:
+def open_event_objects(options: EventOptions) -> BucketObjects | None:
     """Where segments go; None in memory, and where what writes them is not installed."""
     if options.objects_url is None and options.objects_folder is None:
         return None

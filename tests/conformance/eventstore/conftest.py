@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from driftq.eventstore import EventStore, SealOptions, StoreOptions, rooms
-from driftq.eventstore.objects import Objects, S3Access, open_objects
+from driftq.eventstore.objects import JoinableObjects, S3Access, open_objects
 from driftq.eventstore.sealer import Sealer
 from driftq.sql import Clock, Database, open_database, upgrade
 from tests.services_postgres import postgres_database_url, postgres_url
@@ -23,13 +23,13 @@ PLACES = {"sqlite": "folder", "postgres": "s3"}
 class Setup:
     """A fresh database and a fresh place for segments; opened as often as a test likes."""
 
-    def __init__(self, engine: str, url: str, objects: Callable[[], Objects]) -> None:
+    def __init__(self, engine: str, url: str, objects: Callable[[], JoinableObjects]) -> None:
         self.engine = engine
         self.url = url
         self.schema = f"t{uuid.uuid4().hex[:12]}"
         self._objects = objects
         self._opened: list[Database] = []
-        self.objects: Objects = objects()
+        self.objects: JoinableObjects = objects()
 
     def database(self, *, clock: Clock | None = None, **options: Any) -> Database:
         schemas = {"sequence": options.get("sequence_schema", f"{self.schema}_sequence")}
@@ -84,7 +84,7 @@ def _address(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> str
     return str(request.getfixturevalue("postgres_database_url"))
 
 
-def _place(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Objects]:
+def _place(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], JoinableObjects]:
     if kind == "folder":
         return lambda: open_objects((tmp_path / "objects").as_uri())
     server: S3Server = request.getfixturevalue("s3_server")

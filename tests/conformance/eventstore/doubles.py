@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from driftq.eventstore.names import SegmentRange
-from driftq.eventstore.objects import Objects
+from driftq.eventstore.objects import JoinableObjects
 
 
 class Forwarding:
     """Does what the one behind it does."""
 
-    def __init__(self, behind: Objects) -> None:
+    def __init__(self, behind: JoinableObjects) -> None:
         self.behind = behind
 
     def create(self, name: str, content: bytes) -> bool:
@@ -23,6 +23,18 @@ class Forwarding:
 
     def sweep(self) -> None:
         self.behind.sweep()
+
+    def covered(self) -> list[SegmentRange]:
+        return self.behind.covered()
+
+    def sizes(self) -> dict[SegmentRange, int]:
+        return self.behind.sizes()
+
+    def written_at(self, name: str) -> float:
+        return self.behind.written_at(name)
+
+    def delete(self, name: str) -> None:
+        self.behind.delete(name)
 
 
 class TellsTwice(Forwarding):

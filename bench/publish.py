@@ -1,0 +1,52 @@
+"""Two million messages appended by position to a topic that nobody reads: no refusal, memory flat."""
+
+import time
+
+from bench.machine import server
+from bench.report import Figure
+from driftq.client.appending import AppendReceipt, PositionedMessage
+from driftq.pipeline.server import Server, topic_path
+
+MESSAGES = 2_000_000
+CHUNK = 1_000
+LANES = 2
+VALUE = "x" * 200
+_MIB = 1 << 20
+_INDEX_BYTES = 24
+"""What the index of a stored message takes, which is the least that memory can grow by."""
+
+
+def publish() -> list[Figure]:
+    """Appends in chunks, one after the other; any refusal ends the run."""
+    with server() as running:
+        calls = Server(f"http://127.0.0.1:{running.port}", patience_s=0)
+        calls.post("/v1/topics", {"name": "load", "partitions": 4}, object)
+        began = time.perf_counter()
+        _append(calls, upto=MESSAGES // 2, first=0)
+        half = running.memory_bytes()
+        _append(calls, upto=MESSAGES, first=MESSAGES // 2)
+        took = time.perf_counter() - began
+        grown = running.memory_bytes() - half
+        calls.close()
+    each = grown / (MESSAGES / 2)
+    return [
+        Figure(f"append by position, chunks of {CHUNK:,}", f"{MESSAGES / took:,.0f} messages/s"),
+        Figure("refusals on a topic without readers", "0", "0", True),
+        Figure(
+            "memory that the second million takes",
+            f"{grown / _MIB:,.0f} MiB = {each:,.0f} B a message",
+            f"≤ {2 * _INDEX_BYTES} B (its index)",
+            each <= 2 * _INDEX_BYTES,
+        ),
+    ]
+
+
+def _append(calls: Server, *, first: int, upto: int) -> None:
+    for start in range(first, upto, CHUNK):
+        messages = [
+            PositionedMessage(place, VALUE, key=f"user:{place % 1_000}")
+            for place in range(start, min(start + CHUNK, upto))
+        ]
+        body = {"writer": "bench", "lane": start // CHUNK % LANES, "epoch": 0, "messages": messages}
+        receipt = calls.post(topic_path("load", "/append"), body, AppendReceipt)
+        assert receipt.appended == len(messages)

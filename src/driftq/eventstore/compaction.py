@@ -1,0 +1,73 @@
+"""Many small segments become few large ones, under names that follow from what they hold.
+
+    plan     segments side by side that make a full one together; the newest two are left to the sealer
+    join     the large one is created; from then on it counts and those within it do not
+    remove   those within a large one go once it has been there for a while, in a later run
+
+Whoever lists the segments sees each position once, before, between and after these steps. A run that is
+killed leaves nothing that counts twice, and the next one plans the same names. Readers that are at a small
+segment have the time of grace; after it they find its events in the large one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from driftq.eventstore.names import SegmentRange
+from driftq.eventstore.objects import JoinableObjects
+from driftq.eventstore.segment import join_segments, read_segment
+
+EVENTS_MAX = 200_000
+BYTES_MAX = 32 * 1024 * 1024
+"""Of the files together, so that a task has room for what is in them."""
+GRACE_S = 600.0
+_LEFT_TO_THE_SEALER = 2
+
+
+def plan_joins(
+    sizes: Mapping[SegmentRange, int], *, events_max: int = EVENTS_MAX, bytes_max: int = BYTES_MAX
+) -> list[list[SegmentRange]]:
+    """What is to be joined. Only full groups, so that what comes later never changes how others were made."""
+    groups: list[list[SegmentRange]] = []
+    group: list[SegmentRange] = []
+    for one in list(sizes)[:-_LEFT_TO_THE_SEALER]:
+        if group and not _fits(group, one, sizes, events_max=events_max, bytes_max=bytes_max):
+            groups.append(group)
+            group = []
+        group.append(one)
+    return [full for full in groups if len(full) > 1]
+
+
+def _fits(
+    group: list[SegmentRange],
+    one: SegmentRange,
+    sizes: Mapping[SegmentRange, int],
+    *,
+    events_max: int,
+    bytes_max: int,
+) -> bool:
+    small = one.last - group[0].first < events_max
+    return small and sizes[one] + sum(sizes[each] for each in group) <= bytes_max
+
+
+def join(objects: JoinableObjects, group: list[SegmentRange]) -> SegmentRange:
+    """Create the segment of these. Raises SegmentLost, and nothing has changed, when one cannot be read."""
+    joined = SegmentRange(group[0].first, group[-1].last)
+    tables = [read_segment(objects.read(one.name), name=one.name) for one in group]
+    objects.create(joined.name, join_segments(tables))
+    return joined
+
+
+def remove_covered(objects: JoinableObjects, *, now: float, grace_s: float = GRACE_S) -> list[SegmentRange]:
+    """Remove segments that lie within one that is old enough; those that went."""
+    removed: list[SegmentRange] = []
+    covered = objects.covered()
+    if not covered:
+        return removed
+    for larger in objects.segments():
+        within = [one for one in covered if larger.first <= one.first and one.last <= larger.last]
+        if within and now - objects.written_at(larger.name) >= grace_s:
+            for one in within:
+                objects.delete(one.name)
+            removed += within
+    return removed

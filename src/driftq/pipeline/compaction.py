@@ -1,0 +1,56 @@
+"""`compact`: the event log's small segments are joined into large ones, a task for each."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from driftq.core.event_options import EventOptions
+from driftq.core.pipeline_options import PipelineOptions
+from driftq.eventstore.compaction import EVENTS_MAX, GRACE_S, join, plan_joins, remove_covered
+from driftq.eventstore.names import SegmentRange
+from driftq.eventstore.objects import JoinableObjects, S3Access, open_objects
+from driftq.pipeline.job import Tell
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionJob:
+    """One run. It may be killed at any time and started again, also beside another one."""
+
+    options: PipelineOptions
+    events_max: int = EVENTS_MAX
+    grace_s: float = GRACE_S
+
+    @property
+    def name(self) -> str:
+        return "compact"
+
+    def run(self, spark: SparkSession, tell: Tell) -> None:
+        """Join what can be joined, and remove what was joined a while ago."""
+        events = self.options.events
+        objects = events_place(events)
+        removed = remove_covered(objects, now=time.time(), grace_s=self.grace_s)
+        tell(f"removed {len(removed)} segments that were joined before")
+        groups = plan_joins(objects.sizes(), events_max=self.events_max)
+        if not groups:
+            tell("nothing to join")
+            return
+        tell(f"joining {sum(map(len, groups))} segments into {len(groups)}")
+
+        def work(group: list[SegmentRange]) -> SegmentRange:
+            return join(events_place(events), group)
+
+        tasks = spark.sparkContext.parallelize(groups, len(groups))
+        joined = tasks.map(work).collect()
+        tell(f"the log up to position {joined[-1].last} is in {len(joined)} segments")
+
+
+def events_place(events: EventOptions) -> JoinableObjects:
+    """Where the segments are that these options name."""
+    url = events.objects_url or Path(str(events.objects_folder)).absolute().as_uri()
+    return open_objects(url, access=S3Access(endpoint=events.s3_endpoint))

@@ -1,0 +1,1 @@
+"""The publisher: a job that carries events from the log to topics, each once, in the order of the log."""

@@ -1,0 +1,113 @@
+"""Where a publisher begins: at the smaller of what its checkpoint and what the topics know.
+
+A topic that has less than the checkpoint says was deleted or restored from a backup: the log is read again
+from there, and topics that have more skip it by position. Without such a loss the publisher looks back a
+little all the same, and drops what it finds among the event ids it remembers; that saves sending, and nothing
+depends on it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+import msgspec
+
+from driftq.client.appending import OpenWriter
+from driftq.core.pipeline_options import PublisherSettings
+from driftq.eventstore.names import TOPIC_PREFIX
+from driftq.model import TopicView
+from driftq.pipeline.publisher.checkpoint import Checkpoint, CheckpointStore
+from driftq.pipeline.server import Server, topic_path
+
+Positions = dict[str, dict[int, int]]
+"""Per topic and lane the last position that is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The checkpoint as it is from now on, and where to read."""
+
+    checkpoint: Checkpoint
+    after: int
+    """The log is read from behind this position."""
+    known: frozenset[str] = field(default_factory=frozenset)
+    """Event ids that need not be sent again, up to the checkpoint's position."""
+
+
+def begin(
+    store: CheckpointStore,
+    server: Server,
+    settings: PublisherSettings,
+    *,
+    remembered: Iterable[tuple[int, str]] = (),
+) -> Beginning:
+    """Take over: from here on every older run is refused, by the topics and by the checkpoint."""
+    found = store.load() or Checkpoint(publisher=f"publisher-{uuid4().hex}")
+    checkpoint = msgspec.structs.replace(found, epoch=found.epoch + 1)
+    store.save(checkpoint)
+    newest = _newest_epoch(server, checkpoint.publisher)
+    if newest >= checkpoint.epoch:  # The checkpoint was rolled back: the topics know a later run.
+        checkpoint = msgspec.structs.replace(checkpoint, epoch=newest + 1)
+        store.save(checkpoint)
+    stored = _take_over(server, checkpoint)
+    beginning = decide_beginning(
+        checkpoint, stored, settings, remembered=remembered, now_ms=time.time_ns() // 1_000_000
+    )
+    store.save(beginning.checkpoint)
+    return beginning
+
+
+def decide_beginning(
+    checkpoint: Checkpoint,
+    stored: Positions,
+    settings: PublisherSettings,
+    *,
+    remembered: Iterable[tuple[int, str]] = (),
+    now_ms: int,
+) -> Beginning:
+    """Where to read from, given what the topics have."""
+    lost = _behind(checkpoint.topics, stored)
+    position = min([checkpoint.position, *[max(at, 0) for at in lost]])
+    agreed = msgspec.structs.replace(checkpoint, position=position, topics=stored)
+    if lost:
+        return Beginning(msgspec.structs.replace(agreed, recent=[], marks=[]), position)
+    since_ms = now_ms - settings.lookback_seconds * 1_000
+    lookback = min([at for when, at in checkpoint.marks if when >= since_ms], default=position)
+    after = min(position, max(lookback, position - settings.lookback_keys_max, 0))
+    known = {event_id for at, event_id in [*remembered, *checkpoint.recent] if after < at <= position}
+    return Beginning(agreed, after, frozenset(known))
+
+
+def _behind(expected: Mapping[str, Mapping[int, int]], stored: Positions) -> list[int]:
+    """The positions of lanes that have less than they should."""
+    return [
+        stored.get(topic, {}).get(lane, -1)
+        for topic, lanes in expected.items()
+        for lane, position in lanes.items()
+        if stored.get(topic, {}).get(lane, -1) < position
+    ]
+
+
+def _newest_epoch(server: Server, publisher: str) -> int:
+    """The newest epoch that any topic knows of this publisher."""
+    views = [server.get(topic_path(topic), TopicView) for topic in _topics(server)]
+    return max((one.epoch for view in views for one in view.writers if one.writer == publisher), default=0)
+
+
+def _take_over(server: Server, checkpoint: Checkpoint) -> Positions:
+    """Put the epoch in force on all topics of events; how far each lane is there."""
+    asked = {"writer": checkpoint.publisher, "epoch": checkpoint.epoch}
+    stored: Positions = {}
+    for topic in _topics(server):
+        opened = server.post(topic_path(topic, "/writers"), asked, OpenWriter)
+        if opened.lanes:
+            stored[topic] = opened.lanes
+    return stored
+
+
+def _topics(server: Server) -> list[str]:
+    every = server.get("/v1/topics", dict[str, list[str]])["topics"]
+    return [topic for topic in every if topic.startswith(TOPIC_PREFIX)]

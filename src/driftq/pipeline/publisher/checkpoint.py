@@ -1,0 +1,78 @@
+"""The publisher's checkpoint: what is known to be on the topics, kept where the event log is.
+
+A checkpoint never changes. The next one is a new object under the next number, and an object is created by
+one alone: of two publishers that both go on from number 7, one gets number 8 and the other learns that it was
+replaced. The same works in a folder and in a bucket.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from driftq.errors import PublisherReplaced, SegmentLost
+from driftq.eventstore.objects import BucketObjects
+
+FOLDER = "publisher"
+LANES = 4
+_KEPT = 3
+"""How many checkpoints stay: whoever reads one while the next is made must find it."""
+_NAME = re.compile(rf"{FOLDER}/(\d{{20}})\.json")
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything up to `position` is on the topics, by the writer `publisher`."""
+
+    publisher: str
+    """The name it writes under. A new one starts anew on every topic."""
+    epoch: int = 0
+    """Grows with each start; the older run is shut out by it."""
+    lanes: int = LANES
+    """Into how many lanes aggregates are parted. It never changes, or order would be lost."""
+    position: int = 0
+    topics: dict[str, dict[int, int]] = {}
+    """Of each topic and lane the last position that was confirmed."""
+    recent: list[tuple[int, str]] = []
+    """The last events published, by position and id."""
+    marks: list[tuple[int, int]] = []
+    """When (in milliseconds) which position was confirmed, as far back as the look-back goes."""
+
+
+class CheckpointStore:
+    """Reads and moves the checkpoint; one publisher at a time can move it."""
+
+    def __init__(self, objects: BucketObjects) -> None:
+        self._objects = objects
+        self._number = 0
+
+    def load(self) -> Checkpoint | None:
+        """The newest checkpoint, from which this store goes on; None when there is none."""
+        while names := self._names():
+            try:
+                content = self._objects.read(names[-1])
+            except SegmentLost:
+                continue  # Somebody moved on just now, and cleaned up behind them.
+            self._number = _number(names[-1])
+            return msgspec.json.decode(content, type=Checkpoint)
+        self._number = 0
+        return None
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Move on; raises PublisherReplaced when another publisher has moved on from here."""
+        name = f"{FOLDER}/{self._number + 1:020d}.json"
+        made = self._objects.create(name, msgspec.json.encode(checkpoint))
+        if not made or self._names(after=name):  # The name may be free again, cleaned up by the other.
+            raise PublisherReplaced(checkpoint.publisher, epoch=checkpoint.epoch)
+        self._number += 1
+        for old in self._names()[:-_KEPT]:
+            self._objects.delete(old)
+
+    def _names(self, *, after: str | None = None) -> list[str]:
+        return [name for name in self._objects.names(FOLDER, after=after) if _NAME.fullmatch(name)]
+
+
+def _number(name: str) -> int:
+    found = _NAME.fullmatch(name)
+    assert found is not None  # Only such names are listed.
+    return int(found[1])

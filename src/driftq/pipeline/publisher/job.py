@@ -1,0 +1,123 @@
+"""The publisher as a streaming query: event log → lanes → topics, with its own checkpoint as the truth.
+
+Spark's checkpoint is not what a start goes by: every start gets an empty one, and the place to begin comes
+from our own, which moves only after every task of a batch has had its appends confirmed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from driftq.core.pipeline_options import PipelineOptions
+from driftq.errors import EventStoreUnusable, InvalidArgument
+from driftq.eventstore.segment import SCHEMA
+from driftq.pipeline.publisher.beginning import Beginning, begin
+from driftq.pipeline.publisher.checkpoint import CheckpointStore
+from driftq.pipeline.publisher.lane_task import LANE, REPORT_SCHEMA
+from driftq.pipeline.publisher.meter import Meter
+from driftq.pipeline.publisher.run import Run
+from driftq.pipeline.server import Server
+from driftq.server.event_opening import open_event_objects
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+NAME = "publisher"
+TRANSPORT = "driftq"
+BATCH_EVENTS = 200_000
+"""Of one micro-batch, after which the checkpoint moves."""
+
+
+class Publisher:
+    """A StreamJob. Run one for an event log: a second takes over from the first."""
+
+    name = NAME
+
+    def __init__(self, options: PipelineOptions) -> None:
+        if options.publisher.transport != TRANSPORT:
+            raise InvalidArgument("transport", f"the publisher sends to {TRANSPORT} topics only")
+        self._options = options
+        self._run: Run | None = None
+
+    def start(self, spark: SparkSession, *, once: bool) -> StreamingQuery:
+        """Take over from any other publisher of this log, and begin."""
+        beginning = self.begin()
+        run = self._run = Run(
+            self._options,
+            self._store,
+            beginning,
+            remembered=self._remembered(),
+        )
+        folder = self._spark_checkpoint(beginning.checkpoint.epoch)
+        writing = (
+            self.events(spark, after=beginning.after)
+            .writeStream.queryName(NAME)
+            .option("checkpointLocation", folder)
+            .foreachBatch(lambda rows, _: self._publish(run, rows))
+        )
+        query = (writing.trigger(availableNow=True) if once else writing).start()
+        Meter(run, interval_s=self._options.publisher.metrics_interval_seconds).follow(query)
+        return query
+
+    def events(self, spark: SparkSession, *, after: int) -> DataFrame:
+        """The event log from behind a position."""
+        kept = self._options.events
+        reading = (
+            spark.readStream.format("driftq-events")
+            .option("url", self._options.url)
+            .option("data", self._options.data)
+            .option("startingPosition", after + 1)
+            .option("maxEventsPerTrigger", BATCH_EVENTS)
+        )
+        if kept.objects_url is not None:
+            reading = reading.option("objectsUrl", kept.objects_url)
+        if kept.s3_endpoint is not None:
+            reading = reading.option("s3Endpoint", kept.s3_endpoint)
+        return reading.load()
+
+    def begin(self) -> Beginning:
+        """Take over: every older publisher of this log is shut out from here on."""
+        objects = open_event_objects(self._options.events)
+        if objects is None:
+            raise EventStoreUnusable("the publisher needs the event log's segments: install driftq[events]")
+        self._store = CheckpointStore(objects)
+        server = Server(self._options.url)
+        try:
+            return begin(self._store, server, self._options.publisher, remembered=self._remembered())
+        finally:
+            server.close()
+
+    def _remembered(self) -> Iterable[tuple[int, str]]:
+        """The ids of the run before, when it was in this process."""
+        return list(self._run.recent) if self._run is not None else []
+
+    def _spark_checkpoint(self, epoch: int) -> str:
+        """An empty place for this start. The one before may still be somebody's; older ones are of no use."""
+        folder = Path(self._options.checkpoint(NAME))
+        for left in folder.iterdir() if folder.exists() else ():
+            if not left.name.startswith(f"{epoch - 1}-"):
+                shutil.rmtree(left, ignore_errors=True)
+        return str(folder / f"{epoch}-{uuid4().hex}")
+
+    @staticmethod
+    def _publish(run: Run, rows: DataFrame) -> None:
+        """One micro-batch: each lane in one task, in log order."""
+        from pyspark.sql import functions as sql
+
+        lanes = run.checkpoint.lanes
+        task: Any = run.task()
+        lane = (sql.crc32(sql.col("aggregate_id").cast("binary")) % lanes).cast("int")
+        reports = (
+            rows.select(*SCHEMA.names)
+            .withColumn(LANE, lane)
+            .repartitionById(lanes, LANE)
+            .sortWithinPartitions("position")
+            .mapInArrow(task, REPORT_SCHEMA)
+            .collect()
+        )
+        run.confirm([row.report for row in reports])

@@ -1,0 +1,120 @@
+"""What one Spark task does: the events of its lanes, in log order, appended to their topics.
+
+It runs in a worker process far from the driver, so it holds values only and tells what it did in one report.
+A task that runs twice sends the same positions twice, and the topic skips them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from driftq.client.appending import PositionedMessage
+from driftq.errors import LaneBehind, WriterFenced
+from driftq.eventstore.names import topic_of
+from driftq.eventstore.published import encode_published
+from driftq.eventstore.segment import SCHEMA, StoredEvent
+from driftq.pipeline.lane_sender import LaneSender
+from driftq.pipeline.server import Server
+
+if TYPE_CHECKING:
+    import pyarrow as arrow
+
+LANE = "lane"
+REPORT_SCHEMA = "report string"
+TOPIC_PARTITIONS = 4
+"""Of a topic of events that the publisher makes; one that is there is taken as it is."""
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why the topics would not have it: the driver raises the error that this stands for."""
+
+    replaced: bool
+    """A newer run has begun; else the topic has lost what was confirmed."""
+    text: str
+
+
+class Report(msgspec.Struct):
+    """What a task did."""
+
+    appended: int = 0
+    skipped: int = 0
+    position: int = 0
+    """The last position it was given."""
+    topics: dict[str, dict[int, int]] = {}
+    recent: list[tuple[int, str]] = []
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneTask:
+    """For `mapInArrow`: rows of the event log with their lane in, one report out."""
+
+    url: str
+    writer: str
+    epoch: int
+    confirmed: dict[str, dict[int, int]]
+    """What the topics are known to have; one that has less must not be written to."""
+    known: frozenset[str]
+    chunk_events: int
+    patience_s: float
+    recent_max: int
+
+    def __call__(self, batches: Iterator[arrow.RecordBatch]) -> Iterator[arrow.RecordBatch]:
+        import pyarrow as arrow
+
+        report = self.publish(batches)
+        yield arrow.RecordBatch.from_pydict({"report": [msgspec.json.encode(report).decode()]})
+
+    def publish(self, batches: Iterator[arrow.RecordBatch]) -> Report:
+        server = Server(self.url, patience_s=self.patience_s)
+        sender = LaneSender(
+            server,
+            writer=self.writer,
+            epoch=self.epoch,
+            chunk=self.chunk_events,
+            confirmed=self.confirmed,
+            partitions=TOPIC_PARTITIONS,
+        )
+        recent: deque[tuple[int, str]] = deque(maxlen=self.recent_max)
+        report = Report()
+        try:
+            for lane, event in _events(batches):
+                if event.event_id not in self.known:
+                    message = PositionedMessage(event.position, encode_published(event), event.aggregate_id)
+                    sender.send(_topic(event.aggregate_type), lane, message)
+                report.position = max(report.position, event.position)
+                recent.append((event.position, event.event_id))
+            sender.flush()
+        except (WriterFenced, LaneBehind) as refused:
+            report.refusal = Refusal(isinstance(refused, WriterFenced), str(refused))
+        finally:
+            server.close()
+        report.appended, report.skipped = sender.appended, sender.skipped
+        report.topics, report.recent = sender.moved, list(recent)
+        return report
+
+
+_topic = cache(topic_of)
+
+
+def _events(batches: Iterator[arrow.RecordBatch]) -> Iterator[tuple[int, StoredEvent]]:
+    for batch in batches:
+        columns = [_values(batch.column(field.name), field) for field in SCHEMA]
+        lanes = batch.column(LANE).to_pylist()
+        for lane, *row in zip(lanes, *columns, strict=True):
+            yield lane, StoredEvent(*row)
+
+
+def _values(column: Any, field: Any) -> list[Any]:
+    """A column as plain values; an instant as its microseconds."""
+    import pyarrow as arrow
+
+    if arrow.types.is_timestamp(field.type):
+        column = column.cast(field.type).view(arrow.int64())
+    return list(column.to_pylist())

@@ -1,0 +1,41 @@
+"""The publisher's metrics: one line in the log at intervals, busy or not."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from driftq.pipeline.publisher.run import Run
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+logger = logging.getLogger("driftq.publisher")
+
+
+class Meter:
+    """Looks at a run from a thread of its own, which asks nothing of Spark but whether the query is over."""
+
+    def __init__(self, run: Run, *, interval_s: int) -> None:
+        self._run = run
+        self._interval_s = interval_s
+
+    def follow(self, query: StreamingQuery) -> None:
+        """Log until the query ends."""
+        threading.Thread(target=self._follow, args=(query,), name="publisher-meter", daemon=True).start()
+
+    def _follow(self, query: StreamingQuery) -> None:
+        try:
+            while not query.awaitTermination(self._interval_s):
+                logger.info(self.line())
+        except Exception as end:  # noqa: BLE001 - how the query ended is told to whoever runs it
+            logger.debug("the publisher's query ended: %s", end)
+        logger.info(self.line())
+
+    def line(self) -> str:
+        run = self._run
+        return (
+            f"publisher: {run.appended} events published and {run.skipped} skipped in {run.batches} batches; "
+            f"at position {run.checkpoint.position} of the log, {len(run.checkpoint.topics)} topics"
+        )

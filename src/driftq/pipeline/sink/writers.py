@@ -1,0 +1,160 @@
+"""The writers that Spark runs: tasks stage or append, the driver commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+from uuid import uuid4
+
+import msgspec
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from driftq.client.appending import PositionedMessage
+from driftq.errors import InvalidArgument
+from driftq.eventstore.objects import open_objects
+from driftq.model import Envelope
+from driftq.pipeline.lane_sender import LaneSender
+from driftq.pipeline.server import Server
+from driftq.pipeline.sink.options import SinkOptions
+from driftq.pipeline.sink.staging import Staging, checked
+
+if TYPE_CHECKING:
+    import pyarrow as arrow
+
+CHUNK_MESSAGES = 1_000
+LANES_MAX = 65_536
+_INDEX_BITS = 32
+"""Of a position: the batch above them, the row's index in the batch below."""
+
+_decode_envelope = msgspec.json.Decoder(Envelope).decode
+
+
+@dataclass
+class Staged(WriterCommitMessage):
+    """The files that one task has staged."""
+
+    names: list[str]
+
+
+class StreamSink(DataSourceStreamArrowWriter):
+    """A streaming query's rows, each once by query and batch."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        if options.checkpoint is None:
+            raise InvalidArgument(
+                "checkpointLocation", 'a stream into a topic needs option("checkpointLocation", …)'
+            )
+
+    def write(self, iterator: Iterator[arrow.RecordBatch]) -> Staged:
+        return Staged(self._staging().stage(iterator, topic=self._options.topic))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        staging = self._staging()
+        names = staging.publish(batchId, _names(messages))
+        send(self._options, self._writer(), staging.rows(names), first=batchId << _INDEX_BITS)
+        staging.clean(before=batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Nothing to undo: what was staged is removed with the next batch that is committed."""
+
+    def _staging(self) -> Staging:
+        return Staging(self._options.staging or f"{self._options.checkpoint}/driftq-sink", self._writer())
+
+    def _writer(self) -> str:
+        return self._options.writer or f"query-{query_id(str(self._options.checkpoint))}"
+
+
+class StagedBatchSink(DataSourceArrowWriter):
+    """A batch under a name: run again with the same name and place, it adds nothing."""
+
+    def __init__(self, options: SinkOptions, writer: str) -> None:
+        if options.staging is None:
+            raise InvalidArgument(
+                "stagingLocation", "a writer that may be run again needs a place that outlives it"
+            )
+        self._options = options
+        self._writer = writer
+        self._place = options.staging
+
+    def write(self, iterator: Iterator[arrow.RecordBatch]) -> Staged:
+        return Staged(Staging(self._place, self._writer).stage(iterator, topic=self._options.topic))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        staging = Staging(self._place, self._writer)
+        names = staging.publish(0, _names(messages))
+        send(self._options, self._writer, staging.rows(names), first=0)
+        staging.clean(before=0)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Nothing to undo: the next run goes on from the manifest, or stages anew."""
+
+
+class BatchSink(DataSourceArrowWriter):
+    """A batch without a name: every task appends its rows on a lane of its own.
+
+    A task that Spark runs again skips what it has sent. A job that fails leaves what it has sent so far.
+    """
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._writer = f"batch-{uuid4().hex}"  # Made in the driver: all tasks, and their repeats, share it.
+
+    def write(self, iterator: Iterator[arrow.RecordBatch]) -> WriterCommitMessage:
+        context: Any = TaskContext.get()
+        lane = context.partitionId()
+        if lane >= LANES_MAX:
+            raise InvalidArgument("partitions", f"more than {LANES_MAX} tasks write: coalesce the rows first")
+        rows = (checked(batch, topic=self._options.topic) for batch in iterator)
+        send(self._options, self._writer, rows, first=0, lane=lane, epoch=0)
+        return WriterCommitMessage()
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Nothing is left to do."""
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Nothing can be taken back."""
+
+
+def send(
+    options: SinkOptions,
+    writer: str,
+    rows: Iterable[arrow.RecordBatch],
+    *,
+    first: int,
+    lane: int = 0,
+    epoch: int | None = None,
+) -> None:
+    """Append rows with consecutive positions; without an epoch the next one of each topic is taken."""
+    server = Server(options.url)
+    sender = LaneSender(
+        server, writer=writer, epoch=epoch, chunk=CHUNK_MESSAGES, partitions=options.partitions
+    )
+    position = first
+    try:
+        for batch in rows:
+            for key, value, envelope, topic in zip(*batch.to_pydict().values(), strict=True):
+                given = None if envelope is None else _decode_envelope(envelope)
+                sender.send(topic, lane, PositionedMessage(position, value, key or "", given))
+                position += 1
+        sender.flush()
+    finally:
+        server.close()
+
+
+def query_id(checkpoint: str) -> str:
+    """Spark's name for everything that is done under one checkpoint."""
+    parts = urlsplit(checkpoint)
+    if parts.scheme == "file":
+        content = (Path(unquote(parts.path)) / "metadata").read_bytes()
+    else:
+        content = open_objects(checkpoint).read("metadata")
+    return msgspec.json.decode(content, type=dict[str, str])["id"]
+
+
+def _names(messages: Iterable[WriterCommitMessage | None]) -> list[str]:
+    return [name for message in messages if isinstance(message, Staged) for name in message.names]

@@ -1,0 +1,178 @@
+"""The event log by position: sealed segments from object storage, the tail over HTTP.
+
+Positions have no gaps, so a range says by itself how many events it has, and a task that finds fewer fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as arrow
+from pyspark.sql.datasource import InputPartition
+
+from driftq.errors import SegmentLost, TopicStartedOver
+from driftq.eventstore.names import SegmentRange
+from driftq.eventstore.objects import Objects, S3Access, open_for_reading
+from driftq.eventstore.segment import SCHEMA as SEALED
+from driftq.eventstore.segment import StoredEvent, read_segment
+from driftq.pipeline.server import Server
+from driftq.pipeline.source.event_options import EventLogOptions
+from driftq.server.address import read_instance
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+SCHEMA = arrow.schema([arrow.field(field.name, field.type) for field in SEALED])
+TASK_EVENTS = 200_000
+"""What one task reads from segments."""
+PIECE_EVENTS = 20_000
+"""What one task fetches over HTTP."""
+_PAGE_EVENTS = 5_000
+
+_decode_lines = msgspec.json.Decoder(StoredEvent).decode_lines
+
+
+class LogEnd(msgspec.Struct, frozen=True):
+    """How far the log goes, and which start of the server says so."""
+
+    position: int
+    instance: str
+
+
+@dataclass
+class EventRange(InputPartition):
+    """Positions for one task: from `start` up to, without, `end`."""
+
+    start: int
+    end: int
+    segments: tuple[SegmentRange, ...] = ()
+    """Where they are sealed."""
+    instance: str = ""
+    """Which start of the server has them: another machine may have a folder of the same name."""
+
+
+def spark_schema() -> StructType:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(SCHEMA)
+
+
+class EventLog:
+    """Questions of the driver: how far the log goes, and which task reads what."""
+
+    def __init__(self, options: EventLogOptions) -> None:
+        self._options = options
+        self._server = Server(options.url, api_key=options.api_key)
+
+    def next_position(self) -> int:
+        """Behind the last event."""
+        return self._end().position + 1
+
+    def next_position_from(self, position: int) -> int:
+        """The same; raises TopicStartedOver when the log ends before the place where a query is."""
+        end = self.next_position()
+        if position > end:
+            raise TopicStartedOver("the event log", wanted=position, end=end)
+        return end
+
+    def plan(self, start: int, end: int) -> list[EventRange]:
+        """Ranges that do not overlap and leave nothing out."""
+        if start >= end:
+            return []
+        instance = self._end().instance
+        objects = find_objects(self._options, instance=instance)
+        sealed = [] if objects is None else list(objects.segments())
+        wanted = [one for one in sealed if one.last >= start and one.first < end]
+        planned: list[EventRange] = []
+        at = start
+        for together in grouped(wanted):
+            if together[0].first > at:
+                planned += fetched(at, min(end, together[0].first))
+            upto = min(end, together[-1].last + 1)
+            planned.append(EventRange(max(at, together[0].first), upto, tuple(together), instance))
+            at = upto
+        return planned + fetched(at, end)
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _end(self) -> LogEnd:
+        return self._server.get("/v1/events/log/end", LogEnd)
+
+
+def find_objects(options: EventLogOptions, *, instance: str) -> Objects | None:
+    """Where segments can be read from here; None when they cannot, or are another server's."""
+    if options.objects_url is not None:
+        return open_for_reading(options.objects_url, access=S3Access(endpoint=options.s3_endpoint))
+    if not instance or read_instance(options.data) != instance:
+        return None
+    return open_for_reading(Path(options.data, "objects").as_uri())
+
+
+def grouped(segments: Sequence[SegmentRange]) -> Iterator[list[SegmentRange]]:
+    """Small segments side by side are read by one task."""
+    together: list[SegmentRange] = []
+    for one in segments:
+        fits = not together or (
+            one.first == together[-1].last + 1 and one.last - together[0].first < TASK_EVENTS
+        )
+        if not fits:
+            yield together
+            together = []
+        together.append(one)
+    if together:
+        yield together
+
+
+def fetched(start: int, end: int) -> list[EventRange]:
+    return [EventRange(at, min(at + PIECE_EVENTS, end)) for at in range(start, end, PIECE_EVENTS)]
+
+
+def read_events(options: EventLogOptions, wanted: Any) -> Iterator[arrow.RecordBatch]:
+    """Every event of a range; raises SegmentLost when one cannot be had."""
+    if not isinstance(wanted, EventRange):
+        return  # Spark asks for one empty partition where there is nothing to read.
+    at = wanted.start
+    for segment, table in _sealed(options, wanted):
+        upto = min(wanted.end, segment.last + 1)
+        for batch in table.slice(at - segment.first, upto - at).to_batches():
+            yield arrow.RecordBatch.from_arrays(batch.columns, schema=SCHEMA)
+        at = upto
+    if at < wanted.end:
+        yield from _fetch(options, at, wanted.end)
+
+
+def _sealed(options: EventLogOptions, wanted: EventRange) -> Iterator[tuple[SegmentRange, arrow.Table]]:
+    """Segments one after the other, up to one that is not to be had here."""
+    objects = find_objects(options, instance=wanted.instance) if wanted.segments else None
+    for segment in wanted.segments:
+        if objects is None:
+            return  # Another machine than the one that planned; the server has them.
+        try:
+            yield segment, read_segment(objects.read(segment.name), name=segment.name)
+        except SegmentLost:
+            return  # Joined with others meanwhile; the server knows where its events are.
+
+
+def _fetch(options: EventLogOptions, at: int, end: int) -> Iterator[arrow.RecordBatch]:
+    server = Server(options.url, api_key=options.api_key)
+    try:
+        while at < end:
+            asked = {"from": at, "limit": min(_PAGE_EVENTS, end - at), "stored": "true"}
+            events = _decode_lines(server.content("/v1/events/log", asked))
+            if not events:
+                raise SegmentLost(f"from position {at}", cause="the server's log ends before it")
+            at += len(events)
+            yield to_batch(events)
+    finally:
+        server.close()
+
+
+def to_batch(events: Sequence[StoredEvent]) -> arrow.RecordBatch:
+    columns = zip(*map(msgspec.structs.astuple, events), strict=True)
+    arrays = [arrow.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return arrow.RecordBatch.from_arrays(arrays, schema=SCHEMA)

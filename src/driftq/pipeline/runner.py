@@ -116,7 +116,7 @@ class Runner:
         return query
 
     def _let_arrive(self, query: StreamingQuery | None) -> None:
-        """Wait until a query has its source: each needs a Python process, and Spark waits for it 10 s only."""
+        """Wait until a query has its source: each needs a Python process, and Spark waits 10 s for it."""
         end = time.monotonic() + _ARRIVES_WITHIN_S
         while query is not None and query.isActive and not self._stop() and time.monotonic() < end:
             if query.status["message"].startswith(_ARRIVED):

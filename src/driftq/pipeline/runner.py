@@ -126,7 +126,7 @@ class Runner:
             time.sleep(_POLL_S)
 
     def _stream_once(self, job: StreamJob) -> None:
-        """To its end. A query that fails may be started twice more: what it has done, it does not do again."""
+        """To its end. A query that fails may be started twice more: what is done stays done."""
         for left in reversed(range(_STARTS_MAX)):
             query = self._start(job, once=True)
             while query.isActive and not self._stop():

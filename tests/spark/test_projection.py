@@ -96,7 +96,7 @@ def test_poison_is_set_aside_with_stage_and_error_and_holds_nobody_up(
     send(server, "events.poisoned", [event(1, of="half"), event(1), "no JSON", broken, "[]"])
     send(server, "events.poisoned", [event(2)])
     server.client().post("/v1/produce", {"topic": "events.poisoned", "key": "half", "value": headless})
-    projection = Projection("poisoned", topic="events.poisoned")
+    projection = Projection("poisoned", topic_pattern=r"events\.poison.*")
     projection.run(spark, options=options, once=True)
     found_rows = [(row["aggregate_id"], row["sequence_number"]) for row in rows(options, "poisoned")]
     assert found_rows == [("half", 1), ("o-1", 2)]

@@ -32,7 +32,7 @@ _EVERY = "500 milliseconds"
 _CHECKPOINTS_KEPT = 2
 _OUTAGE_S = 20.0
 _TOO_BUSY = "Python worker failed to connect back"
-"""Spark gives a worker ten seconds to start, which a busy machine may not have; it tells that as text only."""
+"""Spark gives a worker ten seconds to start, more than a busy machine may have, and tells it as text only."""
 
 
 class ProjectionJob:

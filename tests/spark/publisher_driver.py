@@ -20,7 +20,7 @@ from driftq.core.pipeline_options import PipelineOptions
 if TYPE_CHECKING:
     import pyarrow as arrow
 
-WITHIN_S = 110
+WITHIN_S = 240
 _APPENDS = 4
 
 

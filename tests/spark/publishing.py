@@ -56,7 +56,7 @@ def publish(spark: SparkSession, options: PipelineOptions) -> Publisher:
     """One run over everything that is there."""
     publisher = Publisher(options)
     query = publisher.start(spark, once=True)
-    assert query.awaitTermination(90)
+    assert query.awaitTermination(240)
     return publisher
 
 

@@ -2,7 +2,17 @@
 
 import sys
 
-from bench import broker, client, eventstore, housekeeping, jobs, publish, registry
+from bench import (
+    broker,
+    client,
+    eventstore,
+    housekeeping,
+    jobs,
+    projection,
+    publish,
+    registry,
+    spark_source,
+)
 from bench.report import Figure, show
 
 BENCHMARKS = {
@@ -20,7 +30,10 @@ BENCHMARKS = {
     "client": client.throughput,
     "calls": client.calls,
     "jobs": jobs.no_op,
+    "projection": projection.projection,
+    "projection-growth": projection.growth,
     "publish": publish.publish,
+    "spark-source": spark_source.spark_source,
 }
 
 

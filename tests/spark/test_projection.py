@@ -14,7 +14,7 @@ import pytest
 from driftq.core.pipeline_options import PipelineOptions
 from driftq.errors import ProjectionFenced, ReadModelSwapped
 from driftq.eventstore.published import PublishedEvent
-from driftq.pipeline import Projection, ordered
+from driftq.pipeline import Projection, ordered, register
 from driftq.pipeline.read_model import dead_letters, rows
 from driftq.settings import load_settings
 from driftq.sinks import (
@@ -123,7 +123,9 @@ def test_a_second_run_fences_the_first_and_a_rebuild_takes_the_place_of_what_was
     query.processAllAvailable()
 
     second = projection.job(replace(options, data=f"{options.data}/other"))
-    other = second.start(spark.newSession(), once=False)
+    elsewhere = spark.newSession()
+    register(elsewhere)
+    other = second.start(elsewhere, once=False)
     send(server, "events.contested", [event(2), event(3)])
     with pytest.raises(Exception, match="replaced by run 2"):
         query.awaitTermination(120)
@@ -142,6 +144,8 @@ def test_a_second_run_fences_the_first_and_a_rebuild_takes_the_place_of_what_was
     with pytest.raises(Exception, match="was rebuilt"):
         other.awaitTermination(120)
     assert isinstance(second.failure, ReadModelSwapped)
+    first.close()
+    second.close()
     projection.run(spark, options=options, once=True)
     assert found(model) == expected([event(4), event(1, of="o-2")])
     model.close()

@@ -87,6 +87,7 @@ def ordered(step: Step) -> Ordered:
 class _Stated(msgspec.Struct):
     """What of an event is looked at when it tells the whole state."""
 
+    event_id: str
     payload: msgspec.Raw
     operation: Operation = Operation.APPEND
 
@@ -186,10 +187,10 @@ def _stepped(step: Step, state: State, event: Waiting, *, retries: int, pause: P
 
 
 def _read_event(message: Arrived) -> Change:
-    kind, aggregate_id, sequence, event_id = _identity(message)
+    kind, aggregate_id, sequence, _ = _identity(message)
     stated = _stated(message.value or "")
     state = None if stated.operation is Operation.DELETE else bytes(stated.payload).decode()
-    return Change(kind, aggregate_id, sequence, event_id, state)
+    return Change(kind, aggregate_id, sequence, key_text("event_id", stated.event_id), state)
 
 
 def _read_value(message: Arrived) -> Change:

@@ -83,6 +83,12 @@ def _rebuilds(options: PipelineOptions, app: App | None, name: str | None) -> li
     return [one.rebuild(options) for one in chosen_projections(app, name)]
 
 
+def _compaction(options: PipelineOptions, app: App | None, name: str | None) -> list[Job]:
+    from driftq.pipeline.compaction import CompactionJob
+
+    return [CompactionJob(options)]
+
+
 def _unknown(what: str, name: str | None, known: Sequence[str]) -> InvalidArgument:
     return InvalidArgument("--name", f"there is no {what} {name!r}, only {', '.join(known)}")
 
@@ -91,5 +97,6 @@ _MAKERS: dict[str, Callable[[PipelineOptions, App | None, str | None], list[Job]
     "worker": _workers,
     "projection": _projections,
     "rebuild": _rebuilds,
+    "compact": _compaction,
 }
 SHIPPED = tuple(_MAKERS)

@@ -34,22 +34,22 @@ class Gathered:
 
 
 def gather_newest(batch: DataFrame, *, keyed: bool) -> Gathered:
-    """The newest message of each aggregate in each partition, and every message that is no event."""
+    """The newest message of each aggregate in each partition, and every message that is no event.
+
+    The offset told with an event is the last one of its aggregate and may be that of an older event that came
+    late; the event's id is left to its value. `gather_of` tells both, and is asked where they matter.
+    """
     messages = _by_key(batch) if keyed else batch
     stray = f.when(~_is_event(keyed=keyed), f.col("offset")).alias("stray")
-    newest = messages.groupBy("topic", "partition", "aggregate_type", "aggregate_id", stray).agg(
-        f.max("offset").alias("last_offset"),
-        f.max("sequence_number").alias("newest_sequence"),
+    # The column that differs most comes first: Spark sorts by them.
+    newest = messages.groupBy("aggregate_id", "aggregate_type", "partition", "topic", stray).agg(
+        f.max("offset").alias("offset"),
+        f.max("sequence_number").alias("sequence_number"),
         f.max_by("value", f.coalesce("sequence_number", f.lit(0))).alias("value"),
-        f.max_by("event_id", f.coalesce("sequence_number", f.lit(0))).alias("event_id"),
-        f.max_by("offset", f.coalesce("sequence_number", f.lit(0))).alias("offset"),
     )
-    rows = newest.select(
-        *_PLACE, "event_id", "aggregate_type", "aggregate_id", "newest_sequence", "value", "last_offset"
-    )
-    *columns, last_offsets = (column.to_pylist() for column in rows.toArrow().columns)
-    arrived = [Arrived(*row) for row in zip(*columns, strict=True)]
-    return Gathered(arrived, _furthest(zip(columns[0], columns[1], last_offsets, strict=True)))
+    named = newest.withColumn("event_id", f.when(f.col("stray").isNull(), f.lit("")))
+    arrived = list(_arrived(named))
+    return Gathered(arrived, _furthest((each.topic, each.partition, each.offset) for each in arrived))
 
 
 def gather_all(batch: DataFrame) -> Gathered:

@@ -1,9 +1,9 @@
 """Bringing a batch into a read model: outages are waited out, a row that the target refuses is set aside.
 
-What is away comes back: an Unavailable is waited out with growing pauses, and the position stays. After a
-while the query gives up, so that it can be stopped; whoever runs it starts it again, for ever. Any
-other refusal is tried again a few times; then the batch is taken apart until the rows that cannot be stored
-are known. They become dead letters in the transaction that moves the position past them.
+What is away comes back: an Unavailable is waited out with growing pauses, and the position stays. A query
+that goes on gives up after a while, so that it can be stopped; whoever runs it starts it again, for ever.
+Any other refusal is tried again a few times; then the batch is taken apart until the rows that cannot be
+stored are known. They become dead letters in the transaction that moves the position past them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Patience:
     """How often a refusal is tried again, and how long each pause is."""
 
     retries: int
-    backoff: Backoff = _BACKOFF
-    outage_s: float = 20.0
+    outage_s: float
     """How long an outage is waited out before the query itself has to start again."""
+    backoff: Backoff = _BACKOFF
     sleep: Callable[[float], None] = time.sleep
 
     def pause(self, retry: int) -> None:

@@ -6,6 +6,7 @@ finds. Spark's checkpoint only serves one run and is made anew by the next, so l
 
 from __future__ import annotations
 
+import math
 import shutil
 import uuid
 from collections.abc import Iterable
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _EVERY = "500 milliseconds"
 _CHECKPOINTS_KEPT = 2
+_OUTAGE_S = 20.0
 
 
 class ProjectionJob:
@@ -37,6 +39,7 @@ class ProjectionJob:
     def __init__(self, projection: Projection, options: PipelineOptions) -> None:
         self.projection = projection
         self._options = options
+        self._targets: list[Target] = []
         self._projector: Projector | None = None
 
     @property
@@ -56,7 +59,10 @@ class ProjectionJob:
         if isinstance(self.failure, ProjectionFenced):
             raise self.failure
         targets = self._take_over()
-        self._projector = make_projector(self.projection, targets, self._options)
+        # A query that goes on is started again by whoever runs it; one that ends must wait by itself.
+        retries = self._options.registry.projection_retries_max
+        patience = Patience(retries=retries, outage_s=math.inf if once else _OUTAGE_S)
+        self._projector = make_projector(self.projection, targets, patience)
         reading = spark.readStream.format("driftq").options(
             **source_options(self.projection, self._options),
             reader=self.name,
@@ -72,9 +78,18 @@ class ProjectionJob:
         trigger = writing.trigger(availableNow=True) if once else writing.trigger(processingTime=_EVERY)
         return trigger.start()
 
+    def close(self) -> None:
+        """Let go of the targets, when no query is running."""
+        for target in self._targets:
+            target.model.close()
+        self._targets = []
+
     def _take_over(self) -> list[Target]:
-        models = [sink.connect(self.projection.name) for sink in self.projection.targets(self._options)]
-        return [Target(model, model.take_over()) for model in models]
+        self.close()
+        for sink in self.projection.targets(self._options):
+            model = sink.connect(self.projection.name)
+            self._targets.append(Target(model, model.take_over()))
+        return self._targets
 
     def _starting(self, targets: Iterable[Target]) -> str:
         """The next offset of each partition in the target that is furthest behind; the others know better."""
@@ -97,26 +112,34 @@ class ProjectionJob:
 
 def run_job(job: ProjectionJob, spark: SparkSession, *, once: bool) -> None:
     """Until its end; goes on by itself behind a rebuild and after an outage."""
-    while True:
-        query = job.start(spark, once=once)
-        try:
-            query.awaitTermination()
-        except Exception:
-            if isinstance(job.failure, ReadModelSwapped | Unavailable):
-                continue
-            if job.failure is not None:
-                raise job.failure from None
-            raise
-        return
+    try:
+        while not _run_to_end(job, spark, once=once):
+            pass
+    finally:
+        job.close()
 
 
-def make_projector(projection: Projection, targets: list[Target], options: PipelineOptions) -> Projector:
+def _run_to_end(job: ProjectionJob, spark: SparkSession, *, once: bool) -> bool:
+    """False if it has to start again."""
+    query = job.start(spark, once=once)
+    try:
+        query.awaitTermination()
+    except Exception:
+        if isinstance(job.failure, ReadModelSwapped | Unavailable):
+            return False
+        if job.failure is not None:
+            raise job.failure from None
+        raise
+    return True
+
+
+def make_projector(projection: Projection, targets: list[Target], patience: Patience) -> Projector:
     return Projector(
         projection.name,
         targets,
         fold=projection.fold,
         keyed=projection.key == "key",
-        patience=Patience(retries=options.registry.projection_retries_max),
+        patience=patience,
     )
 
 

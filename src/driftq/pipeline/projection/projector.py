@@ -67,13 +67,18 @@ class Projector:
     def _apply_latest(self, batch: DataFrame) -> None:
         gathered = gather_newest(batch, keyed=self._keyed)
         folded = fold_latest(gathered.arrived, keyed=self._keyed)
-        arrived = gathered.arrived
-        if unreadable := _unreadable(folded, arrived):
+        if unreadable := _unreadable(folded, gathered.arrived):
             # The newest event of these is a dead letter: the one before it counts.
-            arrived = [*arrived, *gather_of(batch, unreadable, keyed=self._keyed)]
-            folded = fold_latest(arrived, keyed=self._keyed)
+            others = [each for each in gathered.arrived if each[4:6] not in unreadable]
+            found = gather_of(batch, sorted(unreadable), keyed=self._keyed)
+            folded = fold_latest([*others, *found], keyed=self._keyed)
+
+        def bury(change: Change, why: str) -> DeadLetter:
+            own = gather_of(batch, [Aggregate(*change[:2])], keyed=self._keyed)
+            return _bury_among(own)(change, why)
+
         for target in self._targets:
-            self._deliver(target, folded, gathered, _bury_among(arrived))
+            self._deliver(target, folded, gathered, bury)
 
     def _apply_ordered(self, batch: DataFrame, fold: Ordered) -> None:
         gathered = gather_all(batch)
@@ -115,16 +120,16 @@ class Projector:
         deliver(target.model, application, target.tenure, patience=self._patience, bury=bury)
 
 
-def _unreadable(folded: Folded, arrived: Sequence[Arrived]) -> list[Aggregate]:
+def _unreadable(folded: Folded, arrived: Sequence[Arrived]) -> set[Aggregate]:
     """The aggregates whose newest message could not be read."""
     if not folded.dead_letters:
-        return []
+        return set()
     failed = {dead[:3] for dead in folded.dead_letters}
-    return [
+    return {
         Aggregate(each.aggregate_type, each.aggregate_id)
         for each in arrived
         if each[:3] in failed and each.aggregate_type is not None and each.aggregate_id is not None
-    ]
+    }
 
 
 def _bury_among(arrived: Sequence[Arrived]) -> Bury:

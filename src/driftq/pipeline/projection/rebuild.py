@@ -7,7 +7,9 @@ end. Killed at any point before that, the old one serves on and the next rebuild
 
 from __future__ import annotations
 
+import math
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ from driftq.errors import MessagesGone
 from driftq.housekeeping.tables import TableFile, read_table
 from driftq.model import TopicView
 from driftq.pipeline.job import Tell
+from driftq.pipeline.projection.delivery import Patience
 from driftq.pipeline.projection.job import make_projector, offsets_text, source_options
 from driftq.pipeline.projection.projector import Target
 from driftq.pipeline.projection.slices import Slice, slices_of
@@ -37,6 +40,7 @@ class RebuildJob:
     def __init__(self, projection: Projection, options: PipelineOptions) -> None:
         self.projection = projection
         self._options = options
+        self._patience = Patience(retries=options.registry.projection_retries_max, outage_s=math.inf)
 
     @property
     def name(self) -> str:
@@ -45,32 +49,36 @@ class RebuildJob:
     def run(self, spark: SparkSession, tell: Tell) -> None:
         """Raises MessagesGone when the topics no longer hold what the read model was made of."""
         pinned = self._pinned()
-        tables = {view.name: self._table(view.name) for view in pinned}
+        slices = self._slices(pinned)
         live = [sink.connect(self.projection.name) for sink in self.projection.targets(self._options)]
-        fresh = [model.beside() for model in live]
-        targets = [Target(model, model.take_over()) for model in fresh]
-        projector = make_projector(self.projection, targets, self._options)
-        slices = [
+        try:
+            fresh = [model.beside() for model in live]
+            targets = [Target(model, model.take_over()) for model in fresh]
+            self._fill(spark, slices, targets, tell)
+            reached = Application(positions=_ends(pinned))
+            for model, target in zip(live, targets, strict=True):
+                self._patience.outlast(partial(target.model.apply, reached, target.tenure))
+                self._patience.outlast(partial(model.swap, target.tenure))  # Readers may hold it up.
+                tell(f"{self.projection.name}: swapped in {model.address}")
+        finally:
+            for model in live:
+                model.close()
+
+    def _slices(self, pinned: list[TopicView]) -> list[Slice]:
+        return [
             piece
             for view in pinned
-            for piece in slices_of(view, tables[view.name], messages_max=self.projection.batch_max)
+            for piece in slices_of(view, self._table(view.name), messages_max=self.projection.batch_max)
         ]
+
+    def _fill(self, spark: SparkSession, slices: list[Slice], targets: list[Target], tell: Tell) -> None:
+        projector = make_projector(self.projection, targets, self._patience)
         done, total = 0, sum(piece.messages for piece in slices)
         tell(f"{self.projection.name}: {total:,} messages in {len(slices)} slices")
         for piece in slices:
             projector.apply(self._read(spark, piece))
             done += piece.messages
             tell(f"{self.projection.name}: {done:,} of {total:,} messages ({100 * done // max(total, 1)} %)")
-        positions = {
-            Place(view.name, one.partition): one.next_offset - 1
-            for view in pinned
-            for one in view.partitions
-            if one.next_offset
-        }
-        for model, target in zip(live, targets, strict=True):
-            target.model.apply(Application(positions=positions), target.tenure)
-            model.swap(target.tenure)
-            tell(f"{self.projection.name}: swapped in {model.address}")
 
     def _pinned(self) -> list[TopicView]:
         """The topics as they are now."""
@@ -120,3 +128,13 @@ class RebuildJob:
             **options, startingOffsets=offsets_text(starts), endingOffsets=offsets_text(ends_at)
         )
         return reading.load()
+
+
+def _ends(pinned: list[TopicView]) -> dict[Place, int]:
+    """The last offset before each pinned end."""
+    return {
+        Place(view.name, one.partition): one.next_offset - 1
+        for view in pinned
+        for one in view.partitions
+        if one.next_offset
+    }

@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.driftq-setup
+PEERS  := .venv-peers
 DATA   ?= ./driftq-data
 ARGS   ?=
 
@@ -52,7 +53,7 @@ $(STAMP): requirements/dev.txt requirements/uv.txt pyproject.toml
 	@echo "ready: $$($(BIN)/python --version), $(BIN)/driftq"
 
 demo: $(STAMP) ## Run the whole story on a free port and print what happened
-	@$(BIN)/python examples/demo.py $(ARGS)
+	@$(BIN)/python -m examples.demo $(ARGS)
 
 serve: $(STAMP) ## Run a server on ./driftq-data (DATA=... for another folder)
 	@$(BIN)/driftq serve --data $(DATA) $(ARGS)
@@ -83,8 +84,14 @@ format: $(STAMP) ## Format the code and mend what the linter can mend
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
-bench: $(STAMP) ## Run the benchmarks
+bench: $(STAMP) $(if $(filter jobs-peers,$(or $(ARGS),jobs-peers)),$(PEERS)/.driftq-setup) ## Run the benchmarks
 	@$(BIN)/python -m bench $(ARGS)
+
+$(PEERS)/.driftq-setup: requirements/bench.txt | $(STAMP)
+	@echo "installing other queues from requirements/bench.txt"
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(PEERS)
+	@$(BIN)/uv pip install --quiet --python $(PEERS)/bin/python --require-hashes -r requirements/bench.txt
+	@touch $@
 
 reference: $(STAMP) ## Write docs/reference.md from the code
 	@$(BIN)/python scripts/reference.py
@@ -97,12 +104,13 @@ lock: $(STAMP) ## Renew requirements/*.txt
 	@$(COMPILE) pyproject.toml --output-file requirements/run.txt
 	@$(COMPILE) pyproject.toml --group dev -c requirements/run.txt -c requirements/uv.txt \
 	  --output-file requirements/dev.txt
-	@echo "written: requirements/uv.txt requirements/run.txt requirements/dev.txt"
+	@$(COMPILE) --group bench --output-file requirements/bench.txt
+	@echo "written: requirements/uv.txt requirements/run.txt requirements/dev.txt requirements/bench.txt"
 
 docs: $(STAMP) ## Build the documentation into build/site
 	@$(BIN)/mkdocs build --strict --site-dir build/site
 
-clean: ## Remove .venv, build results and caches (never a data folder)
-	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+clean: ## Remove environments, build results and caches (never a data folder)
+	@rm -rf $(VENV) $(PEERS) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 	@echo "clean"

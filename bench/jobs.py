@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from typing import NamedTuple
 
 import uvloop
 
@@ -14,14 +15,17 @@ COUNT = 50_000
 CALLERS = 256
 
 
+class Measured(NamedTuple):
+    """Jobs a second."""
+
+    enqueued: float
+    worked: float
+
+
 def no_op() -> list[Figure]:
     """One worker process and jobs that do nothing; a job counts when its end is on disk."""
     with server() as running:
-        url = f"http://127.0.0.1:{running.port}"
-        began = time.perf_counter()
-        uvloop.run(_enqueue(url))
-        enqueued = COUNT / (time.perf_counter() - began)
-        worked = _work(url)
+        enqueued, worked = measure(f"http://127.0.0.1:{running.port}", COUNT)
     return [
         Figure(f"jobs: durable enqueue, {CALLERS} callers", f"{enqueued:,.0f} jobs/s"),
         Figure(
@@ -33,9 +37,16 @@ def no_op() -> list[Figure]:
     ]
 
 
-async def _enqueue(url: str) -> None:
+def measure(url: str, count: int) -> Measured:
+    began = time.perf_counter()
+    uvloop.run(_enqueue(url, count))
+    enqueued = count / (time.perf_counter() - began)
+    return Measured(enqueued, _work(url, count))
+
+
+async def _enqueue(url: str, count: int) -> None:
     async with driftq.AsyncClient(url) as client:
-        left = iter(range(COUNT))
+        left = iter(range(count))
 
         async def caller() -> None:
             for number in left:
@@ -44,7 +55,7 @@ async def _enqueue(url: str) -> None:
         await asyncio.gather(*[caller() for _ in range(CALLERS)])
 
 
-def _work(url: str) -> float:
+def _work(url: str, count: int) -> float:
     with driftq.Client(url) as client:
         jobs = driftq.Jobs(client, concurrency=2)
         seen = 0
@@ -56,7 +67,7 @@ def _work(url: str) -> float:
             nonlocal seen
             with lock:
                 seen += 1
-                if seen == COUNT:
+                if seen == count:
                     all_ran.set()
 
         began = time.perf_counter()
@@ -65,6 +76,6 @@ def _work(url: str) -> float:
         # Leaving the block has settled what had run.
         worked = time.perf_counter() - began
         left = client.jobs.list(queue="bench", state="in_flight", limit=1)
-        assert seen == COUNT, f"{seen} runs"
+        assert seen == count, f"{seen} runs"
         assert not left, "a job is not settled"
-        return COUNT / worked
+        return count / worked

@@ -17,6 +17,7 @@ from driftq.pipeline.source.events import EventRange
 from driftq.settings import load_settings
 from tests.harness import ServerProcess
 from tests.spark.event_log import append, seal
+from tests.spark.waiting import run_to_end
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -106,8 +107,8 @@ def test_a_stream_goes_on_while_its_segments_are_joined(
     def run() -> None:
         given = options(log, maxEventsPerTrigger="100")
         rows = spark.readStream.format("driftq-events").options(**given).load()
-        started = rows.writeStream.option("checkpointLocation", checkpoint).foreachBatch(take)
-        assert started.trigger(availableNow=True).start().awaitTermination(300)
+        writing = rows.writeStream.option("checkpointLocation", checkpoint).foreachBatch(take)
+        run_to_end(writing.trigger(availableNow=True).start)
 
     run()
     assert seen == ids(1, 151)

@@ -6,12 +6,13 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from driftq.housekeeping.tables import read_table, table_files
 from driftq.pipeline.source.lag import messages_behind
 from tests.harness import ServerProcess
 from tests.spark.topics import create, fill
-from tests.spark.waiting import wait_until
+from tests.spark.waiting import run_to_end, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,31 +21,19 @@ if TYPE_CHECKING:
 Batches = list[tuple[int, list[str]]]
 
 
-def start_once(
+def run_once(
     rows: DataFrame, *, checkpoint: str, into: Batches, fail_at: int | None = None
 ) -> StreamingQuery:
-    """A query with AvailableNow; the id and the event ids of each batch are added to `into`."""
+    """A run with AvailableNow; the id and the event ids of each batch are added to `into`."""
 
     def take(batch: DataFrame, batch_id: int) -> None:
-        found = sorted(
-            (row.event_id for row in batch.select("event_id").collect()), key=lambda one: int(one[1:])
-        )
-        into.append((batch_id, found))
+        found = [row.event_id for row in batch.select("event_id").collect()]
+        into.append((batch_id, sorted(found, key=lambda one: int(one[1:]))))
         if batch_id == fail_at:
             raise RuntimeError("the power is gone, after the effect and before Spark knows")
 
-    return (
-        rows.writeStream.option("checkpointLocation", checkpoint)
-        .trigger(availableNow=True)
-        .foreachBatch(take)
-        .start()
-    )
-
-
-def run_once(rows: DataFrame, *, checkpoint: str, into: Batches) -> StreamingQuery:
-    query = start_once(rows, checkpoint=checkpoint, into=into)
-    assert query.awaitTermination(300)
-    return query
+    writing = rows.writeStream.option("checkpointLocation", checkpoint).foreachBatch(take)
+    return run_to_end(writing.trigger(availableNow=True).start)
 
 
 @pytest.mark.clause("Z2")
@@ -90,9 +79,8 @@ def test_a_query_that_dies_repeats_its_batch_to_the_row_and_goes_on(
         .load()
     )
     seen: Batches = []
-    dying = start_once(rows, checkpoint=checkpoint, into=seen, fail_at=1)
-    with pytest.raises(Exception, match="the power is gone"):
-        dying.awaitTermination(300)
+    with pytest.raises(StreamingQueryException, match="the power is gone"):
+        run_once(rows, checkpoint=checkpoint, into=seen, fail_at=1)
     assert [(number, len(found)) for number, found in seen] == [(0, 300), (1, 300)]
 
     # Meanwhile what was read over HTTP is sealed into files, more comes in, and another topic is made.

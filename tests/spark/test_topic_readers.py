@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -170,12 +171,14 @@ def test_a_range_has_the_same_rows_before_and_after_it_is_sealed(sealing: Server
     parts = [*reader.partitions(start, cut), *reader.partitions(cut, end)]
     assert rows(reader, parts) == fetched
     assert rows(reader, [_with_lost_files(one) for one in planned]) == fetched
+    moved = [replace(one, instance="another server with a folder of the same name") for one in planned]
+    assert rows(reader, moved) == fetched
 
 
 def _with_lost_files(one: TopicRange) -> TopicRange:
     """The same range, its last file replaced meanwhile."""
     lost = [file._replace(path=f"{file.path}.gone") for file in one.files[-1:]]
-    return TopicRange(one.topic, one.partition, one.start, one.end, (*one.files[:-1], *lost), one.messages)
+    return replace(one, files=(*one.files[:-1], *lost))
 
 
 @pytest.mark.clause("Z2")

@@ -11,7 +11,6 @@ from msgspec import UNSET
 from driftq.core.decide.effects import Committed, Held
 from driftq.core.effects import Identity
 from driftq.core.records import EffectBegun
-from driftq.errors import DriftQError
 from driftq.http.effect_schemas import (
     BeginBody,
     BeginReply,
@@ -22,6 +21,7 @@ from driftq.http.effect_schemas import (
     StatusReply,
 )
 from driftq.http.exchange import Exchange
+from driftq.http.outcomes import reply_outcome
 from driftq.http.params import Form, check_json, check_name
 from driftq.server.deadletters import rfc3339
 from driftq.server.effects import (
@@ -84,7 +84,7 @@ def commit(exchange: Exchange) -> None:
     if isinstance(asked.result, msgspec.Raw):
         check_json("result", asked.result)
         result = bytes(asked.result)
-    reply = partial(_done, exchange)
+    reply = partial(reply_outcome, exchange)
     exchange.edge.engine.ask_desk(CommitRequest(_identity(asked), asked.owner, asked.token, result, reply))
 
 
@@ -92,7 +92,7 @@ def fail(exchange: Exchange) -> None:
     asked = FAIL.read(exchange.body, exchange.query)
     check_name("owner", asked.owner)
     error = asked.error or ""
-    reply = partial(_done, exchange)
+    reply = partial(reply_outcome, exchange)
     exchange.edge.engine.ask_desk(FailRequest(_identity(asked), asked.owner, asked.token, error, reply))
 
 
@@ -101,16 +101,9 @@ def extend(exchange: Exchange) -> None:
     check_name("owner", asked.owner)
     exchange.edge.engine.ask_desk(
         ExtendEffectRequest(
-            _identity(asked), asked.owner, asked.token, asked.lease_ms, partial(_done, exchange)
+            _identity(asked), asked.owner, asked.token, asked.lease_ms, partial(reply_outcome, exchange)
         )
     )
-
-
-def _done(exchange: Exchange, refused: DriftQError | None) -> None:
-    if refused is None:
-        exchange.reply_done()
-    else:
-        exchange.reply_error(refused)
 
 
 def status(exchange: Exchange) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import msgspec
 
 from driftq.core.jobs.decide import Settlement
 from driftq.errors import DriftQError, InvalidArgument
-from driftq.http.answers import error_body
 from driftq.http.exchange import Exchange
 from driftq.http.job_schemas import (
     ClaimBody,
@@ -21,7 +19,8 @@ from driftq.http.job_schemas import (
     SettleParts,
 )
 from driftq.http.jobs import offset_of
-from driftq.http.params import Form, body_problem, check_json, check_name, decode
+from driftq.http.outcomes import check_count, read_many, reply_each, reply_only, reply_outcome
+from driftq.http.params import Form, body_problem, check_json, check_name
 from driftq.model.job import JOB_PAYLOAD_MAX, ClaimedJob
 from driftq.server.job_requests import ClaimRequest, JobsGranted, SettleRequest, heartbeat
 
@@ -63,7 +62,7 @@ def _claimed(exchange: Exchange, granted: JobsGranted | None) -> None:
 def beat(exchange: Exchange) -> None:
     asked = HEARTBEAT.read(exchange.body, exchange.query)
     offset = offset_of(exchange.names["job_id"])
-    reply = partial(_done, exchange)
+    reply = partial(reply_outcome, exchange)
     exchange.edge.engine.ask_desk(heartbeat(offset, token=asked.token, lease_ms=asked.lease_ms, reply=reply))
 
 
@@ -88,32 +87,14 @@ def _result(given: msgspec.Raw | msgspec.UnsetType) -> str | None:
 
 
 def _settle_one(exchange: Exchange, settlement: Settlement) -> None:
-    def reply(outcomes: list[DriftQError | None] | DriftQError) -> None:
-        _done(exchange, outcomes if isinstance(outcomes, DriftQError) else outcomes[0])
-
-    exchange.edge.engine.ask_desk(SettleRequest([settlement], reply))
-
-
-def _done(exchange: Exchange, outcome: DriftQError | None) -> None:
-    if outcome is None:
-        exchange.reply_done()
-    else:
-        exchange.reply_error(outcome)
+    exchange.edge.engine.ask_desk(SettleRequest([settlement], partial(reply_only, exchange)))
 
 
 def settle(exchange: Exchange) -> None:
     """Many ends of runs; a bad one fails alone."""
     errors: dict[int, DriftQError] = {}
-    asked: SettleBody | SettleParts
-    try:
-        asked = SETTLE.read(exchange.body, exchange.query)
-    except InvalidArgument:
-        if not exchange.body:
-            raise
-        SETTLE.check_query(exchange.query)
-        asked = decode(_parts, exchange.body)
-    if len(asked.results) > exchange.edge.options.batch_max:
-        raise InvalidArgument("results", f"at most {exchange.edge.options.batch_max} in one request")
+    asked = read_many(exchange, SETTLE, _parts)
+    check_count(exchange, "results", len(asked.results))
     check_name("owner", asked.owner)
     settlements: list[Settlement] = []
     given: list[Settled | msgspec.Raw] = [*asked.results]
@@ -122,7 +103,8 @@ def settle(exchange: Exchange) -> None:
             settlements.append(_settlement(one))
         except DriftQError as refused:
             errors[slot] = refused
-    exchange.edge.engine.ask_desk(SettleRequest(settlements, partial(_settled, exchange, errors)))
+    reply = partial(reply_each, exchange, b'{"status":"settled"}', errors)
+    exchange.edge.engine.ask_desk(SettleRequest(settlements, reply))
 
 
 def _settlement(given: Settled | msgspec.Raw) -> Settlement:
@@ -142,14 +124,3 @@ def _settlement(given: Settled | msgspec.Raw) -> Settlement:
     if given.error is None:
         raise InvalidArgument("error", 'has to be given with the outcome "fail"')
     return Settlement(offset, given.token, error=given.error, retryable=given.retryable is not False)
-
-
-def _settled(exchange: Exchange, errors: dict[int, DriftQError], outcomes: Any) -> None:
-    if isinstance(outcomes, DriftQError):
-        exchange.reply_error(outcomes)
-        return
-    results = list(outcomes)
-    for slot, error in sorted(errors.items()):
-        results.insert(slot, error)
-    texts = [b'{"status":"settled"}' if result is None else error_body(result) for result in results]
-    exchange.reply_ok(b'{"results":[%b]}' % b",".join(texts))

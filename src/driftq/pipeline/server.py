@@ -38,8 +38,11 @@ class Server:
 
     def get(self, path: str, kind: type[_Found], query: Mapping[str, Any] | None = None) -> _Found:
         """The answer, decoded; raises the error that the server answered, or ServerUnreachable."""
-        content = self._patiently(lambda: self._open("GET", path, query).read())
-        return msgspec.json.decode(content, type=kind)
+        return msgspec.json.decode(self.content(path, query), type=kind)
+
+    def content(self, path: str, query: Mapping[str, Any] | None = None) -> bytes:
+        """The whole answer as it came."""
+        return self._patiently(lambda: self._open("GET", path, query).read())
 
     def post(self, path: str, body: Any, kind: type[_Found]) -> _Found:
         """The answer to a body; of an empty answer, None."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable
-from functools import partial
 
 from driftq.core.limits import Limits
 from driftq.core.state import State
@@ -29,6 +28,7 @@ from driftq.errors import (
 )
 from driftq.log.log import Log
 from driftq.log.recovery import Recovery
+from driftq.server.bell import Bell, Setbacks
 from driftq.server.counters import Counters
 from driftq.server.deadletters import DeadLetters
 from driftq.server.deliveries import Deliveries
@@ -37,6 +37,7 @@ from driftq.server.dispatcher import Dispatcher
 from driftq.server.effects import EffectAsk
 from driftq.server.gathering import Gathering
 from driftq.server.housekeeper import Housekeeper
+from driftq.server.intake import Intake
 from driftq.server.job_requests import JobAsk
 from driftq.server.job_views import JobReader
 from driftq.server.journal import Journal
@@ -44,7 +45,7 @@ from driftq.server.letters import LetterAsk
 from driftq.server.outbox import Outbox
 from driftq.server.parcel import Parcel
 from driftq.server.payloads import Payloads
-from driftq.server.ports import Alarm, Background, Clock, Consumer, Loop, SyncLost
+from driftq.server.ports import Background, Clock, Consumer, Loop, SyncLost
 from driftq.server.producing import Producing
 from driftq.server.recaller import Recaller
 from driftq.server.requests import (
@@ -57,10 +58,6 @@ from driftq.server.requests import (
 )
 from driftq.server.timers import Timers
 from driftq.server.upkeep import Upkeep, UpkeepOptions
-
-COMMIT_BYTES_MAX = 8 << 20
-QUIET_MS = 100
-QUIET_MS_MAX = 5_000
 
 logger = logging.getLogger("driftq.engine")
 
@@ -91,7 +88,6 @@ class Engine:
         self._journal = Journal(log, self.payloads, limits=limits)
         self._timers = Timers()
         self._dispatcher = Dispatcher()
-        self._produces: list[ProduceRequest] = []
         self._acks: list[AckRequest] = []
         self._seldom: list[SeldomRequest] = []
         self._reads: list[ReadRequest] = []
@@ -99,14 +95,12 @@ class Engine:
         self._parcels: list[tuple[Outbox, Parcel]] = []
         self._committing = False
         self._turn_asked = False
-        self._alarm: Alarm | None = None
-        self._alarm_at: int | None = None
+        self._bell = Bell(loop, self.want_turn)
         self._refusal: Unavailable | None = None
-        self._failures = 0
-        self._quiet_until = 0
-        """After a failed commit the server tries nothing of its own accord before this time."""
+        self._setbacks = Setbacks()
         self._on_idle: list[Callable[[], None]] = []
         self._recaller = Recaller(self._journal, self.payloads, background, on_damage=self.damaged)
+        self._intake = Intake(self._recaller, come_back=self._come_back)
         letters = DeadLetters(self._journal, self._recaller, self._dispatcher, self.counters)
         self._gathering = Gathering(
             self._journal,
@@ -175,7 +169,7 @@ class Engine:
         if self.upkeep.disk_full is not None:
             request.reply(self.upkeep.disk_full)
         elif self._accepts(request.reply):
-            self._produces.append(request)
+            self._intake.asked.append(request)
 
     def ack(self, request: AckRequest) -> None:
         if self._accepts(request.reply):
@@ -280,13 +274,14 @@ class Engine:
         acks, self._acks = self._acks, []
         if acks:
             self._gathering.acks(acks, replies, now)
-        if now >= self._quiet_until:
+        quiet = now < self._setbacks.quiet_until
+        if not quiet:
             self._deliveries.end_expired(now)
-        self.desks.turn(replies, now, quiet=now < self._quiet_until)
-        if self._produces:
-            ready = self._warm(self._take_produces())
+        self.desks.turn(replies, now, quiet=quiet)
+        if self._intake.asked:
+            ready = self._intake.take(self.state.keys)
             self._producing.produces(ready, replies, now, recall=self._recaller.recall)
-        if self._refusal is None and now >= self._quiet_until:
+        if self._refusal is None and not quiet:
             self._parcels += self._deliveries.deal(now)
             self.upkeep.decide(now)
         self._recaller.forget()
@@ -301,51 +296,8 @@ class Engine:
             reply(error)
         self.want_turn()
 
-    def _put_produce(self, request: ProduceRequest) -> None:
-        self._produces.append(request)
-
-    def _warm(self, requests: list[ProduceRequest]) -> list[ProduceRequest]:
-        """Those whose keys can be judged now; the others come again when their reads are done."""
-        ready: list[ProduceRequest] = []
-        keys = self.state.keys
-        if keys.has_none(
-            [one.fingerprint for request in requests for one in request.commands if one.fingerprint]
-        ):
-            return requests
-        for request in requests:
-            if keys.has_none([command.fingerprint for command in request.commands if command.fingerprint]):
-                ready.append(request)
-                continue
-            cold = self._recaller.cold(
-                claim
-                for command in request.commands
-                if command.fingerprint
-                for claim in keys.find(command.fingerprint)
-            )
-            if cold:
-                put = partial(self._put_produce, request)
-                self._recaller.fetch(cold, partial(self._come_back, put, request.reply))
-            else:
-                ready.append(request)
-        return ready
-
-    def _take_produces(self) -> list[ProduceRequest]:
-        """As many as make one commit of a bounded size."""
-        size = 0
-        for count, request in enumerate(self._produces):
-            commands = request.commands
-            size += (
-                len(commands[0].entry) if len(commands) == 1 else sum([len(one.entry) for one in commands])
-            )
-            if size > COMMIT_BYTES_MAX:
-                taken = self._produces[: count + 1]
-                del self._produces[: count + 1]
-                return taken
-        taken, self._produces = self._produces, []
-        return taken
-
     def _has_requests(self) -> bool:
-        return bool(self._produces or self._acks or self._seldom or self._reads or self.desks.is_asked())
+        return bool(self._intake.asked or self._acks or self._seldom or self._reads or self.desks.is_asked())
 
     def _answer_reads(self) -> None:
         reads, self._reads = self._reads, []
@@ -367,7 +319,7 @@ class Engine:
         if error is not None:
             self._failed(error, waiting)
             return
-        self._failures = self._quiet_until = 0
+        self._setbacks.over()
         self.upkeep.committed(self.clock.now())
         self._turn()  # The next commit is on its way to the disk while the answers of this one go out.
         waiting.release()
@@ -376,9 +328,7 @@ class Engine:
 
     def _failed(self, error: OSError, waiting: Waiting) -> None:
         self.counters.commit_failures += 1
-        self._failures += 1
-        pause = min(QUIET_MS << min(self._failures - 1, 10), QUIET_MS_MAX)
-        self._quiet_until = self.clock.now() + pause
+        self._setbacks.failed(self.clock.now())
         logger.error("the log could not be written: %s", error)
         try:
             if isinstance(error, SyncLost):
@@ -407,7 +357,7 @@ class Engine:
         """From now on everything is refused, reads too: the state may be ahead of the disk for good."""
         refusal = self._refusal = WritingStopped(cause)
         self._timers.clear()  # Nothing ends a lease any more; a past alarm would ring for ever.
-        produces, self._produces = self._produces, []
+        produces = self._intake.take_all()
         acks, self._acks = self._acks, []
         seldom, self._seldom = self._seldom, []
         self.desks.refuse(refusal)
@@ -423,21 +373,12 @@ class Engine:
         upkeep = self.upkeep.next_at if self._refusal is None else None
         times = (self._timers.next_at(), self.desks.jobs.next_at(), upkeep)
         at = min((one for one in times if one is not None), default=None)
-        if self.clock.now() < self._quiet_until:
-            at = self._quiet_until
+        quiet_until = self._setbacks.quiet_until
+        if self.clock.now() < quiet_until:
+            at = quiet_until
         if isinstance(self._refusal, WritingStopped):
             at = None  # Nothing ends any more; an alarm that is past would ring for ever.
-        if at == self._alarm_at:
-            return
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm_at = at
-        self._alarm = self._loop.at(at, self._rang) if at is not None else None
-
-    def _rang(self) -> None:
-        self._alarm = None
-        self._alarm_at = None
-        self.want_turn()
+        self._bell.set(at)
 
     def _new_outbox(self, consumer: Consumer) -> Outbox:
         return Outbox(consumer, payloads=self.payloads, background=self._background, on_damage=self.damaged)

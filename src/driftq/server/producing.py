@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from driftq.core.commands import Produce
@@ -39,7 +40,9 @@ class Producing:
     def _state(self) -> State:
         return self._journal.state
 
-    def produces(self, requests: list[ProduceRequest], replies: Replies, now: int, *, recall: Recall) -> None:
+    def produces(
+        self, requests: Sequence[ProduceRequest], replies: Replies, now: int, *, recall: Recall
+    ) -> None:
         lanes: dict[str, _Lane] = {}
         for request in requests:
             if not request.atomic:

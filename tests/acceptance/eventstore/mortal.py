@@ -17,11 +17,13 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import obstore
 import psycopg
+import pyarrow.compute
 import sqlalchemy.dialects.postgresql.psycopg
 import sqlalchemy.dialects.sqlite.pysqlite
 from sqlalchemy import CursorResult
@@ -34,7 +36,8 @@ from driftq.eventstore.segment import decode_segment
 from driftq.model import Event, Operation
 from driftq.sql import Database, Dialect, Spelling, Statement, Transaction, open_database, upgrade
 
-IMPORTED_ONCE = (psycopg, sqlalchemy.dialects)  # Nobody else would import them before the first fork.
+# Nobody else would import them before the first fork; pandas is what Arrow loads when it is there.
+IMPORTED_ONCE = (import_module("pandas"), psycopg, pyarrow.compute, sqlalchemy.dialects)
 CREATE, UPDATE = Operation.CREATE, Operation.UPDATE
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -41,7 +42,7 @@ def read_event_options(given: Mapping[str, str], *, streaming: bool) -> EventLog
         raise InvalidArgument("endingPosition", "must be latest or a position")
     return EventLogOptions(
         url=load_url(options.get("url")),
-        data=load_data(options.get("data")),
+        data=os.path.abspath(load_data(options.get("data"))),
         objects_url=options.get("objectsurl", kept.objects_url),
         s3_endpoint=options.get("s3endpoint", kept.s3_endpoint),
         api_key=options.get("apikey"),

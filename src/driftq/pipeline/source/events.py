@@ -5,9 +5,9 @@ Positions have no gaps, so a range says by itself how many events it has, and a 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -32,7 +32,6 @@ TASK_EVENTS = 200_000
 PIECE_EVENTS = 20_000
 """What one task fetches over HTTP."""
 _PAGE_EVENTS = 5_000
-_BLOCK_BYTES = 4 << 20
 
 _decode_lines = msgspec.json.Decoder(StoredEvent).decode_lines
 
@@ -52,6 +51,8 @@ class EventRange(InputPartition):
     end: int
     segments: tuple[SegmentRange, ...] = ()
     """Where they are sealed."""
+    instance: str = ""
+    """Which start of the server has them: another machine may have a folder of the same name."""
 
 
 def spark_schema() -> StructType:
@@ -82,7 +83,8 @@ class EventLog:
         """Ranges that do not overlap and leave nothing out."""
         if start >= end:
             return []
-        objects = find_objects(self._options, instance=self._end().instance)
+        instance = self._end().instance
+        objects = find_objects(self._options, instance=instance)
         sealed = [] if objects is None else list(objects.segments())
         wanted = [one for one in sealed if one.last >= start and one.first < end]
         planned: list[EventRange] = []
@@ -91,7 +93,7 @@ class EventLog:
             if together[0].first > at:
                 planned += fetched(at, min(end, together[0].first))
             upto = min(end, together[-1].last + 1)
-            planned.append(EventRange(max(at, together[0].first), upto, tuple(together)))
+            planned.append(EventRange(max(at, together[0].first), upto, tuple(together), instance))
             at = upto
         return planned + fetched(at, end)
 
@@ -102,13 +104,13 @@ class EventLog:
         return self._server.get("/v1/events/log/end", LogEnd)
 
 
-def find_objects(options: EventLogOptions, *, instance: str | None = None) -> Objects | None:
-    """Where segments can be read from here; None when they cannot. `instance` is the server's, to be sure."""
+def find_objects(options: EventLogOptions, *, instance: str) -> Objects | None:
+    """Where segments can be read from here; None when they cannot, or are another server's."""
     if options.objects_url is not None:
         return open_for_reading(options.objects_url, access=S3Access(endpoint=options.s3_endpoint))
-    if instance is not None and (not instance or read_instance(options.data) != instance):
+    if not instance or read_instance(options.data) != instance:
         return None
-    return open_for_reading(f"file://{os.path.abspath(options.data)}/objects")
+    return open_for_reading(Path(options.data, "objects").as_uri())
 
 
 def grouped(segments: Sequence[SegmentRange]) -> Iterator[list[SegmentRange]]:
@@ -135,7 +137,7 @@ def read_events(options: EventLogOptions, wanted: Any) -> Iterator[arrow.RecordB
     if not isinstance(wanted, EventRange):
         return  # Spark asks for one empty partition where there is nothing to read.
     at = wanted.start
-    for segment, table in _sealed(options, wanted.segments):
+    for segment, table in _sealed(options, wanted):
         upto = min(wanted.end, segment.last + 1)
         for batch in table.slice(at - segment.first, upto - at).to_batches():
             yield arrow.RecordBatch.from_arrays(batch.columns, schema=SCHEMA)
@@ -144,12 +146,10 @@ def read_events(options: EventLogOptions, wanted: Any) -> Iterator[arrow.RecordB
         yield from _fetch(options, at, wanted.end)
 
 
-def _sealed(
-    options: EventLogOptions, segments: Sequence[SegmentRange]
-) -> Iterator[tuple[SegmentRange, arrow.Table]]:
+def _sealed(options: EventLogOptions, wanted: EventRange) -> Iterator[tuple[SegmentRange, arrow.Table]]:
     """Segments one after the other, up to one that is not to be had here."""
-    objects = find_objects(options) if segments else None
-    for segment in segments:
+    objects = find_objects(options, instance=wanted.instance) if wanted.segments else None
+    for segment in wanted.segments:
         if objects is None:
             return  # Another machine than the one that planned; the server has them.
         try:
@@ -163,13 +163,11 @@ def _fetch(options: EventLogOptions, at: int, end: int) -> Iterator[arrow.Record
     try:
         while at < end:
             asked = {"from": at, "limit": min(_PAGE_EVENTS, end - at), "stored": "true"}
-            before = at
-            for block in server.lines("/v1/events/log", asked, block_bytes=_BLOCK_BYTES):
-                events = _decode_lines(block)
-                at += len(events)
-                yield to_batch(events)
-            if at == before:
+            events = _decode_lines(server.content("/v1/events/log", asked))
+            if not events:
                 raise SegmentLost(f"from position {at}", cause="the server's log ends before it")
+            at += len(events)
+            yield to_batch(events)
     finally:
         server.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,7 +52,7 @@ def read_topic_options(given: Mapping[str, str], *, streaming: bool) -> TopicOpt
         raise InvalidArgument("endingOffsets", "must be latest or JSON")
     return TopicOptions(
         url=load_url(options.get("url")),
-        data=load_data(options.get("data")),
+        data=os.path.abspath(load_data(options.get("data"))),
         api_key=options.get("apikey"),
         topics=topics,
         pattern=pattern,

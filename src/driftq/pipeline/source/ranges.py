@@ -43,6 +43,8 @@ class TopicRange(InputPartition):
     """Where the rows are sealed."""
     messages: int | None = None
     """How many there are, if they are fetched."""
+    instance: str | None = None
+    """Which start of the server has the files: another machine may have a folder of the same name."""
 
 
 class Stretch(NamedTuple):
@@ -80,7 +82,9 @@ def _plan_topic(
         upto = ends[number]
         mine = [file for file in files if file.partition == span.partition]
         mine = [file for file in mine if file.last_offset >= begin and file.first_offset < upto]
-        yield from _sealed_ranges(topic, mine, folder, begin=begin, upto=upto)
+        for one in _sealed_ranges(topic, mine, folder, begin=begin, upto=upto):
+            one.instance = found.instance
+            yield one
         open_stretches += uncovered(mine, partition=span.partition, start=begin, end=upto)
     yield from _fetched_ranges(topics, topic, open_stretches)
 

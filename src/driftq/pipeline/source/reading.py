@@ -13,6 +13,8 @@ from driftq.pipeline.server import Server
 from driftq.pipeline.source.options import TopicOptions
 from driftq.pipeline.source.ranges import TopicRange
 from driftq.pipeline.source.rows import SCHEMA, fetch_rows
+from driftq.pipeline.source.topics import Topics
+from driftq.server.address import read_instance
 
 BATCH_ROWS = 50_000
 
@@ -22,11 +24,11 @@ def read_range(options: TopicOptions, wanted: Any) -> Iterator[arrow.RecordBatch
     if not isinstance(wanted, TopicRange):
         return  # Spark asks for one empty partition where there is nothing to read.
     at = wanted.start
-    for path, end in wanted.files:
+    for path, end in wanted.files if read_instance(options.data) == wanted.instance else ():
         try:
             file = parquet.ParquetFile(path)
         except FileNotFoundError:
-            break  # Its rows are in a larger file by now, or this machine cannot see it: the server has them.
+            break  # Its rows are in a larger file by now; the server knows.
         with file:
             yield from clipped(file, start=at, end=wanted.end)
         at = end
@@ -46,6 +48,7 @@ def clipped(file: parquet.ParquetFile, *, start: int, end: int) -> Iterator[arro
 
 def _fetch(options: TopicOptions, wanted: TopicRange, *, start: int) -> Iterator[arrow.RecordBatch]:
     server = Server(options.url, api_key=options.api_key)
+    expected = _expected(options, wanted, start=start) if wanted.messages is None else wanted.messages
     seen = 0
     try:
         for batch in fetch_rows(server, wanted.topic, wanted.partition, start=start, end=wanted.end):
@@ -53,7 +56,19 @@ def _fetch(options: TopicOptions, wanted: TopicRange, *, start: int) -> Iterator
             yield batch
     finally:
         server.close()
-    if wanted.messages is not None and seen < wanted.messages and options.fail_on_data_loss:
+    if seen < expected and options.fail_on_data_loss:
         raise MessagesExpired(
             f"partition {wanted.partition} of topic {wanted.topic!r}", wanted=start, oldest=wanted.end
         )
+
+
+def _expected(options: TopicOptions, wanted: TopicRange, *, start: int) -> int:
+    """How many messages the server still has of what was to come from files; raises when some are gone."""
+    topics = Topics(options)
+    try:
+        asked = {"partition": wanted.partition, "from": start, "to": wanted.end}
+        found = topics.spans(wanted.topic, [asked])
+        topics.checked(wanted.topic, found.spans[0], next_offset=found.next_offset)
+        return found.spans[0].messages
+    finally:
+        topics.close()

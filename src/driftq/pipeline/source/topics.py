@@ -42,6 +42,7 @@ class Topics:
     def __init__(self, options: TopicOptions) -> None:
         self._options = options
         self._server = Server(options.url, api_key=options.api_key)
+        self._reported: Offsets = {}
 
     def names(self) -> Sequence[str]:
         """The topics that are subscribed to; with a pattern, those that are there now."""
@@ -74,11 +75,14 @@ class Topics:
     def report(self, offsets: Offsets) -> None:
         """Say how far the query is, if it has a name; what it has not read is kept from then on."""
         for topic, partitions in offsets.items() if self._options.reader else ():
+            if partitions == self._reported.get(topic):
+                continue
             body = {"reader": self._options.reader, "offsets": partitions}
             try:
                 self._server.post(topic_path(topic, "/readers"), body, type(None))
             except TopicNotFound:
                 pass  # It was deleted; there is nothing to keep.
+            self._reported[topic] = dict(partitions)
 
     def checked(self, topic: str, span: Span, *, next_offset: int) -> int:
         """Where reading really begins; raises when messages are gone and the query must not go on without."""

@@ -1,0 +1,55 @@
+"""When the engine looks again by itself, and when it had better not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from driftq.server.ports import Alarm, Loop
+
+QUIET_MS = 100
+QUIET_MS_MAX = 5_000
+
+
+class Bell:
+    """One alarm, which is set to another time at will."""
+
+    __slots__ = ("_alarm", "_at", "_loop", "_ring")
+
+    def __init__(self, loop: Loop, ring: Callable[[], None]) -> None:
+        self._loop = loop
+        self._ring = ring
+        self._alarm: Alarm | None = None
+        self._at: int | None = None
+
+    def set(self, at: int | None) -> None:
+        """Ring at this time and at no other; None: not at all."""
+        if at == self._at:
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._at = at
+        self._alarm = self._loop.at(at, self._rang) if at is not None else None
+
+    def _rang(self) -> None:
+        self._alarm = None
+        self._at = None
+        self._ring()
+
+
+class Setbacks:
+    """Commits that failed one after the other: each makes the pause longer in which nothing is tried."""
+
+    __slots__ = ("_failures", "quiet_until")
+
+    def __init__(self) -> None:
+        self._failures = 0
+        self.quiet_until = 0
+        """The server does nothing of its own accord before this time."""
+
+    def failed(self, now: int) -> None:
+        self.quiet_until = now + min(QUIET_MS << min(self._failures, 10), QUIET_MS_MAX)
+        self._failures += 1
+
+    def over(self) -> None:
+        """A commit went well."""
+        self._failures = self.quiet_until = 0

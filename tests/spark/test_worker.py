@@ -27,7 +27,7 @@ from tests.spark.order_events import publish
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DONE_S = 60
+DONE_S = 240
 
 
 def options_for(server: ServerProcess, folder: Path, **env: str) -> PipelineOptions:
@@ -48,7 +48,10 @@ def worker(
 def run_once(spark: SparkSession, job: WorkerJob) -> dict[str, int]:
     """A run with `--once`; how many events came to which end."""
     query = job.start(spark, once=True)
-    assert query.awaitTermination(DONE_S), "it did not end"
+    try:
+        assert query.awaitTermination(DONE_S), "it did not end"
+    finally:
+        query.stop()
     return dict(job.counts)
 
 

@@ -35,7 +35,8 @@ class Claiming:
         self._queries = queries
         self._owner = owner
         self._held = held
-        self._incarnation = uuid.uuid4().hex
+        self.incarnation = uuid.uuid4().hex
+        """The name under which this object's grants are stored; no other has it."""
 
     def claim(
         self, transaction: Transaction, handler: Handler, events: Sequence[SequencedEvent], *, named: bool
@@ -51,7 +52,7 @@ class Claiming:
             to_write = [case for case in cases if case.decision.write]
             settled = [case.answer(handler) for case in cases if not case.decision.write]
             if to_write:
-                settled += self._write(transaction, handler, to_write, self._incarnation if named else "")
+                settled += self._write(transaction, handler, to_write, self.incarnation if named else "")
             for claim in settled:
                 answers[claim.event.event_id] = claim
                 del pending[claim.event.event_id]
@@ -76,7 +77,7 @@ class Claiming:
                 sequence=sequence,
                 last_sequence=row.last_sequence,
                 now=row.now,
-                answer_lost=row.incarnation == self._incarnation
+                answer_lost=row.incarnation == self.incarnation
                 and self._held.is_lost((handler.name, event.event_id), row.token),
             )
             yield Case(event, aggregate, sequence, seen, row.last_sequence, decision)

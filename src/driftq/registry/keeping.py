@@ -63,6 +63,9 @@ class Keeping:
     def report_unknown(self, transaction: Transaction) -> int:
         return transaction.run(self._queries["report_unknown"])
 
+    def abandon(self, transaction: Transaction, incarnation: str) -> int:
+        return transaction.run(self._queries["abandon"], incarnation=incarnation)
+
     def requeue(self, transaction: Transaction, handler: str, event_id: str, *, by: str) -> StoredClaim:
         stored = self.find(transaction, handler, event_id, lock=True)
         if stored.state is not ClaimState.DEAD:

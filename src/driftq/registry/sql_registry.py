@@ -46,6 +46,11 @@ class SqlRegistry:
         self._finishing = Finishing(queries, backoff=backoff or Backoff(), random=random or Random())
         self._keeping = Keeping(queries)
 
+    @property
+    def incarnation(self) -> str:
+        """What `abandon` is told when this object's process is gone."""
+        return self._claiming.incarnation
+
     def claim(self, handler: Handler, event: SequencedEvent) -> Claim:
         return self.claim_all(handler, [event])[0]
 
@@ -159,6 +164,10 @@ class SqlRegistry:
 
     def report_unknown(self) -> int:
         return self._perform(self._keeping.report_unknown)
+
+    def abandon(self, incarnation: str) -> int:
+        """End the leases of a process that is known to be gone; returns how many. See `presence`."""
+        return self._perform(lambda transaction: self._keeping.abandon(transaction, incarnation))
 
     def requeue(self, handler: str, event_id: str, *, by: str) -> StoredClaim:
         return self._perform(lambda transaction: self._keeping.requeue(transaction, handler, event_id, by=by))

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from driftq.core.pipeline_options import PipelineOptions
 from driftq.pipeline.worker.claims import Claims
 from driftq.pipeline.worker.guard import SequenceGuard
 from driftq.registry import Claim
 from driftq.registry.parking import Parking
+from driftq.registry.presence import Presence, departed
 from driftq.registry.sql_registry import SqlRegistry
 from driftq.sql import Database, open_database
 from driftq.sql.sqlite import SqliteDatabase
+
+logger = logging.getLogger("driftq.pipeline.worker")
 
 
 @dataclass(frozen=True)
@@ -24,17 +29,24 @@ class Ledger:
     registry: SqlRegistry
     parking: Parking
     claims: Claims
+    presences: Path | None = None
+    """Where the workers of this machine say that they are alive, see `driftq.registry.presence`."""
 
     @classmethod
-    def on(cls, registry: SqlRegistry, *, guarded: bool = False) -> Ledger:
-        return cls(registry, Parking(registry.database), SequenceGuard(registry) if guarded else registry)
+    def on(cls, registry: SqlRegistry, *, guarded: bool = False, presences: Path | None = None) -> Ledger:
+        claims = SequenceGuard(registry) if guarded else registry
+        return cls(registry, Parking(registry.database), claims, presences)
 
     @classmethod
     def open(cls, options: PipelineOptions) -> Ledger:
         """Raises DatabaseUnavailable, or SchemaOutdated where `driftq db upgrade` has to be run first."""
         settings = options.registry
         owner = settings.owner or f"{socket.gethostname()}:{os.getpid()}"
-        return cls.on(SqlRegistry(_database(options), owner=owner), guarded=not settings.enabled)
+        return cls.on(
+            SqlRegistry(_database(options), owner=owner),
+            guarded=not settings.enabled,
+            presences=Path(options.folder, "workers"),
+        )
 
     def finish(self, claim: Claim, derived: Sequence[str]) -> None:
         """Mark it done, and keep what was derived from it in the same transaction. Raises LeaseLost."""
@@ -47,20 +59,43 @@ class Ledger:
             )
             self.claims.mark_done(claim, transaction=transaction)
 
+    def free_departed(self) -> int:
+        """End the leases of workers of this machine that are gone; how many there were."""
+        freed = 0
+        if self.presences is not None:
+            for name in departed(self.presences):
+                freed += self.registry.abandon(name)
+        if freed:
+            logger.warning("%d claims of workers that are gone are free again", freed)
+        return freed
+
     def close(self) -> None:
         self.registry.database.close()
 
 
 _opened: dict[tuple[int, str], Ledger] = {}
+_alive: list[Presence] = []
+"""Locked until this process ends."""
 
 
 def shared_ledger(options: PipelineOptions, *, use: str) -> Ledger:
     """The one of this process for this use, opened at the first call and kept for the tasks to come."""
     place = options.events.database_url if options.registry.enabled else None
-    key = os.getpid(), f"{use} {options.registry.enabled} {place or options.registry_file}"
+    key = os.getpid(), f"{use} {options.registry.enabled} {place} {options.folder}"
     if key not in _opened:
-        _opened[key] = Ledger.open(options)
+        ledger = _opened[key] = Ledger.open(options)
+        _be_present(ledger)
+        ledger.free_departed()
     return _opened[key]
+
+
+def _be_present(ledger: Ledger) -> None:
+    if ledger.presences is None:
+        return
+    try:
+        _alive.append(Presence(ledger.presences, ledger.registry.incarnation))
+    except OSError as problem:  # As on a cluster's machine without the folder: then there is the lease.
+        logger.warning("claims of this process are held until their lease ends: %s", problem)
 
 
 def _database(options: PipelineOptions) -> Database:

@@ -160,7 +160,8 @@ class PartitionRun:
                 self._park(lane)
                 return 0
             case _:
-                return min(max(claim.wait_ms, _POLL_MS_MIN), _POLL_MS_MAX)
+                freed = self._patience.ask(self._ledger.free_departed)
+                return 1 if freed else min(max(claim.wait_ms, _POLL_MS_MIN), _POLL_MS_MAX)
 
     def _leave(self, lane: Lane, how: str) -> None:
         """The head is settled."""

@@ -60,3 +60,7 @@ WHERE (handler, event_id) IN (
     ORDER BY finished_at
     LIMIT :most
 );
+
+-- name: abandon
+-- The process that was granted these is gone: their leases are over.
+UPDATE {claims} SET lease_until = 0 WHERE state = 'claimed' AND incarnation = :incarnation;

@@ -7,6 +7,7 @@ With DRIFTQ_REQUIRE_SERVICES=1, as in CI, such a test fails instead, so that not
 import asyncio
 import inspect
 import os
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -18,6 +19,9 @@ SERVICES_REQUIRED = os.environ.get("DRIFTQ_REQUIRE_SERVICES", "") not in ("", "0
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "clause(*names): clauses of docs/contract.md that this test proves")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts what runs in the background so, and what a test starts and interrupts inherits it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

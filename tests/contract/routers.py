@@ -19,7 +19,7 @@ def route(topic: str, message: Message) -> object:
         case "raise":
             raise RuntimeError("the router is broken")
         case "hang":
-            _never.wait(2.0)
+            _never.wait(60.0)
             return None
         case "nonsense":
             return {"label": "not a decision"}

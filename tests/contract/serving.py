@@ -19,7 +19,7 @@ from typing import Any, Self
 from urllib.parse import urlencode
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 V1_DEV = {
     "in_flight_max": 2,
     "partition_messages_max": 2,

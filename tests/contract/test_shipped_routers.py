@@ -23,12 +23,12 @@ target_topic = "cold"
 """
 
 SLOW = """
-import itertools, time
+import itertools, pathlib, time
 from driftq import RoutingDecision
 numbers = itertools.count(1)
 def route(topic, message):
-    if message.value == "slow":
-        time.sleep(0.7)
+    while message.value == "slow" and not pathlib.Path(__file__).with_name("go-on").exists():
+        time.sleep(0.01)
     return RoutingDecision(label=f"asked {next(numbers)}")
 route.topics = {"routed"}
 """
@@ -97,7 +97,7 @@ def test_a_slow_router_holds_up_nobody_who_does_not_need_it(
 ) -> None:
     (tmp_path / "slow.py").write_text(SLOW)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(driftq.__file__).parents[1]}")
-    options = ("--router", "slow:route", "--router-timeout-ms", "5000")
+    options = ("--router", "slow:route", "--router-timeout-ms", "60000")
     with ServerProcess(tmp_path / "data", *options) as server:  # noqa: SIM117
         with driftq.Client(f"http://127.0.0.1:{server.port}") as client:
             client.create_topic("routed")
@@ -108,12 +108,10 @@ def test_a_slow_router_holds_up_nobody_who_does_not_need_it(
                 kwargs={"body": {"topic": "routed", "value": "slow"}},
             )
             slow.start()
-            began = time.monotonic()
             for _ in range(5):
                 client.produce("plain", "v")
-            took = time.monotonic() - began
             assert slow.is_alive()
-            assert took < 0.6
+            (tmp_path / "go-on").touch()
             slow.join()
             for _ in range(2):
                 client.produce("routed", "v", idempotency_key="k")

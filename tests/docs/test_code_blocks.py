@@ -18,7 +18,7 @@ PAGES = [
     for page in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
     if BLOCK.search(page.read_text())
 ]
-EXAMPLES = sorted(set((ROOT / "examples").glob("*.py")) - {ROOT / "examples/demo.py"})
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PATIENCE_S = 240.0
 """A page may start Spark, and others may keep the machine busy."""
 DEFAULT_URL = "http://127.0.0.1:8080"

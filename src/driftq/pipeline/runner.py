@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from driftq.errors import ProjectionFenced, ReadModelSwapped
+from driftq.errors import ProjectionFenced, PublisherReplaced, ReadModelSwapped
 from driftq.pipeline.backoff import Backoff
 from driftq.pipeline.causes import Cause, cause_of
 from driftq.pipeline.job import BatchJob, StreamJob
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _POLL_S = 0.2
-_TAKEN_OVER = frozenset({ProjectionFenced.__name__})
+_TAKEN_OVER = frozenset({PublisherReplaced.__name__, ProjectionFenced.__name__})
 _AT_ONCE = frozenset({ReadModelSwapped.__name__})
 Stop = Callable[[], bool]
 """True as soon as somebody asked for the end."""

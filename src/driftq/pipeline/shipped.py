@@ -64,6 +64,12 @@ def sink_of(file: str, name: str, options: PipelineOptions) -> ReadModelSink:
     return sinks[0]
 
 
+def _publisher(options: PipelineOptions, app: App | None, name: str | None) -> list[Job]:
+    from driftq.pipeline.publisher.job import Publisher
+
+    return [Publisher(options)]
+
+
 def _workers(options: PipelineOptions, app: App | None, name: str | None) -> list[Job]:
     from driftq.pipeline.worker.job import WorkerJob
 
@@ -94,6 +100,7 @@ def _unknown(what: str, name: str | None, known: Sequence[str]) -> InvalidArgume
 
 
 _MAKERS: dict[str, Callable[[PipelineOptions, App | None, str | None], list[Job]]] = {
+    "publisher": _publisher,
     "worker": _workers,
     "projection": _projections,
     "rebuild": _rebuilds,

@@ -11,7 +11,7 @@ from typing import Any
 
 from driftq.pipeline.status import JobStatus, StatusFolder
 
-ENDS_WITHIN_S = 240
+ENDS_WITHIN_S = 280
 
 
 class PipelineCommands:

@@ -37,7 +37,7 @@ def test_a_mistake_is_told_in_words(tmp_path: Path, words: list[str], said: str)
 def test_a_machine_without_java_is_told_what_to_install(tmp_path: Path) -> None:
     without = {"JAVA_HOME": str(tmp_path)}
     done = PipelineCommands("http://127.0.0.1:1", tmp_path / "data", without).run(
-        "run", "projection", "--once"
+        "run", "publisher", "--once"
     )
     assert done.returncode == 1
     assert "error: Spark needs Java, and there is none here: install Java 17" in done.stderr

@@ -29,7 +29,7 @@ def charge(message, context):
 def send(to):
     return "sent"
 """
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def command(folder: Path, *arguments: str) -> subprocess.Popen:

@@ -106,7 +106,7 @@ def test_workers_that_pause_and_go_on_finish_everything_once(
     while len(effects) < 40:
         time.sleep(0.001)
     private_postgres.stop()
-    assert paused.wait(timeout=10)
+    assert paused.wait(timeout=60)
     private_postgres.start()
     go_on_at.set()
     for worker in workers:

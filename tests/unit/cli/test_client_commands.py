@@ -138,7 +138,7 @@ def test_consume_ends_cleanly_when_told_to(real_server: ServerProcess, topic: st
         assert process.stdout.readline() == "only one\n"
         _wait_for_ack(real_server, topic)
         process.send_signal(ended_by)
-        _, errors = process.communicate(timeout=10)
+        _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "1 message\n")
 
 
@@ -147,7 +147,7 @@ def test_consume_into_a_closed_pipe_says_nothing(real_server: ServerProcess, top
     for number in range(20):
         real_server.client().post("/v1/produce", {"topic": topic, "value": f"{number}" * 5000})
     command = f"{sys.executable} -m driftq consume {topic} --group g --url {url} | head -1"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "partition 0  offset 0  attempt 1\n"
     assert done.stderr == ""
 

@@ -64,7 +64,7 @@ def test_the_plan_of_an_app(run: Run, folder: Path) -> None:
     ("words", "said", "code"),
     [
         (["run", "publishr"], "there is no job 'publishr'", 2),
-        (["run", "worker", "app.py"], "a file is run alone", 2),
+        (["run", "publisher", "app.py"], "a file is run alone", 2),
         (["plan", "missing.py"], "missing.py: there is no such file", 1),
         (["rows", "nothing"], "there is no read model 'nothing'", 1),
         (["rows", "nothing", "--app", "missing.py"], "missing.py: there is no such file", 1),

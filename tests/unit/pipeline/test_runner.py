@@ -151,12 +151,13 @@ def test_what_cannot_start_is_not_tried_again_unless_it_ran_before(stage: Stage)
 
 
 def test_a_job_that_another_run_has_taken_over_ends(stage: Stage) -> None:
+    replaced = "driftq.errors.pipeline.PublisherReplaced: another publisher has taken over"
     fenced = "driftq.errors.projections.ProjectionFenced: run 1 was replaced by run 2"
-    projection = StreamedJob("projection-latest", fenced)
+    publisher, projection = StreamedJob("publisher", replaced), StreamedJob("projection-latest", fenced)
     with pytest.raises(JobFailed):
-        stage.runner.run_on([projection])
-    assert projection.starts == 1
-    assert [report.retry_s for report in stage.reports("Failed")] == [None]
+        stage.runner.run_on([publisher, projection])
+    assert (publisher.starts, projection.starts) == (1, 1)
+    assert [report.retry_s for report in stage.reports("Failed")] == [None, None]
     assert stage.state("projection-latest") == ("failed", "run 1 was replaced by run 2")
 
 

@@ -8,7 +8,7 @@ import pytest
 import driftq
 from driftq.testing.embedded import VirtualBroker
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 class Mailbox:

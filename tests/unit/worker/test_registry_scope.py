@@ -212,3 +212,23 @@ def test_names_too_long_for_a_registry_are_refused_when_declared(
     worker = driftq.Worker(broker, group="g" * 200, registry=registry)
     with pytest.raises(driftq.InvalidArgument, match="245 bytes"):
         worker.on("t" * 45, effect=Effect.IDEMPOTENT)(perform)
+
+
+@pytest.mark.clause("I10", "I8")
+def test_a_step_is_known_by_its_run_unless_its_message_has_a_key(
+    broker: VirtualBroker, mailbox: Mailbox, registry: Flaky
+) -> None:
+    step: dict[str, Any] = {"run_id": "run-1", "step_id": "plan"}
+    worker = driftq.Worker(broker, group="billing", registry=registry, on_settled=mailbox.put)
+    worker.on("orders", effect=Effect.TRANSACTIONAL, steps=True)(perform)
+    with worker:
+        broker.produce("orders", "first", retries=0, **step)
+        assert mailbox.next().result["did"] == "first"
+        broker.produce("orders", "again", retries=0, **step)
+        again = mailbox.next()
+        broker.produce("orders", "its own", idempotency_key="k", **step)
+        own = mailbox.next()
+    assert (again.duplicate, again.result["did"]) == (True, "first")
+    assert (own.duplicate, own.result["did"]) == (False, "its own")
+    assert effects(registry) == ["first", "its own"]
+    assert registry.find("billing/orders", "step:run-1/plan").state is ClaimState.DONE

@@ -1,4 +1,4 @@
-"""The whole story in half a minute: a real server, killed with SIGKILL in the middle of its work.
+"""The broker's part of the story: a real server, killed with SIGKILL in the middle of its work.
 
 Producers send orders, each under its own idempotency key, until each is confirmed. Workers have an effect for
 each order and ack it. The server is killed while all are busy; a new one takes its folder; then we count.
@@ -7,23 +7,16 @@ each order and ack it. The server is killed while all are busy; a new one takes 
 from __future__ import annotations
 
 import json
-import re
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Column, Table
-
 from driftq.cli.connection import Connection, ServerRefused, ServerUnreachable
+from examples.demo.screen import add_verdict, show, table, tell, wait_until
+from examples.demo.server import Server
 
-ORDERS_PER_PRODUCER = 300
+ORDERS_PER_PRODUCER = 200
 PRODUCERS = 3
 WORKERS = 3
 PARTITIONS = 3
@@ -33,38 +26,7 @@ CONSUME: dict[str, str | int | None] = {
     "lease_ms": 6_000,
     "prefetch": 20,
 }
-WAIT_S = 25.0
-
-console = Console(highlight=False)
-began = time.monotonic()
-
-
-def tell(text: str) -> None:
-    console.print(f"[dim]{time.monotonic() - began:5.1f} s[/dim]  {text}", soft_wrap=True)
-
-
-class Server:
-    """`driftq serve` as a process of its own; the second start is on the same folder and port."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / "driftq"
-        self._errors = folder / "server.log"
-        self._port = "0"
-        self.start()
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "driftq", "serve", "--port", self._port, "--data", str(self.folder)]
-        with self._errors.open("ab") as errors:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
-        assert self.process.stdout is not None
-        found = re.search(r"http://\S+:(\d+)", self.process.stdout.readline())
-        if found is None:
-            sys.exit(f"the server did not start: {self._errors.read_text()}")
-        self.url, self._port = found[0], found[1]
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
+WAIT_S = 60.0
 
 
 class Producer(threading.Thread):
@@ -149,14 +111,6 @@ class Done:
             self._places.add(place)
 
 
-def wait_until(what: str, reached: Any) -> None:
-    end = time.monotonic() + WAIT_S
-    while not reached():
-        if time.monotonic() > end:
-            sys.exit(f"gave up waiting until {what}")
-        time.sleep(0.02)
-
-
 def stored(url: str) -> Counter[str]:
     """How often each order is in the topic, read from the log without a group."""
     found: Counter[str] = Counter()
@@ -167,10 +121,9 @@ def stored(url: str) -> Counter[str]:
     return found
 
 
-def tell_story(server: Server) -> bool:
+def tell_broker_story(server: Server) -> bool:
     """True when nothing was lost and nothing doubled."""
     total = PRODUCERS * ORDERS_PER_PRODUCER
-    tell(f"a server listens on {server.url}, its folder is {server.folder}")
     Connection(server.url).post("/v1/topics", {"name": "orders", "partitions": PARTITIONS})
     tell(f"topic [b]orders[/b] has {PARTITIONS} partitions; {PRODUCERS} producers send {total} orders")
     done = Done()
@@ -178,9 +131,13 @@ def tell_story(server: Server) -> bool:
     workers = [Worker(f"worker-{number}", server.url, done) for number in range(1, WORKERS + 1)]
     for actor in (*producers, *workers):
         actor.start()
-    wait_until("a third is produced", lambda: sum(len(one.confirmed) for one in producers) > total / 3)
+    wait_until(
+        "a third is produced",
+        lambda: sum(len(one.confirmed) for one in producers) > total / 3,
+        within_s=WAIT_S,
+    )
     done.go_on.clear()
-    wait_until("each worker holds an order", lambda: all(worker.holds for worker in workers))
+    wait_until("each worker holds an order", lambda: all(worker.holds for worker in workers), within_s=WAIT_S)
     confirmed = sum(len(one.confirmed) for one in producers)
     server.kill()
     tell(f"[red]kill -9[/red] with {confirmed} of {total} orders confirmed and {done.deliveries} delivered")
@@ -190,18 +147,18 @@ def tell_story(server: Server) -> bool:
     for producer in producers:
         producer.join(WAIT_S)
     view = Connection(server.url)
-    wait_until("all is acked", lambda: not any(row["lag"] for row in view.get("/v1/topics/orders")["groups"]))
+    wait_until(
+        "all is acked",
+        lambda: not any(row["lag"] for row in view.get("/v1/topics/orders")["groups"]),
+        within_s=WAIT_S,
+    )
     tell("everything is acked")
     return show_counts(producers, workers, done, stored(server.url))
 
 
 def show_counts(producers: list[Producer], workers: list[Worker], done: Done, in_log: Counter[str]) -> bool:
     confirmed = [order for producer in producers for order in producer.confirmed]
-    lost = [order for order in confirmed if not done.effects[order] or not in_log[order]]
-    doubled = [order for order in {*in_log, *done.effects} if in_log[order] > 1 or done.effects[order] > 1]
-    lines = box.ROUNDED if console.is_terminal else box.ASCII
-    count = Column("count", justify="right")
-    table = Table("orders", count, title="what happened", title_justify="left", box=lines)
+    counts = table("what happened to the orders", "orders", "count")
     for what, number in (
         ("produced", PRODUCERS * ORDERS_PER_PRODUCER),
         ("confirmed", len(confirmed)),
@@ -212,19 +169,9 @@ def show_counts(producers: list[Producer], workers: list[Worker], done: Done, in
         ("delivered before the kill, acked after it", sum(worker.acked_late for worker in workers)),
         ("effects", sum(done.effects.values())),
     ):
-        table.add_row(what, str(number))
-    table.add_section()
-    table.add_row(f"[b]lost {len(lost)}[/b]", str(len(lost)), style="red" if lost else "green")
-    table.add_row(f"[b]doubled {len(doubled)}[/b]", str(len(doubled)), style="red" if doubled else "green")
-    console.print(table)
-    return len(confirmed) == PRODUCERS * ORDERS_PER_PRODUCER and not lost and not doubled
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(prefix="driftq-demo-") as made:
-        started = Server(Path(made))
-        try:
-            sound = tell_story(started)
-        finally:
-            started.kill()
-    sys.exit(0 if sound else 1)
+        counts.add_row(what, str(number))
+    lost = [order for order in confirmed if not done.effects[order] or not in_log[order]]
+    doubled = [order for order in {*in_log, *done.effects} if in_log[order] > 1 or done.effects[order] > 1]
+    sound = add_verdict(counts, lost=lost, doubled=doubled, cells=2)
+    show(counts)
+    return sound and len(confirmed) == PRODUCERS * ORDERS_PER_PRODUCER

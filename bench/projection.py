@@ -174,8 +174,13 @@ def _wait_until_sealed(table: Path, events: int) -> None:
         time.sleep(0.2)
 
 
+def aggregates_of(events: int) -> int:
+    """How many rows these events come to."""
+    return min(AGGREGATES, events // 2)
+
+
 def _events(count: int) -> Iterator[dict[str, object]]:
-    aggregates = min(AGGREGATES, count // 2)
+    aggregates = aggregates_of(count)
     random = Random(1)
     order = list(range(aggregates))
     for sequence in range(1, count // aggregates + 1):

@@ -84,11 +84,11 @@ format: $(STAMP) ## Format the code and mend what the linter can mend
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
-bench: $(STAMP) $(if $(filter jobs-peers,$(or $(ARGS),jobs-peers)),$(PEERS)/.driftq-setup) ## Run the benchmarks
+bench: $(STAMP) $(if $(filter %-peers,$(or $(ARGS),all-peers)),$(PEERS)/.driftq-setup) ## Run the benchmarks
 	@$(BIN)/python -m bench $(ARGS)
 
 $(PEERS)/.driftq-setup: requirements/bench.txt | $(STAMP)
-	@echo "installing other queues from requirements/bench.txt"
+	@echo "installing other queues and stream processors from requirements/bench.txt"
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(PEERS)
 	@$(BIN)/uv pip install --quiet --python $(PEERS)/bin/python --require-hashes -r requirements/bench.txt
 	@touch $@

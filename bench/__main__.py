@@ -14,6 +14,7 @@ from bench import (
     publish,
     registry,
     spark_source,
+    stream_peers,
 )
 from bench.report import Figure, show
 
@@ -38,6 +39,7 @@ BENCHMARKS = {
     "projection-growth": projection.growth,
     "publish": publish.publish,
     "spark-source": spark_source.spark_source,
+    "stream-peers": stream_peers.beside_others,
 }
 
 

@@ -17,7 +17,7 @@ PARTITIONS = 3
 GROUPS = ("billing", "mail")
 PRODUCERS = 8
 WORKERS_PER_GROUP = 4
-DRAIN_S = 40.0
+DRAIN_S = 150.0
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from driftq.cli.loglines import log_to_stderr
 from driftq.cli.router import RouterNotUsable, find_router
 from driftq.cli.screen import say, say_error
 from driftq.errors import LogError, Unavailable
-from driftq.housekeeping.in_memory import HousekeeperThread
 from driftq.http.options import HttpOptions
 from driftq.http.server import HttpServer, run
 from driftq.log.disk import OsFolder
@@ -26,6 +25,7 @@ from driftq.log.memory import MemoryFolder
 from driftq.server.address import remove_address, write_address
 from driftq.server.broker import BrokerOptions
 from driftq.server.event_opening import open_events
+from driftq.server.housekeeper import NewHousekeeper
 from driftq.server.thread import Fsync
 from driftq.server.upkeep import UpkeepOptions
 from driftq.settings import Settings
@@ -84,7 +84,7 @@ def run_server(serving: Serving, settings: Settings) -> int:
         limits=settings.limits,
         fsync=Fsync(serving.fsync),
         durable=serving.wal,
-        new_housekeeper=None if serving.wal else HousekeeperThread,
+        new_housekeeper=None if serving.wal else _housekeeper_thread(),
         router=router,
         router_timeout_ms=serving.router_timeout_ms,
         segment_bytes=settings.segment_bytes,
@@ -115,6 +115,13 @@ def run_server(serving: Serving, settings: Settings) -> int:
         if serving.wal:
             remove_address(serving.data)  # Before the folder is let go: the next one writes its own.
         folder.close()
+
+
+def _housekeeper_thread() -> NewHousekeeper:
+    """Loaded only without a WAL: with one, rounds are done by a process of their own."""
+    from driftq.housekeeping.in_memory import HousekeeperThread
+
+    return HousekeeperThread
 
 
 def _ready(server: HttpServer, serving: Serving, instance: str) -> None:

@@ -81,9 +81,12 @@ def message_columns(stored: Sequence[Stored]) -> dict[str, list[Any]]:
     events = list(chain.from_iterable(_events_in(values[first : first + _AT_ONCE]) for first in parts))
     envelopes = [message.envelope for message in stored]
     made: dict[str, list[Any]] = {"key": [message.key for message in stored], "value": values}
-    made["envelope"] = [None if one is None else _encode(one).decode() for one in envelopes]
-    for name in _ENVELOPE_FIELDS:
-        made[name] = [None if one is None else getattr(one, name) for one in envelopes]
+    if any(one is not None for one in envelopes):
+        made["envelope"] = [None if one is None else _encode(one).decode() for one in envelopes]
+        for name in _ENVELOPE_FIELDS:
+            made[name] = [None if one is None else getattr(one, name) for one in envelopes]
+    else:  # Published events have none, and there are many of them.
+        made |= dict.fromkeys(("envelope", *_ENVELOPE_FIELDS), envelopes)
     for name in (*_EVENT_FIELDS, "sequence_number"):
         made[name] = [getattr(event, name) for event in events]
     return made

@@ -44,7 +44,7 @@ def run(rows: DataFrame, url: str, topic: str, *, checkpoint: str) -> str:
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(90)
+    assert query.awaitTermination(240)
     return query.id
 
 

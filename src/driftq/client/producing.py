@@ -31,6 +31,7 @@ class Producing:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._loop = asyncio.get_running_loop()
+        self._now = self._loop.time
         self._timeout_s = calls.options.timeout_s
         self.lane: Lane[Outgoing, Receipt] = Lane(
             calls.connector, calls.options, write=calls.writer.produce_batch, read=read_receipts
@@ -59,11 +60,10 @@ class Producing:
         waiter: asyncio.Future[Receipt] | Callable[[Outgoing, Receipt | Exception], None],
         retries: int | None,
     ) -> None:
-        envelope = message.envelope
-        if envelope is None or not envelope.idempotency_key:
+        if message.envelope is None or not message.envelope.idempotency_key:
             retries = 0
         size = len(message.value) + len(message.key) + _OVERHEAD_BYTES
-        self.lane.put(Entry(message, size, waiter, self._loop.time() + self._timeout_s, retries))
+        self.lane.put(Entry(message, size, waiter, self._now() + self._timeout_s, retries))
 
     async def produce_many(
         self,

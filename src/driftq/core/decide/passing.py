@@ -65,9 +65,17 @@ def settled(
     group: Group, partition: int, ordinals: Sequence[int], *, cause: int, now: int
 ) -> MessagesSettled:
     """These messages, none twice, are over for the group."""
-    base = min(ordinals)
-    if max(ordinals) - base == len(ordinals) - 1:
+    return settled_between(
+        group, partition, ordinals, low=min(ordinals), high=max(ordinals), cause=cause, now=now
+    )
+
+
+def settled_between(
+    group: Group, partition: int, ordinals: Sequence[int], *, low: int, high: int, cause: int, now: int
+) -> MessagesSettled:
+    """The same where the lowest and the highest of them are known."""
+    if high - low == len(ordinals) - 1:
         deltas = run_of(len(ordinals))
     else:
-        deltas = array("I", [ordinal - base for ordinal in ordinals]).tobytes()
-    return MessagesSettled(at=now, group=group.id, partition=partition, base=base, deltas=deltas, cause=cause)
+        deltas = array("I", [ordinal - low for ordinal in ordinals]).tobytes()
+    return MessagesSettled(at=now, group=group.id, partition=partition, base=low, deltas=deltas, cause=cause)

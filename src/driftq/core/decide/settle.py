@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from driftq.core.backoff import retry_delay_ms
 from driftq.core.casualty import MAX_ATTEMPTS, NOT_RETRYABLE, Casualty
 from driftq.core.commands import Ack, Extend, Nack
-from driftq.core.decide.passing import settled
+from driftq.core.decide.passing import settled, settled_between
 from driftq.core.group import ACK_TIMEOUT, Group, GroupPartition
 from driftq.core.lease import Holder
 from driftq.core.limits import LEASE_MS_MAX
@@ -122,7 +122,8 @@ def _settle_all(group: Group, acks: Sequence[Ack], now: int) -> MessagesSettled 
         return None
     progress = group.partitions[partition]
     first, last, shift = progress.index.dense_tail()
-    if min(offsets) < first or max(offsets) > last:
+    low, high = min(offsets), max(offsets)
+    if low < first or high > last:
         return None
     ordinals = [offset + shift for offset in offsets] if shift else offsets
     again = progress.attempts
@@ -131,7 +132,9 @@ def _settle_all(group: Group, acks: Sequence[Ack], now: int) -> MessagesSettled 
     for block in set(map(progress.leases.leased.get, ordinals)):
         if block is None or block.owner != owner or block.until <= now:
             return None
-    return settled(group, partition, ordinals, cause=SETTLED_BY_ACK, now=now)
+    return settled_between(
+        group, partition, ordinals, low=low + shift, high=high + shift, cause=SETTLED_BY_ACK, now=now
+    )
 
 
 def _judge(topic: Topic, lane: _Lane, ack: Ack, now: int) -> None:

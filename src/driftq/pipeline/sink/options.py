@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from driftq.errors import InvalidArgument
-from driftq.settings import load_url
+from driftq.settings import load_settings, load_url
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -28,6 +28,8 @@ class SinkOptions:
     writer: str | None
     staging: str | None
     checkpoint: str | None
+    s3_endpoint: str | None
+    """Of a bucket that is not Amazon's."""
 
 
 def read_sink_options(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> SinkOptions:
@@ -45,6 +47,7 @@ def read_sink_options(given: Mapping[str, str], schema: StructType, *, overwrite
         writer=options.get("writer"),
         staging=_as_url(staging, "stagingLocation") if staging else None,
         checkpoint=_as_url(checkpoint, "checkpointLocation") if checkpoint else None,
+        s3_endpoint=options.get("s3endpoint", load_settings().events.s3_endpoint),
     )
 
 

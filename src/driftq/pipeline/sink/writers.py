@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from driftq.client.appending import PositionedMessage
 from driftq.errors import InvalidArgument
-from driftq.eventstore.objects import open_objects
+from driftq.eventstore.objects import S3Access, open_objects
 from driftq.model import Envelope
 from driftq.pipeline.lane_sender import LaneSender
 from driftq.pipeline.server import Server
@@ -63,10 +63,12 @@ class StreamSink(DataSourceStreamArrowWriter):
         """Nothing to undo: what was staged is removed with the next batch that is committed."""
 
     def _staging(self) -> Staging:
-        return Staging(self._options.staging or f"{self._options.checkpoint}/driftq-sink", self._writer())
+        place = self._options.staging or f"{self._options.checkpoint}/driftq-sink"
+        return Staging(place, self._writer(), s3_endpoint=self._options.s3_endpoint)
 
     def _writer(self) -> str:
-        return self._options.writer or f"query-{query_id(str(self._options.checkpoint))}"
+        options = self._options
+        return options.writer or f"query-{query_id(str(options.checkpoint), s3_endpoint=options.s3_endpoint)}"
 
 
 class StagedBatchSink(DataSourceArrowWriter):
@@ -82,16 +84,19 @@ class StagedBatchSink(DataSourceArrowWriter):
         self._place = options.staging
 
     def write(self, iterator: Iterator[arrow.RecordBatch]) -> Staged:
-        return Staged(Staging(self._place, self._writer).stage(iterator, topic=self._options.topic))
+        return Staged(self._staging().stage(iterator, topic=self._options.topic))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        staging = Staging(self._place, self._writer)
+        staging = self._staging()
         names = staging.publish(0, _names(messages))
         send(self._options, self._writer, staging.rows(names), first=0)
         staging.clean(before=0)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing to undo: the next run goes on from the manifest, or stages anew."""
+
+    def _staging(self) -> Staging:
+        return Staging(self._place, self._writer, s3_endpoint=self._options.s3_endpoint)
 
 
 class BatchSink(DataSourceArrowWriter):
@@ -146,13 +151,13 @@ def send(
         server.close()
 
 
-def query_id(checkpoint: str) -> str:
+def query_id(checkpoint: str, *, s3_endpoint: str | None = None) -> str:
     """Spark's name for everything that is done under one checkpoint."""
     parts = urlsplit(checkpoint)
     if parts.scheme == "file":
         content = (Path(unquote(parts.path)) / "metadata").read_bytes()
     else:
-        content = open_objects(checkpoint).read("metadata")
+        content = open_objects(checkpoint, access=S3Access(endpoint=s3_endpoint)).read("metadata")
     return msgspec.json.decode(content, type=dict[str, str])["id"]
 
 

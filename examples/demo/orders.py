@@ -54,7 +54,6 @@ class Writer(threading.Thread):
         self.go_on = threading.Event()
         """Set when the second half may follow."""
         self.appended = 0
-        self.repeats = 0
 
     def run(self) -> None:
         with driftq.EventStore(self._url) as store:
@@ -72,5 +71,4 @@ class Writer(threading.Thread):
                 self.appended += 1
                 return
             except driftq.Unavailable:
-                self.repeats += 1
                 time.sleep(0.05)

@@ -147,7 +147,6 @@ def _count(server: Server, pipeline: Pipeline, writer: Writer) -> bool:
     counts = table("what happened to the events", "events", "where", "count")
     for what, where, number in (
         ("appended", "event store", writer.appended),
-        ("appends repeated because no answer came", "event store", writer.repeats),
         ("published to topic events.order", "Spark stage publisher", sum(published.values())),
         ("effects: rows of the table shipments", "Spark stage worker-ship", sum(shipped.values())),
         ("handler runs that a kill undid", "Spark stage worker-ship", len(runs) - len(set(runs))),

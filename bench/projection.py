@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 EVENTS = 2_000_000
 GROWTH = (1_000_000, 2_000_000, 4_000_000)
-EVENTS_AN_AGGREGATE = 10
+AGGREGATES = 100_000
 PARTITIONS = 4
 RUNS = 3
 SENT_AT_ONCE = 5_000
@@ -174,15 +174,18 @@ def _wait_until_sealed(table: Path, events: int) -> None:
         time.sleep(0.2)
 
 
+def aggregates_of(events: int) -> int:
+    """How many rows these events come to."""
+    return min(AGGREGATES, events // 2)
+
+
 def _events(count: int) -> Iterator[dict[str, object]]:
-    aggregates = count // EVENTS_AN_AGGREGATE
+    aggregates = aggregates_of(count)
     random = Random(1)
     order = list(range(aggregates))
-    position = 0
-    for sequence in range(1, EVENTS_AN_AGGREGATE + 1):
+    for sequence in range(1, count // aggregates + 1):
         random.shuffle(order)
-        for which in order:
-            position += 1
+        for position, which in enumerate(order, (sequence - 1) * aggregates + 1):
             yield {
                 "event_id": f"{which:012x}-{sequence:04x}",
                 "aggregate_type": "bench",

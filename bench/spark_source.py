@@ -40,7 +40,7 @@ def spark_source(messages: int = MESSAGES) -> list[Figure]:
 
 def fill(url: str, data: Path, messages: int) -> None:
     """So many events of about 200 bytes, all of them sealed."""
-    calls = Calls(url)
+    calls = Calls(url, answer_s=_SEALED_S)
     calls.post("/v1/topics", {"name": TOPIC, "partitions": PARTITIONS, "table": True}, object)
     for first in range(0, messages, _AT_ONCE):
         batch = [

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from bench.jobs_peers import PEERS, ROOT
-from bench.projection import EVENTS, EVENTS_AN_AGGREGATE, bare, fill, open_bed, project, warm_up
+from bench.projection import EVENTS, aggregates_of, bare, fill, open_bed, project, warm_up
 from bench.report import Figure
 
 _DONE_IN_S = 1_800.0
@@ -69,5 +69,5 @@ def _fold(peer: Peer, file: str, events: int) -> float | str:
     if ran.returncode or not lines:
         return (ran.stderr.strip().splitlines() or ["it said nothing"])[-1][:80]
     done = msgspec.convert(json.loads(lines[-1]), Done)
-    assert done.rows == events // EVENTS_AN_AGGREGATE, (peer.name, done)
+    assert done.rows == aggregates_of(events), (peer.name, done)
     return events / done.seconds

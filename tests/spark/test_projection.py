@@ -14,7 +14,7 @@ import pytest
 from driftq.core.pipeline_options import PipelineOptions
 from driftq.errors import ProjectionFenced, ReadModelSwapped
 from driftq.eventstore.published import PublishedEvent
-from driftq.pipeline import Projection, ordered, register
+from driftq.pipeline import Projection, ordered
 from driftq.pipeline.read_model import dead_letters, rows
 from driftq.settings import load_settings
 from driftq.sinks import (
@@ -96,7 +96,7 @@ def test_poison_is_set_aside_with_stage_and_error_and_holds_nobody_up(
     send(server, "events.poisoned", [event(1, of="half"), event(1), "no JSON", broken, "[]"])
     send(server, "events.poisoned", [event(2)])
     server.client().post("/v1/produce", {"topic": "events.poisoned", "key": "half", "value": headless})
-    projection = Projection("poisoned", topic="events.poisoned")
+    projection = Projection("poisoned", topic_pattern=r"events\.poison.*")
     projection.run(spark, options=options, once=True)
     found_rows = [(row["aggregate_id"], row["sequence_number"]) for row in rows(options, "poisoned")]
     assert found_rows == [("half", 1), ("o-1", 2)]
@@ -122,20 +122,25 @@ def test_a_second_run_fences_the_first_and_a_rebuild_takes_the_place_of_what_was
     query = first.start(spark, once=False)
     query.processAllAvailable()
 
-    second = projection.job(replace(options, data=f"{options.data}/other"))
-    elsewhere = spark.newSession()
-    register(elsewhere)
-    other = second.start(elsewhere, once=False)
+    rival = sink.connect("contested")
+    rival.take_over()  # As a driver in another process does.
     send(server, "events.contested", [event(2), event(3)])
     with pytest.raises(Exception, match="replaced by run 2"):
         query.awaitTermination(120)
     assert isinstance(first.failure, ProjectionFenced)
+    with pytest.raises(ProjectionFenced):
+        first.start(spark, once=False)  # It does not come back by itself.
+    first.close()
+    assert {row.sequence_number for row in rival.rows()} == {1}
+
+    second = projection.job(options)
+    other = second.start(spark, once=False)
     other.processAllAvailable()
     model = sink.connect("contested")
     assert found(model)[0] == [("order", "o-1", 3, {"at": 3}), ("order", "o-2", 1, {"at": 1})]
 
     # A fold that was wrong is mended by a rebuild, under the running query.
-    model.apply(Application(changes=[Change("order", "wrong", 9, "wrong", "{}")]), Tenure(2, 1))
+    model.apply(Application(changes=[Change("order", "wrong", 9, "wrong", "{}")]), Tenure(3, 1))
     told: list[str] = []
     projection.rebuild(options).run(spark, told.append)
     assert found(model)[0] == [("order", "o-1", 3, {"at": 3}), ("order", "o-2", 1, {"at": 1})]
@@ -144,8 +149,8 @@ def test_a_second_run_fences_the_first_and_a_rebuild_takes_the_place_of_what_was
     with pytest.raises(Exception, match="was rebuilt"):
         other.awaitTermination(120)
     assert isinstance(second.failure, ReadModelSwapped)
-    first.close()
     second.close()
+    rival.close()
     projection.run(spark, options=options, once=True)
     assert found(model) == expected([event(4), event(1, of="o-2")])
     model.close()

@@ -20,10 +20,16 @@ if TYPE_CHECKING:
     from driftq.pipeline.worker.derived import DerivedEvent as DerivedEvent
     from driftq.pipeline.worker.spec import WorkerSpec as WorkerSpec
     from driftq.registry.verdict import UnknownEffect as UnknownEffect
+    from driftq.sinks import ParquetSink as ParquetSink
+    from driftq.sinks import PostgresSink as PostgresSink
+    from driftq.sinks import SqliteSink as SqliteSink
 
 _HOMES = {
     "PublishedEvent": "driftq.eventstore.published",
+    "ParquetSink": "driftq.sinks",
+    "PostgresSink": "driftq.sinks",
     "Projection": "driftq.pipeline.projection.definition",
+    "SqliteSink": "driftq.sinks",
     "latest_state": "driftq.pipeline.folds",
     "ordered": "driftq.pipeline.folds",
     "DerivedEvent": "driftq.pipeline.worker.derived",

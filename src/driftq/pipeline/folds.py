@@ -21,7 +21,7 @@ from driftq.errors import InvalidArgument
 from driftq.eventstore.published import PublishedEvent, decode_published
 from driftq.model import Aggregate, Operation
 from driftq.sinks import Change, DeadLetter, Waiting
-from driftq.sql import key_text
+from driftq.sql import KEY_BYTES_MAX, key_text
 
 DECODE, FOLD, WRITE = "decode", "fold", "write"
 """The stages at which an event can fail."""
@@ -190,7 +190,7 @@ def _read_event(message: Arrived) -> Change:
     kind, aggregate_id, sequence, _ = _identity(message)
     stated = _stated(message.value or "")
     state = None if stated.operation is Operation.DELETE else bytes(stated.payload).decode()
-    return Change(kind, aggregate_id, sequence, key_text("event_id", stated.event_id), state)
+    return Change(kind, aggregate_id, sequence, _key("event_id", stated.event_id), state)
 
 
 def _read_value(message: Arrived) -> Change:
@@ -209,7 +209,14 @@ def _sequenced(message: Arrived) -> Waiting:
     kind, aggregate_id, sequence, event_id = _identity(message)
     value = message.value or ""
     return Waiting(
-        kind, aggregate_id, sequence, event_id, value, message.topic, message.partition, message.offset
+        kind,
+        aggregate_id,
+        sequence,
+        _key("event_id", event_id),
+        value,
+        message.topic,
+        message.partition,
+        message.offset,
     )
 
 
@@ -223,10 +230,14 @@ def _identity(message: Arrived) -> tuple[str, str, int, str]:
         )
     if sequence < 1:
         raise InvalidArgument("sequence_number", f"counts from 1, and is {sequence}")
-    key_text("event_id", event_id)
-    key_text("aggregate_type", kind)
-    key_text("aggregate_id", aggregate_id)
-    return kind, aggregate_id, sequence, event_id
+    return _key("aggregate_type", kind), _key("aggregate_id", aggregate_id), sequence, event_id
+
+
+def _key(field: str, text: str) -> str:
+    """As `key_text`, with a short way for what nearly every key is."""
+    if text.isascii() and len(text) <= KEY_BYTES_MAX and "\x00" not in text:
+        return text
+    return key_text(field, text)
 
 
 def _place(event: Waiting) -> Arrived:

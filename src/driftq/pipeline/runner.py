@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _POLL_S = 0.2
+_ARRIVES_WITHIN_S = 20.0
+_ARRIVED = ("Waiting", "Processing")
 _TAKEN_OVER = frozenset({PublisherReplaced.__name__, ProjectionFenced.__name__})
 _AT_ONCE = frozenset({ReadModelSwapped.__name__})
 Stop = Callable[[], bool]
@@ -92,6 +94,7 @@ class Runner:
                 self._start_again(one)
             else:
                 one.query = self._start(one.job, once=False)
+            self._let_arrive(one.query)
         while not self._stop():
             for one in running:
                 self._look_after(one)
@@ -111,6 +114,14 @@ class Runner:
         self._progress.began(job.name, str(query.id))
         self._reporter.say(Started(job.name))
         return query
+
+    def _let_arrive(self, query: StreamingQuery | None) -> None:
+        """Wait until a query has its source: each needs a Python process, and Spark waits 10 s for it."""
+        end = time.monotonic() + _ARRIVES_WITHIN_S
+        while query is not None and query.isActive and not self._stop() and time.monotonic() < end:
+            if query.status["message"].startswith(_ARRIVED):
+                return
+            time.sleep(_POLL_S)
 
     def _stream_once(self, job: StreamJob) -> None:
         query = self._start(job, once=True)

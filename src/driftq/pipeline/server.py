@@ -19,7 +19,7 @@ from driftq.client.refusals import is_passing, read_refusal
 from driftq.errors import DriftQError, ServerUnreachable
 
 PATIENCE_S = 30.0
-_ANSWER_S = 30.0
+ANSWER_S = 30.0
 _WAIT_S = 0.1
 _WAIT_MAX_S = 2.0
 
@@ -30,10 +30,18 @@ _Lost = (OSError, HTTPException)
 class Server:
     """One server, over one connection that is opened on need."""
 
-    def __init__(self, url: str, *, api_key: str | None = None, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        api_key: str | None = None,
+        patience_s: float = PATIENCE_S,
+        answer_s: float = ANSWER_S,
+    ) -> None:
         self._address = read_address(url)
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._patience_s = patience_s
+        self._answer_s = answer_s
         self._connection: HTTPConnection | None = None
 
     def get(self, path: str, kind: type[_Found], query: Mapping[str, Any] | None = None) -> _Found:
@@ -99,7 +107,7 @@ class Server:
     ) -> HTTPResponse:
         if self._connection is None:
             kind = HTTPSConnection if self._address.tls else HTTPConnection
-            self._connection = kind(self._address.host, self._address.port, timeout=_ANSWER_S)
+            self._connection = kind(self._address.host, self._address.port, timeout=self._answer_s)
         given = {name: value for name, value in (query or {}).items() if value is not None}
         target = self._address.prefix + path + (f"?{urlencode(given)}" if given else "")
         headers = self._headers | ({"Content-Type": "application/json"} if body is not None else {})

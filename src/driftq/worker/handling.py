@@ -55,7 +55,11 @@ class Handling:
         self._done = done
         name, effect = declared.name, declared.effect
         self._registry = (
-            RegistryScope(registry, name, effect, lease_ms=declared.lease_ms) if registry else None
+            RegistryScope(
+                registry, name, effect, lease_ms=declared.lease_ms, concurrency=declared.concurrency
+            )
+            if registry
+            else None
         )
         self._scope: Scope = self._registry or BrokerScope(client, effect)
         self.pool = HandlerPool(
@@ -63,6 +67,12 @@ class Handling:
         )
         self.unknown = 0
         """Effects that were found cut off, and dead-lettered for somebody to resolve."""
+
+    def close(self) -> None:
+        """Let go of its threads, waiting for none of them."""
+        self.pool.close()
+        if self._registry is not None:
+            self._registry.close()
 
     async def handle(self, held: HeldDelivery) -> None:
         """Begin, run, commit, ack. What the server refuses, or is not there for, comes again."""

@@ -1,8 +1,10 @@
 """Effects on the record of an SQL registry: claim → effect → mark, and what the effect gave.
 
 Each message is an aggregate of its own with one event. The broker alone counts attempts and keeps dead
-letters, so the registry never gives an event up. Its calls block and are made in threads. While its database
-is away nothing is acknowledged, charged or given up: the message stays leased, and the call is made again.
+letters, so the registry never gives an event up. Its calls block and are made in threads of this handler's
+own, enough for each run and its heartbeat: a call that hangs keeps no other handler waiting. While its
+database is away nothing is acknowledged, charged or given up: the message stays leased, and the call is made
+again.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import msgspec
@@ -50,7 +53,7 @@ class RegistryGrant:
 
     async def extend(self) -> None:
         if not self._scope.transactional:  # There the aggregate is locked, and nobody can take it over.
-            await asyncio.to_thread(self._scope.registry.heartbeat, self.claim)
+            await self._scope.in_thread(lambda: self._scope.registry.heartbeat(self.claim))
 
     async def commit(self, result: Any) -> None:
         if not self._scope.transactional:
@@ -67,10 +70,13 @@ class RegistryGrant:
 class RegistryScope:
     """Implements `Scope`."""
 
-    def __init__(self, registry: Registry, name: str, effect: Effect, *, lease_ms: int) -> None:
+    def __init__(
+        self, registry: Registry, name: str, effect: Effect, *, lease_ms: int, concurrency: int
+    ) -> None:
         self.registry = registry
         self.transactional = effect is Effect.TRANSACTIONAL
         self._handler = Handler(name, effect, max_retries=_NO_LIMIT, lease_ms=lease_ms)
+        self._threads = ThreadPoolExecutor(2 * concurrency, thread_name_prefix="driftq-registry")
 
     async def begin(self, held: HeldDelivery, key: str) -> Grant | AlreadyCommitted:
         event = _event(held.delivery, key)
@@ -91,12 +97,19 @@ class RegistryScope:
         pause_s = POLL_FIRST_S
         while not held.lost:
             try:
-                return await asyncio.to_thread(work)
+                return await self.in_thread(work)
             except PASSING as away:
                 logger.warning("%r waits: %s", held.delivery, away)
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, POLL_LONGEST_S)
         raise NoCurrentDelivery
+
+    async def in_thread(self, work: Callable[[], _Result]) -> _Result:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def close(self) -> None:
+        """Wait for no one: what still runs has lost its worker."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def perform(self, call: Callable[..., Any], message: Message, context: Any, grant: RegistryGrant) -> Any:
         """In a handler's thread: its SQL, what it gave and the mark in one transaction."""

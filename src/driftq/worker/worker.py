@@ -178,7 +178,7 @@ class Worker(BackgroundWork):
                 ending.cancel()
             self.unknown += handling.unknown
             await consumer.close()
-            handling.pool.close()
+            handling.close()
 
     def _settled(self, message: Message, result: Any, *, duplicate: bool) -> None:
         if self._on_settled is not None:

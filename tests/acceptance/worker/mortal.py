@@ -22,7 +22,7 @@ from driftq.client import AsyncDelivery, AsyncIdempotency
 from driftq.registry.sql_registry import SqlRegistry
 from driftq.sql import open_database
 
-LEASE_MS = 1_000
+LEASE_MS = 4_000
 STEPS = ("before-begin", "after-begin", "after-effect", "before-commit", "before-ack")
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -116,12 +117,18 @@ class Story:
 
 
 def hear(process: subprocess.Popen, lines: set[str]) -> None:
+    """Until it has said all of this; one that does not is killed, and then its output ends."""
     assert process.stdout is not None
-    for said in process.stdout:
-        lines.discard(said.strip())
-        if not lines:
-            return
-    raise AssertionError(f"the worker ended without saying {lines}")
+    patience = threading.Timer(PATIENCE_S, process.kill)
+    patience.start()
+    try:
+        for said in process.stdout:
+            lines.discard(said.strip())
+            if not lines:
+                return
+    finally:
+        patience.cancel()
+    raise AssertionError(f"the worker did not say {lines}")
 
 
 @pytest.fixture

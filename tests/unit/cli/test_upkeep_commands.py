@@ -1,5 +1,6 @@
 """Looking after topics, groups and files from the command line."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,9 @@ def test_a_running_server_is_examined_and_backed_up(
     said = run_client("doctor", str(real_server.data))
     assert said.exit_code == 0
     assert "is sound" in said.output
+    assert "the pipeline can" in said.output, "whether Spark could run is told too"
+    told = run_client("doctor", "--json", str(real_server.data))
+    assert set(json.loads(told.stdout)["pipeline"]) == {"spark", "java", "problem"}
     assert run_client("doctor", "--repair", str(real_server.data)).exit_code == 1
     copy = str(tmp_path / "copy")
     assert "verified" in run_client("backup", str(real_server.data), copy).output

@@ -26,6 +26,7 @@ class Query:
         self.id, self.name = "query", name
         self.isActive = goes_on
         self.recentProgress: list[Any] = []
+        self.status = {"message": "Waiting for data to arrive"}
         self._failure = failure
 
     def exception(self) -> Exception | None:

@@ -232,3 +232,34 @@ def test_a_step_is_known_by_its_run_unless_its_message_has_a_key(
     assert (own.duplicate, own.result["did"]) == (False, "its own")
     assert effects(registry) == ["first", "its own"]
     assert registry.find("billing/orders", "step:run-1/plan").state is ClaimState.DONE
+
+
+@pytest.mark.clause("I8", "K7")
+def test_a_registry_that_does_not_answer_one_topic_keeps_no_other_waiting(
+    broker: VirtualBroker, mailbox: Mailbox, registry: Flaky, tmp_path: Path
+) -> None:
+    """More calls hang than a loop has threads to share; the worker beside them has its own."""
+    count, answer = 40, threading.Event()
+    hanging = threading.Semaphore(0)
+
+    class Silent(Flaky):
+        def claim(self, handler: Any, event: Any) -> Claim:
+            hanging.release()
+            answer.wait(PATIENCE_S)
+            return super().claim(handler, event)
+
+    (tmp_path / "silent").mkdir()
+    silent = Silent(tmp_path / "silent", VirtualClock())
+    stuck = driftq.Worker(broker, group="stuck", registry=silent)
+    stuck.on("orders", effect=Effect.IDEMPOTENT, concurrency=count)(perform)
+    broker.create_topic("others")
+    free = driftq.Worker(broker, group="free", registry=registry, on_settled=mailbox.put)
+    free.on("others", effect=Effect.IDEMPOTENT)(perform)
+    broker.produce_many("orders", [f"m{number}" for number in range(count)])
+    with stuck, free:
+        assert all(hanging.acquire(timeout=PATIENCE_S) for _ in range(count))
+        broker.produce("others", "goes on", idempotency_key="k")
+        settled = mailbox.next()
+        answer.set()
+    assert settled.result["did"] == "goes on"
+    silent.database.close()

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _EVERY = "500 milliseconds"
 _CHECKPOINTS_KEPT = 2
 _OUTAGE_S = 20.0
+_TOO_BUSY = "Python worker failed to connect back"
+"""Spark gives a worker ten seconds to start, more than a busy machine may have, and tells it as text only."""
 
 
 class ProjectionJob:
@@ -124,11 +126,13 @@ def _run_to_end(job: ProjectionJob, spark: SparkSession, *, once: bool) -> bool:
     query = job.start(spark, once=once)
     try:
         query.awaitTermination()
-    except Exception:
+    except Exception as failure:
         if isinstance(job.failure, ReadModelSwapped | Unavailable):
             return False
         if job.failure is not None:
             raise job.failure from None
+        if _TOO_BUSY in str(failure):
+            return False
         raise
     return True
 

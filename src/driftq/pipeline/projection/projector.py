@@ -6,7 +6,9 @@ or in which pieces, and each target knows how far it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -56,13 +58,14 @@ class Projector:
 
     def apply(self, batch: DataFrame) -> None:
         """Settle every message of the batch in every target."""
-        match self._fold:
-            case LatestState():
-                self._apply_latest(batch)
-            case Ordered():
-                self._apply_ordered(batch, self._fold)
-            case _:
-                self._apply_user_fold(batch, self._fold)
+        with _collecting_nothing():
+            match self._fold:
+                case LatestState():
+                    self._apply_latest(batch)
+                case Ordered():
+                    self._apply_ordered(batch, self._fold)
+                case _:
+                    self._apply_user_fold(batch, self._fold)
 
     def _apply_latest(self, batch: DataFrame) -> None:
         gathered = gather_newest(batch, keyed=self._keyed)
@@ -118,6 +121,18 @@ class Projector:
             waiting=folded.waiting,
         )
         deliver(target.model, application, target.tenure, patience=self._patience, bury=bury)
+
+
+@contextmanager
+def _collecting_nothing() -> Iterator[None]:
+    """A batch is many tuples without cycles: looking through them takes longer than making them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _unreadable(folded: Folded, arrived: Sequence[Arrived]) -> set[Aggregate]:

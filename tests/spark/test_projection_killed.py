@@ -1,0 +1,75 @@
+"""A projection's driver, killed with its process group at every point: nothing is lost, nothing doubled."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from driftq.pipeline import Projection
+from driftq.settings import load_settings
+from driftq.sinks import PostgresSink, ReadModelSink, SqliteSink
+from tests.harness import ServerProcess
+from tests.services_postgres import postgres_database_url, postgres_url
+from tests.spark import mortal_projection
+from tests.spark.events import create, expected, found, history, mixed, send
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["postgres_database_url", "postgres_url"]
+
+DEATHS = [
+    ("sqlite", "before write"),
+    ("sqlite", "before offset commit"),
+    ("sqlite", "after write"),  # And before PostgreSQL's write.
+    ("postgres", "before offset commit"),
+    ("postgres", "after write"),
+]
+
+
+@pytest.mark.clause("X3", "Z6", "V1")
+@pytest.mark.timeout(1200)
+def test_killed_at_every_point_on_both_engines_the_read_models_are_whole(
+    spark: SparkSession, server: ServerProcess, url: str, tmp_path: Path, postgres_database_url: str
+) -> None:
+    create(server, "events.mortal")
+    events = history(60, 10)
+    arriving = mixed(events, seed=3)
+    size = len(arriving) // len(DEATHS)
+    told: dict[str, Any] = {
+        "url": url,
+        "data": str(tmp_path),
+        "sqlite": f"{tmp_path}/rows.db",
+        "postgres": postgres_database_url,
+        "name": "mortal",
+        "topic": "events.mortal",
+        "batch_messages_max": size // 2,
+    }
+    for number, (engine, point) in enumerate(DEATHS):
+        send(server, "events.mortal", arriving[number * size : (number + 1) * size])
+        mark = tmp_path / f"death-{number}"
+        given = told | {"engine": engine, "point": point, "mark": str(mark)}
+        driver = subprocess.run(
+            [sys.executable, mortal_projection.__file__, json.dumps(given)],
+            start_new_session=True,
+            stderr=subprocess.PIPE,
+            timeout=300,
+            check=False,
+        )
+        assert driver.returncode == -signal.SIGKILL, driver.stderr.decode()[-2000:]
+        assert mark.exists()
+    send(server, "events.mortal", arriving[len(DEATHS) * size :])
+    sinks: list[ReadModelSink] = [SqliteSink(told["sqlite"]), PostgresSink(postgres_database_url)]
+    options = load_settings().pipeline(url=url, data=str(tmp_path))
+    Projection("mortal", topic="events.mortal", sinks=sinks).run(spark, options=options, once=True)
+    for sink in sinks:
+        model = sink.connect("mortal")
+        assert found(model) == expected(events)
+        assert list(model.dead_letters()) == []
+        model.close()

@@ -51,6 +51,8 @@ class Writer(threading.Thread):
         self._url = url
         self.lives = [life_of(number) for number in range(ORDERS)]
         self.total = sum(map(len, self.lives))
+        self.go_on = threading.Event()
+        """Set when the second half may follow."""
         self.appended = 0
         self.repeats = 0
 
@@ -58,6 +60,8 @@ class Writer(threading.Thread):
         with driftq.EventStore(self._url) as store:
             for place in range(max(map(len, self.lives))):
                 for life in self.lives:
+                    if self.appended == self.total // 2:
+                        self.go_on.wait()
                     if place < len(life):
                         self._append(store, life[place], place)
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _POLL_S = 0.2
+_STARTS_MAX = 3
+"""Of a query that is to run once."""
 _ARRIVES_WITHIN_S = 20.0
 _ARRIVED = ("Waiting", "Processing")
 _TAKEN_OVER = frozenset({PublisherReplaced.__name__, ProjectionFenced.__name__})
@@ -124,19 +126,26 @@ class Runner:
             time.sleep(_POLL_S)
 
     def _stream_once(self, job: StreamJob) -> None:
-        query = self._start(job, once=True)
-        while query.isActive and not self._stop():
-            time.sleep(_POLL_S)
-        failure = None if query.isActive else query.exception()
-        if query.isActive:
-            query.stop()
-        if failure is not None:
-            error = self._reporter.clean(cause_of(failure).text)
+        """To its end. A query that fails may be started twice more: what is done stays done."""
+        for left in reversed(range(_STARTS_MAX)):
+            query = self._start(job, once=True)
+            while query.isActive and not self._stop():
+                time.sleep(_POLL_S)
+            failure = None if query.isActive else query.exception()
+            if failure is None:
+                query.stop()
+                self._progress.settle(query, JobState.ENDED)
+                self._reporter.say(Ended(job.name))
+                return
+            cause = cause_of(failure)
+            error = self._reporter.clean(cause.text)
             self._progress.settle(query, JobState.FAILED, error=error)
-            self._reporter.say(Failed(job.name, error, None))
-            raise JobFailed(job.name, error) from failure
-        self._progress.settle(query, JobState.ENDED)
-        self._reporter.say(Ended(job.name))
+            if not left or cause.kind in _TAKEN_OVER:
+                self._reporter.say(Failed(job.name, error, None))
+                raise JobFailed(job.name, error) from failure
+            wait_s = self._backoff.delay_s(_STARTS_MAX - left)
+            self._reporter.say(Failed(job.name, error, wait_s))
+            time.sleep(wait_s)
 
     def _batch(self, job: BatchJob) -> None:
         self._progress.expect(job.name)

@@ -32,7 +32,7 @@ class Shop:
     """A server, events, and an app file."""
 
     def __init__(self, server: ServerProcess, folder: Path) -> None:
-        self._client = server.client()
+        self._server = server
         self.pipeline = PipelineCommands(f"http://127.0.0.1:{server.port}", server.data)
         self._effects = folder / "effects.db"
         self.app = folder / "shop_app.py"
@@ -42,7 +42,7 @@ class Shop:
         event = {"event_id": f"{kind}-{name}-{sequence}", "aggregate_type": kind, "aggregate_id": name}
         event |= {"event_type": f"{kind}.{operation}", "kind": "command", "operation": operation}
         body = event | {"payload": payload, "expected_seq": sequence - 1}
-        assert self._client.post("/v1/events", body).status == 201
+        assert self._server.client().post("/v1/events", body).status == 201
 
     def charges(self) -> Counter[str]:
         with sqlite3.connect(self._effects) as effects:

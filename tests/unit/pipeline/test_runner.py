@@ -104,12 +104,18 @@ def test_jobs_that_run_once_run_in_turn(stage: Stage) -> None:
     assert stage.state("publisher") == ("ended", None)
 
 
-def test_the_first_failure_ends_a_run_that_happens_once(stage: Stage) -> None:
-    second = StreamedJob("worker-charge")
+def test_a_failure_that_stays_ends_a_run_that_happens_once(stage: Stage) -> None:
+    first, second = StreamedJob("publisher", *["KeyError: gone"] * 3), StreamedJob("worker-charge")
     with pytest.raises(JobFailed, match="publisher: KeyError: gone"):
-        stage.runner.run_once([StreamedJob("publisher", "KeyError: gone"), second])
-    assert second.starts == 0
+        stage.runner.run_once([first, second])
+    assert (first.starts, second.starts) == (3, 0)
+    assert [report.retry_s for report in stage.reports("Failed")] == [0.0, 0.0, None]
     assert stage.state("publisher") == ("failed", "KeyError: gone")
+
+
+def test_a_failure_that_passes_does_not_end_it(stage: Stage) -> None:
+    stage.runner.run_once([StreamedJob("publisher", "KeyError: gone", "KeyError: gone")])
+    assert stage.state("publisher") == ("ended", None)
 
 
 def test_work_with_an_end_that_fails_is_marked(stage: Stage) -> None:

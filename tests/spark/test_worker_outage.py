@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["private_postgres"]
 
-DEADLINE_S = 90
+DEADLINE_S = 180
 
 
 def until(holds: Callable[[], bool], what: str) -> None:
@@ -35,7 +35,7 @@ def until(holds: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.clause("X8", "K7", "K6")
 def test_an_outage_costs_nothing_but_time(
     spark: SparkSession, server: ServerProcess, tmp_path: Path, private_postgres: PostgresServer

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
+ON_SPARK = ("spark", "acceptance/pipeline", "acceptance/spark_worker")
+"""Suites that need the machine's patience: of these one test runs at a time."""
 SERVICES_REQUIRED = os.environ.get("DRIFTQ_REQUIRE_SERVICES", "") not in ("", "0")
 
 
@@ -28,7 +30,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with the name of its suite, which is its folder under tests/."""
     for item in items:
         if item.path.is_relative_to(TESTS) and item.path.parent != TESTS:
-            item.add_marker(item.path.relative_to(TESTS).parts[0])
+            within = item.path.relative_to(TESTS)
+            item.add_marker(within.parts[0])
+            if within.as_posix().startswith(ON_SPARK):
+                item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -68,12 +68,13 @@ def test_acks_out_of_order_leave_no_hole_behind(server: ServerProcess) -> None:
 @pytest.mark.clause("D1", "W3", "A5", "A6")
 def test_attempts_and_last_error_are_counted_on_across_restarts(server: ServerProcess) -> None:
     produce(server, "nacked", "forgotten")
-    nacked, _ = server.stream("orders", "billing", "worker", lease_ms=2_000).take(2)
+    nacked, _ = server.stream("orders", "billing", "worker", lease_ms=1_500).take(2)
     assert settle(server, "nack", nacked, owner="worker", reason="out of milk") == 204
     seen: dict[str, list[tuple[int, str]]] = {"nacked": [], "forgotten": []}
     for _ in range(2):
         server.restart()
-        for delivery in server.stream("orders", "billing", "worker", lease_ms=500).take(2):
+        # The lease is longer than the first one: until the second comes, the first does not come again.
+        for delivery in server.stream("orders", "billing", "worker", lease_ms=4_000).take(2):
             seen[delivery["value"]].append((delivery["attempts"], delivery["last_error"]))
     assert seen["nacked"] == [(2, "out of milk"), (3, "out of milk")]
     assert seen["forgotten"] == [(2, "ack_timeout"), (3, "ack_timeout")]

@@ -41,7 +41,8 @@ def test_an_outage_costs_nothing_but_time(
     spark: SparkSession, server: ServerProcess, tmp_path: Path, private_postgres: PostgresServer
 ) -> None:
     create(server, "outage")
-    upgrade(open_database(private_postgres.url), [MIGRATIONS])
+    database = open_database(private_postgres.url)
+    upgrade(database, [MIGRATIONS])
     options = options_for(
         server, tmp_path, DRIFTQ_DATABASE_URL=private_postgres.url, INSTANCE_WORKER_MAX_RETRY_ATTEMPTS="0"
     )
@@ -59,7 +60,7 @@ def test_an_outage_costs_nothing_but_time(
         private_postgres.start()
         until(lambda: committed(options.checkpoint(job.name), batches=2), "it did not go on")
         assert query.isActive
-        registry = SqlRegistry(open_database(private_postgres.url))
+        registry = SqlRegistry(database)
         done = registry.list_claims(ClaimState.DONE)
         assert [(claim.event_id, claim.attempts) for claim in done] == [
             ("o-1", 1),
@@ -71,6 +72,7 @@ def test_an_outage_costs_nothing_but_time(
         asks_and_gets_an_answer(server, registry, tmp_path)
     finally:
         query.stop()
+        database.close()
 
 
 def asks_and_gets_an_answer(server: ServerProcess, registry: SqlRegistry, folder: Path) -> None:

@@ -37,6 +37,7 @@ LEASE_S = 600
 """So long that nobody could wait for its end: whoever is gone is known to be gone."""
 ROUNDS = (0, 1)
 DRIVER = Path(__file__).with_name("driver.py")
+ROOT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class Theatre:
 
     def driver(self, which: str) -> subprocess.Popen[bytes]:
         env = os.environ | {
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
             "ROUND": which,
             "SITES": str(self.folder),
             "PROCESSED_EVENT_LEASE_TIMEOUT_SECONDS": str(LEASE_S),

@@ -21,13 +21,18 @@ class Intake:
         self._recaller = recaller
         self._come_back = come_back
 
-    def take(self, keys: KeyTable) -> Sequence[ProduceRequest]:
-        """Those that can be decided now; the others come again when their reads are done."""
+    def take(self, keys: KeyTable) -> tuple[Sequence[ProduceRequest], bool]:
+        """Those that can be decided now; the others come again when their reads are done.
+
+        Also whether their keys are known to be new, every one: neither in the table nor twice among them.
+        """
         requests = self._take_some()
         prints = [one.fingerprint for request in requests for one in request.commands if one.fingerprint]
-        if not prints or keys.has_none(prints):
-            return requests
-        return [request for request in requests if self._is_warm(request, keys)]
+        if not prints:
+            return requests, True
+        if keys.has_none(prints):
+            return requests, len(set(prints)) == len(prints)
+        return [request for request in requests if self._is_warm(request, keys)], False
 
     def take_all(self) -> list[ProduceRequest]:
         taken, self.asked = self.asked, []

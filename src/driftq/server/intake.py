@@ -11,6 +11,8 @@ from driftq.server.recaller import Recaller
 from driftq.server.requests import ProduceRequest
 
 COMMIT_BYTES_MAX = 8 << 20
+COMMIT_MESSAGES_MAX = 2_000
+"""So many are decided in one go, at most: everybody else waits meanwhile, and the disk for the next ones."""
 
 
 class Intake:
@@ -40,14 +42,15 @@ class Intake:
 
     def _take_some(self) -> list[ProduceRequest]:
         """As many as make one commit of a bounded size."""
-        size = 0
+        size = messages = 0
         for count, request in enumerate(self.asked, start=1):
             commands = request.commands
+            messages += len(commands)
             if len(commands) == 1:
                 size += len(commands[0].entry)
             else:
                 size += sum([len(command.entry) for command in commands])
-            if size > COMMIT_BYTES_MAX:
+            if size > COMMIT_BYTES_MAX or messages >= COMMIT_MESSAGES_MAX:
                 taken = self.asked[:count]
                 del self.asked[:count]
                 return taken

@@ -62,7 +62,7 @@ def test_the_table_of_fingerprints_holds_what_a_list_would(asked: list[tuple[boo
     table = FingerprintTable()
     model: list[tuple[int, int]] = []
     for is_added, number, value in asked:
-        print_ = (number << 10) | 7
+        print_ = (number << 12) | 7
         if is_added:
             table.add(print_, value)
             model.append((print_, value))

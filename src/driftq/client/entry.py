@@ -12,12 +12,16 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+Waiter = Callable[[Item, Result | Exception], None] | asyncio.Future[Result]
+"""Who wants to know what became of a thing: a future, or a call."""
+
+
 class Entry(msgspec.Struct, Generic[Item, Result], gc=False):
-    """What is to be sent, and who wants to know what became of it: a future, or a call."""
+    """What is to be sent, and who wants to know what became of it."""
 
     item: Item
     size: int
-    waiter: asyncio.Future[Result] | Callable[[Item, Result | Exception], None]
+    waiter: Waiter[Item, Result]
     expires_at: float
     """By the loop's clock: it is not tried again after this."""
     retries: int | None
@@ -42,12 +46,11 @@ class Entry(msgspec.Struct, Generic[Item, Result], gc=False):
         return True
 
 
-def tell_all(entries: Sequence[Entry[Item, Result]], results: Sequence[Result | Exception]) -> None:
-    """Tell each entry its result; most wait for one that is no error."""
+def tell_all(entries: Sequence[Entry[Item, Result]], results: Sequence[Result]) -> None:
+    """Tell each entry its result, none of which is an error."""
     for entry, result in zip(entries, results, strict=True):
         waiter = entry.waiter
-        if isinstance(waiter, asyncio.Future) and not isinstance(result, Exception):
-            if not waiter.done():
-                waiter.set_result(result)
-        else:
-            entry.tell(result)
+        if not isinstance(waiter, asyncio.Future):
+            waiter(entry.item, result)
+        elif not waiter.done():
+            waiter.set_result(result)

@@ -4,10 +4,11 @@
               ▲                              │
               └── again, after a pause ◀── failed, and may be repeated
 
-Whatever has come while the loop was busy goes in one batch: nothing is held back to make it larger. Up to
-`requests_under_way` batches are sent ahead of their answers. When a request fails as a whole, everything
-behind it waits until it has been repeated, so that messages keep their order. What is refused alone comes
-again alone.
+Whatever has come while the loop was busy goes in one batch: nothing is held back to make it larger, and what
+is enough for a request does not wait for the loop, so that the server works while the rest is still being
+put. Up to `requests_under_way` batches are sent ahead of their answers. When a request fails as a whole,
+everything behind it waits until it has been repeated, so that messages keep their order. What is refused
+alone comes again alone.
 """
 
 from __future__ import annotations
@@ -16,17 +17,20 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Generic
+from typing import Generic, cast
 
 from driftq.client.backoff import Backoff
 from driftq.client.connection import Answer, ConnectionLost, HttpConnection
 from driftq.client.connector import Connector
-from driftq.client.entry import Entry, Item, Result, tell_all
+from driftq.client.entry import Entry, Item, Result, Waiter, tell_all
 from driftq.client.options import ClientOptions
 from driftq.client.refusals import is_passing
 from driftq.errors import ClientClosed, DriftQError, ResourceExhausted, ServerUnreachable
 
 Entries = list[Entry[Item, Result]]
+
+ENOUGH = 250
+"""Entries that are worth a request at once: else many callers and the server would only work in turns."""
 
 
 class Lane(Generic[Item, Result]):
@@ -59,10 +63,10 @@ class Lane(Generic[Item, Result]):
         self._connecting: asyncio.Task[None] | None = None
         self._pause: asyncio.TimerHandle | None = None
         self._flush_asked = False
+        self._expires_at = 0.0
         self._backoff = Backoff()
         self._room: deque[asyncio.Future[None]] = deque()
         self._emptied = asyncio.Event()
-        self._emptied.set()
         self._closed = False
 
     # What callers ask
@@ -74,25 +78,33 @@ class Lane(Generic[Item, Result]):
             self._room.append(room)
             await room
 
-    def put(self, entry: Entry[Item, Result]) -> None:
+    def put(self, item: Item, size: int, waiter: Waiter[Item, Result], retries: int | None = None) -> None:
         """Send this; its waiter is told once, its result or its error."""
         if self._closed:
-            entry.tell(ClientClosed())
+            Entry(item, size, waiter, 0.0, retries).tell(ClientClosed())
             return
-        if not self._held:
-            self._emptied.clear()
+        if not self._flush_asked:
+            self._ask_flush()
         self._held += 1
-        self._held_bytes += entry.size
+        self._held_bytes += size
         if self._held >= self._held_max or self._held_bytes >= self._held_bytes_max:
             self.full = True
-        self._waiting.append(entry)
-        if not self._flush_asked:
-            self._flush_asked = True
-            self._loop.call_soon(self._flush)
+        waiting = self._waiting
+        waiting.append(Entry(item, size, waiter, self._expires_at, retries))
+        if len(waiting) == ENOUGH:
+            self._flush()
+
+    def _ask_flush(self) -> None:
+        """Once a turn of the loop: all that is put in it is sent together, and has the same time left."""
+        self._flush_asked = True
+        self._expires_at = self._loop.time() + self._options.timeout_s
+        self._loop.call_soon(self._flush)
 
     async def flush(self) -> None:
         """Wait until everything put before has its answer."""
-        await self._emptied.wait()
+        if self._held:
+            self._emptied.clear()
+            await self._emptied.wait()
 
     def close(self) -> None:
         self._closed = True
@@ -134,8 +146,12 @@ class Lane(Generic[Item, Result]):
 
     def _take_batch(self) -> Entries[Item, Result]:
         options, waiting = self._options, self._waiting
-        take = waiting.popleft
-        batch = [take() for _ in range(min(len(waiting), options.batch_messages))]
+        if len(waiting) <= options.batch_messages:
+            batch = list(waiting)
+            waiting.clear()
+        else:
+            take = waiting.popleft
+            batch = [take() for _ in range(options.batch_messages)]
         size = sum([entry.size for entry in batch])
         while size > options.batch_bytes and len(batch) > 1:
             last = batch.pop()
@@ -167,28 +183,33 @@ class Lane(Generic[Item, Result]):
         self._under_way -= 1
         try:
             results = self._read(*answer.result())
-        except ConnectionLost as lost:
-            self._failed(batch, ServerUnreachable(self._connector.url, cause=str(lost)))
+        except DriftQError as refused:
+            self._failed(batch, refused)
             return
-        except (DriftQError, asyncio.CancelledError) as failure:
-            refused = failure if isinstance(failure, DriftQError) else None
-            self._failed(batch, refused or ServerUnreachable(self._connector.url, cause="cancelled"))
+        except (ConnectionLost, asyncio.CancelledError, ValueError, RecursionError) as odd:
+            cause = f"the answer cannot be read: {odd}" if isinstance(odd, ValueError) else str(odd)
+            self._failed(batch, ServerUnreachable(self._connector.url, cause=cause or "cancelled"))
+            return
+        if len(results) != len(batch):
+            cause = f"the answer has {len(results)} results for {len(batch)}"
+            self._failed(batch, ServerUnreachable(self._connector.url, cause=cause))
             return
         self._backoff.succeeded()
-        refused_for_now: list[tuple[Entry[Item, Result], DriftQError]] = []
-        done = batch
-        if any(issubclass(kind, DriftQError) for kind in set(map(type, results))):
-            done, told = [], []
-            for entry, result in zip(batch, results, strict=True):
-                if isinstance(result, DriftQError) and is_passing(result):
-                    refused_for_now.append((entry, result))
-                else:
-                    done.append(entry)
-                    told.append(result)
-            results = told
         self._flush()  # The next batch is on its way while those of this one are told.
-        tell_all(done, results)
-        self._let_go(done)
+        if any(issubclass(kind, DriftQError) for kind in set(map(type, results))):
+            self._tell_apart(batch, results)
+        else:
+            tell_all(batch, cast("Sequence[Result]", results))
+            self._let_go(batch)
+
+    def _tell_apart(self, batch: Entries[Item, Result], results: Sequence[Result | DriftQError]) -> None:
+        """Some of these were refused: for good, or only for now."""
+        refused_for_now: list[tuple[Entry[Item, Result], DriftQError]] = []
+        for entry, result in zip(batch, results, strict=True):
+            if isinstance(result, DriftQError) and is_passing(result):
+                refused_for_now.append((entry, result))
+            else:
+                self._finish(entry, result)
         if refused_for_now:
             self._repeat_alone(refused_for_now)
 

@@ -6,14 +6,13 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Literal
 
 from driftq.client.calls import Calls
-from driftq.client.entry import Entry
 from driftq.client.lane import Lane
 from driftq.client.wire import AckPart, Query, read_acks
 from driftq.errors import DriftQError, NoCurrentDelivery, StaleAttempt
@@ -65,17 +64,12 @@ class Settling:
         """Acks that nobody waited for and that the server refused."""
         self._calls = calls
         self._loop = asyncio.get_running_loop()
-        self._timeout_s = calls.options.timeout_s
         self._acks: Lane[AckPart, None] = Lane(
             calls.connector,
             calls.options,
             write=partial(calls.writer.ack_batch, topic, group, owner),
             read=read_acks,
         )
-
-    def _put(self, ack: AckPart, waiter: Callable[[AckPart, Exception | None], None]) -> None:
-        expires_at = self._loop.time() + self._timeout_s
-        self._acks.put(Entry(ack, _ACK_BYTES, waiter, expires_at, None))
 
     async def ack(self, ack: AckPart) -> None:
         """Done: returns when that is durable, raises when it was refused."""
@@ -100,7 +94,7 @@ class Settling:
         for slot, ack in enumerate(asked):
             if self._acks.full:
                 await self._acks.wait_for_room()
-            self._put(ack, partial(told, slot))
+            self._acks.put(ack, _ACK_BYTES, partial(told, slot))
         if asked:
             await done
         return answers
@@ -109,7 +103,7 @@ class Settling:
         """Done, without waiting for the answer; only for room."""
         if self._acks.full:
             await self._acks.wait_for_room()
-        self._put(ack, self._told)
+        self._acks.put(ack, _ACK_BYTES, self._told)
 
     def _told(self, ack: AckPart, answer: Exception | None) -> None:
         if answer is not None:

@@ -1,17 +1,20 @@
 """A table from 64-bit fingerprints to 64-bit numbers, in arrays: no object a key, no long pause to grow.
 
-Keys are spread over many small tables with linear probing. A small table grows alone, and each has a load of
-its own at which it does, so that they do not all grow at once. Several numbers may be kept under one
-fingerprint. 0 is not a fingerprint.
+Keys are spread over many small tables with linear probing, in which a number lies beside its fingerprint. A
+small table grows alone, and each has a load of its own at which it does, so that they do not all grow at
+once. Several numbers may be kept under one fingerprint. 0 is not a fingerprint.
 """
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 
-_SHARD_BITS = 10
+_SHARD_BITS = 12
 _SHARDS = 1 << _SHARD_BITS
-_SMALLEST = 8
-_EMPTY = array("Q", bytes(8))
+_LAST = _SHARDS - 1
+_SHIFT = _SHARD_BITS - 1
+"""Slots are pairs, so a place in a table is twice the number that the bits above the shard's make."""
+_SMALLEST = 4
+_EMPTY = array("Q", bytes(16))
 """What a small table is before the first key; nobody writes to it."""
 RAW_FROM = 100_000
 """So many keys are written as the tables they are in; fewer are put in again one by one."""
@@ -20,40 +23,37 @@ RAW_FROM = 100_000
 class FingerprintTable:
     """Numbers by fingerprint; a multimap."""
 
-    __slots__ = ("_limits", "_prints", "_used", "_values", "count")
+    __slots__ = ("_room", "_tables", "count")
 
     def __init__(self) -> None:
-        self._prints = [_EMPTY] * _SHARDS
-        self._values = [_EMPTY] * _SHARDS
-        self._used = array("L", bytes(8 * _SHARDS))
-        self._limits = array("L", bytes(8 * _SHARDS))
+        self._tables = [_EMPTY] * _SHARDS
+        self._room = [0] * _SHARDS
+        """How many more keys each small table takes before it grows."""
         self.count = 0
 
     def find(self, print_: int) -> list[int]:
         """The numbers under a fingerprint, in no order."""
-        prints = self._prints[print_ & (_SHARDS - 1)]
-        mask = len(prints) - 1
-        slot = (print_ >> _SHARD_BITS) & mask
+        table = self._tables[print_ & _LAST]
+        mask = len(table) - 2
+        slot = print_ >> _SHIFT & mask
         found: list[int] = []
-        while True:
-            here = prints[slot]
+        while here := table[slot]:
             if here == print_:
-                found.append(self._values[print_ & (_SHARDS - 1)][slot])
-            elif not here:
-                return found
-            slot = (slot + 1) & mask
+                found.append(table[slot + 1])
+            slot = slot + 2 & mask
+        return found
 
     def has_any(self, prints: Iterable[int]) -> bool:
         """Whether one of these fingerprints is there; 0 never is."""
-        tables = self._prints
+        tables, last, shift = self._tables, _LAST, _SHIFT
         for print_ in prints:
-            table = tables[print_ & (_SHARDS - 1)]
-            mask = len(table) - 1
-            slot = (print_ >> _SHARD_BITS) & mask
+            table = tables[print_ & last]
+            mask = len(table) - 2
+            slot = print_ >> shift & mask
             while here := table[slot]:
                 if here == print_:
                     return True
-                slot = (slot + 1) & mask
+                slot = slot + 2 & mask
         return False
 
     def add(self, print_: int, value: int) -> None:
@@ -61,83 +61,87 @@ class FingerprintTable:
 
     def add_all(self, prints: Iterable[int], numbers: Iterable[int]) -> None:
         """Each number under its fingerprint."""
-        used, limits, tables, values = self._used, self._limits, self._prints, self._values
+        tables, room, last, shift = self._tables, self._room, _LAST, _SHIFT
         for print_, number in zip(prints, numbers, strict=True):
-            shard = print_ & (_SHARDS - 1)
-            if used[shard] >= limits[shard]:
-                self._grow(shard)
+            shard = print_ & last
+            left = room[shard] or self._grow(shard)
+            room[shard] = left - 1
             table = tables[shard]
-            mask = len(table) - 1
-            slot = (print_ >> _SHARD_BITS) & mask
+            mask = len(table) - 2
+            slot = print_ >> shift & mask
             while table[slot]:
-                slot = (slot + 1) & mask
+                slot = slot + 2 & mask
             table[slot] = print_
-            values[shard][slot] = number
-            used[shard] += 1
+            table[slot + 1] = number
             self.count += 1
 
     def remove(self, print_: int, value: int) -> bool:
         """Forget one number under a fingerprint; False when it was not there."""
-        shard = print_ & (_SHARDS - 1)
-        prints, values = self._prints[shard], self._values[shard]
-        mask = len(prints) - 1
-        slot = (print_ >> _SHARD_BITS) & mask
-        while prints[slot] != print_ or values[slot] != value:
-            if not prints[slot]:
+        shard = print_ & _LAST
+        table = self._tables[shard]
+        mask = len(table) - 2
+        slot = print_ >> _SHIFT & mask
+        while table[slot] != print_ or table[slot + 1] != value:
+            if not table[slot]:
                 return False
-            slot = (slot + 1) & mask
-        _close_gap(prints, values, slot)
-        self._used[shard] -= 1
+            slot = slot + 2 & mask
+        _close_gap(table, slot)
+        self._room[shard] += 1
         self.count -= 1
         return True
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        for prints, values in zip(self._prints, self._values, strict=True):
-            if prints is _EMPTY:
-                continue
-            for print_, value in zip(prints, values, strict=True):
-                if print_:
-                    yield print_, value
+        for table in self._tables:
+            if table is not _EMPTY:
+                yield from _pairs(table)
 
     def dump(self, name: str) -> dict[str, bytes]:
         """Everything in it, as raw arrays under this name; nothing when it is quickly made again."""
         if self.count < RAW_FROM:
             return {}
         return {
-            f"{name}.table_sizes": array("Q", [len(prints) for prints in self._prints]).tobytes(),
-            f"{name}.table_used": self._used.tobytes(),
-            f"{name}.table_prints": b"".join(prints.tobytes() for prints in self._prints),
-            f"{name}.table_values": b"".join(values.tobytes() for values in self._values),
+            f"{name}.slots_sizes": array("Q", map(len, self._tables)).tobytes(),
+            f"{name}.slots_room": array("Q", self._room).tobytes(),
+            f"{name}.slots": b"".join(self._tables),
         }
 
     def load(self, parts: Mapping[str, memoryview], name: str) -> bool:
-        """Take over what `dump` gave; False when it gave nothing."""
-        if f"{name}.table_sizes" not in parts:
+        """Take over what `dump` gave; False when it gave nothing, or tables of another number."""
+        sizes = parts.get(f"{name}.slots_sizes")
+        if sizes is None or len(sizes) != 8 * _SHARDS:
             return False
-        prints, values = parts[f"{name}.table_prints"], parts[f"{name}.table_values"]
+        slots = parts[f"{name}.slots"]
         start = 0
-        for shard, size in enumerate(parts[f"{name}.table_sizes"].cast("Q")):
+        for shard, size in enumerate(sizes.cast("Q")):
             stop = start + 8 * size
-            self._prints[shard] = array("Q")
-            self._prints[shard].frombytes(prints[start:stop])
-            self._values[shard] = array("Q")
-            self._values[shard].frombytes(values[start:stop])
-            self._limits[shard] = _limit(shard, size)
+            table = array("Q")
+            table.frombytes(slots[start:stop])
+            self._tables[shard] = table
             start = stop
-        self._used = array("L")
-        self._used.frombytes(parts[f"{name}.table_used"])
-        self.count = sum(self._used)
+        self._room = parts[f"{name}.slots_room"].cast("Q").tolist()
+        self.count = sum(
+            _limit(shard, len(table) // 2) - room
+            for shard, (table, room) in enumerate(zip(self._tables, self._room, strict=True))
+        )
         return True
 
-    def _grow(self, shard: int) -> None:
-        old_prints, old_values = self._prints[shard], self._values[shard]
-        size = _SMALLEST if old_prints is _EMPTY else len(old_prints) * 2
-        prints, values = array("Q", bytes(8 * size)), array("Q", bytes(8 * size))
-        for print_, value in zip(old_prints, old_values, strict=True):
-            if print_:
-                _put(prints, values, print_, value)
-        self._prints[shard], self._values[shard] = prints, values
-        self._limits[shard] = _limit(shard, size)
+    def _grow(self, shard: int) -> int:
+        """Twice the slots; gives how many more keys there is room for now."""
+        old = self._tables[shard]
+        size = _SMALLEST if old is _EMPTY else len(old)
+        table = array("Q", bytes(16 * size))
+        mask = len(table) - 2
+        used = 0
+        for print_, value in _pairs(old):
+            slot = print_ >> _SHIFT & mask
+            while table[slot]:
+                slot = slot + 2 & mask
+            table[slot] = print_
+            table[slot + 1] = value
+            used += 1
+        self._tables[shard] = table
+        room = self._room[shard] = _limit(shard, size) - used
+        return room
 
 
 def _limit(shard: int, size: int) -> int:
@@ -145,23 +149,20 @@ def _limit(shard: int, size: int) -> int:
     return size * (60 + shard * 25 // _SHARDS) // 100
 
 
-def _put(prints: "array[int]", values: "array[int]", print_: int, value: int) -> None:
-    mask = len(prints) - 1
-    slot = (print_ >> _SHARD_BITS) & mask
-    while prints[slot]:
-        slot = (slot + 1) & mask
-    prints[slot] = print_
-    values[slot] = value
+def _pairs(table: "array[int]") -> Iterator[tuple[int, int]]:
+    for print_, value in zip(table[::2], table[1::2], strict=True):
+        if print_:
+            yield print_, value
 
 
-def _close_gap(prints: "array[int]", values: "array[int]", gap: int) -> None:
+def _close_gap(table: "array[int]", gap: int) -> None:
     """Move later ones of the same run forward, so that no search ends too early."""
-    mask = len(prints) - 1
-    slot = (gap + 1) & mask
-    while prints[slot]:
-        home = (prints[slot] >> _SHARD_BITS) & mask
-        if (slot - home) & mask >= (slot - gap) & mask:
-            prints[gap], values[gap] = prints[slot], values[slot]
+    mask = len(table) - 2
+    slot = gap + 2 & mask
+    while table[slot]:
+        home = table[slot] >> _SHIFT & mask
+        if slot - home & mask >= slot - gap & mask:
+            table[gap], table[gap + 1] = table[slot], table[slot + 1]
             gap = slot
-        slot = (slot + 1) & mask
-    prints[gap] = values[gap] = 0
+        slot = slot + 2 & mask
+    table[gap] = table[gap + 1] = 0

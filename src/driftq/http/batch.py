@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
+from itertools import chain
 from typing import NamedTuple, cast
 
 import msgspec
 
 from driftq.core.commands import Produce
-from driftq.core.decide.produce import Outcome
+from driftq.core.decide.produce import Accepted, Outcome
 from driftq.errors import DriftQError, FailedPrecondition, InvalidArgument
 from driftq.http.answers import error_body, error_fields, error_headers
 from driftq.http.exchange import Exchange
@@ -176,15 +177,18 @@ def _stored(
 
 def _all_accepted(commands: list[Produce], outcomes: list[Outcome]) -> bytes:
     """The usual case: nothing but new messages, most often of one topic."""
-    texts: list[bytes] = []
-    topic = ""
-    template = b""
-    for command, outcome in zip(commands, outcomes, strict=True):
-        if command.topic != topic:
-            topic = command.topic
-            template = _ACCEPTED % topic.encode()
-        texts.append(template % outcome)
+    topic = commands[0].topic
+    if [command.topic for command in commands].count(topic) == len(commands):
+        template = _accepted(topic, len(commands))
+        return template % tuple(chain.from_iterable(cast("list[Accepted]", outcomes)))
+    texts = [produced(command, outcome) for command, outcome in zip(commands, outcomes, strict=True)]
     return _body(len(texts), 0, texts)
+
+
+@lru_cache(maxsize=16)
+def _accepted(topic: str, count: int) -> bytes:
+    """The answer for so many new messages of a topic, with places for partition and offset of each."""
+    return _body(count, 0, [_ACCEPTED % topic.encode()] * count)
 
 
 def _body(stored: int, failed: int, texts: list[bytes]) -> bytes:

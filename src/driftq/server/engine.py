@@ -279,8 +279,9 @@ class Engine:
             self._deliveries.end_expired(now)
         self.desks.turn(replies, now, quiet=quiet)
         if self._intake.asked:
-            ready = self._intake.take(self.state.keys)
-            self._producing.produces(ready, replies, now, recall=self._recaller.recall)
+            ready, new_keys = self._intake.take(self.state.keys)
+            recall = self._recaller.recall
+            self._producing.produces(ready, replies, now, recall=recall, new_keys=new_keys)
         if self._refusal is None and not quiet:
             self._parcels += self._deliveries.deal(now)
             self.upkeep.decide(now)

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from driftq.core.commands import Produce
 from driftq.core.index import FLAG_DEADLINE, FLAG_KEYED, FLAG_RETRY_POLICY
-from driftq.core.keys import fingerprint
+from driftq.core.keys import fingerprint, fingerprints
 from driftq.core.records import ORDINARY, Terms
 from driftq.errors import InvalidArgument
 from driftq.model import Envelope, RetryPolicy, Routing, StoredMessage
@@ -49,9 +49,9 @@ def prepare_all(messages: Iterable[Produced], *, at: int) -> list[Produce | Inva
     time = encode_time(at)
     messages = messages if isinstance(messages, (list, tuple)) else list(messages)
     if len(messages) > _FEW:
-        plain = _prepare_plain(messages, at)
-        if plain is not None:
-            return plain
+        simple = _prepare_plain(messages, at) or _prepare_keyed(messages, at)
+        if simple is not None:
+            return simple
     commands: list[Produce | InvalidArgument] = []
     for message in messages:
         try:
@@ -90,6 +90,49 @@ def _prepare_plain(messages: Sequence[Produced], at: int) -> list[Produce | Inva
             entry,
         )
         for one, entry in zip(messages, entries, strict=True)
+    ]
+
+
+def _prepare_keyed(messages: Sequence[Produced], at: int) -> list[Produce | InvalidArgument] | None:
+    """The same for messages of which an envelope says at most whose they are; None when one says more."""
+    bare: list[StoredMessage] = []
+    identities: list[tuple[str, str, str]] = []
+    for message in messages:
+        envelope = message.envelope
+        if (
+            envelope is None
+            or not envelope.idempotency_key
+            or envelope.target_topic
+            or envelope.deadline
+            or envelope.retry_policy is not None
+            or envelope.partition_override is not None
+        ):
+            return None
+        bare.append(StoredMessage(message.key, message.value, envelope, message.routing))
+        identities.append((envelope.tenant_id or "", message.topic, envelope.idempotency_key))
+    entries = encode_entries(bare, at)
+    if max(map(len, entries)) > ENTRY_MAX:
+        return None
+    return [
+        Produce(
+            topic,
+            topic,
+            one.key,
+            one.value,
+            len(one.value) if not one.key and one.value.isascii() else size_of(one.key) + size_of(one.value),
+            entry,
+            False,  # Not plain.
+            None,
+            None,
+            FLAG_KEYED,
+            None,
+            key,
+            tenant,
+            print_,
+        )
+        for one, entry, (tenant, topic, key), print_ in zip(
+            bare, entries, identities, fingerprints(identities), strict=True
+        )
     ]
 
 

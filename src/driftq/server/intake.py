@@ -11,6 +11,8 @@ from driftq.server.recaller import Recaller
 from driftq.server.requests import ProduceRequest
 
 COMMIT_BYTES_MAX = 8 << 20
+COMMIT_MESSAGES_MAX = 2_000
+"""So many are decided in one go, at most: everybody else waits meanwhile, and the disk for the next ones."""
 
 
 class Intake:
@@ -21,13 +23,18 @@ class Intake:
         self._recaller = recaller
         self._come_back = come_back
 
-    def take(self, keys: KeyTable) -> Sequence[ProduceRequest]:
-        """Those that can be decided now; the others come again when their reads are done."""
+    def take(self, keys: KeyTable) -> tuple[Sequence[ProduceRequest], bool]:
+        """Those that can be decided now; the others come again when their reads are done.
+
+        Also whether their keys are known to be new, every one: neither in the table nor twice among them.
+        """
         requests = self._take_some()
         prints = [one.fingerprint for request in requests for one in request.commands if one.fingerprint]
-        if not prints or keys.has_none(prints):
-            return requests
-        return [request for request in requests if self._is_warm(request, keys)]
+        if not prints:
+            return requests, True
+        if keys.has_none(prints):
+            return requests, len(set(prints)) == len(prints)
+        return [request for request in requests if self._is_warm(request, keys)], False
 
     def take_all(self) -> list[ProduceRequest]:
         taken, self.asked = self.asked, []
@@ -35,14 +42,15 @@ class Intake:
 
     def _take_some(self) -> list[ProduceRequest]:
         """As many as make one commit of a bounded size."""
-        size = 0
+        size = messages = 0
         for count, request in enumerate(self.asked, start=1):
             commands = request.commands
+            messages += len(commands)
             if len(commands) == 1:
                 size += len(commands[0].entry)
             else:
                 size += sum([len(command.entry) for command in commands])
-            if size > COMMIT_BYTES_MAX:
+            if size > COMMIT_BYTES_MAX or messages >= COMMIT_MESSAGES_MAX:
                 taken = self.asked[:count]
                 del self.asked[:count]
                 return taken

@@ -41,14 +41,21 @@ class Producing:
         return self._journal.state
 
     def produces(
-        self, requests: Sequence[ProduceRequest], replies: Replies, now: int, *, recall: Recall
+        self,
+        requests: Sequence[ProduceRequest],
+        replies: Replies,
+        now: int,
+        *,
+        recall: Recall,
+        new_keys: bool = False,
     ) -> None:
+        """`new_keys`: it is known that no key among them was there before or comes twice."""
         lanes: dict[str, _Lane] = {}
         for request in requests:
             if not request.atomic:
                 _line_up(request, lanes)
         for name, lane in lanes.items():
-            lane.tell(self._store(name, lane.commands, now, recall))
+            lane.tell(self._store(name, lane.commands, now, recall, new_keys=new_keys))
         for request in requests:
             if isinstance(request, AppendRequest):
                 replies.append((request.reply, self._append(request, now, recall)))
@@ -57,12 +64,14 @@ class Producing:
                 self._store_atomic(request, now, recall)
             replies.append((request.reply, request.outcomes))
 
-    def _store(self, name: str, commands: list[Produce], now: int, recall: Recall) -> list[Outcome]:
+    def _store(
+        self, name: str, commands: list[Produce], now: int, recall: Recall, *, new_keys: bool
+    ) -> list[Outcome]:
         topic = self._state.topics.get(name)
         if topic is None or name.startswith(DEAD_LETTER_PREFIX):
             self._counters.produce_refused += len(commands)
             return [_no_target(name)] * len(commands)
-        batch = decide_produce(self._state, topic, commands, recall=recall, now=now)
+        batch = decide_produce(self._state, topic, commands, recall=recall, now=now, new_keys=new_keys)
         self._keep(topic, batch)
         return batch.outcomes
 

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from driftq.client import AsyncClient, ClientOptions
@@ -107,6 +108,37 @@ async def test_what_is_produced_together_goes_in_one_request() -> None:
         await asyncio.gather(*[asking.produce("t", str(number)) for number in range(500)])
     assert [len(request.lines) for request in script.requests] == [500]
     assert [line["value"] for line in script.requests[0].lines] == [str(number) for number in range(500)]
+
+
+@pytest.mark.clause("P6")
+async def test_the_server_gets_the_first_of_many_before_the_last_have_asked() -> None:
+    script = Script([stored])
+    sent_before_the_last: list[int] = []
+
+    async def ask(asking: AsyncClient, number: int) -> None:
+        if number == 599:
+            sent_before_the_last.append(sum(len(request.lines) for request in script.requests[1:]))
+        await asking.produce("t", str(number))
+
+    async with client(script) as asking:
+        await asking.produce("t", "so that it is connected")
+        await asyncio.gather(*[ask(asking, number) for number in range(600)])
+    assert sent_before_the_last == [500]
+    assert [line["value"] for request in script.requests[1:] for line in request.lines] == [
+        str(number) for number in range(600)
+    ]
+
+
+@pytest.mark.parametrize(
+    "answer", [b"<html>", b"[]", b'{"results":[]}', b'{"results":[{"status":"produced"}]}']
+)
+async def test_an_answer_that_cannot_be_understood_is_asked_for_again(answer: bytes) -> None:
+    script = Script([lambda _: msgspec.Raw(answer), stored])
+    async with client(script) as asking:
+        receipt = await asyncio.wait_for(asking.produce("t", "v"), 5)
+    assert receipt.offset == 0
+    assert len({request.body for request in script.requests}) == 1
+    assert len(script.requests) == 2
 
 
 @pytest.mark.clause("P6")

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from driftq.client.incoming import bytes_of, json_of
-from driftq.client.outgoing import BYTES_MARK, new_key, outgoing, text_of
+from driftq.client.outgoing import BYTES_MARK, keys, outgoing, text_of
 from driftq.errors import InvalidArgument
 from driftq.model import RetryPolicy
 
@@ -100,12 +100,12 @@ def test_envelope_fields_are_written_as_they_were_given() -> None:
 
 @pytest.mark.clause("P7")
 def test_no_two_keys_are_the_same_also_not_in_a_child_process() -> None:
-    mine = {new_key() for _ in range(100)}
+    mine = {keys.next() for _ in range(100)}
     assert len(mine) == 100
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(write_end, new_key().encode())
+        os.write(write_end, keys.next().encode())
         os._exit(0)
     os.waitpid(child, 0)
     prefix, _, _ = next(iter(mine)).rpartition("-")

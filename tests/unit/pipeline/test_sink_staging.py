@@ -78,10 +78,26 @@ def test_rows_become_the_columns_of_a_message() -> None:
 
 @pytest.mark.clause("Z2")
 @pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        (batch(value=["a", None]), "value: is null in some row"),
+        (batch(value=["a"], topic=[None]), "topic: is null in some row"),
+        (batch(value=["a", "b"], topic=["t", "t"], envelope=[None, '{"tenant": 1}']), "is no envelope"),
+        (batch(value=["a"], topic=["t"], envelope=["no JSON"]), "'no JSON' is no envelope"),
+    ],
+)
+def test_rows_that_are_no_message_are_refused_in_plain_words(rows: arrow.RecordBatch, problem: str) -> None:
+    with pytest.raises(InvalidArgument, match=problem):
+        checked(rows, topic=None)
+
+
+@pytest.mark.clause("Z2")
+@pytest.mark.parametrize(
     ("given", "options", "problem"),
     [
         (VALUE, {}, "option"),
         (VALUE, {"topic": "t", "partitions": "0"}, "partitions"),
+        (VALUE, {"topic": "t", "partitions": "many"}, "'many' is not a number"),
         (VALUE, {"topic": "t", "checkpointLocation": "hdfs://x/y"}, "stagingLocation"),
         (StructType([StructField("text", StringType())]), {"topic": "t"}, "value"),
         (StructType([StructField("value", LongType())]), {"topic": "t"}, "cast"),

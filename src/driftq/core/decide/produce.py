@@ -61,14 +61,15 @@ def decide_produce(
     now: int,
     claimed: Claimed | None = None,
     unlimited: bool = False,
+    new_keys: bool = False,
 ) -> Batch:
     """Decide all of a topic's new messages at once.
 
     `claimed` is given, and filled, where several topics' parts are decided before any of them is folded.
-    `unlimited` messages always find room.
+    `unlimited` messages always find room. `new_keys`: no key among them is known or comes twice.
     """
     plain = _are_plain(commands)
-    fresh = plain or _are_fresh(state, commands, claimed)
+    fresh = plain or _are_fresh(state, commands, claimed, new_keys=new_keys)
     sizes = [command.size_bytes for command in commands]
     partitions = _room_for_all(state, topic, commands, sum(sizes)) if fresh else None
     if partitions is not None:
@@ -98,7 +99,7 @@ def _are_plain(commands: Sequence[Produce]) -> bool:
     return True
 
 
-def _are_fresh(state: State, commands: Sequence[Produce], claimed: Claimed | None) -> bool:
+def _are_fresh(state: State, commands: Sequence[Produce], claimed: Claimed | None, *, new_keys: bool) -> bool:
     """Nobody says where to go or until when, and no key is known, or comes twice, or is one too many."""
     prints: list[int] = []
     for command in commands:
@@ -109,7 +110,9 @@ def _are_fresh(state: State, commands: Sequence[Produce], claimed: Claimed | Non
     if not prints:
         return True
     known = state.keys
-    if claimed is not None or len(set(prints)) < len(prints) or not known.has_none(prints):
+    if claimed is not None:
+        return False
+    if not new_keys and (len(set(prints)) < len(prints) or not known.has_none(prints)):
         return False
     return len(known) + len(prints) < state.limits.idempotency_keys_max
 

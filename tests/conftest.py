@@ -19,6 +19,8 @@ from tests.support.sharing import SharedByModule, is_on_spark
 from tests.support.spark_classes import start_spark_soon
 
 TESTS = Path(__file__).parent
+SOME_SPARK = "tests/docs/test_code_blocks.py"
+"""Where a page or two start Spark."""
 SERVICES_REQUIRED = os.environ.get("DRIFTQ_REQUIRE_SERVICES", "") not in ("", "0")
 
 
@@ -57,6 +59,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if is_on_spark(item.nodeid):
         start_spark_soon()
+    elif item.nodeid.startswith(SOME_SPARK):
+        start_spark_soon(make=False)
 
 
 @pytest.hookimpl(tryfirst=True)

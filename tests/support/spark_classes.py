@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from driftq.pipeline.java import Java, find_means
+from driftq.pipeline.java import JAVA_MIN, Java, find_means
 from driftq.pipeline.processes import end_session
 
 ROOT = Path(__file__).parents[2]
@@ -33,13 +33,16 @@ _EVENTS = 20
 
 
 @cache
-def start_spark_soon() -> None:
-    """From here on, the drivers of this process and of those that it starts find their classes at once."""
+def start_spark_soon(*, make: bool = True) -> None:
+    """From here on, the drivers of this process and of those that it starts find their classes at once.
+
+    An archive that is not there is made, or else done without.
+    """
     java = find_means().java
-    if java is None or java.release < 17 or OPTIONS in os.environ:
-        return  # There is nothing to start, or somebody knows better.
+    if java is None or java.release < JAVA_MIN or OPTIONS in os.environ:
+        return  # There is nothing to start, or it is said already how.
     archive = ROOT / "build" / f"spark-classes-{_of_what(java)}.jsa"
-    if not archive.exists():
+    if make and not archive.exists():
         _make(archive)
     os.environ[OPTIONS] = f"{_PLAINLY} {_SILENTLY} -XX:SharedArchiveFile={archive}"
 

@@ -24,7 +24,8 @@ def canonical_json(value: Any, *, field: str) -> str:
         return str(value)
     try:
         text = _ENCODER.encode(value)
-        text.encode("utf-8")
+        if not text.isascii():
+            text.encode("utf-8")
     except UnicodeEncodeError:
         raise InvalidArgument(field, "holds half of a surrogate pair") from None
     except (TypeError, ValueError) as error:

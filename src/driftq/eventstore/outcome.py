@@ -13,7 +13,7 @@ class Append(msgspec.Struct, frozen=True):
     expected_seq: int | None = None
 
 
-class Appended(msgspec.Struct, frozen=True):
+class Appended(msgspec.Struct, frozen=True, gc=False):
     """The event is stored under this number: now, or before when it is a duplicate."""
 
     event_id: str

@@ -20,14 +20,14 @@ Group = Sequence[Draft]
 Answer = Appended | Refused
 
 
-class Known(msgspec.Struct, frozen=True):
+class Known(msgspec.Struct, frozen=True, gc=False):
     """What is remembered of an event_id for ever."""
 
     content_hash: str
     sequence_number: int
 
 
-class Numbered(msgspec.Struct, frozen=True):
+class Numbered(msgspec.Struct, frozen=True, gc=False):
     """A draft and the place it gets in its aggregate."""
 
     draft: Draft

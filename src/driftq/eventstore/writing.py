@@ -18,6 +18,19 @@ from driftq.model import Aggregate
 from driftq.sql import Database, Dialect, Queries, Transaction, as_rows, perform
 
 _TRIES = 20
+_COLUMNS = (
+    "event_id",
+    "aggregate_type",
+    "aggregate_id",
+    "sequence_number",
+    "event_type",
+    "operation",
+    "occurred_at_us",
+    "payload",
+    "metadata",
+    "schema_version",
+    "content_hash",
+)
 
 
 class _NothingToStore(Exception):
@@ -101,27 +114,28 @@ class Writer:
         return {row.event_id: Known(row.content_hash, row.sequence_number) for row in found}
 
     def _insert(self, transaction: Transaction, fresh: Sequence[Numbered]) -> None:
-        rows = [{"place": place, **_row(each)} for place, each in enumerate(fresh)]
+        rows = [_row(each) for each in fresh]
         statement = self._queries["store"]
         if transaction.dialect is Dialect.SQLITE:
             # The driver's own loop: SQLAlchemy would prepare each row's parameters in Python.
             transaction.connection.exec_driver_sql(statement.text.text, rows)
         else:
-            transaction.run(statement, g=as_rows(rows))
+            named = [dict(zip(_COLUMNS, row, strict=True), place=place) for place, row in enumerate(rows)]
+            transaction.run(statement, g=as_rows(named))
 
 
-def _row(numbered: Numbered) -> dict[str, Any]:
+def _row(numbered: Numbered) -> tuple[Any, ...]:
+    """What is stored, in the order of `_COLUMNS`."""
     draft = numbered.draft
-    return {
-        "event_id": draft.event_id,
-        "aggregate_type": draft.aggregate.type,
-        "aggregate_id": draft.aggregate.id,
-        "sequence_number": numbered.sequence_number,
-        "event_type": draft.event_type,
-        "operation": draft.operation.value,
-        "occurred_at_us": draft.occurred_at_us,
-        "payload": draft.payload,
-        "metadata": draft.metadata,
-        "schema_version": draft.schema_version,
-        "content_hash": draft.content_hash,
-    }
+    return (
+        draft.event_id,
+        *draft.aggregate,
+        numbered.sequence_number,
+        draft.event_type,
+        draft.operation.value,
+        draft.occurred_at_us,
+        draft.payload,
+        draft.metadata,
+        draft.schema_version,
+        draft.content_hash,
+    )

@@ -16,6 +16,8 @@ NOTE_CHARACTERS_MAX = 4096
 
 def key_text(field: str, value: str, *, bytes_max: int = KEY_BYTES_MAX) -> str:
     """The value itself; raises InvalidArgument for what cannot be a key."""
+    if value.isascii() and len(value) <= bytes_max and "\x00" not in value:
+        return value  # Nearly all are: this is asked several times for each event.
     try:
         size = len(value.encode())
     except UnicodeEncodeError:

@@ -3,7 +3,8 @@
 WAL journal with synchronous=FULL, so a commit survives a power cut and readers never wait for the writer.
 Writing goes through one connection. The threads of a process take turns at it, and BEGIN IMMEDIATE with a
 busy timeout is what processes wait with, so a transaction that reads first and writes later cannot be
-refused half-way. Reading has connections of its own that cannot write.
+refused half-way. Reading has connections of its own that cannot write, and one more moves what was
+committed from the journal into the file.
 """
 
 import sqlite3
@@ -18,6 +19,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import QueuePool
 
 from driftq.errors import DatabaseBusy, DatabaseUnsuitable
+from driftq.sql.checkpoints import Checkpoints
 from driftq.sql.clock import Clock, WallClock
 from driftq.sql.database import session
 from driftq.sql.dialect import Dialect, Spelling
@@ -29,8 +31,8 @@ NEEDED = (3, 38, 0)  # RETURNING, UPDATE FROM, STRICT tables, the ->> operator
 
 _PRAGMAS = {
     "synchronous": "FULL",
-    # Pages of 4 KiB. A checkpoint makes one commit slow and writes each page once, however often it changed:
-    # have it rarely. With 1000, the default, one commit in ten pays for it; with this, one in two hundred.
+    # Pages of 4 KiB. The commit that reaches this moves them all and is slow: it is for the case that
+    # `driftq.sql.checkpoints`, which does it in smaller steps and outside of commits, cannot keep up.
     "wal_autocheckpoint": 16_000,
     "cache_size": -16_000,  # KiB, when negative.
 }
@@ -58,6 +60,9 @@ class SqliteDatabase:
         if path != MEMORY:
             self._reading = _engine(path, begin="BEGIN", connections=readers, busy_ms=busy_timeout_ms)
             event.listen(self._reading, "connect", _forbid_writing)
+        self._checkpoints = Checkpoints(path, self._turns)
+        if path != MEMORY:
+            event.listen(self._writing, "checkin", self._count_rows)
         self.check()
 
     @contextmanager
@@ -80,8 +85,13 @@ class SqliteDatabase:
             transaction.connection.exec_driver_sql("SELECT count(*) FROM sqlite_schema")
 
     def close(self) -> None:
+        self._checkpoints.close()
         self._reading.dispose()
         self._writing.dispose()
+
+    def _count_rows(self, connection: sqlite3.Connection | None, _: Any) -> None:
+        if connection is not None:  # None for one that broke.
+            self._checkpoints.written(connection.total_changes)
 
     def _session(self, engine: Engine, *, reading: bool) -> AbstractContextManager[Transaction]:
         waited_ms = self._busy_ms

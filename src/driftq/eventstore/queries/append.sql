@@ -33,8 +33,7 @@ FROM {rows g: event_id text} JOIN {events} AS e ON e.event_id = g.event_id;
 -- name: store (sqlite)
 INSERT INTO {events} (event_id, aggregate_type, aggregate_id, sequence_number, event_type, operation,
                       occurred_at_us, payload, metadata, schema_version, content_hash)
-VALUES (:event_id, :aggregate_type, :aggregate_id, :sequence_number, :event_type, :operation,
-        :occurred_at_us, :payload, :metadata, :schema_version, :content_hash);
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: store (postgres)
 WITH stored AS (

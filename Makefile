@@ -8,18 +8,18 @@ PEERS  := .venv-peers
 DATA   ?= ./driftq-data
 ARGS   ?=
 
-# Suites that need Python and Java only, the quick part of them, and those that need other services.
-SUITES   := spark crash acceptance unit property simulation conformance contract docs
+# Suites that need Python and Java only, those first that take long; the quick part of them; and those that
+# need other services.
+SUITES   := spark crash acceptance docs contract simulation property conformance unit
 QUICK    := unit property simulation
 SERVICES := integration browser services
 
 SUITE_DIRS   := $(wildcard $(SUITES:%=tests/%))
 QUICK_DIRS   := $(wildcard $(QUICK:%=tests/%))
 SERVICE_DIRS := $(wildcard $(SERVICES:%=tests/%))
-# These suites measure nothing and mind no neighbour, so two of their tests may run at the same time.
-PAIRED   := unit property simulation conformance contract docs
-PAIRED_DIRS  := $(wildcard $(PAIRED:%=tests/%))
+# Two processes share the tests: in a whole run by module, where one has all that needs Spark and its one session.
 TWO_AT_ONCE  := --numprocesses 2 --dist worksteal
+BY_MODULE    := --numprocesses 2 --dist loadscope --no-loadscope-reorder
 TYPED_DIRS   := $(wildcard src tests scripts bench examples)
 
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
@@ -59,8 +59,7 @@ serve: $(STAMP) ## Run a server on ./driftq-data (DATA=... for another folder)
 	@$(BIN)/driftq serve --data $(DATA) $(ARGS)
 
 test: $(STAMP) ## Run every suite that needs no outside service
-	@$(BIN)/python -m pytest $(TWO_AT_ONCE) $(PAIRED_DIRS) $(ARGS)
-	@$(BIN)/python -m pytest $(filter-out $(PAIRED_DIRS),$(SUITE_DIRS)) $(ARGS)
+	@$(BIN)/python -m pytest $(BY_MODULE) $(SUITE_DIRS) $(ARGS)
 
 test-quick: $(STAMP) ## Run unit, property and simulation tests
 	@$(BIN)/python -m pytest $(TWO_AT_ONCE) $(QUICK_DIRS) $(ARGS)

@@ -8,14 +8,19 @@ import asyncio
 import inspect
 import os
 import signal
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.support.sharing import SharedByModule, is_on_spark
+from tests.support.spark_classes import start_spark_soon
+
 TESTS = Path(__file__).parent
-ON_SPARK = ("spark", "acceptance/pipeline", "acceptance/spark_worker")
-"""Suites that need the machine's patience: of these one test runs at a time."""
+SOME_SPARK = "tests/docs/test_code_blocks.py"
+"""Where a page or two start Spark."""
 SERVICES_REQUIRED = os.environ.get("DRIFTQ_REQUIRE_SERVICES", "") not in ("", "0")
 
 
@@ -26,14 +31,36 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with the name of its suite, which is its folder under tests/."""
+    tell_apart(items)
     for item in items:
         if item.path.is_relative_to(TESTS) and item.path.parent != TESTS:
-            within = item.path.relative_to(TESTS)
-            item.add_marker(within.parts[0])
-            if within.as_posix().startswith(ON_SPARK):
-                item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(item.path.relative_to(TESTS).parts[0])
+
+
+def tell_apart(items: list[pytest.Item]) -> None:
+    """Of tests with the same id all but one would be lost where several processes share the work."""
+    for item in items:
+        if "[" in item.name and "[" not in item.nodeid and item.parent is not None:
+            item._id = item.parent.id.child(item.name)  # Made by a plugin, which names no more than the item.
+    doubled = [name for name, count in Counter(item.nodeid for item in items).items() if count > 1]
+    if doubled:
+        raise pytest.UsageError(f"several tests have the same id: {', '.join(doubled)}")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return SharedByModule(config, log) if config.getoption("dist") == "loadscope" else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if is_on_spark(item.nodeid):
+        start_spark_soon()
+    elif item.nodeid.startswith(SOME_SPARK):
+        start_spark_soon(make=False)
 
 
 @pytest.hookimpl(tryfirst=True)

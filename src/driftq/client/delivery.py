@@ -112,7 +112,10 @@ class AsyncDelivery(Received):
 
     async def ack_later(self) -> None:
         """Done, with the next batch of acks. One that is refused is logged, and the message comes again."""
-        await self._settling.ack_later(self._place())
+        settling = self._settling
+        if settling.acks.full:
+            await settling.acks.wait_for_room()
+        settling.owe(self._place())
 
     async def nack(self, reason: str = "", *, retryable: bool = True) -> None:
         """Failed: it comes again after its backoff, or goes to the dead letters when that is pointless."""

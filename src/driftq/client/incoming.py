@@ -25,7 +25,7 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
     payload_mismatch: bool = False
 
 
-class RecordedMessage(msgspec.Struct, frozen=True):
+class RecordedMessage(msgspec.Struct, frozen=True, gc=False):
     """A stored message, read without a group."""
 
     partition: int

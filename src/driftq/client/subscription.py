@@ -64,12 +64,13 @@ class Settling:
         """Acks that nobody waited for and that the server refused."""
         self._calls = calls
         self._loop = asyncio.get_running_loop()
-        self._acks: Lane[AckPart, None] = Lane(
+        self.acks: Lane[AckPart, None] = Lane(
             calls.connector,
             calls.options,
             write=partial(calls.writer.ack_batch, topic, group, owner),
             read=read_acks,
         )
+        self._waiter = self._told  # One for all: a bound method for each ack would keep the collector busy.
 
     async def ack(self, ack: AckPart) -> None:
         """Done: returns when that is durable, raises when it was refused."""
@@ -92,18 +93,22 @@ class Settling:
                 done.set_result(None)
 
         for slot, ack in enumerate(asked):
-            if self._acks.full:
-                await self._acks.wait_for_room()
-            self._acks.put(ack, _ACK_BYTES, partial(told, slot))
+            if self.acks.full:
+                await self.acks.wait_for_room()
+            self.acks.put(ack, _ACK_BYTES, partial(told, slot))
         if asked:
             await done
         return answers
 
     async def ack_later(self, ack: AckPart) -> None:
         """Done, without waiting for the answer; only for room."""
-        if self._acks.full:
-            await self._acks.wait_for_room()
-        self._acks.put(ack, _ACK_BYTES, self._told)
+        if self.acks.full:
+            await self.acks.wait_for_room()
+        self.owe(ack)
+
+    def owe(self, ack: AckPart) -> None:
+        """Send this with the next batch."""
+        self.acks.put(ack, _ACK_BYTES, self._waiter)
 
     def _told(self, ack: AckPart, answer: Exception | None) -> None:
         if answer is not None:
@@ -151,7 +156,7 @@ class Settling:
         return fields
 
     async def flush(self) -> None:
-        await self._acks.flush()
+        await self.acks.flush()
 
     def close(self) -> None:
-        self._acks.close()
+        self.acks.close()

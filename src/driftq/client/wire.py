@@ -37,7 +37,7 @@ class _Results(msgspec.Struct):
     results: list[dict[str, Any]]
 
 
-class _Acked(msgspec.Struct):
+class _Acked(msgspec.Struct, gc=False):
     status: str
 
 

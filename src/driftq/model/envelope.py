@@ -12,7 +12,7 @@ MAX_BACKOFF_MS = 30_000
 _LARGEST = 2**31 - 1
 
 
-class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """How often and how far apart a message is delivered again."""
 
     max_attempts: int | None = None
@@ -31,7 +31,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
         return None
 
 
-class DeadLetterFacts(msgspec.Struct, frozen=True):
+class DeadLetterFacts(msgspec.Struct, frozen=True, gc=False):
     """Where a dead letter came from and why it was given up."""
 
     original_topic: str
@@ -44,7 +44,7 @@ class DeadLetterFacts(msgspec.Struct, frozen=True):
     at: str
 
 
-class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """What travels with a message besides key and value."""
 
     run_id: str | None = None

@@ -7,7 +7,7 @@ import msgspec
 from driftq.model.envelope import Envelope
 
 
-class Routing(msgspec.Struct, frozen=True, omit_defaults=True):
+class Routing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What a router said about a message; kept with it and shown to consumers."""
 
     label: str = ""

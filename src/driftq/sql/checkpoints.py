@@ -80,7 +80,7 @@ class Checkpoints:
             fresh, self._rows_moved = self._rows - self._rows_moved, self._rows
             try:
                 connection = connection or self._connect()
-                self._learn(fresh, self.step(connection))
+                self.step(connection, rows=fresh)
             except sqlite3.Error as error:
                 _logger.warning("a checkpoint of %s failed: %s", self._path, error)
         if connection is not None:
@@ -91,30 +91,37 @@ class Checkpoints:
         connection.execute("PRAGMA synchronous = FULL")
         return connection
 
-    def step(self, connection: sqlite3.Connection) -> int:
-        """One step, and the end of a journal that is long; returns its pages."""
-        pages, moved = _move(connection)
-        if pages < self._anew_pages:
-            return pages
+    def step(self, connection: sqlite3.Connection, *, rows: int = 0) -> None:
+        """One step, after so many rows since the last one, and the end of a journal that is long."""
+        pages, _ = _move(connection)
+        self._learn(rows, pages)
+        if pages >= self._anew_pages and self._start_anew(connection, pages):
+            self._pages_seen = 0
+            self._rows_moved = self._rows  # Those written meanwhile were in the old journal.
+
+    def _start_anew(self, connection: sqlite3.Connection, pages: int) -> bool:
+        """Leave nothing in the journal, so that the next commit begins it from its start."""
         for _ in range(_TRIES):
-            if pages - moved <= _REST_PAGES:
+            before, (pages, _) = pages, _move(connection)
+            if pages - before <= _REST_PAGES:  # Came during one move, so about as many come during the next.
                 break
+        if not self._turns.take(timeout_s=_TURN_S):
+            return False
+        try:
             pages, moved = _move(connection)
-        if self._turns.take(timeout_s=_TURN_S):
-            try:
-                pages, _ = _move(connection)
-            finally:
-                self._turns.give()
-        return pages
+            return moved == pages
+        finally:
+            self._turns.give()
 
     def _learn(self, rows: int, pages: int) -> None:
-        grown = pages - self._pages_seen if pages >= self._pages_seen else pages
+        """What so many rows cost; nothing is learned when the journal was started anew in between."""
+        grown = pages - self._pages_seen
         self._pages_seen = pages
         if rows > 0 and grown > 0:
             self._rows_due = max(1, self._step_pages * rows // grown)
 
 
 def _move(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Pages in the journal, and how many of them are in the file now. Waits for nobody."""
+    """Pages in the journal as this began, and how many of them are in the file now. Waits for nobody."""
     _, pages, moved = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
     return pages, moved

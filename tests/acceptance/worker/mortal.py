@@ -30,6 +30,12 @@ def step_of(topic: str) -> str:
     return topic.rpartition(".")[2]
 
 
+def say(step: str) -> None:
+    """In one write: several threads say something, and `print` writes the end of its line by itself."""
+    sys.stdout.write(f"at {step}\n")
+    sys.stdout.flush()
+
+
 def stop_at(step: str, owner: type, name: str, topic_of: Callable[..., str], *, before: bool = True) -> None:
     """Let a method stop for ever, before or after its work, for the topic of this step."""
     real = getattr(owner, name)
@@ -39,7 +45,7 @@ def stop_at(step: str, owner: type, name: str, topic_of: Callable[..., str], *, 
             return real(*args, **named)
         if not before:
             real(*args, **named)
-        print(f"at {step}", flush=True)
+        say(step)
         return threading.Event().wait()
 
     async def awaiting(*args: Any, **named: Any) -> Any:
@@ -47,7 +53,7 @@ def stop_at(step: str, owner: type, name: str, topic_of: Callable[..., str], *, 
             return await real(*args, **named)
         if not before:
             await real(*args, **named)
-        print(f"at {step}", flush=True)
+        say(step)
         return await asyncio.Event().wait()
 
     setattr(owner, name, awaiting if asyncio.iscoroutinefunction(real) else blocking)
@@ -92,7 +98,7 @@ def main(url: str, folder: Path, effect: driftq.Effect, *, stops: bool, sites: l
             except FileExistsError:
                 pass  # It happened before: that is what idempotent means.
         if stops and step_of(message.topic) == "after-effect":
-            print("at after-effect", flush=True)
+            say("after-effect")
             threading.Event().wait()
         return {"done": message.value}
 

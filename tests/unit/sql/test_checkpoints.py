@@ -118,8 +118,9 @@ def test_steps_come_by_themselves_while_others_write(path: str) -> None:
     again.close()
 
 
-def test_it_learns_how_many_pages_a_row_costs(path: str, writer: sqlite3.Connection) -> None:
-    checkpoints = Checkpoints(path, Turns(), step_pages=100)
+@pytest.mark.parametrize("anew_pages", [100, 100_000])
+def test_it_learns_how_many_pages_a_row_costs(path: str, writer: sqlite3.Connection, anew_pages: int) -> None:
+    checkpoints = Checkpoints(path, Turns(), step_pages=100, anew_pages=anew_pages)
     for rows in range(1, 26):  # As many as make 100 pages by the first guess.
         write(writer, pages=50)
         checkpoints.written(rows)

@@ -1,0 +1,31 @@
+"""The suites themselves: no test is lost between the processes that share them."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests import conftest
+from tests.support.sharing import ON_SPARK, SharedByModule, is_on_spark
+
+ROOT = Path(__file__).parents[2]
+
+
+def scope(nodeid: str) -> str:
+    return SharedByModule._split_scope(cast("Any", None), nodeid)
+
+
+def test_one_process_has_all_that_needs_spark_and_the_rest_goes_by_module() -> None:
+    on_spark = [f"{folder}test_some.py::test_one[a::b]" for folder in ON_SPARK]
+    assert {scope(nodeid) for nodeid in on_spark} == {"spark"}
+    assert all((ROOT / folder).is_dir() for folder in ON_SPARK)
+    assert scope("tests/crash/test_jobs.py::test_one[a::b]") == "tests/crash/test_jobs.py"
+    assert not is_on_spark("tests/acceptance/worker/test_killed.py::test_one")
+
+
+def test_two_tests_with_one_id_are_refused() -> None:
+    """A process that hands out tests by their ids would run one of them."""
+    same = [SimpleNamespace(name="test_one", nodeid="tests/a.py::test_one") for _ in range(2)]
+    with pytest.raises(pytest.UsageError, match=r"same id: tests/a\.py::test_one"):
+        conftest.tell_apart(cast("Any", same))

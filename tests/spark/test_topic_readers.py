@@ -242,3 +242,19 @@ def test_a_server_that_is_restarted_is_waited_for(tmp_path: Path) -> None:
         assert ids(rows(reader, reader.partitions(start, end))) == numbered(0, 50)
         assert json.loads(json.dumps(end)) == end
         assert os.path.exists(server.data / "address")
+
+
+@pytest.mark.clause("Z2")
+def test_a_reader_of_the_newest_leaves_out_what_is_overtaken_and_says_how_many_it_read(
+    server: ServerProcess,
+) -> None:
+    create(server, "overtaken", partitions=2)
+    fill(server, "overtaken", 100)
+    reader = stream(server, "overtaken", newestBy="key")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    found = rows(reader, reader.partitions(start, end))
+    assert ids(found) == numbered(93, 100)
+    assert reader.reportLatestOffset() == {**end, "~behind": 0, "~read": 100}
+    with pytest.raises(InvalidArgument, match="newestBy"):
+        stream(server, "overtaken", newestBy="value")

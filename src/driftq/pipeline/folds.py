@@ -19,7 +19,8 @@ import msgspec
 
 from driftq.errors import InvalidArgument
 from driftq.eventstore.published import PublishedEvent, decode_published
-from driftq.model import Aggregate, Operation
+from driftq.model import Aggregate
+from driftq.pipeline.stated import decode_any, decode_stated
 from driftq.sinks import Change, DeadLetter, Waiting
 from driftq.sql import KEY_BYTES_MAX, key_text
 
@@ -84,18 +85,6 @@ def ordered(step: Step) -> Ordered:
     return Ordered(step)
 
 
-class _Stated(msgspec.Struct):
-    """What of an event is looked at when it tells the whole state."""
-
-    event_id: str
-    payload: msgspec.Raw
-    operation: Operation = Operation.APPEND
-
-
-_stated = msgspec.json.Decoder(_Stated).decode
-_any_json = msgspec.json.Decoder().decode
-
-
 def fold_latest(arrived: Iterable[Arrived], *, keyed: bool = False) -> Folded:
     """The newest readable row of each aggregate, and what could not be read.
 
@@ -155,7 +144,7 @@ def _advance(
 ) -> None:
     """Take one aggregate as far as its events go without a gap."""
     before = row
-    state = None if row is None or row.state is None else _any_json(row.state)
+    state = None if row is None or row.state is None else decode_any(row.state)
     for event in events:
         reached = 0 if row is None else row.sequence_number
         if event.sequence_number <= reached:
@@ -170,7 +159,7 @@ def _advance(
             dead = _place(event).fails(FOLD, f"{type(error).__name__}: {error}")
             folded.dead_letters.append(dead)
             text = None if row is None else row.state
-            state = None if text is None else _any_json(text)
+            state = None if text is None else decode_any(text)
         row = Change(*event[:4], text)
     if row is not None and row is not before:
         folded.changes.append(row)
@@ -188,15 +177,14 @@ def _stepped(step: Step, state: State, event: Waiting, *, retries: int, pause: P
 
 def _read_event(message: Arrived) -> Change:
     kind, aggregate_id, sequence, _ = _identity(message)
-    stated = _stated(message.value or "")
-    state = None if stated.operation is Operation.DELETE else bytes(stated.payload).decode()
-    return Change(kind, aggregate_id, sequence, _key("event_id", stated.event_id), state)
+    stated = decode_stated(message.value or "")
+    return Change(kind, aggregate_id, sequence, _key("event_id", stated.event_id), stated.state)
 
 
 def _read_value(message: Arrived) -> Change:
     value = message.value
     if value is not None:
-        _any_json(value)
+        decode_any(value)
     deleted = value is None or value.strip() == "null"
     name = f"{message.topic}/{message.partition}/{message.offset}"
     if not message.aggregate_id:

@@ -6,13 +6,14 @@ import datetime as dt
 import json
 import os
 import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from driftq.pipeline.metrics import as_text
 from driftq.pipeline.reports import Progressed, Reporter
-from driftq.pipeline.source.lag import LAG
+from driftq.pipeline.source.lag import LAG, READ
 from driftq.pipeline.status import JobState, JobStatus, StatusFolder
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Progress:
             known = self._jobs.get(job) if job is not None else None
             if known is None:
                 return  # A query that a user's own code started.
-            batch, rows = int(progress["batchId"]), int(progress["numInputRows"])
+            batch, rows = int(progress["batchId"]), messages_of(progress)
             is_new = known.last_batch is None or batch > known.last_batch
             counts = rows if is_new else 0
             finished = "addBatch" in progress.get("durationMs", {})
@@ -66,7 +67,7 @@ class Progress:
                 last_batch=None if batch < 0 else batch,
                 batch_rows=rows if finished else known.batch_rows,
                 rows=known.rows + counts,
-                rows_per_second=round(float(progress.get("processedRowsPerSecond") or 0.0), 1),
+                rows_per_second=round(_speed(progress, rows), 1),
                 lag=lag_of(progress),
             )
 
@@ -102,9 +103,26 @@ class Progress:
 
 def lag_of(progress: dict[str, Any]) -> int | None:
     """What waited behind the batch, over all sources of ours; None when there is none among them."""
-    latest = [source.get("latestOffset") for source in progress.get("sources", ())]
-    known = [one[LAG] for one in latest if isinstance(one, dict) and LAG in one]
+    known = list(_said(progress, LAG))
     return sum(known) if known else None
+
+
+def messages_of(progress: dict[str, Any]) -> int:
+    """The messages of the batch: a source that leaves out the overtaken ones says how many it read."""
+    rows = int(progress["numInputRows"])
+    return max(rows, sum(_said(progress, READ))) if rows else 0
+
+
+def _speed(progress: dict[str, Any], messages: int) -> float:
+    rows = int(progress["numInputRows"])
+    return float(progress.get("processedRowsPerSecond") or 0.0) * (messages / rows if rows else 1.0)
+
+
+def _said(progress: dict[str, Any], name: str) -> Iterator[int]:
+    for source in progress.get("sources", ()):
+        latest = source.get("latestOffset")
+        if isinstance(latest, dict) and name in latest:
+            yield latest[name]
 
 
 def listen(spark: Any, progress: Progress) -> None:

@@ -57,6 +57,14 @@ def test_rows_add_up_and_a_progress_that_comes_twice_counts_once(
     assert progress.batches("publisher") == 2
 
 
+def test_messages_that_a_source_leaves_out_are_counted_as_read(
+    folder: StatusFolder, progress: Progress
+) -> None:
+    progress.heard(batch(0, 10, sources=[{"latestOffset": {"orders": {"0": 60}, "~behind": 7, "~read": 40}}]))
+    known = folder.all()[0]
+    assert (known.batch_rows, known.rows, known.rows_per_second, known.lag) == (40, 40, 49.4, 7)
+
+
 def test_a_batch_that_is_only_begun_is_not_the_last_one(folder: StatusFolder, progress: Progress) -> None:
     progress.heard(batch(0, 0, durationMs={"latestOffset": 1}))
     assert folder.all()[0].last_batch is None

@@ -17,6 +17,7 @@ import msgspec
 
 from driftq.core.pipeline_options import PipelineOptions
 from driftq.errors import ProjectionError, ProjectionFenced, ReadModelSwapped, Unavailable
+from driftq.pipeline.folds import LatestState
 from driftq.pipeline.projection.delivery import Patience
 from driftq.pipeline.projection.projector import Projector, Target
 from driftq.pipeline.server import Server
@@ -148,7 +149,10 @@ def make_projector(projection: Projection, targets: list[Target], patience: Pati
 
 
 def source_options(projection: Projection, options: PipelineOptions) -> dict[str, str]:
-    return {**projection.source, "url": options.url, "data": options.data}
+    told = {**projection.source, "url": options.url, "data": options.data}
+    if isinstance(projection.fold, LatestState):
+        told["newestBy"] = projection.key  # What is overtaken need not reach Spark.
+    return told
 
 
 def smallest(positions: list[dict[Place, int]]) -> dict[Place, int]:

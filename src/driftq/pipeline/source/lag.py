@@ -1,7 +1,7 @@
 """How far a query is behind, in messages: said by the source in the query's progress, read from there.
 
 Spark shows what a source calls its latest offset. Beside the offsets ours tells how many messages wait behind
-the batch, under a name that no topic can have.
+the batch, and how many are in it where Spark gets fewer rows than that, under names that no topic can have.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 LAG = "~behind"
+READ = "~read"
 
 
 class Progress(Protocol):
@@ -21,8 +22,8 @@ class Progress(Protocol):
     def sources(self) -> Any: ...
 
 
-def with_lag(offsets: Mapping[str, Any], lag: int) -> dict[str, Any]:
-    return {**offsets, LAG: lag}
+def with_lag(offsets: Mapping[str, Any], lag: int, *, read: int | None = None) -> dict[str, Any]:
+    return {**offsets, LAG: lag} | ({} if read is None else {READ: read})
 
 
 def messages_behind(progress: Progress) -> int | None:

@@ -11,6 +11,8 @@ from driftq.errors import InvalidArgument
 from driftq.pipeline.source.offsets import Offsets, Place, parse_place
 from driftq.settings import load_data, load_url
 
+NEWEST_BY = ("aggregate_id", "key")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicOptions:
@@ -29,6 +31,8 @@ class TopicOptions:
     fail_on_data_loss: bool = True
     reader: str | None = None
     """The name under which a stream reports how far it is."""
+    newest_by: str | None = None
+    """Leave out what a newer message of the same aggregate, or key, is seen to have overtaken."""
 
 
 def read_topic_options(given: Mapping[str, str], *, streaming: bool) -> TopicOptions:
@@ -50,6 +54,9 @@ def read_topic_options(given: Mapping[str, str], *, streaming: bool) -> TopicOpt
     ending = parse_place("endingOffsets", options.get("endingoffsets", "latest"))
     if ending == "earliest":
         raise InvalidArgument("endingOffsets", "must be latest or JSON")
+    newest_by = options.get("newestby")
+    if newest_by not in (None, *NEWEST_BY):
+        raise InvalidArgument("newestBy", f"must be one of {', '.join(NEWEST_BY)}, not {newest_by!r}")
     return TopicOptions(
         url=load_url(options.get("url")),
         data=os.path.abspath(load_data(options.get("data"))),
@@ -61,6 +68,7 @@ def read_topic_options(given: Mapping[str, str], *, streaming: bool) -> TopicOpt
         messages_max=whole_option("maxOffsetsPerTrigger", options.get("maxoffsetspertrigger")),
         fail_on_data_loss=yes_or_no("failOnDataLoss", options.get("failondataloss", "true")),
         reader=options.get("reader"),
+        newest_by=newest_by,
     )
 
 

@@ -21,7 +21,7 @@ from driftq.server.address import read_instance
 PIECE_MESSAGES = 100_000
 """What one task fetches over HTTP at most."""
 TASK_ROWS = 400_000
-"""Small files are read by one task, up to so many rows."""
+"""Small files are read by one task, up to about so many rows."""
 
 
 class SealedFile(NamedTuple):
@@ -105,8 +105,10 @@ def _sealed_ranges(
 ) -> Iterator[TopicRange]:
     """One range for each large file, or for some small ones that lie side by side."""
     together: list[TableFile] = []
+    rows = 0
     for file in [*files, None]:
-        full = file is None or sum(one.rows for one in together) + file.rows > TASK_ROWS
+        more = 0 if file is None else _rows_between(file, begin=begin, upto=upto)
+        full = file is None or rows + more > TASK_ROWS
         if together and full:
             first, last = together[0], together[-1]
             yield TopicRange(
@@ -118,9 +120,16 @@ def _sealed_ranges(
                     SealedFile(os.path.join(folder, one.name), one.last_offset + 1) for one in together
                 ),
             )
-            together = []
+            together, rows = [], 0
         if file is not None:
             together.append(file)
+            rows += more
+
+
+def _rows_between(file: TableFile, *, begin: int, upto: int) -> int:
+    """About how many rows of a file lie between two offsets: a batch may end within a file."""
+    offsets = min(upto, file.last_offset + 1) - max(begin, file.first_offset)
+    return file.rows * offsets // (file.last_offset + 1 - file.first_offset)
 
 
 def uncovered(files: Sequence[TableFile], *, partition: int, start: int, end: int) -> Iterator[Stretch]:

@@ -20,9 +20,18 @@ BATCH_ROWS = 50_000
 
 
 def read_range(options: TopicOptions, wanted: Any) -> Iterator[arrow.RecordBatch]:
-    """Every row of the range; raises MessagesExpired when some were removed since it was planned."""
+    """Every wanted row of the range; raises MessagesExpired when some were removed since it was planned."""
     if not isinstance(wanted, TopicRange):
-        return  # Spark asks for one empty partition where there is nothing to read.
+        return iter(())  # Spark asks for one empty partition where there is nothing to read.
+    every = _every_row(options, wanted)
+    if options.newest_by is None:
+        return every
+    from driftq.pipeline.source.newest import newest_only
+
+    return newest_only(every, by=options.newest_by)
+
+
+def _every_row(options: TopicOptions, wanted: TopicRange) -> Iterator[arrow.RecordBatch]:
     at = wanted.start
     for path, end in wanted.files if read_instance(options.data) == wanted.instance else ():
         try:
@@ -41,6 +50,8 @@ def clipped(file: parquet.ParquetFile, *, start: int, end: int) -> Iterator[arro
     for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=SCHEMA.names):
         offsets = batch.column("offset").to_numpy()
         first, last = offsets.searchsorted(start), offsets.searchsorted(end)
+        if first == 0 == last:
+            return  # All of it lies behind the end, and so does the rest.
         if first < last:
             rows = batch.slice(first, last - first)
             yield arrow.RecordBatch.from_arrays(rows.select(SCHEMA.names).columns, schema=SCHEMA)

@@ -60,6 +60,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reported = False
         self._end: Offsets = {}
         self._lag = 0
+        self._read = 0
 
     def initialOffset(self) -> Offsets:
         return resolve(self._options.starting, self._topics.bounds(strict=False), option="startingOffsets")
@@ -84,11 +85,12 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for topic in self._topics_of(counts):
             end.setdefault(topic, {}).update(self._ends(topic, waiting, counts))
         self._end = end
-        self._lag = sum(span.behind for span in waiting.values()) - sum(counts.values())
+        self._read = sum(counts.values())
+        self._lag = sum(span.behind for span in waiting.values()) - self._read
         return end
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        return with_lag(self._end, self._lag)
+        return with_lag(self._end, self._lag, read=None if self._options.newest_by is None else self._read)
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[TopicRange]:
         return plan(self._topics, start, end, data=self._options.data)

@@ -1,0 +1,108 @@
+"""Of a task's rows those that can matter to whoever wants the newest message of each aggregate, or key.
+
+Where a message tells the whole state, a later one has overtaken it. A task drops what it sees overtaken, so
+that it never crosses into Spark. A row goes only if a newer one of its aggregate stays that can surely be
+read: where the newest is broken all stay, and the one before it can count. Whatever is no event stays, and
+so does the last row, which says how far the task has read. An aggregate may still come several times: other
+tasks have rows of it, and a task holds only so many at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as arrow
+from pyarrow import compute
+
+from driftq.pipeline.stated import which_are_json, which_state
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+HELD_BYTES = 64 << 20
+"""Of rows, until a task looks which of them are overtaken."""
+SURE_CHARACTERS = 256
+"""A text of so many characters is within every limit of bytes for a key, whatever they are."""
+_NAMES = {"aggregate_id": ("aggregate_id", "aggregate_type"), "key": ("key",)}
+_ORDER = {"aggregate_id": "sequence_number", "key": "offset"}
+_READABLE = {"aggregate_id": which_state, "key": which_are_json}
+
+
+def newest_only(batches: Iterable[arrow.RecordBatch], *, by: str) -> Iterator[arrow.RecordBatch]:
+    """The same rows in the same order, without those that are seen to be overtaken."""
+    held: list[arrow.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        if size >= HELD_BYTES:
+            held = without_overtaken(held, by=by)
+            size = sum(each.nbytes for each in held)
+            if size > HELD_BYTES // 2:  # Few fall away: to look again would cost more than it saves.
+                yield from held
+                held, size = [], 0
+    if held:
+        yield from without_overtaken(held, by=by)
+
+
+def without_overtaken(batches: Sequence[arrow.RecordBatch], *, by: str) -> list[arrow.RecordBatch]:
+    """What stays of rows of one partition, in the order of their offsets."""
+    table = arrow.Table.from_batches(batches)
+    stays = np.ones(table.num_rows, dtype=np.bool_)
+    rows = np.flatnonzero(_comparable(table, by=by))
+    if len(rows):
+        groups = _groups([table[name] for name in _NAMES[by]], rows)
+        newest = rows[_newest(groups, table[_ORDER[by]].to_numpy()[rows])]
+        contested = np.flatnonzero(np.bincount(groups) > 1)
+        sure = np.ones(len(newest), dtype=np.bool_)
+        sure[contested] = _readable(table["value"], newest[contested], by=by)
+        stays[rows[sure[groups]]] = False
+        stays[newest] = True
+        stays[-1] = True
+    if stays.all():
+        return list(batches)
+    kept: list[arrow.RecordBatch] = table.filter(arrow.array(stays)).combine_chunks().to_batches()
+    return kept
+
+
+def _comparable(table: arrow.Table, *, by: str) -> NDArray[np.bool_]:
+    """Rows that have an order among others, and names that surely are fit to be keys of a read model."""
+    names = (*_NAMES[by], "event_id") if by == "aggregate_id" else _NAMES[by]
+    fit = compute.is_valid(table["value"])
+    fit = compute.and_(fit, compute.greater_equal(table[_ORDER[by]], 0 if by == "key" else 1))
+    for name in names:
+        length = compute.utf8_length(table[name])
+        fit = compute.and_(fit, compute.greater(length, 0))
+        fit = compute.and_(fit, compute.less_equal(length, SURE_CHARACTERS))
+        fit = compute.and_(fit, compute.invert(compute.match_substring(table[name], "\x00")))
+    return np.asarray(compute.fill_null(fit, fill_value=False).to_numpy(), dtype=np.bool_)
+
+
+def _groups(columns: Sequence[arrow.ChunkedArray], rows: NDArray[Any]) -> NDArray[Any]:
+    """A number for each of these rows, the same for those that agree in every column."""
+    groups = np.zeros(len(rows), dtype=np.int64)
+    for column in columns:
+        texts = column.combine_chunks().dictionary_encode()
+        groups = groups * max(1, len(texts.dictionary)) + texts.indices.fill_null(0).to_numpy()[rows]
+    return np.unique(groups, return_inverse=True)[1]
+
+
+def _newest(groups: NDArray[Any], sequences: NDArray[Any]) -> NDArray[Any]:
+    """For each group where its highest sequence is; of equal ones the first."""
+    backwards = np.arange(len(groups))[::-1]
+    rising = backwards[np.argsort(sequences[backwards], kind="stable")]
+    newest = np.empty(groups.max() + 1, dtype=np.int64)
+    newest[groups[rising]] = rising  # Of several for one group the last is kept.
+    return newest
+
+
+def _readable(values: arrow.ChunkedArray, rows: NDArray[Any], *, by: str) -> NDArray[np.bool_]:
+    """Of these rows which can be read."""
+    wanted = np.zeros(len(values), dtype=np.bool_)
+    wanted[rows] = True
+    texts = values.filter(arrow.array(wanted)).to_pylist()  # To take by number would join all values first.
+    readable = np.empty(len(rows), dtype=np.bool_)
+    readable[np.argsort(rows)] = _READABLE[by](texts)
+    return readable

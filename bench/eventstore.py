@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from functools import partial
 
 from bench.machine import folder
+from bench.postgres import postgres
 from bench.report import Figure
 from driftq.eventstore import Append, EventStore, StoreOptions, rooms
 from driftq.model import Event
 from driftq.sql import open_database, upgrade
-from tests.services_postgres import PostgresServer
 
 SECONDS = 4.0
 BATCH = StoreOptions().transaction_events_max
@@ -50,12 +50,8 @@ def _sqlite() -> Iterator[EventStore]:
 
 @contextmanager
 def _postgres() -> Iterator[EventStore]:
-    server = PostgresServer(fsync=True)
-    try:
-        with _opened(server.url) as store:
-            yield store
-    finally:
-        server.remove()
+    with postgres() as url, _opened(url) as store:
+        yield store
 
 
 @contextmanager

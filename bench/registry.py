@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bench.machine import folder
+from bench.postgres import postgres
 from bench.report import Figure
 from driftq.registry import Effect, EventKey, Handler
 from driftq.registry.sql_registry import BATCH_MAX, MIGRATIONS, SqlRegistry
 from driftq.sql import Database, open_database, upgrade
-from tests.services_postgres import PostgresServer
 
 SECONDS = 4.0
 PAGES = 80
@@ -48,12 +48,8 @@ def _on_sqlite() -> list[Figure]:
 
 
 def _on_postgres() -> list[Figure]:
-    server = PostgresServer(fsync=True)
-    try:
-        with _opened(server.url) as database:
-            return _measure(database, "PostgreSQL, fsync=on, synchronous_commit=on", aim=5)
-    finally:
-        server.remove()
+    with postgres() as url, _opened(url) as database:
+        return _measure(database, "PostgreSQL, fsync=on, synchronous_commit=on", aim=5)
 
 
 @contextmanager

@@ -176,3 +176,28 @@ def test_acks_of_a_batch_are_answered_one_by_one(server: Server) -> None:
     assert answer.json["results"][1]["message"] == "stale attempt"
     server.post("/v1/ack/batch", body | {"topic": "nowhere"}).refused(404, "NOT_FOUND")
     server.post("/v1/ack/batch", body | {"owner": ""}).refused(400, "INVALID_ARGUMENT")
+
+
+@pytest.mark.clause("P6")
+def test_in_brief_new_messages_of_one_topic_are_told_together(server: Server) -> None:
+    alone, spread = server.new_topic(), server.new_topic(3)
+    path = "/v1/produce/batch?brief=true"
+    messages = [{"topic": alone, "value": "a"}] * 3
+    server.post(path, {"messages": messages})
+    assert server.post(path, {"messages": messages, "atomic": True}).json == {
+        "produced": 3,
+        "failed": 0,
+        "topic": alone,
+        "first_offset": 3,
+        "partition": 0,
+    }
+    many = [{"topic": spread, "value": "a", "key": f"user:{number}"} for number in range(8)]
+    told = server.post(path, {"messages": many}).json
+    stored = server.get(f"/v1/topics/{spread}/records").lines
+    places = {line["offset"]: line["partition"] for line in stored}
+    assert told["first_offset"] == 0
+    assert told["partitions"] == [places[offset] for offset in range(8)]
+    keyed = {"topic": alone, "value": "a", "envelope": {"idempotency_key": "k"}}
+    for others in ([keyed, keyed], [{"topic": "nowhere", "value": "v"}], [messages[0], many[0]]):
+        answer = server.post(path, {"messages": [messages[0], *others]}).json
+        assert len(answer["results"]) == 1 + len(others), "what cannot be told together is told one by one"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count, repeat
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -30,7 +31,20 @@ class AckPart(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class _Receipts(msgspec.Struct):
-    results: list[Receipt]
+    """A receipt for each message; or, in brief, what all of them have in common."""
+
+    produced: int = 0
+    results: list[Receipt] | None = None
+    topic: str = ""
+    first_offset: int = 0
+    partition: int = 0
+    partitions: list[int] | None = None
+
+    def all(self) -> list[Receipt]:
+        if self.results is not None:
+            return self.results
+        partitions = self.partitions or repeat(self.partition, self.produced)
+        return list(map(Receipt, repeat(self.topic), partitions, count(self.first_offset)))
 
 
 class _Results(msgspec.Struct):
@@ -76,7 +90,7 @@ class Writer:
 
     def produce_batch(self, messages: Sequence[Outgoing], *, atomic: bool = False) -> bytes:
         body = _encoder.encode_lines(messages)
-        query = {"atomic": True} if atomic else None
+        query: Query = {"brief": True, "atomic": True} if atomic else {"brief": True}
         return self.request("POST", "/v1/produce/batch", query=query, body=body, content_type=NDJSON)
 
     def ack_batch(self, topic: str, group: str, owner: str, acks: Sequence[AckPart]) -> bytes:
@@ -107,7 +121,7 @@ def read_receipts(status: int, body: bytes) -> Sequence[Receipt | DriftQError]:
     if status != 200:
         raise read_refusal(status, body)
     try:
-        return _receipts.decode(body).results
+        return _receipts.decode(body).all()
     except msgspec.ValidationError:
         return [
             rebuild(one) if "error" in one else msgspec.convert(one, Receipt)

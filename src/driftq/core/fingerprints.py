@@ -14,6 +14,8 @@ _LAST = _SHARDS - 1
 _SHIFT = _SHARD_BITS - 1
 """Slots are pairs, so a place in a table is twice the number that the bits above the shard's make."""
 _SMALLEST = 4
+_SMALL = 128
+"""Slots up to which a table grows to four times its size: all of them together take little then."""
 _EMPTY = array("Q", bytes(16))
 """What a small table is before the first key; nobody writes to it."""
 RAW_FROM = 100_000
@@ -62,6 +64,7 @@ class FingerprintTable:
     def add_all(self, prints: Iterable[int], numbers: Iterable[int]) -> None:
         """Each number under its fingerprint."""
         tables, room, last, shift = self._tables, self._room, _LAST, _SHIFT
+        added = 0
         for print_, number in zip(prints, numbers, strict=True):
             shard = print_ & last
             left = room[shard] or self._grow(shard)
@@ -73,7 +76,8 @@ class FingerprintTable:
                 slot = slot + 2 & mask
             table[slot] = print_
             table[slot + 1] = number
-            self.count += 1
+            added += 1
+        self.count += added
 
     def remove(self, print_: int, value: int) -> bool:
         """Forget one number under a fingerprint; False when it was not there."""
@@ -126,9 +130,10 @@ class FingerprintTable:
         return True
 
     def _grow(self, shard: int) -> int:
-        """Twice the slots; gives how many more keys there is room for now."""
+        """Twice the slots, or more; gives how many more keys there is room for now."""
         old = self._tables[shard]
-        size = _SMALLEST if old is _EMPTY else len(old)
+        slots = len(old) // 2
+        size = _SMALLEST if old is _EMPTY else slots * (4 if slots <= _SMALL else 2)
         table = array("Q", bytes(16 * size))
         mask = len(table) - 2
         used = 0

@@ -79,7 +79,10 @@ class KeyTable:
     def add_all(self, prints: Sequence[int], offsets: Sequence[int], *, topic: int, at: int) -> None:
         """Claim these for the messages at the offsets."""
         base = topic << _OFFSET_BITS
-        claims = array("Q", [base | offset for offset in offsets])
+        if type(offsets) is range and offsets.step == 1:
+            claims = array("Q", range(base + offsets.start, base + offsets.stop))
+        else:
+            claims = array("Q", [base | offset for offset in offsets])
         self._claims.add_all(prints, claims)
         bucket_end = at - at % self._width_ms + self._width_ms
         if not self._buckets or self._buckets[-1][0] < bucket_end:

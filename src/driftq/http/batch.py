@@ -21,6 +21,7 @@ from driftq.http.answers import error_body, error_fields, error_headers
 from driftq.http.exchange import Exchange
 from driftq.http.params import Form, decode
 from driftq.http.produce import as_produced, produced, read_message, whole_message
+from driftq.http.replies import BatchReply
 from driftq.http.schemas import BatchBody, BatchParts, BatchQuery, ProduceBody
 from driftq.server.ingest import Produced, prepare_all
 from driftq.server.requests import ProduceRequest
@@ -42,10 +43,13 @@ class Batch(NamedTuple):
     messages: list[Produced]
     errors: dict[int, DriftQError]
     atomic: bool
+    brief: bool = False
+    """The answer may leave out what the client can tell by itself."""
 
 
 def produce_batch(exchange: Exchange) -> None:
-    batch = _read(exchange)
+    asked = QUERY.from_query(exchange.query)
+    batch = _read(exchange, asked)._replace(brief=asked.brief is True)
     limit = exchange.edge.options.batch_max
     if len(batch.messages) + len(batch.errors) > limit:
         raise InvalidArgument("messages", f"at most {limit} in one request")
@@ -59,10 +63,9 @@ def produce_batch(exchange: Exchange) -> None:
 # Reading
 
 
-def _read(exchange: Exchange) -> Batch:
+def _read(exchange: Exchange, asked: BatchQuery) -> Batch:
     body = exchange.body
     in_process = exchange.edge.options.in_process
-    asked = QUERY.from_query(exchange.query)
     if exchange.content_type[:20].lower() == b"application/x-ndjson":
         return _read_lines(body, atomic=asked.atomic is True, in_process=in_process)
     try:
@@ -84,7 +87,12 @@ def _read_lines(body: bytes, *, atomic: bool, in_process: bool) -> Batch:
 
 
 def _shaped(messages: list[ProduceBody]) -> list[Produced]:
-    shaped = [message if message.envelope is None else as_produced(message) for message in messages]
+    shaped = [
+        message
+        if (envelope := message.envelope) is None or envelope.retry_policy is None
+        else as_produced(message)
+        for message in messages
+    ]
     return cast("list[Produced]", shaped)
 
 
@@ -128,7 +136,7 @@ def _store(exchange: Exchange, batch: Batch) -> None:
     commands = [command for command in prepared if type(command) is Produce]
     if len(commands) < len(prepared):
         _add_errors(errors, prepared)
-    reply = partial(_stored, exchange, commands, errors, batch.atomic)
+    reply = partial(_stored, exchange, batch, commands)
     if not commands:
         reply([])
         return
@@ -145,17 +153,14 @@ def _add_errors(errors: dict[int, DriftQError], outcomes: Sequence[object]) -> N
 
 
 def _stored(
-    exchange: Exchange,
-    commands: list[Produce],
-    errors: dict[int, DriftQError],
-    atomic: bool,
-    outcomes: list[Outcome] | DriftQError,
+    exchange: Exchange, batch: Batch, commands: list[Produce], outcomes: list[Outcome] | DriftQError
 ) -> None:
     if isinstance(outcomes, DriftQError):
         exchange.reply_error(outcomes)
         return
+    errors = batch.errors
     if not errors and set(map(type, outcomes)) == {tuple}:
-        exchange.reply_ok(_all_accepted(commands, outcomes))
+        exchange.reply_ok(_all_accepted(commands, cast("list[Accepted]", outcomes), brief=batch.brief))
         return
     results: list[Outcome] = list(outcomes)
     placed: list[Produce | None] = list(commands)
@@ -163,7 +168,7 @@ def _stored(
         results.insert(slot, error)
         placed.insert(slot, None)
     refused = [result for result in results if isinstance(result, DriftQError)]
-    if atomic and refused:
+    if batch.atomic and refused:
         _refuse(exchange, results, refused[0])
         return
     texts = [
@@ -175,14 +180,31 @@ def _stored(
     exchange.reply_ok(_body(len(texts) - len(refused), len(refused), texts))
 
 
-def _all_accepted(commands: list[Produce], outcomes: list[Outcome]) -> bytes:
+def _all_accepted(commands: list[Produce], outcomes: list[Accepted], *, brief: bool) -> bytes:
     """The usual case: nothing but new messages, most often of one topic."""
     topic = commands[0].topic
     if [command.topic for command in commands].count(topic) == len(commands):
-        template = _accepted(topic, len(commands))
-        return template % tuple(chain.from_iterable(cast("list[Accepted]", outcomes)))
+        if brief:
+            return _in_brief(topic, outcomes)
+        return _accepted(topic, len(commands)) % tuple(chain.from_iterable(outcomes))
     texts = [produced(command, outcome) for command, outcome in zip(commands, outcomes, strict=True)]
     return _body(len(texts), 0, texts)
+
+
+def _in_brief(topic: str, outcomes: list[Accepted]) -> bytes:
+    """What one request stores in a topic gets offsets that follow each other."""
+    partitions = [partition for partition, _ in outcomes]
+    alone = partitions.count(partitions[0]) == len(partitions)
+    return _encode(
+        BatchReply(
+            produced=len(outcomes),
+            failed=0,
+            topic=topic,
+            first_offset=outcomes[0][1],
+            partition=partitions[0] if alone else None,
+            partitions=None if alone else partitions,
+        )
+    )
 
 
 @lru_cache(maxsize=16)

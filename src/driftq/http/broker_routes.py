@@ -198,7 +198,12 @@ BROKER_ROUTES = (
         query=schemas.BatchQuery,
         body=schemas.BatchBody,
         lines=schemas.ProduceBody,
-        answers={200: Answer(text="A result for each message, in order", body=replies.BatchReply)},
+        answers={
+            200: Answer(
+                text="A result for each message, in order; or all at once, with `brief`",
+                body=replies.BatchReply,
+            )
+        },
         errors=(404, 409, 429),
         notes="Where a batch is atomic and refused, the error also has `results`.",
     ),

@@ -64,12 +64,21 @@ class BatchResult(msgspec.Struct, frozen=True, omit_defaults=True):
     retry_after_ms: int | None = None
 
 
-class BatchReply(msgspec.Struct, frozen=True):
-    """One result a message, in order."""
+class BatchReply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One result a message, in order; in brief, where all are new and of one topic, what they have in common.
+
+    Their offsets follow each other.
+    """
 
     produced: int
     failed: int
-    results: list[BatchResult]
+    results: list[BatchResult] | None = None
+    topic: str | None = None
+    first_offset: int | None = None
+    partition: int | None = None
+    """Of all of them; left out where they differ."""
+    partitions: list[int] | None = None
+    """Of each, in order."""
 
 
 class BatchRefusal(msgspec.Struct, frozen=True):

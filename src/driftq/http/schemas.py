@@ -138,6 +138,7 @@ class BatchParts(Request, frozen=True):
 
 class BatchQuery(Request, frozen=True):
     atomic: bool | None = None
+    brief: bool | None = None
 
 
 class AppendMessage(Request, frozen=True):

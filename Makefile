@@ -17,9 +17,10 @@ SERVICES := integration browser services
 SUITE_DIRS   := $(wildcard $(SUITES:%=tests/%))
 QUICK_DIRS   := $(wildcard $(QUICK:%=tests/%))
 SERVICE_DIRS := $(wildcard $(SERVICES:%=tests/%))
-# Two processes share the tests: in a whole run by module, where one has all that needs Spark and its one session.
+# Processes share the tests: in a whole run by module, where one has all that needs Spark and its one session. Those
+# tests wait more than they work, so that there is one process more than two cores would suggest.
 TWO_AT_ONCE  := --numprocesses 2 --dist worksteal
-BY_MODULE    := --numprocesses 2 --dist loadscope --no-loadscope-reorder
+BY_MODULE    := --numprocesses 3 --dist loadscope --no-loadscope-reorder
 TYPED_DIRS   := $(wildcard src tests scripts bench examples)
 
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \

@@ -1,7 +1,7 @@
-"""How two processes share the tests: by module, and all that needs Spark to one of them.
+"""How processes share the tests: by module, and all that needs Spark to one of them.
 
 So a module's server is started once, there is one Spark session, and while one process is busy with Spark the
-other does the rest. Modules are handed out in the order in which they are named: name the slow ones first.
+others do the rest. Modules are handed out in the order in which they are named: name the slow ones first.
 """
 
 from __future__ import annotations

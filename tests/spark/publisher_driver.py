@@ -31,6 +31,7 @@ class KillPoint(enum.StrEnum):
     BEFORE_APPEND = "before_append"
     MID_BATCH = "mid_batch"
     BEFORE_CHECKPOINT = "before_checkpoint"
+    NOWHERE = "nowhere"
 
 
 class _Orders(msgspec.Struct):
@@ -40,10 +41,19 @@ class _Orders(msgspec.Struct):
 
 def kill_at(options: PipelineOptions, point: KillPoint) -> None:
     """Run a publisher until it is killed there; fails when it comes to an end in any other way."""
-    code, said = 0, ""
+    _run_until(-signal.SIGKILL, _Orders(options, point))
+
+
+def run_to_the_end(options: PipelineOptions) -> None:
+    """Let a publisher do all there is to do."""
+    _run_until(0, _Orders(options, KillPoint.NOWHERE))
+
+
+def _run_until(wanted: int, orders: _Orders) -> None:
+    code, said = wanted, ""
     for _ in range(3):
-        code, said = _run(_Orders(options, point))
-        if code == -signal.SIGKILL:
+        code, said = _run(orders)
+        if code == wanted:
             return
         if TOO_BUSY not in said:
             break

@@ -9,10 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from pyspark.errors import StreamingQueryException
 
 from driftq.core.pipeline_options import PipelineOptions
 from driftq.eventstore.published import PublishedEvent, decode_published
+from driftq.pipeline.publisher.checkpoint import Checkpoint
 from driftq.pipeline.publisher.job import Publisher
 from driftq.registry import ClaimOutcome, Effect, Handler
 from driftq.registry.sql_registry import MIGRATIONS, SqlRegistry
@@ -119,3 +121,8 @@ def effects_of(events: Sequence[PublishedEvent], folder: Path) -> dict[str, int]
     finally:
         database.close()
     return dict(acted)
+
+
+def newest_checkpoint(server: ServerProcess) -> Checkpoint:
+    newest = sorted(checkpoints_folder(server).glob("*.json"))[-1]
+    return msgspec.json.decode(newest.read_bytes(), type=Checkpoint)

@@ -9,21 +9,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 from pyspark.errors import StreamingQueryException
 
 import driftq
-from driftq.pipeline.publisher.checkpoint import Checkpoint
 from driftq.pipeline.publisher.job import Publisher
 from tests.harness import ServerProcess
-from tests.spark.publisher_driver import KillPoint, kill_at
 from tests.spark.publishing import (
     append_events,
     arrived,
     assert_once_and_in_order,
     checkpoints_folder,
     effects_of,
+    newest_checkpoint,
     options_for,
     publish,
 )
@@ -39,11 +37,6 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProce
         yield started
 
 
-def checkpoint(server: ServerProcess) -> Checkpoint:
-    newest = sorted(checkpoints_folder(server).glob("*.json"))[-1]
-    return msgspec.json.decode(newest.read_bytes(), type=Checkpoint)
-
-
 @pytest.mark.clause("U1", "U2", "U4", "U5", "Z1")
 def test_events_are_published_once_over_several_starts_and_a_deleted_topic_is_filled_again(
     spark: SparkSession, own_server: ServerProcess, caplog: pytest.LogCaptureFixture
@@ -56,7 +49,7 @@ def test_events_are_published_once_over_several_starts_and_a_deleted_topic_is_fi
     append_events(own_server, 60, first=151)
     publish(spark, options)
     assert_once_and_in_order(arrived(own_server), 210)
-    saved = checkpoint(own_server)
+    saved = newest_checkpoint(own_server)
     assert saved.position == 210
     assert saved.epoch >= 2
     assert [event_id for _, event_id in saved.recent][-1] == "e210"
@@ -86,8 +79,8 @@ def test_a_rolled_back_checkpoint_adds_nothing_and_a_lost_one_only_duplicates(
     shutil.copytree(tmp_path / "old", folder)
     publish(spark, options)
     assert_once_and_in_order(arrived(own_server), 70)
-    assert checkpoint(own_server).position == 70
-    assert checkpoint(own_server).epoch > 2, "the topics knew a later run"
+    assert newest_checkpoint(own_server).position == 70
+    assert newest_checkpoint(own_server).epoch > 2, "the topics knew a later run"
 
     shutil.rmtree(folder)
     publish(spark, options)
@@ -118,23 +111,3 @@ def test_of_two_publishers_the_newer_goes_on_and_the_older_is_told(
     assert_once_and_in_order(arrived(own_server), 30)
     publish(spark, options)
     assert_once_and_in_order(arrived(own_server), 60)
-
-
-@pytest.mark.timeout(900)
-@pytest.mark.clause("U1", "U2", "X1", "Z6")
-def test_a_publisher_that_is_killed_and_started_again_loses_and_doubles_nothing(
-    spark: SparkSession, own_server: ServerProcess
-) -> None:
-    """Killed before it sends, in the middle of a batch, and between the last append and the checkpoint."""
-    options = options_for(own_server, batch_events=10, flush_events=10)
-    append_events(own_server, 300)
-    kill_at(options, KillPoint.BEFORE_APPEND)
-    assert arrived(own_server) == []
-    kill_at(options, KillPoint.MID_BATCH)
-    assert 0 < len(arrived(own_server)) < 300
-    kill_at(options, KillPoint.BEFORE_CHECKPOINT)
-    assert_once_and_in_order(arrived(own_server), 300)
-    assert checkpoint(own_server).position == 0
-    append_events(own_server, 20, first=301)
-    publish(spark, options)
-    assert_once_and_in_order(arrived(own_server), 320)

@@ -11,6 +11,7 @@ it fits, and does without where it does not.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import subprocess
@@ -56,9 +57,15 @@ def _of_what(java: Java) -> str:
 
 
 def _make(archive: Path) -> None:
-    """Whoever else makes it at the same time makes the same; one that fails leaves none behind."""
+    """One process makes it and the others wait; one that fails leaves none behind."""
     archive.parent.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
+    with (
+        archive.with_suffix(".lock").open("w") as lock,
+        tempfile.TemporaryDirectory(dir=archive.parent) as folder,
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if archive.exists():
+            return
         made = Path(folder, "classes.jsa")
         options = f"{_PLAINLY} {_SILENTLY} -XX:ArchiveClassesAtExit={made}"
         driver = subprocess.Popen(

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from tests import conftest
-from tests.support.sharing import ON_SPARK, SharedByModule, is_on_spark
+from tests.support.sharing import ON_SPARK, OWN_DRIVERS, SharedByModule, is_on_spark
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,10 +16,12 @@ def scope(nodeid: str) -> str:
     return SharedByModule._split_scope(cast("Any", None), nodeid)
 
 
-def test_one_process_has_all_that_needs_spark_and_the_rest_goes_by_module() -> None:
-    on_spark = [f"{folder}test_some.py::test_one[a::b]" for folder in ON_SPARK]
-    assert {scope(nodeid) for nodeid in on_spark} == {"spark"}
-    assert all((ROOT / folder).is_dir() for folder in ON_SPARK)
+def test_one_process_has_the_spark_session_one_the_drivers_and_the_rest_goes_by_module() -> None:
+    on_spark = [f"{place}::test_one[a::b]" for place in ON_SPARK]
+    assert {scope(nodeid) for nodeid in on_spark} == {"spark", "drivers"}
+    assert all((ROOT / place).exists() for place in ON_SPARK)
+    assert scope("tests/spark/test_source.py::test_one") == "spark"
+    assert not any("spark: " in (ROOT / place).read_text() for place in OWN_DRIVERS if place.endswith(".py"))
     assert scope("tests/crash/test_jobs.py::test_one[a::b]") == "tests/crash/test_jobs.py"
     assert not is_on_spark("tests/acceptance/worker/test_killed.py::test_one")
 

@@ -1,7 +1,6 @@
 """The Python client: what one process can produce and consume, and what one call costs beside plain HTTP."""
 
 import asyncio
-import gc
 import http.client
 import json
 import time
@@ -11,7 +10,7 @@ import psutil
 import uvloop
 
 import driftq
-from bench.machine import Server, server
+from bench.machine import Server, server, settled
 from bench.report import Figure
 
 SECONDS = 5.0
@@ -67,13 +66,8 @@ class Stopwatch:
 
 def throughput() -> list[Figure]:
     """Durable produces by many callers at once, then everything consumed and acked; one process, one loop."""
-    gc.collect()
-    gc.freeze()  # What the other benchmarks have imported is no part of a client's process.
-    try:
-        with server() as running:
-            produced, consumed = uvloop.run(_throughput(running))
-    finally:
-        gc.unfreeze()
+    with settled(), server() as running:
+        produced, consumed = uvloop.run(_throughput(running))
     return [
         *produced.figures(f"async client: durable produce, keyed, {CALLERS:,} callers"),
         *consumed.figures("async client: consume and ack"),

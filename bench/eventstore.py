@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from bench.machine import folder
+from bench.machine import folder, settled
 from bench.postgres import postgres
 from bench.report import Figure
 from driftq.eventstore import Append, EventStore, StoreOptions, rooms
@@ -60,7 +60,8 @@ def _opened(url: str) -> Iterator[EventStore]:
     database = open_database(url, schemas=options.schemas)
     try:
         upgrade(database, rooms(database))
-        yield EventStore(database, options=options)
+        with settled():
+            yield EventStore(database, options=options)
     finally:
         database.close()
 

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bench.machine import folder
+from bench.machine import folder, settled
 from bench.postgres import postgres
 from bench.report import Figure
 from driftq.registry import Effect, EventKey, Handler
@@ -57,7 +57,8 @@ def _opened(url: str) -> Iterator[Database]:
     database = open_database(url)
     try:
         upgrade(database, [MIGRATIONS])
-        yield database
+        with settled():
+            yield database
     finally:
         database.close()
 

@@ -75,7 +75,19 @@ def session_settings(options: PipelineOptions, *, master: str) -> dict[str, str]
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
         }
+        if "SPARK_DRIVER_MEMORY" not in os.environ:
+            settings["spark.driver.memory"] = _memory_of_its_own()
     return settings
+
+
+def _memory_of_its_own() -> str:
+    """A quarter of the machine's memory, at least 1 and at most 4 GiB.
+
+    On one machine the driver is all there is of Spark, and the newest rows of a batch pass through it. With
+    Spark's own 1 GiB a batch of some hundred thousand aggregates fails.
+    """
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return f"{min(4_096, max(1_024, machine // 4 >> 20))}m"
 
 
 def python_path() -> str:

@@ -74,9 +74,8 @@ def session_settings(options: PipelineOptions, *, master: str) -> dict[str, str]
             "spark.sql.shuffle.partitions": str(max(2, min(_SHUFFLE_PARTITIONS_MAX, cores))),
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.memory": _memory_of_its_own(),
         }
-        if "SPARK_DRIVER_MEMORY" not in os.environ:
-            settings["spark.driver.memory"] = _memory_of_its_own()
     return settings
 
 

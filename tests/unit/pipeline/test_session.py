@@ -7,13 +7,8 @@ from driftq.settings import load_settings
 
 
 @pytest.mark.clause("Z1")
-def test_a_driver_on_one_machine_has_more_memory_than_spark_gives_it_unless_somebody_says_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_driver_on_one_machine_has_more_memory_than_spark_gives_it() -> None:
     options = load_settings(environ={}).pipeline()
-    monkeypatch.delenv("SPARK_DRIVER_MEMORY", raising=False)
     told = session_settings(options, master="local[2]")["spark.driver.memory"]
     assert 1_024 <= int(told.removesuffix("m")) <= 4_096
     assert "spark.driver.memory" not in session_settings(options, master="spark://somewhere:7077")
-    monkeypatch.setenv("SPARK_DRIVER_MEMORY", "2g")
-    assert "spark.driver.memory" not in session_settings(options, master="local[2]")

@@ -15,7 +15,10 @@ from driftq.model import Aggregate, Operation
 quoted = encode_basestring
 """A text as JSON."""
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+_ENCODER = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"), check_circular=False
+)
+"""What holds itself is nested too deep: nobody need keep a list of what was met on the way."""
 
 
 def canonical_json(value: Any, *, field: str) -> str:
@@ -39,5 +42,6 @@ def content_hash(
     aggregate: Aggregate, *, event_type: str, kind: str, operation: Operation, payload_json: str
 ) -> str:
     """SHA-256, in hex, of the canonical JSON array of what makes an event the same event."""
-    names = ",".join(map(quoted, (*aggregate, event_type, kind, operation.value)))
-    return hashlib.sha256(f"[{names},{payload_json}]".encode()).hexdigest()
+    whose = f"{quoted(aggregate.type)},{quoted(aggregate.id)}"
+    what = f"{quoted(event_type)},{quoted(kind)},{quoted(operation.value)}"
+    return hashlib.sha256(f"[{whose},{what},{payload_json}]".encode()).hexdigest()

@@ -1,7 +1,7 @@
 """A draft: an event that is fit to be stored, with its hash and its stored texts, before it has a number."""
 
 import datetime as dt
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -19,20 +19,14 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
 
 
-class Place(NamedTuple):
-    """Which event of which request; events of one transaction go into the log in this order."""
-
-    request: int
-    nth: int
-
-
 class Draft(msgspec.Struct, frozen=True, gc=False):
     """What the append rule decides about. Making one costs CPU, so it is done before the transaction.
 
     It holds nothing but texts and numbers, so the garbage collector need not look after thousands of them.
+    Events of one transaction go into the log in the order of their places.
     """
 
-    place: Place
+    place: int
     event_id: str
     aggregate: Aggregate
     event_type: str
@@ -46,35 +40,28 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     schema_version: str
 
 
-def draft(command: Append, place: Place, *, mode: AllocatorMode, now_us: int) -> Draft:
+def draft(command: Append, aggregate: Aggregate, place: int, *, mode: AllocatorMode, now_us: int) -> Draft:
     """The draft of a command; raises InvalidArgument naming the field that cannot be meant."""
     event = command.event
-    aggregate = event.aggregate
-    _named("event_id", event.event_id)
-    _named("event_type", event.event_type)
-    key_text("aggregate_type", event.aggregate_type, bytes_max=ID_BYTES_MAX)
-    key_text("aggregate_id", event.aggregate_id)
     kind = _kind(event)
+    _check_names(event, kind)
     payload = canonical_json(event.payload, field="payload")
+    hashed = content_hash(
+        aggregate, event_type=event.event_type, kind=kind, operation=event.operation, payload_json=payload
+    )
     return Draft(
-        place=place,
-        event_id=event.event_id,
-        aggregate=aggregate,
-        event_type=event.event_type,
-        operation=event.operation,
-        expected_seq=_expected_seq(command),
-        sequence_number=_given_number(event, mode),
-        content_hash=content_hash(
-            aggregate,
-            event_type=event.event_type,
-            kind=kind,
-            operation=event.operation,
-            payload_json=payload,
-        ),
-        occurred_at_us=microseconds(event.occurred_at) if event.occurred_at else now_us,
-        payload=payload,
-        metadata=_metadata(event.metadata, kind),
-        schema_version=canonical_json(event.schema_version, field="schema_version"),
+        place,
+        event.event_id,
+        aggregate,
+        event.event_type,
+        event.operation,
+        _expected_seq(command),
+        _given_number(event, mode),
+        hashed,
+        microseconds(event.occurred_at) if event.occurred_at else now_us,
+        payload,
+        _metadata(event.metadata, kind),
+        canonical_json(event.schema_version, field="schema_version"),
     )
 
 
@@ -92,10 +79,22 @@ def instant(since_epoch_us: int) -> dt.datetime:
     return _EPOCH + since_epoch_us * _MICROSECOND
 
 
-def _named(field: str, text: str) -> str:
+def _check_names(event: Event, kind: str) -> None:
+    """Nearly all names are short and plain, so one look at all of them together is enough."""
+    together = f"{event.event_id}{event.aggregate_type}{event.aggregate_id}{event.event_type}{kind}"
+    plain = len(together) <= ID_BYTES_MAX and together.isascii() and "\x00" not in together
+    if not (plain and event.event_id and event.event_type and kind):
+        key_text("aggregate_type", event.aggregate_type, bytes_max=ID_BYTES_MAX)
+        key_text("aggregate_id", event.aggregate_id)
+        _named("event_id", event.event_id)
+        _named("event_type", event.event_type)
+        _named("kind", kind)
+
+
+def _named(field: str, text: str) -> None:
     if not text:
         raise InvalidArgument(field, "must not be empty")
-    return key_text(field, text, bytes_max=ID_BYTES_MAX)
+    key_text(field, text, bytes_max=ID_BYTES_MAX)
 
 
 def _kind(event: Event) -> str:
@@ -107,7 +106,7 @@ def _kind(event: Event) -> str:
         raise InvalidArgument("kind", f"is {kind!r}, but metadata.kind is {inner!r}")
     if not isinstance(kind, str):
         raise InvalidArgument("metadata.kind", "must be text")
-    return _named("kind", kind)
+    return kind
 
 
 def _metadata(given: dict[str, Any], kind: str) -> str:

@@ -2,19 +2,23 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from driftq.eventstore.draft import Place
 from driftq.eventstore.outcome import Append
 from driftq.eventstore.rule import Group
 from driftq.model import Aggregate
 
+Commands = list[tuple[int, Append]]
+"""Each with its place among all that were given."""
 
-def by_aggregate(requests: Sequence[Sequence[Append]]) -> Iterator[dict[Place, Append]]:
+
+def by_aggregate(requests: Sequence[Sequence[Append]]) -> Iterator[tuple[Aggregate, Commands]]:
     """The commands of each request and aggregate, in order of first appearance."""
-    for request, commands in enumerate(requests):
-        groups: dict[Aggregate, dict[Place, Append]] = {}
-        for nth, command in enumerate(commands):
-            groups.setdefault(command.event.aggregate, {})[Place(request, nth)] = command
-        yield from groups.values()
+    place = 0
+    for commands in requests:
+        groups: dict[Aggregate, Commands] = {}
+        for command in commands:
+            groups.setdefault(command.event.aggregate, []).append((place, command))
+            place += 1
+        yield from groups.items()
 
 
 def batches(groups: Iterable[Group], *, events_max: int) -> Iterator[list[Group]]:

@@ -29,7 +29,8 @@ class SqliteNumbering:
         self._queries = queries
 
     def reserve(self, transaction: Transaction, counts: Mapping[Aggregate, int]) -> dict[Aggregate, int]:
-        return stored_heads(transaction, self._queries, counts)
+        rows = transaction.look_up_each(self._queries["head_of"], counts)
+        return {aggregate: row[0] for aggregate, row in zip(counts, rows, strict=True)}
 
     def settle(
         self, transaction: Transaction, *, reserved: Mapping[Aggregate, int], used: Mapping[Aggregate, int]
@@ -49,7 +50,7 @@ class PostgresNumbering:
         held = transaction.rows(
             self._queries["reserve"], g=as_rows(wanted), handler_prefix=self._handler_prefix
         )
-        return _heads(held)
+        return heads_in(held)
 
     def settle(
         self, transaction: Transaction, *, reserved: Mapping[Aggregate, int], used: Mapping[Aggregate, int]
@@ -73,10 +74,11 @@ def stored_heads(
     transaction: Transaction, queries: Queries, aggregates: Iterable[Aggregate]
 ) -> dict[Aggregate, int]:
     """The number of the newest stored event of each aggregate, 0 for none."""
-    return _heads(transaction.rows(queries["heads"], g=as_rows([_key(each) for each in aggregates])))
+    return heads_in(transaction.rows(queries["heads"], g=as_rows([_key(each) for each in aggregates])))
 
 
-def _heads(rows: Iterable[Any]) -> dict[Aggregate, int]:
+def heads_in(rows: Iterable[Any]) -> dict[Aggregate, int]:
+    """From rows of type, id and head."""
     return {Aggregate(aggregate_type, aggregate_id): head for aggregate_type, aggregate_id, head in rows}
 
 

@@ -1,12 +1,13 @@
 """The event store: append to aggregates, read them back, follow the log."""
 
 import datetime as dt
+import itertools
 import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from driftq.errors import InvalidArgument
-from driftq.eventstore.draft import SEQUENCE_MAX, Place, draft, microseconds
+from driftq.eventstore.draft import SEQUENCE_MAX, draft, microseconds
 from driftq.eventstore.grouping import batches, by_aggregate
 from driftq.eventstore.options import AllocatorMode, StoreOptions
 from driftq.eventstore.outcome import AggregatePage, Append, Appended, LogPage, Refused, TimeMark, TimePage
@@ -81,26 +82,28 @@ class EventStore:
 
     def append_many(self, requests: Sequence[Sequence[Append]]) -> list[list[Answer]]:
         """Lists of several callers, who share transactions but no fate: a refusal stays within its list."""
-        answers: dict[Place, Answer] = {}
+        answers: dict[int, Answer] = {}
         fit: list[Group] = []
         now_us = microseconds(self._now())
-        for commands in by_aggregate(requests):
+        for aggregate, commands in by_aggregate(requests):
             try:
                 fit.append(
-                    [draft(each, place, mode=self._mode, now_us=now_us) for place, each in commands.items()]
+                    [
+                        draft(each, aggregate, place, mode=self._mode, now_us=now_us)
+                        for place, each in commands
+                    ]
                 )
             except InvalidArgument as error:
-                answers |= {place: Refused(each.event.event_id, error) for place, each in commands.items()}
+                answers |= {place: Refused(each.event.event_id, error) for place, each in commands}
         for batch in batches(fit, events_max=self._options.transaction_events_max):
             for group, group_answers in zip(batch, self._writer.store(batch), strict=True):
-                answers |= {each.place: answer for each, answer in zip(group, group_answers, strict=True)}
+                for each, answer in zip(group, group_answers, strict=True):
+                    answers[each.place] = answer
         for answer in answers.values():
             if isinstance(answer, Appended) and answer.payload_mismatch:
                 _logger.warning("event_id %r was sent with other content; the first stays", answer.event_id)
-        return [
-            [answers[Place(request, nth)] for nth in range(len(commands))]
-            for request, commands in enumerate(requests)
-        ]
+        in_order = map(answers.__getitem__, itertools.count())
+        return [list(itertools.islice(in_order, len(commands))) for commands in requests]
 
     def read_aggregate(
         self, aggregate_type: str, aggregate_id: str, *, from_seq: int = 1, limit: int = PAGE_EVENTS

@@ -1,36 +1,30 @@
 """One transaction per batch of appends: reserve numbers, check ids, apply the rule, store.
 
+Nearly all events are new. So a batch is first stored as if all of it were, without a look at the ids: the
+tables' own uniqueness refuses an id that is there, and the rule is applied to the numbers that were reserved.
+Unless both agree nothing is kept, and the batch is done again with a look at the ids; so are some batches
+after it, because what is sent again rarely comes alone.
+
 Writers of one aggregate are kept apart by its numbering. What slips through, such as one event_id on two
 aggregates at one moment, is caught by the tables' own uniqueness; then the whole transaction is done again
 and the check finds what the other one stored.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from sqlalchemy.exc import IntegrityError
 
 from driftq.errors import TransactionConflict
 from driftq.eventstore.numbering import numbering_for, stored_heads
 from driftq.eventstore.options import AllocatorMode, MismatchMode
-from driftq.eventstore.rule import Answer, Group, Known, Numbered, decide
+from driftq.eventstore.rows import Rows
+from driftq.eventstore.rule import Answer, Decision, Group, Known, decide
 from driftq.model import Aggregate
 from driftq.sql import Database, Dialect, Queries, Transaction, as_rows, perform
 
 _TRIES = 20
-_COLUMNS = (
-    "event_id",
-    "aggregate_type",
-    "aggregate_id",
-    "sequence_number",
-    "event_type",
-    "operation",
-    "occurred_at_us",
-    "payload",
-    "metadata",
-    "schema_version",
-    "content_hash",
-)
+_LOOK_FIRST = 32
+"""So many batches have their ids looked up after one that held an id which was there already."""
 
 
 class _NothingToStore(Exception):
@@ -39,6 +33,10 @@ class _NothingToStore(Exception):
     def __init__(self, answers: list[list[Answer]]) -> None:
         super().__init__()
         self.answers = answers
+
+
+class _NotAllNew(Exception):
+    """What was stored without a look is not what the rule would have stored, and is dropped."""
 
 
 class Writer:
@@ -57,11 +55,19 @@ class Writer:
         self._queries = queries
         self._mode = mode
         self._mismatch = mismatch
+        self._rows = Rows(queries, handler_prefix=handler_prefix)
         self._numbering = numbering_for(database.dialect, queries, handler_prefix=handler_prefix)
+        self._look_first = 0
 
     def store(self, groups: Sequence[Group]) -> list[list[Answer]]:
         """Answers for each group, all of them true when this returns; raises when the database fails."""
         assumed = self._heads(groups) if self._mode.is_optimistic else None
+        if self._mode is not AllocatorMode.OFF and self._look_first == 0:
+            try:
+                return perform(self._database, lambda transaction: self._unseen(transaction, groups, assumed))
+            except (_NotAllNew, IntegrityError):
+                self._look_first = _LOOK_FIRST
+        self._look_first = max(0, self._look_first - 1)
         for _ in range(_TRIES):
             try:
                 return perform(
@@ -82,19 +88,38 @@ class Writer:
         """One try, inside a transaction: answers that become true with its commit."""
         counts = self._counts(groups)
         heads = self._numbering.reserve(transaction, counts)
-        decision = decide(
-            groups,
-            known=self._known(transaction, groups),
-            heads=heads,
-            mismatch=self._mismatch,
-            assumed=assumed,
-        )
+        decision = self._decide(groups, heads, assumed, known=self._known(transaction, groups))
         if not decision.fresh:
             raise _NothingToStore(decision.answers)
         reserved = {aggregate: heads[aggregate] + count for aggregate, count in counts.items()}
         self._numbering.settle(transaction, reserved=reserved, used=decision.heads)
-        self._insert(transaction, sorted(decision.fresh, key=lambda each: each.draft.place))
+        self._rows.insert(transaction, decision.fresh)
         return decision.answers
+
+    def _unseen(
+        self, transaction: Transaction, groups: Sequence[Group], assumed: Mapping[Aggregate, int] | None
+    ) -> list[list[Answer]]:
+        """The same for events that are all new; raises when they are not, and then nothing may be kept."""
+        if transaction.dialect is Dialect.POSTGRES:
+            heads = self._rows.insert_unseen(transaction, groups)
+        else:
+            heads = self._numbering.reserve(transaction, self._counts(groups))
+        decision = self._decide(groups, heads, assumed, known={})
+        if len(decision.fresh) < sum(map(len, groups)):
+            raise _NotAllNew
+        if transaction.dialect is Dialect.SQLITE:
+            self._rows.insert(transaction, decision.fresh)
+        return decision.answers
+
+    def _decide(
+        self,
+        groups: Sequence[Group],
+        heads: Mapping[Aggregate, int],
+        assumed: Mapping[Aggregate, int] | None,
+        *,
+        known: Mapping[str, Known],
+    ) -> Decision:
+        return decide(groups, known=known, heads=heads, mismatch=self._mismatch, assumed=assumed)
 
     def _counts(self, groups: Sequence[Group]) -> dict[Aggregate, int]:
         """How many numbers to reserve for each aggregate: none when the caller brings them."""
@@ -112,30 +137,3 @@ class Writer:
         ids = {each.event_id for group in groups for each in group}
         found = transaction.rows(self._queries["known"], g=as_rows([{"event_id": each} for each in ids]))
         return {row.event_id: Known(row.content_hash, row.sequence_number) for row in found}
-
-    def _insert(self, transaction: Transaction, fresh: Sequence[Numbered]) -> None:
-        rows = [_row(each) for each in fresh]
-        statement = self._queries["store"]
-        if transaction.dialect is Dialect.SQLITE:
-            # The driver's own loop: SQLAlchemy would prepare each row's parameters in Python.
-            transaction.connection.exec_driver_sql(statement.text.text, rows)
-        else:
-            named = [dict(zip(_COLUMNS, row, strict=True), place=place) for place, row in enumerate(rows)]
-            transaction.run(statement, g=as_rows(named))
-
-
-def _row(numbered: Numbered) -> tuple[Any, ...]:
-    """What is stored, in the order of `_COLUMNS`."""
-    draft = numbered.draft
-    return (
-        draft.event_id,
-        *draft.aggregate,
-        numbered.sequence_number,
-        draft.event_type,
-        draft.operation.value,
-        draft.occurred_at_us,
-        draft.payload,
-        draft.metadata,
-        draft.schema_version,
-        draft.content_hash,
-    )

@@ -1,12 +1,13 @@
 """Claims against the database: look, decide, and write only if nothing has moved in between.
 
+    0  grant     what was never claimed, if that is what comes these days: `driftq.registry.grants`
     1  look      the claims and their aggregates' positions, without a lock
     2  decide    `driftq.registry.decide`; whoever is told to wait, or that it is over, is answered here
     3  write     grants and closings, each on the condition that its claim is still what was seen
 
-What fails at 3 was decided on a view that is no longer true and goes back to 1. That an aggregate moves on
-between 1 and 3 takes nothing away: a grant stays right when other events are done, and its own event can
-only be done by whoever holds its claim, which 3 would see.
+What 0 does not grant goes through the rest. What fails at 3 was decided on a view that is no longer true and
+goes back to 1. That an aggregate moves on between 1 and 3 takes nothing away: a grant stays right when other
+events are done, and its own event can only be done by whoever holds its claim, which 3 would see.
 
 Fresh claims are inserted in the order of their ids; changes to existing claims lock the aggregates first, as
 finishing does. So nobody waits in a circle.
@@ -20,6 +21,7 @@ from driftq.model.event import Aggregate
 from driftq.registry.case import Case, seen_in
 from driftq.registry.claim import Claim, ClaimOutcome, ClaimState, SequencedEvent, Wait
 from driftq.registry.decide import decide_claim
+from driftq.registry.grants import Grants
 from driftq.registry.handler import HANDLER_BYTES_MAX, GapPolicy, Handler
 from driftq.registry.held import HeldClaims
 from driftq.sql import Queries, Transaction, as_rows, key_text
@@ -33,8 +35,9 @@ class Claiming:
 
     def __init__(self, queries: Queries, *, owner: str, held: HeldClaims) -> None:
         self._queries = queries
-        self._owner = owner
+        self._grants = Grants(queries, owner=owner)
         self._held = held
+        self._new_expected = True
         self.incarnation = uuid.uuid4().hex
         """The name under which this object's grants are stored; no other has it."""
 
@@ -45,6 +48,12 @@ class Claiming:
         key_text("handler", handler.name, bytes_max=HANDLER_BYTES_MAX)
         pending = {event.event_id: event for event in reversed(events) if check_event(event)}
         answers: dict[str, Claim] = {}
+        incarnation = self.incarnation if named else ""
+        if self._new_expected:
+            for event_id, grant in self._grants.grant(
+                transaction, handler, list(pending.values()), incarnation
+            ).items():
+                answers[event_id] = grant.claim(handler, pending.pop(event_id))
         for _ in range(_ROUNDS):
             if not pending:
                 break
@@ -52,12 +61,14 @@ class Claiming:
             to_write = [case for case in cases if case.decision.write]
             settled = [case.answer(handler) for case in cases if not case.decision.write]
             if to_write:
-                settled += self._write(transaction, handler, to_write, self.incarnation if named else "")
+                settled += self._write(transaction, handler, to_write, incarnation)
             for claim in settled:
                 answers[claim.event.event_id] = claim
                 del pending[claim.event.event_id]
         for event_id, event in pending.items():  # Others were faster every time: they have it.
             answers[event_id] = Claim(handler, event, ClaimOutcome.IN_PROGRESS, wait=Wait.HELD)
+        first_claims = sum(claim.granted and claim.attempt == 1 for claim in answers.values())
+        self._new_expected = 2 * first_claims >= len(answers)
         return list(_in_order(events, answers))
 
     def _look(
@@ -87,19 +98,16 @@ class Claiming:
     ) -> Iterator[Claim]:
         grants = [case for case in cases if case.granting]
         drawn = dict(
-            zip((case.event.event_id for case in grants), self._draw(transaction, len(grants)), strict=True)
+            zip(
+                (case.event.event_id for case in grants),
+                self._grants.draw(transaction, len(grants)),
+                strict=True,
+            )
         )
         fresh = [case for case in grants if case.seen is None]
         again = [case for case in grants if case.seen is not None]
         closing = [case for case in cases if not case.granting]
-        shared = {
-            "handler": handler.name,
-            "effect": handler.effect.value,
-            "gap_policy": handler.gap_policy.value,
-            "owner": self._owner,
-            "incarnation": incarnation,
-            "lease_ms": handler.lease_ms,
-        }
+        shared = self._grants.shared(handler, incarnation)
         if again or closing:
             self._lock(transaction, handler, again + closing)
         leases: dict[str, int] = {}
@@ -114,14 +122,6 @@ class Claiming:
             if event_id in leases:
                 yield case.answer(handler, token=drawn[event_id], lease_until=leases[event_id])
         yield from self._close(transaction, handler, closing)
-
-    def _draw(self, transaction: Transaction, count: int) -> list[int]:
-        """So many new tokens; SQLite's counter tells the last of them."""
-        if not count:
-            return []
-        rows = transaction.rows(self._queries["draw_tokens"], tokens=count)
-        last = max(row[0] for row in rows)
-        return [row[0] for row in rows] if len(rows) == count else list(range(last - count + 1, last + 1))
 
     def _lock(self, transaction: Transaction, handler: Handler, cases: list[Case]) -> None:
         given = [{"of_type": kind, "of_id": name} for kind, name in {case.aggregate for case in cases}]

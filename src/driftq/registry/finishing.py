@@ -18,6 +18,10 @@ from driftq.registry.handler import GapPolicy, Handler
 from driftq.sql import Dialect, Queries, Transaction, as_rows, storable
 
 
+class NotAllHeld(Exception):
+    """Of some claims that were to be finished in one go the token is not in force: nothing may be kept."""
+
+
 class Finishing:
     """The finishing half of a registry."""
 
@@ -44,6 +48,26 @@ class Finishing:
         return [
             claim for claim in missing if stored[claim.event.event_id][:2] != (ClaimState.DONE, claim.token)
         ]
+
+    def mark_all_done(self, transaction: Transaction, claims: Sequence[Claim]) -> None:
+        """The same when all tokens are in force, as nearly always; raises NotAllHeld when they are not.
+
+        To advance the aggregates is to lock them, so it comes first, and what comes after it must fit.
+        """
+        for handler, own in _by_handler(claims):
+            self._advance(transaction, own)
+            if self._finish(transaction, handler, own) < len({claim.event.event_id for claim in own}):
+                raise NotAllHeld
+
+    def _finish(self, transaction: Transaction, handler: Handler, claims: list[Claim]) -> int:
+        """How many were finished."""
+        if transaction.dialect is Dialect.POSTGRES:
+            given = as_rows(_held(claims))
+            return len(transaction.rows(self._queries["finish"], handler=handler.name, g=given))
+        now = transaction.now()
+        by_id = sorted(claims, key=lambda claim: claim.event.event_id)
+        rows = [(now, claim.event.event_id, handler.name, claim.token) for claim in by_id]
+        return transaction.change_each(self._queries["finish_one"], rows)
 
     def keep_result(self, transaction: Transaction, claim: Claim, result: str) -> None:
         """Beside a claim that is about to be marked; one that is lost keeps nothing."""
@@ -134,8 +158,13 @@ class Finishing:
             reached[whose] = max(
                 reached.get(whose, 0), (claim.event.sequence_number or 0) if to is None else to
             )
-        given = [{"of_type": kind, "of_id": name, "reached": to} for (kind, name), to in reached.items()]
-        transaction.run(self._queries["advance"], handler=claims[0].handler.name, g=as_rows(given))
+        handler = claims[0].handler.name
+        if transaction.dialect is Dialect.SQLITE:
+            rows = [(handler, kind, name, to) for (kind, name), to in sorted(reached.items())]
+            transaction.change_each(self._queries["advance_one"], rows)
+        else:
+            given = [{"of_type": kind, "of_id": name, "reached": to} for (kind, name), to in reached.items()]
+            transaction.run(self._queries["advance"], handler=handler, g=as_rows(given))
 
     def _leave(
         self,

@@ -14,7 +14,7 @@ from driftq.errors import EventSuperseded
 from driftq.registry.backoff import Backoff
 from driftq.registry.claim import Claim, ClaimState, Failure, Resolution, SequencedEvent, StoredClaim
 from driftq.registry.claiming import Claiming
-from driftq.registry.finishing import Finishing
+from driftq.registry.finishing import Finishing, NotAllHeld
 from driftq.registry.handler import GapPolicy, Handler
 from driftq.registry.held import HeldClaims
 from driftq.registry.keeping import Keeping
@@ -103,9 +103,16 @@ class SqlRegistry:
             if lost:
                 raise self._finishing.lost(transaction, lost[0])
             return lost
-        lost = self._in_chunks(claims, self._finishing.mark_done)
+        lost = [claim for chunk in _chunks(claims) for claim in self._mark_chunk(chunk)]
         self._held.drop(claims)
         return lost
+
+    def _mark_chunk(self, claims: Sequence[Claim]) -> list[Claim]:
+        try:
+            self._perform(lambda transaction: self._finishing.mark_all_done(transaction, claims))
+        except NotAllHeld:
+            return self._perform(lambda transaction: self._finishing.mark_done(transaction, claims))
+        return []
 
     @contextmanager
     def apply(self, claim: Claim) -> Iterator[Transaction]:

@@ -1,10 +1,12 @@
 """One open transaction: where statements run, and where a handler's own SQL may join."""
 
-from collections.abc import Mapping, Sequence
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, CursorResult
+from sqlalchemy.exc import DBAPIError
 
 from driftq.sql.clock import Clock
 from driftq.sql.dialect import Dialect, Spelling
@@ -17,7 +19,12 @@ def as_rows(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 class Transaction:
-    """Statements on one connection, all kept or none. It is over when its `with` block is."""
+    """Statements on one connection, all kept or none. It is over when its `with` block is.
+
+    Many rows reach PostgreSQL as one text, see `as_rows`, because each statement is a message there and back.
+    SQLite is in this process: there the driver goes through them itself, which costs less than to take a text
+    apart. `change_each` and `look_up_each` are for SQLite only.
+    """
 
     __slots__ = ("_clock", "connection", "spelling")
 
@@ -42,6 +49,24 @@ class Transaction:
     def run(self, statement: Statement, **given: Any) -> int:
         """How many rows were changed."""
         return self._execute(statement, given).rowcount
+
+    def change_each(self, statement: Statement, rows: Sequence[Sequence[Any]]) -> int:
+        """Run the statement for each row of parameters, which have no names; how many rows were changed."""
+        return self.connection.exec_driver_sql(statement.text.text, rows).rowcount
+
+    def look_up_each(self, statement: Statement, rows: Iterable[Sequence[Any]]) -> list[Any]:
+        """The first row that the statement gives for each of these, or None."""
+        cursor = self.connection.connection.cursor()
+        try:
+            return [cursor.execute(statement.text.text, row).fetchone() for row in rows]
+        except sqlite3.Error as error:
+            raise DBAPIError.instance(statement.name, None, error, sqlite3.Error) from error
+        finally:
+            cursor.close()
+
+    def now(self) -> int:
+        """The time in milliseconds that statements on SQLite are told."""
+        return self._clock.now()
 
     def _execute(self, statement: Statement, given: dict[str, Any]) -> CursorResult[Any]:
         if statement.timed:

@@ -3,7 +3,7 @@
 import datetime as dt
 from typing import Any
 
-from driftq.eventstore.draft import Draft, Place, draft, microseconds
+from driftq.eventstore.draft import Draft, draft, microseconds
 from driftq.eventstore.options import AllocatorMode
 from driftq.eventstore.outcome import Append
 from driftq.model import Event, Operation
@@ -37,7 +37,7 @@ def a_draft(
     **fields: Any,
 ) -> Draft:
     wanted = command(event_id, expected_seq=expected_seq, **fields)
-    return draft(wanted, Place(0, 0), mode=mode, now_us=microseconds(NOW))
+    return draft(wanted, wanted.event.aggregate, 0, mode=mode, now_us=microseconds(NOW))
 
 
 def update(event_id: str, expected_seq: int, **fields: Any) -> Append:

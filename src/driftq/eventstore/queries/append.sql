@@ -4,6 +4,10 @@ SELECT g.aggregate_type, g.aggregate_id, COALESCE(
      WHERE e.aggregate_type = g.aggregate_type AND e.aggregate_id = g.aggregate_id), 0) AS head
 FROM {rows g: aggregate_type text, aggregate_id text};
 
+-- name: head_of (sqlite)
+SELECT COALESCE(max(sequence_number), 0) FROM {events}
+WHERE aggregate_type = ? AND aggregate_id = ?;
+
 -- Numbers for as many events as are asked for, after the last reserved or stored one. Whoever has reserved keeps
 -- the others out of the aggregate until the transaction ends; all lock in the same order.
 -- name: reserve (postgres)
@@ -29,6 +33,40 @@ WHERE held.handler_prefix = :handler_prefix
 -- name: known
 SELECT e.event_id, e.content_hash, e.sequence_number
 FROM {rows g: event_id text} JOIN {events} AS e ON e.event_id = g.event_id;
+
+-- Reserve and store in one statement, for events of which nothing is known. What was reserved is answered; whether
+-- the numbers are those that the writers expect is looked at afterwards, before anything is kept.
+-- name: store_unseen (postgres)
+WITH given AS MATERIALIZED (
+    SELECT * FROM {rows g: place bigint, nth bigint, events bigint, event_id text, aggregate_type text,
+          aggregate_id text, event_type text, operation text, occurred_at_us bigint, payload text, metadata text,
+          schema_version text, content_hash text}
+), reserved AS (
+    INSERT INTO {sequence.aggregate_sequences} AS held
+        (handler_prefix, aggregate_type, aggregate_id, last_sequence, reserved)
+    SELECT CAST(:handler_prefix AS text), aggregate_type, aggregate_id, events + COALESCE(
+        (SELECT max(e.sequence_number) FROM {events} AS e
+         WHERE e.aggregate_type = given.aggregate_type AND e.aggregate_id = given.aggregate_id), 0), events
+    FROM given WHERE nth = 1
+    ORDER BY aggregate_type, aggregate_id
+    ON CONFLICT (handler_prefix, aggregate_type, aggregate_id) DO UPDATE SET
+        last_sequence = {greatest}(held.last_sequence + excluded.reserved, excluded.last_sequence),
+        reserved = excluded.reserved
+    RETURNING aggregate_type, aggregate_id, last_sequence - reserved AS head
+), stored AS (
+    INSERT INTO {events} (event_id, aggregate_type, aggregate_id, sequence_number, event_type, operation,
+                          occurred_at_us, payload, metadata, schema_version, content_hash)
+    SELECT given.event_id, given.aggregate_type, given.aggregate_id, reserved.head + given.nth, given.event_type,
+           given.operation, given.occurred_at_us, given.payload, given.metadata, given.schema_version,
+           given.content_hash
+    FROM given JOIN reserved ON reserved.aggregate_type = given.aggregate_type
+                            AND reserved.aggregate_id = given.aggregate_id
+    ORDER BY given.place
+    RETURNING row_id
+), waiting AS (
+    INSERT INTO {event_waiting} (row_id) SELECT row_id FROM stored
+)
+SELECT aggregate_type, aggregate_id, head FROM reserved;
 
 -- name: store (sqlite)
 INSERT INTO {events} (event_id, aggregate_type, aggregate_id, sequence_number, event_type, operation,

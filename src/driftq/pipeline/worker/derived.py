@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from driftq.errors import InvalidArgument
-from driftq.eventstore.draft import Place, draft
+from driftq.eventstore.draft import draft
 from driftq.eventstore.options import AllocatorMode
 from driftq.eventstore.outcome import Append
 from driftq.model import Event
@@ -67,7 +67,7 @@ def _text(one: DerivedEvent, event_id: str, source_id: str) -> str:
         metadata=one.metadata | {"causation_id": source_id},
         schema_version=one.schema_version,
     )
-    draft(Append(event), Place(0, 0), mode=AllocatorMode.SQLITE, now_us=0)
+    draft(Append(event), event.aggregate, 0, mode=AllocatorMode.SQLITE, now_us=0)
     try:
         return msgspec.json.encode(event).decode()
     except (TypeError, ValueError, RecursionError) as wrong:

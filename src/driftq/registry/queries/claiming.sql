@@ -18,6 +18,35 @@ UPDATE {claim_tokens} SET last_token = last_token + :tokens RETURNING last_token
 -- name: draw_tokens (postgres)
 SELECT nextval('{claim_tokens}') FROM generate_series(1, :tokens);
 
+-- name: grant_unseen (sqlite)
+-- A claim of an event that has none, if its aggregate is from ?13 up to just before it.
+INSERT INTO {claims} (
+    handler, event_id, aggregate_type, aggregate_id, sequence_number, state, token, attempts, effect, gap_policy,
+    owner, incarnation, lease_until, claimed_at
+)
+SELECT ?1, ?2, ?3, ?4, ?5, 'claimed', ?6, 1, ?7, ?8, ?9, ?10, ?11, ?12
+WHERE coalesce(
+    (SELECT last_sequence FROM {positions} WHERE aggregate_id = ?4 AND aggregate_type = ?3 AND handler = ?1), 0
+) BETWEEN ?13 AND ?5 - 1
+ON CONFLICT (event_id, handler) DO NOTHING;
+
+-- name: grant_unseen (postgres)
+INSERT INTO {claims} (
+    handler, event_id, aggregate_type, aggregate_id, sequence_number, state, token, attempts, effect, gap_policy,
+    owner, incarnation, lease_until, claimed_at
+)
+SELECT
+    :handler, g.id, g.of_type, g.of_id, g.place, 'claimed', nextval('{claim_tokens}'), 1, :effect, :gap_policy,
+    :owner, :incarnation, {now} + :lease_ms, {now}
+FROM {rows g: id text, of_type text, of_id text, place bigint, lowest bigint}
+WHERE coalesce(
+    (SELECT kept.last_sequence FROM {positions} AS kept
+     WHERE kept.aggregate_id = g.of_id AND kept.aggregate_type = g.of_type AND kept.handler = :handler), 0
+) BETWEEN g.lowest AND g.place - 1
+ORDER BY g.id
+ON CONFLICT (event_id, handler) DO NOTHING
+RETURNING event_id, token, lease_until;
+
 -- name: grant_fresh
 INSERT INTO {claims} (
     handler, event_id, aggregate_type, aggregate_id, sequence_number, state, token, attempts, effect, gap_policy,

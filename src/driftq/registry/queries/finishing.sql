@@ -15,6 +15,10 @@ WHERE kept.handler = :handler AND kept.event_id {among g: id}
     AND kept.event_id = g.id AND kept.token = g.held AND kept.state = 'claimed'
 RETURNING event_id;
 
+-- name: finish_one (sqlite)
+UPDATE {claims} SET state = 'done', lease_until = 0, retry_at = 0, finished_at = ?1
+WHERE event_id = ?2 AND handler = ?3 AND token = ?4 AND state = 'claimed';
+
 -- name: keep_result
 UPDATE {claims} SET result = :result
 WHERE handler = :handler AND event_id = :event_id AND token = :token AND state = 'claimed';
@@ -27,6 +31,11 @@ WHERE true
 ORDER BY g.of_type, g.of_id
 ON CONFLICT (aggregate_id, aggregate_type, handler) DO UPDATE
 SET last_sequence = {greatest}(kept.last_sequence, excluded.last_sequence);
+
+-- name: advance_one (sqlite)
+INSERT INTO {positions} AS kept (handler, aggregate_type, aggregate_id, last_sequence) VALUES (?, ?, ?, ?)
+ON CONFLICT (aggregate_id, aggregate_type, handler) DO UPDATE
+SET last_sequence = max(kept.last_sequence, excluded.last_sequence);
 
 -- name: heartbeat
 UPDATE {claims} AS kept

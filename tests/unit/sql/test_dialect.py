@@ -73,7 +73,8 @@ LOCK TABLE x;
 @pytest.mark.parametrize("package", ["driftq.sql", "driftq.registry"])
 def test_every_room_has_the_same_queries_on_both_engines(package: str) -> None:
     on_sqlite, on_postgres = Queries.load(package, SQLITE), Queries.load(package, POSTGRES)
-    assert set(on_sqlite) == set(on_postgres)
+    of_one_row = {name for name in on_sqlite if name.endswith("_one")}  # For the loop of SQLite's driver.
+    assert set(on_sqlite) - of_one_row == set(on_postgres)
     assert len(on_sqlite) > 3
     assert not any("--" in statement.text.text for statement in on_sqlite.values())
     assert not any(statement.timed for statement in on_postgres.values())

@@ -143,7 +143,7 @@ def test_odd_bodies_and_queries(crowded: Server, route: tuple[str, str]) -> None
         "/v1/metrics",
     )
 
-    @settings(many, max_examples=10 if fixed else 80)
+    @settings(many, max_examples=10 if fixed else 50)
     @given(body=bodies, query=queries, kind=kinds, topic=st.just(TOPIC) | jobs | texts)
     def story(body: bytes, query: str, kind: str, topic: str) -> None:
         name = quote(topic.encode("utf-8", "replace"), safe="") or "x"
@@ -202,7 +202,7 @@ schema = schemathesis.openapi.from_dict(DOCUMENT)
 
 @pytest.mark.clause("H5", "H2")
 @schema.parametrize()
-@settings(many, max_examples=15)
+@settings(many, max_examples=10)
 def test_what_the_document_allows(case: Any, crowded: Server) -> None:
     """Requests made from the document, and answers checked against it."""
     response = case.call(base_url=f"http://127.0.0.1:{crowded.port}", timeout=PATIENCE_S)

@@ -91,7 +91,10 @@ def main() -> None:
     def run(name: str) -> None:
         if name != next(iter(TARGETS)):
             arrived.wait()  # Spark cannot plan the first batches of two queries at the same moment.
-        sinks = {"sqlite": SqliteSink(told["sqlite"][name]), "postgres": PostgresSink(told["postgres"])}
+        sinks: dict[str, SqliteSink | PostgresSink] = {
+            "sqlite": SqliteSink(told["sqlite"][name]),
+            "postgres": PostgresSink(told["postgres"]),
+        }
         first, second = (sinks[engine] for engine in TARGETS[name])
         death = Death(told["point"], told["marks"][name], arrived)
         projection = Projection(

@@ -1,7 +1,7 @@
 """`python driver.py URL FOLDER POSTGRES_URL`: a Spark driver that runs a crew of workers, once.
 
 The crew is one job whose task works for all sites at a time, each in a thread: so a busy machine has to
-start one query and one Python worker, and not six of each.
+start one query and one Python worker, and not one of each for every site.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Crew(WorkerJob):
 
 def main(url: str, folder: Path, postgres_url: str) -> None:
     def job(site: Site) -> WorkerJob:
-        on_postgres = {"DRIFTQ_DATABASE_URL": postgres_url} if site.name.endswith("postgres") else {}
+        on_postgres = {"DRIFTQ_DATABASE_URL": postgres_url} if site.engine == "postgres" else {}
         options = load_settings(environ=os.environ | on_postgres).pipeline(url=url, data=site.folder)
         spec = WorkerSpec(name=site.name, call=site, topics=(TOPIC,), effect=site.effect)
         return WorkerJob(spec, options)

@@ -1,8 +1,9 @@
 """Handlers that stop at a named point to be killed there, each on its own site.
 
-A site is an effect on an engine. There are two rounds, and in each of them a site stops at another point, so
-that every kind of effect and every engine see all four. The round is in the environment as ROUND; the event
-that stops belongs to the aggregate `round-N`. Whoever gets there says so with a file and waits for its end.
+A site is an effect on an engine, and there are two of each. In each of two rounds all sites stop, those two
+at different points, so that every effect on every engine sees all four. The round is in the environment as
+ROUND; the event that stops belongs to the aggregate `round-N`. Whoever gets there says so with a file and
+waits for its end.
 What a handler does can be counted from outside: a row, a file for each event, or a line.
 """
 
@@ -24,13 +25,12 @@ from driftq.registry.sql_registry import SqlRegistry
 
 TOPIC = "killed"
 ROUND = os.environ.get("ROUND", "never")
+ENGINES = ("sqlite", "postgres")
 POINTS = {
-    "transactional-sqlite": ("claimed", "before_mark_done"),
-    "idempotent-sqlite": ("before_apply", "after_apply"),
-    "unknown-sqlite": ("after_apply", "before_apply"),
-    "transactional-postgres": ("after_apply", "before_apply"),
-    "idempotent-postgres": ("before_mark_done", "claimed"),
-    "unknown-postgres": ("claimed", "before_mark_done"),
+    f"{effect.value}-{engine}-{which}": points
+    for effect in Effect
+    for engine in ENGINES
+    for which, points in (("a", ("claimed", "before_mark_done")), ("b", ("after_apply", "before_apply")))
 }
 APPLIED = ("after_apply", "before_mark_done")
 """Where the effect has happened."""
@@ -45,7 +45,11 @@ class Site:
 
     @property
     def effect(self) -> Effect:
-        return Effect(self.name.partition("-")[0])
+        return Effect(self.name.split("-")[0])
+
+    @property
+    def engine(self) -> str:
+        return self.name.split("-")[1]
 
     def __call__(self, event: PublishedEvent, context: WorkerContext) -> None:
         self.stop("before_apply", event.aggregate_id)

@@ -1,7 +1,8 @@
 """Spark drivers killed with all their processes, at each point between claim and mark, on both engines.
 
-In each round six workers are stopped, one for each kind of effect on SQLite and on PostgreSQL, each at its
-point; then driver, JVM and Python workers get SIGKILL, and the next driver starts from the same checkpoint.
+In each round twelve workers are stopped, two for each kind of effect on SQLite and on PostgreSQL, each at its
+point; with two rounds that is every point for every one of them. Then driver, JVM and Python workers get
+SIGKILL, and the next driver starts from the same checkpoint.
 """
 
 from __future__ import annotations
@@ -48,8 +49,7 @@ class Theatre:
 
     def database(self, site: Site) -> Database:
         file = Path(site.folder, "pipeline", "registry.db")
-        on_sqlite = site.name.endswith("sqlite")
-        return open_database(f"sqlite:///{file}" if on_sqlite else self.postgres_url)
+        return open_database(f"sqlite:///{file}" if site.engine == "sqlite" else self.postgres_url)
 
     def prepare(self) -> None:
         for site in sites(self.folder):

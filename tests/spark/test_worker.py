@@ -48,12 +48,12 @@ def worker(
     return WorkerSpec(name=name, call=call, topics=(topic,), effect=effect)
 
 
-def run_once(spark: SparkSession, job: WorkerJob) -> dict[str, int]:
+def run_once(spark: SparkSession, job: WorkerJob, *, within_s: int = DONE_S) -> dict[str, int]:
     """A run with `--once`; how many events came to which end."""
     for _ in range(STARTS_MAX):
         query = job.start(spark, once=True)
         try:
-            assert query.awaitTermination(DONE_S), "it did not end"
+            assert query.awaitTermination(within_s), "it did not end"
         except StreamingQueryException as failure:
             # Spark gives a Python worker ten seconds to start, which a busy machine may miss.
             if "failed to connect back" not in str(failure):

@@ -41,3 +41,7 @@ def runs(folder: Path) -> list[tuple[str, int, int]]:
     file = folder / "runs"
     lines = file.read_text().splitlines() if file.exists() else []
     return [(name, int(sequence), int(partition)) for name, sequence, partition in map(str.split, lines)]
+
+
+def nothing(event: PublishedEvent, context: WorkerContext) -> None:
+    """For what is not about effects."""

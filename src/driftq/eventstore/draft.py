@@ -30,7 +30,7 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     event_id: str
     aggregate: Aggregate
     event_type: str
-    operation: Operation
+    operation: str
     expected_seq: int | None
     sequence_number: int | None
     content_hash: str
@@ -44,17 +44,18 @@ def draft(command: Append, aggregate: Aggregate, place: int, *, mode: AllocatorM
     """The draft of a command; raises InvalidArgument naming the field that cannot be meant."""
     event = command.event
     kind = _kind(event)
+    operation = event.operation.value
     _check_names(event, kind)
     payload = canonical_json(event.payload, field="payload")
     hashed = content_hash(
-        aggregate, event_type=event.event_type, kind=kind, operation=event.operation, payload_json=payload
+        aggregate, event_type=event.event_type, kind=kind, operation=operation, payload_json=payload
     )
     return Draft(
         place,
         event.event_id,
         aggregate,
         event.event_type,
-        event.operation,
+        operation,
         _expected_seq(command),
         _given_number(event, mode),
         hashed,
@@ -120,13 +121,12 @@ def _expected_seq(command: Append) -> int | None:
         if not 0 <= command.expected_seq <= SEQUENCE_MAX:
             raise InvalidArgument("expected_seq", f"must be from 0 to {SEQUENCE_MAX}")
         return command.expected_seq
-    match command.event.operation:
-        case Operation.UPDATE | Operation.DELETE:
-            raise InvalidArgument("expected_seq", f"must be given with operation {command.event.operation}")
-        case Operation.CREATE:
-            return 0
-        case Operation.APPEND:
-            return None
+    operation = command.event.operation
+    if operation is Operation.APPEND:
+        return None
+    if operation is Operation.CREATE:
+        return 0
+    raise InvalidArgument("expected_seq", f"must be given with operation {operation}")
 
 
 def _given_number(event: Event, mode: AllocatorMode) -> int | None:

@@ -14,6 +14,10 @@ def by_aggregate(requests: Sequence[Sequence[Append]]) -> Iterator[tuple[Aggrega
     """The commands of each request and aggregate, in order of first appearance."""
     place = 0
     for commands in requests:
+        if len(commands) == 1:  # As most callers send them.
+            yield commands[0].event.aggregate, [(place, commands[0])]
+            place += 1
+            continue
         groups: dict[Aggregate, Commands] = {}
         for command in commands:
             groups.setdefault(command.event.aggregate, []).append((place, command))

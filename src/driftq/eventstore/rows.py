@@ -1,14 +1,37 @@
 """Drafts on their way into the table, many at once."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
+
+import msgspec
 
 from driftq.eventstore.draft import Draft
 from driftq.eventstore.numbering import heads_in
 from driftq.eventstore.rule import Group, Numbered
 from driftq.model import Aggregate
 from driftq.sql import Dialect, Queries, Transaction, as_rows
+
+
+class _Row(msgspec.Struct, gc=False):
+    """What PostgreSQL is told of one event; which of the first three it needs is the statement's matter.
+
+    `nth` counts the events of one aggregate among those given; the first of them knows how many there are.
+    """
+
+    sequence_number: int
+    nth: int
+    events: int
+    place: int
+    event_id: str
+    aggregate_type: str
+    aggregate_id: str
+    event_type: str
+    operation: str
+    occurred_at_us: int
+    payload: str
+    metadata: str
+    schema_version: str
+    content_hash: str
 
 
 class Rows:
@@ -23,25 +46,47 @@ class Rows:
         if transaction.dialect is Dialect.SQLITE:
             transaction.change_each(statement, [_in_order(each) for each in fresh])
         else:
-            rows = [
-                _named(each.draft, place=place, sequence_number=each.sequence_number)
-                for place, each in enumerate(fresh)
-            ]
-            transaction.run(statement, g=as_rows(rows))
+            transaction.run(statement, g=as_rows([_row(each.draft, each.sequence_number) for each in fresh]))
 
-    def insert_unseen(self, transaction: Transaction, groups: Sequence[Group]) -> dict[Aggregate, int]:
-        """Reserve numbers on PostgreSQL and store all under them; tells where the aggregates were before."""
-        drafts = sorted((each for group in groups for each in group), key=lambda each: each.place)
-        events = Counter(each.aggregate for each in drafts)
-        seen: Counter[Aggregate] = Counter()
-        rows: list[dict[str, Any]] = []
-        for place, each in enumerate(drafts):
-            seen[each.aggregate] += 1
-            rows.append(_named(each, place=place, nth=seen[each.aggregate], events=events[each.aggregate]))
-        heads = transaction.rows(
-            self._queries["store_unseen"], g=as_rows(rows), handler_prefix=self._handler_prefix
-        )
+    def insert_unseen(self, transaction: Transaction, given: str) -> dict[Aggregate, int]:
+        """Reserve numbers on PostgreSQL and store `as_unseen` rows under them.
+
+        Tells where the aggregates were before; those that it leaves out had no event.
+        """
+        heads = transaction.rows(self._queries["store_unseen"], g=given, handler_prefix=self._handler_prefix)
         return heads_in(heads)
+
+
+def as_unseen(groups: Sequence[Group]) -> str:
+    """What `insert_unseen` takes. It costs CPU, so it is made before the transaction."""
+    drafts = sorted((each for group in groups for each in group), key=lambda each: each.place)
+    firsts: dict[Aggregate, _Row] = {}
+    rows: list[_Row] = []
+    for each in drafts:
+        row = _row(each)
+        first = firsts.setdefault(each.aggregate, row)
+        first.events += 1
+        row.nth = first.events
+        rows.append(row)
+    return as_rows(rows)
+
+
+def _row(draft: Draft, sequence_number: int = 0) -> _Row:
+    return _Row(
+        sequence_number,
+        0,
+        0,
+        draft.place,
+        draft.event_id,
+        *draft.aggregate,
+        draft.event_type,
+        draft.operation,
+        draft.occurred_at_us,
+        draft.payload,
+        draft.metadata,
+        draft.schema_version,
+        draft.content_hash,
+    )
 
 
 def _in_order(numbered: Numbered) -> tuple[Any, ...]:
@@ -52,26 +97,10 @@ def _in_order(numbered: Numbered) -> tuple[Any, ...]:
         *draft.aggregate,
         numbered.sequence_number,
         draft.event_type,
-        draft.operation.value,
+        draft.operation,
         draft.occurred_at_us,
         draft.payload,
         draft.metadata,
         draft.schema_version,
         draft.content_hash,
     )
-
-
-def _named(draft: Draft, **more: int) -> dict[str, Any]:
-    return {
-        "event_id": draft.event_id,
-        "aggregate_type": draft.aggregate.type,
-        "aggregate_id": draft.aggregate.id,
-        "event_type": draft.event_type,
-        "operation": draft.operation.value,
-        "occurred_at_us": draft.occurred_at_us,
-        "payload": draft.payload,
-        "metadata": draft.metadata,
-        "schema_version": draft.schema_version,
-        "content_hash": draft.content_hash,
-        **more,
-    }

@@ -17,7 +17,7 @@ from sqlalchemy.exc import IntegrityError
 from driftq.errors import TransactionConflict
 from driftq.eventstore.numbering import numbering_for, stored_heads
 from driftq.eventstore.options import AllocatorMode, MismatchMode
-from driftq.eventstore.rows import Rows
+from driftq.eventstore.rows import Rows, as_unseen
 from driftq.eventstore.rule import Answer, Decision, Group, Known, decide
 from driftq.model import Aggregate
 from driftq.sql import Database, Dialect, Queries, Transaction, as_rows, perform
@@ -63,8 +63,11 @@ class Writer:
         """Answers for each group, all of them true when this returns; raises when the database fails."""
         assumed = self._heads(groups) if self._mode.is_optimistic else None
         if self._mode is not AllocatorMode.OFF and self._look_first == 0:
+            given = as_unseen(groups) if self._database.dialect is Dialect.POSTGRES else None
             try:
-                return perform(self._database, lambda transaction: self._unseen(transaction, groups, assumed))
+                return perform(
+                    self._database, lambda transaction: self._unseen(transaction, groups, assumed, given)
+                )
             except (_NotAllNew, IntegrityError):
                 self._look_first = _LOOK_FIRST
         self._look_first = max(0, self._look_first - 1)
@@ -97,17 +100,21 @@ class Writer:
         return decision.answers
 
     def _unseen(
-        self, transaction: Transaction, groups: Sequence[Group], assumed: Mapping[Aggregate, int] | None
+        self,
+        transaction: Transaction,
+        groups: Sequence[Group],
+        assumed: Mapping[Aggregate, int] | None,
+        given: str | None,
     ) -> list[list[Answer]]:
         """The same for events that are all new; raises when they are not, and then nothing may be kept."""
-        if transaction.dialect is Dialect.POSTGRES:
-            heads = self._rows.insert_unseen(transaction, groups)
+        if given is not None:
+            heads = self._rows.insert_unseen(transaction, given)
         else:
             heads = self._numbering.reserve(transaction, self._counts(groups))
         decision = self._decide(groups, heads, assumed, known={})
         if len(decision.fresh) < sum(map(len, groups)):
             raise _NotAllNew
-        if transaction.dialect is Dialect.SQLITE:
+        if given is None:
             self._rows.insert(transaction, decision.fresh)
         return decision.answers
 

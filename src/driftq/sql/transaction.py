@@ -13,7 +13,7 @@ from driftq.sql.dialect import Dialect, Spelling
 from driftq.sql.queries import Statement
 
 
-def as_rows(rows: Sequence[Mapping[str, Any]]) -> str:
+def as_rows(rows: Sequence[Mapping[str, Any] | msgspec.Struct]) -> str:
     """Rows for a `{rows …}` source: one bound text, however many rows there are."""
     return msgspec.json.encode(rows).decode()
 

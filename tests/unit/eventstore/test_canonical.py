@@ -41,7 +41,7 @@ def test_the_hash_is_of_the_array_of_parts() -> None:
         Aggregate("order", "o\n1"),
         event_type="Placed",
         kind="command",
-        operation=Operation.CREATE,
+        operation=Operation.CREATE.value,
         payload_json=payload,
     )
     assert hashed == hashlib.sha256(array.encode()).hexdigest()

@@ -34,33 +34,47 @@ WHERE held.handler_prefix = :handler_prefix
 SELECT e.event_id, e.content_hash, e.sequence_number
 FROM {rows g: event_id text} JOIN {events} AS e ON e.event_id = g.event_id;
 
--- Reserve and store in one statement, for events of which nothing is known. What was reserved is answered; whether
--- the numbers are those that the writers expect is looked at afterwards, before anything is kept.
+-- Reserve and store in one statement, for events of which nothing is known. An aggregate without events is taken to
+-- have no row of the allocator either; where it has, the insert fails and the writer looks first. What was reserved is
+-- answered; whether the numbers are those that the writers expect is looked at afterwards, before anything is kept.
 -- name: store_unseen (postgres)
 WITH given AS MATERIALIZED (
     SELECT * FROM {rows g: place bigint, nth bigint, events bigint, event_id text, aggregate_type text,
           aggregate_id text, event_type text, operation text, occurred_at_us bigint, payload text, metadata text,
           schema_version text, content_hash text}
+), found AS MATERIALIZED (
+    SELECT aggregate_type, aggregate_id, events, COALESCE(
+        (SELECT max(e.sequence_number) FROM {events} AS e
+         WHERE e.aggregate_type = given.aggregate_type AND e.aggregate_id = given.aggregate_id), 0) AS head
+    FROM given WHERE nth = 1
+), begun AS (
+    INSERT INTO {sequence.aggregate_sequences}
+        (handler_prefix, aggregate_type, aggregate_id, last_sequence, reserved)
+    SELECT CAST(:handler_prefix AS text), aggregate_type, aggregate_id, events, events
+    FROM found WHERE head = 0
+    ORDER BY aggregate_type, aggregate_id
+    RETURNING aggregate_type, aggregate_id, CAST(0 AS bigint) AS head
 ), reserved AS (
     INSERT INTO {sequence.aggregate_sequences} AS held
         (handler_prefix, aggregate_type, aggregate_id, last_sequence, reserved)
-    SELECT CAST(:handler_prefix AS text), aggregate_type, aggregate_id, events + COALESCE(
-        (SELECT max(e.sequence_number) FROM {events} AS e
-         WHERE e.aggregate_type = given.aggregate_type AND e.aggregate_id = given.aggregate_id), 0), events
-    FROM given WHERE nth = 1
+    SELECT CAST(:handler_prefix AS text), aggregate_type, aggregate_id, head + events, events
+    FROM found WHERE head > 0
     ORDER BY aggregate_type, aggregate_id
     ON CONFLICT (handler_prefix, aggregate_type, aggregate_id) DO UPDATE SET
         last_sequence = {greatest}(held.last_sequence + excluded.reserved, excluded.last_sequence),
         reserved = excluded.reserved
     RETURNING aggregate_type, aggregate_id, last_sequence - reserved AS head
+), numbering AS (
+    SELECT aggregate_type, aggregate_id, head FROM begun
+    UNION ALL SELECT aggregate_type, aggregate_id, head FROM reserved
 ), stored AS (
     INSERT INTO {events} (event_id, aggregate_type, aggregate_id, sequence_number, event_type, operation,
                           occurred_at_us, payload, metadata, schema_version, content_hash)
-    SELECT given.event_id, given.aggregate_type, given.aggregate_id, reserved.head + given.nth, given.event_type,
+    SELECT given.event_id, given.aggregate_type, given.aggregate_id, numbering.head + given.nth, given.event_type,
            given.operation, given.occurred_at_us, given.payload, given.metadata, given.schema_version,
            given.content_hash
-    FROM given JOIN reserved ON reserved.aggregate_type = given.aggregate_type
-                            AND reserved.aggregate_id = given.aggregate_id
+    FROM given JOIN numbering ON numbering.aggregate_type = given.aggregate_type
+                             AND numbering.aggregate_id = given.aggregate_id
     ORDER BY given.place
     RETURNING row_id
 ), waiting AS (

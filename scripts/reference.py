@@ -103,7 +103,7 @@ def page() -> str:
         "Made from the code by `make reference`. [Python client](client.md) explains how it is meant.",
         "## Functions",
     ]
-    for function in (driftq.open, driftq.open_async, driftq.table_files):
+    for function in (driftq.open, driftq.open_async, driftq.table_files, driftq.new_event_id):
         parts.append(f"### driftq.{function.__name__}\n\n`{signature_of(function)}`\n\n{text_of(function)}")
     parts.append("## Classes")
     for kind in CLASSES:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from driftq.client import PositionedMessage as PositionedMessage
     from driftq.client import Receipt as Receipt
     from driftq.client import RecordedMessage as RecordedMessage
+    from driftq.client import new_event_id as new_event_id
     from driftq.embedded import open as open  # noqa: A004 - said as `driftq.open`.
     from driftq.embedded import open_async as open_async
     from driftq.errors import *  # noqa: F403 - every error there is, also those of later rooms.
@@ -61,6 +62,7 @@ _HOMES = {
     "PositionedMessage": "driftq.client",
     "Receipt": "driftq.client",
     "RecordedMessage": "driftq.client",
+    "new_event_id": "driftq.client",
     "open": "driftq.embedded",
     "open_async": "driftq.embedded",
     "table_files": "driftq.housekeeping.tables",

@@ -5,6 +5,7 @@ from driftq.client.async_client import AsyncClient
 from driftq.client.consumer import AsyncConsumer
 from driftq.client.delivery import AsyncDelivery, Delivery
 from driftq.client.effects import AlreadyCommitted, AsyncIdempotency, Begun, EffectStatus, Held
+from driftq.client.event_id import new_event_id
 from driftq.client.event_store import EventReceipt, EventStore
 from driftq.client.faces import Idempotency, JobCalls
 from driftq.client.incoming import Receipt, RecordedMessage
@@ -39,4 +40,5 @@ __all__ = [
     "PositionedMessage",
     "Receipt",
     "RecordedMessage",
+    "new_event_id",
 ]

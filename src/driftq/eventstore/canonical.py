@@ -55,10 +55,13 @@ def canonical_json(value: Any, *, field: str) -> str:
     return text
 
 
-def content_hash(aggregate: Aggregate, *, event_type: str, kind: str, operation: str, payload_json: str) -> str:
+def content_hash(
+    aggregate: Aggregate, *, event_type: str, kind: str, operation: str, payload_json: str
+) -> str:
     """SHA-256, in hex, of the canonical JSON array of what makes an event the same event."""
     whose = f"{quoted(aggregate.type)},{quoted(aggregate.id)}"
-    return hashlib.sha256(f"[{whose},{_what(event_type, kind, operation)},{payload_json}]".encode()).hexdigest()
+    array = f"[{whose},{_what(event_type, kind, operation)},{payload_json}]"
+    return hashlib.sha256(array.encode()).hexdigest()
 
 
 @lru_cache(maxsize=256)

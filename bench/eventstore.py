@@ -1,7 +1,8 @@
 """Appends a second in the event store, one by one and 64 a transaction, and what a long aggregate costs.
 
-Every append is of a fresh event with a payload of 200 bytes to a fresh aggregate, both with random ids; 64 a
-transaction are 64 callers of one event each, as a server gathers them. Rates are of the calls alone: what it
+Every append is of a fresh event with a payload of 200 bytes to a fresh aggregate with a random id; 64 a
+transaction are 64 callers of one event each, as a server gathers them. Event ids are measured twice: as
+`driftq.new_event_id` makes them, beginning with their time, and random. Rates are of the calls alone: what it
 costs to make up the events is not the store's.
 """
 
@@ -15,12 +16,12 @@ from functools import partial
 from bench.machine import folder, settled
 from bench.postgres import postgres
 from bench.report import Figure
-from bench.timed import TimedDatabase, figures
+from bench.timed import Calls, TimedDatabase, alternated, figures
+from driftq.client import new_event_id
 from driftq.eventstore import Append, EventStore, StoreOptions, rooms
 from driftq.model import Event
 from driftq.sql import Database, open_database, upgrade
 
-SECONDS = 4.0
 OPTIONS = StoreOptions()
 BATCH = OPTIONS.transaction_events_max
 LONG, SHORT = 100_000, 10
@@ -28,13 +29,20 @@ FILLING = 5_000
 ROUNDS = 300
 PAYLOAD = {"text": "x" * 188}
 
+MakeId = Callable[[], str]
+
 
 def appends() -> list[Figure]:
-    """Both engines, with the setting that says when a commit is on disk."""
-    with folder() as place:
-        sqlite = _measure(f"sqlite:///{place}/events.db", "SQLite, synchronous=FULL", aim=10)
-    with postgres() as url:
-        return sqlite + _measure(url, "PostgreSQL, fsync=on, synchronous_commit=on", aim=5)
+    """Both engines and both kinds of ids, with the setting that says when a commit is on disk."""
+    found: list[Figure] = []
+    for kind, make_id in {"ids by time": new_event_id, "random ids": _random_id}.items():
+        with folder() as place:
+            name = f"SQLite, synchronous=FULL, {kind}"
+            found += _measure(f"sqlite:///{place}/events.db", name, make_id, aim=10)
+        with postgres() as url:
+            name = f"PostgreSQL, fsync=on, synchronous_commit=on, {kind}"
+            found += _measure(url, name, make_id, aim=5)
+    return found
 
 
 def lengths() -> list[Figure]:
@@ -56,27 +64,20 @@ def _opened(url: str) -> Iterator[Database]:
         database.close()
 
 
-def _measure(url: str, engine: str, *, aim: int) -> list[Figure]:
+def _measure(url: str, engine: str, make_id: MakeId, *, aim: int) -> list[Figure]:
     with _opened(url) as database:
         timed = TimedDatabase(database)
         store = EventStore(timed, options=OPTIONS)
-        _run(store, size=BATCH, seconds=0.5)  # Plans, caches and files are there from now on.
-        single, _ = _run(store, size=1, seconds=SECONDS)
-        timed.took.clear()
-        batched, calls = _run(store, size=BATCH, seconds=SECONDS)
-    return figures(
-        "append", engine, size=BATCH, single=single, batched=batched, aim=aim, calls=calls, within=timed.took
-    )
 
+        def run(size: int, seconds: float) -> Calls:
+            end = time.perf_counter() + seconds
+            took: Calls = []
+            while time.perf_counter() < end:
+                requests = [[_append(_random_id(), make_id)] for _ in range(size)]
+                took.append(_milliseconds(partial(store.append_many, requests)))
+            return took
 
-def _run(store: EventStore, *, size: int, seconds: float) -> tuple[float, list[float]]:
-    """Events stored a second, and the milliseconds of each call."""
-    end = time.perf_counter() + seconds
-    took: list[float] = []
-    while time.perf_counter() < end:
-        requests = [[_append(str(uuid.uuid4()))] for _ in range(size)]
-        took.append(_milliseconds(partial(store.append_many, requests)))
-    return size * len(took) * 1000 / sum(took), took
+        return figures("append", engine, alternated(timed, run, size=BATCH), size=BATCH, aim=aim)
 
 
 def _compare(store: EventStore, engine: str) -> Figure:
@@ -85,7 +86,7 @@ def _compare(store: EventStore, engine: str) -> Figure:
     long: list[float] = []
     short: list[float] = []
     for _ in range(ROUNDS):
-        fresh = str(uuid.uuid4())
+        fresh = _random_id()
         store.append([_append(fresh) for _ in range(SHORT)])
         short.append(_milliseconds(partial(store.append, [_append(fresh)])))
         long.append(_milliseconds(partial(store.append, [_append("long")])))
@@ -94,10 +95,14 @@ def _compare(store: EventStore, engine: str) -> Figure:
     return Figure(name, f"{ratio:.2f}×", "< 1.5×", ratio < 1.5)
 
 
-def _append(aggregate_id: str) -> Append:
+def _random_id() -> str:
+    return str(uuid.uuid4())
+
+
+def _append(aggregate_id: str, make_id: MakeId = new_event_id) -> Append:
     return Append(
         Event(
-            event_id=str(uuid.uuid4()),
+            event_id=make_id(),
             aggregate_type="order",
             aggregate_id=aggregate_id,
             event_type="OrderPlaced",

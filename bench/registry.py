@@ -13,12 +13,11 @@ from contextlib import contextmanager
 from bench.machine import folder, settled
 from bench.postgres import postgres
 from bench.report import Figure
-from bench.timed import TimedDatabase, figures, percentiles
+from bench.timed import Calls, TimedDatabase, alternated, figures, percentiles
 from driftq.registry import Effect, EventKey, Handler
 from driftq.registry.sql_registry import BATCH_MAX, MIGRATIONS, SqlRegistry
 from driftq.sql import Database, open_database, upgrade
 
-SECONDS = 4.0
 PAGES = 80
 HANDLER = Handler("bench", Effect.IDEMPOTENT)
 
@@ -67,31 +66,19 @@ def _measure(url: str, engine: str, *, aim: int) -> list[Figure]:
     with _opened(url) as database:
         timed = TimedDatabase(database)
         registry = SqlRegistry(timed)
-        _run(registry, size=BATCH_MAX, seconds=0.5)  # Plans, caches and files are there from now on.
-        single, _ = _run(registry, size=1, seconds=SECONDS)
-        timed.took.clear()
-        batched, calls = _run(registry, size=BATCH_MAX, seconds=SECONDS)
-    return figures(
-        "claim + mark_done",
-        engine,
-        size=BATCH_MAX,
-        single=single,
-        batched=batched,
-        aim=aim,
-        calls=calls,
-        within=timed.took,
-    )
 
+        def run(size: int, seconds: float) -> Calls:
+            """Two calls for each event: the claim and the mark."""
+            end = time.perf_counter() + seconds
+            took: Calls = []
+            while time.perf_counter() < end:
+                events = [EventKey(key, "order", key, 1) for key in (str(uuid.uuid4()) for _ in range(size))]
+                at = time.perf_counter()
+                granted = registry.claim_all(HANDLER, events)
+                between = time.perf_counter()
+                registry.mark_done_all(granted)
+                took += [(between - at) * 1000, (time.perf_counter() - between) * 1000]
+            return took
 
-def _run(registry: SqlRegistry, *, size: int, seconds: float) -> tuple[float, list[float]]:
-    """Events finished a second, and the milliseconds of each call, of which there are two for each event."""
-    end = time.perf_counter() + seconds
-    took: list[float] = []
-    while time.perf_counter() < end:
-        events = [EventKey(key, "order", key, 1) for key in (str(uuid.uuid4()) for _ in range(size))]
-        at = time.perf_counter()
-        granted = registry.claim_all(HANDLER, events)
-        between = time.perf_counter()
-        registry.mark_done_all(granted)
-        took += [(between - at) * 1000, (time.perf_counter() - between) * 1000]
-    return size * len(took) / 2 * 1000 / sum(took), took
+        measured = alternated(timed, run, size=BATCH_MAX)
+    return figures("claim + mark_done", engine, measured, size=BATCH_MAX, aim=aim, calls_per_event=2)

@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,6 +10,11 @@ from bench.report import Figure
 from driftq.sql import Database, Transaction
 
 P99_MS_MAX = 10
+SECONDS = 4.0
+SLICE_S = 0.25
+
+Calls = list[float]
+"""The milliseconds of each."""
 
 
 class TimedDatabase:
@@ -30,6 +35,26 @@ class TimedDatabase:
         self.took.append((time.perf_counter() - began) * 1000)
 
 
+def alternated(
+    timed: TimedDatabase, run: Callable[[int, float], Calls], *, size: int
+) -> tuple[Calls, Calls, list[float]]:
+    """Calls of one by one, calls of `size` at once, and the transactions of the latter.
+
+    `run` makes calls of so many for so many seconds. Both kinds take turns, so that a machine which is slower
+    for a while, and a table that grows, are the same for both.
+    """
+    run(size, 0.5)  # Plans, caches and files are there from now on.
+    single: Calls = []
+    batched: Calls = []
+    within: list[float] = []
+    for _ in range(int(SECONDS / SLICE_S)):
+        single += run(1, SLICE_S)
+        timed.took.clear()
+        batched += run(size, SLICE_S)
+        within += timed.took
+    return single, batched, within
+
+
 def percentiles(took: list[float]) -> tuple[float, float]:
     """The median and the 99th."""
     return statistics.median(took), statistics.quantiles(took, n=100)[98]
@@ -38,21 +63,22 @@ def percentiles(took: list[float]) -> tuple[float, float]:
 def figures(
     name: str,
     engine: str,
+    measured: tuple[Calls, Calls, list[float]],
     *,
     size: int,
-    single: float,
-    batched: float,
     aim: int,
-    calls: list[float],
-    within: list[float],
+    calls_per_event: int = 1,
 ) -> list[Figure]:
-    """One by one beside many a transaction; calls and the transactions within them in milliseconds."""
-    ratio = batched / single
+    """What `alternated` found, as rates, their ratio and percentiles."""
+    single, batched, within = measured
+    one_by_one = 1000 / statistics.mean(single) / calls_per_event
+    together = size * 1000 / statistics.mean(batched) / calls_per_event
+    ratio = together / one_by_one
     p50, p99 = percentiles(within)
-    call_p50, call_p99 = percentiles(calls)
+    call_p50, call_p99 = percentiles(batched)
     return [
-        Figure(f"{name}, one by one ({engine})", f"{single:,.0f}/s"),
-        Figure(f"{name}, {size} a transaction ({engine})", f"{batched:,.0f}/s"),
+        Figure(f"{name}, one by one ({engine})", f"{one_by_one:,.0f}/s"),
+        Figure(f"{name}, {size} a transaction ({engine})", f"{together:,.0f}/s"),
         Figure("… as a multiple of one by one", f"{ratio:.1f}×", f"≥ {aim}×", ratio >= aim),
         Figure(f"… one call for {size}, p50 and p99", f"{call_p50:.1f} and {call_p99:.1f} ms"),
         Figure("… its transaction, p50", f"{p50:.1f} ms"),

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import text
 
 from driftq.errors import InvalidArgument, SchemaOutdated, SequenceConflict
-from driftq.eventstore import AllocatorMode, Appended, EventStore
+from driftq.eventstore import AllocatorMode, Appended, EventStore, Refused
 from driftq.sql import Database, open_database
 from tests.conformance.eventstore.conftest import Setup
 from tests.unit.eventstore.making import command, update
@@ -95,3 +95,33 @@ def test_a_database_that_was_not_told_the_schema_is_refused(setup: Setup) -> Non
     with pytest.raises(InvalidArgument):
         EventStore(bare)
     bare.close()
+
+
+@pytest.mark.clause("S2", "S6")
+@pytest.mark.parametrize("engine", ["postgres"])
+def test_rows_that_a_crash_of_the_server_emptied_leave_no_gap_and_no_number_twice(setup: Setup) -> None:
+    database = setup.database()
+    store = setup.store(database)
+    store.append([command("a"), command("b"), command("x", aggregate_id="o-2")])
+    with database.transaction() as transaction:
+        transaction.connection.execute(text(f'TRUNCATE "{setup.schema}_sequence".aggregate_sequences'))
+    assert store.append([command("c"), update("y", 1, aggregate_id="o-2")]) == [
+        Appended("c", 3),
+        Appended("y", 2),
+    ]
+    assert reservations(database, f"{setup.schema}_sequence") == [("write_side", 2), ("write_side", 3)]
+
+
+@pytest.mark.clause("S6")
+@pytest.mark.parametrize("engine", ["postgres"])
+def test_a_row_that_a_refused_command_left_behind_burns_no_number(setup: Setup) -> None:
+    database = setup.database()
+    store = setup.store(database)
+    mixed = store.append_many([[command("a")], [update("early", 4, aggregate_id="o-2")]])
+    assert mixed[0] == [Appended("a", 1)]
+    assert isinstance(mixed[1][0], Refused)
+    assert reservations(database, f"{setup.schema}_sequence") == [("write_side", 0), ("write_side", 1)]
+    for _ in range(2):  # The second time the id is known.
+        (answer,) = store.append([command("late", aggregate_id="o-2")])
+        assert answer.sequence_number == 1
+    assert store.append([update("early", 1, aggregate_id="o-2")]) == [Appended("early", 2)]

@@ -29,8 +29,7 @@ class SqliteNumbering:
         self._queries = queries
 
     def reserve(self, transaction: Transaction, counts: Mapping[Aggregate, int]) -> dict[Aggregate, int]:
-        rows = transaction.look_up_each(self._queries["head_of"], counts)
-        return {aggregate: row[0] for aggregate, row in zip(counts, rows, strict=True)}
+        return stored_heads(transaction, self._queries, counts)
 
     def settle(
         self, transaction: Transaction, *, reserved: Mapping[Aggregate, int], used: Mapping[Aggregate, int]

@@ -48,18 +48,37 @@ class Rows:
         else:
             transaction.run(statement, g=as_rows([_row(each.draft, each.sequence_number) for each in fresh]))
 
-    def insert_unseen(self, transaction: Transaction, given: str) -> dict[Aggregate, int]:
-        """Reserve numbers on PostgreSQL and store `as_unseen` rows under them.
+    def insert_unseen(self, transaction: Transaction, unseen: "Unseen") -> dict[Aggregate, int]:
+        """Number and store them; tells where the aggregates were before. Those left out had no event."""
+        statement = self._queries["store_unseen"]
+        if isinstance(unseen.given, str):
+            return heads_in(transaction.rows(statement, g=unseen.given, handler_prefix=self._handler_prefix))
+        transaction.change_each(statement, unseen.given)
+        newest = transaction.look_up(self._queries["newest_numbers"], [len(unseen.drafts)])
+        heads: dict[Aggregate, int] = {}
+        for draft, (number,) in zip(unseen.drafts, reversed(newest), strict=True):
+            heads.setdefault(draft.aggregate, number - 1)
+        return heads
 
-        Tells where the aggregates were before; those that it leaves out had no event.
-        """
-        heads = transaction.rows(self._queries["store_unseen"], g=given, handler_prefix=self._handler_prefix)
-        return heads_in(heads)
+
+class Unseen(msgspec.Struct, frozen=True):
+    """Events of which nothing is known, as `insert_unseen` takes them.
+
+    To make one costs CPU, so it is done before the transaction.
+    """
+
+    drafts: list[Draft]
+    given: str | list[tuple[Any, ...]]
+
+    @classmethod
+    def of(cls, groups: Sequence[Group], dialect: Dialect) -> "Unseen":
+        drafts = sorted((each for group in groups for each in group), key=lambda each: each.place)
+        given = _counted(drafts) if dialect is Dialect.POSTGRES else [_unnumbered(each) for each in drafts]
+        return cls(drafts, given)
 
 
-def as_unseen(groups: Sequence[Group]) -> str:
-    """What `insert_unseen` takes. It costs CPU, so it is made before the transaction."""
-    drafts = sorted((each for group in groups for each in group), key=lambda each: each.place)
+def _counted(drafts: Sequence[Draft]) -> str:
+    """Rows for PostgreSQL that know which of their aggregate's they are."""
     firsts: dict[Aggregate, _Row] = {}
     rows: list[_Row] = []
     for each in drafts:
@@ -90,12 +109,15 @@ def _row(draft: Draft, sequence_number: int = 0) -> _Row:
 
 
 def _in_order(numbered: Numbered) -> tuple[Any, ...]:
-    """What is stored, in the order of the columns of `store (sqlite)`."""
-    draft = numbered.draft
+    """What is stored, in the order of the parameters of `store (sqlite)`."""
+    return (*_unnumbered(numbered.draft), numbered.sequence_number)
+
+
+def _unnumbered(draft: Draft) -> tuple[Any, ...]:
+    """The same without the number, as `store_unseen (sqlite)` has them."""
     return (
         draft.event_id,
         *draft.aggregate,
-        numbered.sequence_number,
         draft.event_type,
         draft.operation,
         draft.occurred_at_us,

@@ -60,22 +60,23 @@ def decide(
         try:
             if counted_on != found and any(each.event_id not in taken_ids for each in group):
                 raise SequenceConflict(aggregate.id, expected_seq=counted_on, actual_seq=found)
-            answers, fresh = _decide_group(group, taken_ids, decision.heads.get(aggregate, 0), mismatch)
+            head = decision.heads.get(aggregate, 0)
+            answers, fresh, own_ids = _decide_group(group, taken_ids, head, mismatch)
         except Conflict as conflict:
             decision.answers.append([_refusal(each, taken_ids, mismatch, conflict) for each in group])
             continue
         decision.answers.append(answers)
-        decision.fresh.extend(fresh)
-        for each in fresh:
-            taken_ids[each.draft.event_id] = Known(each.draft.content_hash, each.sequence_number)
-            decision.heads[aggregate] = each.sequence_number
+        if fresh:
+            decision.fresh.extend(fresh)
+            taken_ids |= own_ids
+            decision.heads[aggregate] = fresh[-1].sequence_number
     return decision
 
 
 def _decide_group(
     group: Group, taken_ids: Mapping[str, Known], head: int, mismatch: MismatchMode
-) -> tuple[list[Answer], list[Numbered]]:
-    """Answers and fresh events of one group; raises the conflict of the first event that cannot be taken."""
+) -> tuple[list[Answer], list[Numbered], dict[str, Known]]:
+    """Answers, fresh events and their ids, of one group; raises the conflict of the first event that cannot be taken."""
     own_ids: dict[str, Known] = {}
     answers: list[Answer] = []
     fresh: list[Numbered] = []
@@ -88,7 +89,7 @@ def _decide_group(
         own_ids[each.event_id] = Known(each.content_hash, head)
         fresh.append(Numbered(each, head))
         answers.append(Appended(each.event_id, head))
-    return answers, fresh
+    return answers, fresh, own_ids
 
 
 def _duplicate(each: Draft, first: Known, mismatch: MismatchMode) -> Appended:

@@ -17,10 +17,10 @@ from sqlalchemy.exc import IntegrityError
 from driftq.errors import TransactionConflict
 from driftq.eventstore.numbering import numbering_for, stored_heads
 from driftq.eventstore.options import AllocatorMode, MismatchMode
-from driftq.eventstore.rows import Rows, as_unseen
+from driftq.eventstore.rows import Rows, Unseen
 from driftq.eventstore.rule import Answer, Decision, Group, Known, decide
 from driftq.model import Aggregate
-from driftq.sql import Database, Dialect, Queries, Transaction, as_rows, perform
+from driftq.sql import Database, Queries, Transaction, as_rows, perform
 
 _TRIES = 20
 _LOOK_FIRST = 32
@@ -63,10 +63,10 @@ class Writer:
         """Answers for each group, all of them true when this returns; raises when the database fails."""
         assumed = self._heads(groups) if self._mode.is_optimistic else None
         if self._mode is not AllocatorMode.OFF and self._look_first == 0:
-            given = as_unseen(groups) if self._database.dialect is Dialect.POSTGRES else None
+            unseen = Unseen.of(groups, self._database.dialect)
             try:
                 return perform(
-                    self._database, lambda transaction: self._unseen(transaction, groups, assumed, given)
+                    self._database, lambda transaction: self._unseen(transaction, groups, assumed, unseen)
                 )
             except (_NotAllNew, IntegrityError):
                 self._look_first = _LOOK_FIRST
@@ -104,18 +104,13 @@ class Writer:
         transaction: Transaction,
         groups: Sequence[Group],
         assumed: Mapping[Aggregate, int] | None,
-        given: str | None,
+        unseen: Unseen,
     ) -> list[list[Answer]]:
         """The same for events that are all new; raises when they are not, and then nothing may be kept."""
-        if given is not None:
-            heads = self._rows.insert_unseen(transaction, given)
-        else:
-            heads = self._numbering.reserve(transaction, self._counts(groups))
+        heads = self._rows.insert_unseen(transaction, unseen)
         decision = self._decide(groups, heads, assumed, known={})
-        if len(decision.fresh) < sum(map(len, groups)):
+        if len(decision.fresh) < len(unseen.drafts):
             raise _NotAllNew
-        if given is None:
-            self._rows.insert(transaction, decision.fresh)
         return decision.answers
 
     def _decide(

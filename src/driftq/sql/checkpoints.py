@@ -18,14 +18,16 @@ import threading
 
 from driftq.sql.turns import Turns
 
-STEP_PAGES = 2_000
+STEP_PAGES = 16_000
 """How much the journal grows from one step to the next, about."""
 ANEW_PAGES = 8_000
 """How long the journal may be before it is started anew."""
 
 _REST_PAGES = 400  # Few enough to be moved while writers wait.
 _TRIES = 4
+_ROWS_PER_COMMIT = 2  # A commit costs pages of its own, about as many as two rows more would.
 _FIRST_PAGES_PER_ROW = 4
+_PAGES_PER_ROW_MIN = 2  # What was learned from a small file holds no longer when it has grown.
 _TURN_S = 1.0
 
 _logger = logging.getLogger(__name__)
@@ -44,20 +46,23 @@ class Checkpoints:
         self._rows_due = step_pages // _FIRST_PAGES_PER_ROW
         self._rows_moved = 0
         self._rows = 0
+        self._rows_told = 0
         self._pages_seen = 0
         self._due = threading.Event()
         self._closing = False
         self._thread: threading.Thread | None = None
 
     def written(self, rows: int) -> None:
-        """How many rows the writer's connection has changed so far; called by whoever has the turn.
+        """How many rows the writer's connection has changed so far; called after each commit, within the turn.
 
         Rows are what SQLite tells for free; how many pages they cost is learned at each step.
         """
-        self._rows = rows
-        if rows < self._rows_moved:
-            self._rows_moved = 0  # Another connection, which counts from zero.
-        if rows - self._rows_moved < self._rows_due or self._due.is_set():
+        fresh = rows - self._rows_told
+        self._rows_told = rows
+        self._rows += (
+            fresh if fresh >= 0 else rows
+        ) + _ROWS_PER_COMMIT  # Another connection counts from zero.
+        if self._rows - self._rows_moved < self._rows_due or self._due.is_set():
             return
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="driftq-checkpoints", daemon=True)
@@ -118,7 +123,8 @@ class Checkpoints:
         grown = pages - self._pages_seen
         self._pages_seen = pages
         if rows > 0 and grown > 0:
-            self._rows_due = max(1, self._step_pages * rows // grown)
+            learned = self._step_pages * rows // grown
+            self._rows_due = max(1, min(learned, self._step_pages // _PAGES_PER_ROW_MIN))
 
 
 def _move(connection: sqlite3.Connection) -> tuple[int, int]:

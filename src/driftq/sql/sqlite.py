@@ -33,7 +33,7 @@ _PRAGMAS = {
     "synchronous": "FULL",
     # Pages of 4 KiB. The commit that reaches this moves them all and is slow: it is for the case that
     # `driftq.sql.checkpoints`, which does it in smaller steps and outside of commits, cannot keep up.
-    "wal_autocheckpoint": 16_000,
+    "wal_autocheckpoint": 40_000,
     "cache_size": -16_000,  # KiB, when negative.
 }
 

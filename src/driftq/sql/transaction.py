@@ -1,7 +1,7 @@
 """One open transaction: where statements run, and where a handler's own SQL may join."""
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,7 +23,7 @@ class Transaction:
 
     Many rows reach PostgreSQL as one text, see `as_rows`, because each statement is a message there and back.
     SQLite is in this process: there the driver goes through them itself, which costs less than to take a text
-    apart. `change_each` and `look_up_each` are for SQLite only.
+    apart. `change_each` and `look_up` are for SQLite only.
     """
 
     __slots__ = ("_clock", "connection", "spelling")
@@ -54,11 +54,11 @@ class Transaction:
         """Run the statement for each row of parameters, which have no names; how many rows were changed."""
         return self.connection.exec_driver_sql(statement.text.text, rows).rowcount
 
-    def look_up_each(self, statement: Statement, rows: Iterable[Sequence[Any]]) -> list[Any]:
-        """The first row that the statement gives for each of these, or None."""
+    def look_up(self, statement: Statement, given: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """All rows that the statement gives for these parameters, which have no names."""
         cursor = self.connection.connection.cursor()
         try:
-            return [cursor.execute(statement.text.text, row).fetchone() for row in rows]
+            return cursor.execute(statement.text.text, given).fetchall()
         except sqlite3.Error as error:
             raise DBAPIError.instance(statement.name, None, error, sqlite3.Error) from error
         finally:

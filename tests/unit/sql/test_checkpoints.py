@@ -105,7 +105,7 @@ def test_steps_come_by_themselves_while_others_write(path: str) -> None:
     with database.transaction() as transaction:
         transaction.connection.exec_driver_sql("CREATE TABLE texts (text TEXT NOT NULL)")
     before = file_pages(path)
-    for _ in range(40):
+    for _ in range(100):
         with database.transaction() as transaction:
             transaction.connection.exec_driver_sql(
                 "INSERT INTO texts VALUES (?)", [("x" * 100,) for _ in range(50)]
@@ -113,7 +113,7 @@ def test_steps_come_by_themselves_while_others_write(path: str) -> None:
     wait_for_pages(path, before)
     database.close()
     with sqlite3.connect(path) as again:
-        assert again.execute("SELECT count(*) FROM texts").fetchone() == (2000,)
+        assert again.execute("SELECT count(*) FROM texts").fetchone() == (5000,)
         assert again.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     again.close()
 

@@ -4,10 +4,6 @@ SELECT g.aggregate_type, g.aggregate_id, COALESCE(
      WHERE e.aggregate_type = g.aggregate_type AND e.aggregate_id = g.aggregate_id), 0) AS head
 FROM {rows g: aggregate_type text, aggregate_id text};
 
--- name: head_of (sqlite)
-SELECT COALESCE(max(sequence_number), 0) FROM {events}
-WHERE aggregate_type = ? AND aggregate_id = ?;
-
 -- Numbers for as many events as are asked for, after the last reserved or stored one. Whoever has reserved keeps
 -- the others out of the aggregate until the transaction ends; all lock in the same order.
 -- name: reserve (postgres)
@@ -82,9 +78,19 @@ WITH given AS MATERIALIZED (
 )
 SELECT aggregate_type, aggregate_id, head FROM reserved;
 
+-- name: store_unseen (sqlite)
+INSERT INTO {events} (event_id, aggregate_type, aggregate_id, event_type, operation, occurred_at_us, payload, metadata,
+                      schema_version, content_hash, sequence_number)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
+        1 + COALESCE((SELECT max(sequence_number) FROM {events} WHERE aggregate_type = ?2 AND aggregate_id = ?3), 0));
+
+-- A row's id is the largest one plus 1, and nobody else writes until the transaction ends.
+-- name: newest_numbers (sqlite)
+SELECT sequence_number FROM {events} ORDER BY row_id DESC LIMIT ?;
+
 -- name: store (sqlite)
-INSERT INTO {events} (event_id, aggregate_type, aggregate_id, sequence_number, event_type, operation,
-                      occurred_at_us, payload, metadata, schema_version, content_hash)
+INSERT INTO {events} (event_id, aggregate_type, aggregate_id, event_type, operation, occurred_at_us, payload, metadata,
+                      schema_version, content_hash, sequence_number)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: store (postgres)

@@ -76,7 +76,7 @@ def decide(
 def _decide_group(
     group: Group, taken_ids: Mapping[str, Known], head: int, mismatch: MismatchMode
 ) -> tuple[list[Answer], list[Numbered], dict[str, Known]]:
-    """Answers, fresh events and their ids, of one group; raises the conflict of the first event that cannot be taken."""
+    """Answers, fresh events and their ids; raises the conflict of the first event that cannot be taken."""
     own_ids: dict[str, Known] = {}
     answers: list[Answer] = []
     fresh: list[Numbered] = []

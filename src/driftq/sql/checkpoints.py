@@ -53,7 +53,7 @@ class Checkpoints:
         self._thread: threading.Thread | None = None
 
     def written(self, rows: int) -> None:
-        """How many rows the writer's connection has changed so far; called after each commit, within the turn.
+        """How many rows the writer's connection has changed so far; told after each commit, within the turn.
 
         Rows are what SQLite tells for free; how many pages they cost is learned at each step.
         """

@@ -58,7 +58,8 @@ class Transaction:
         """All rows that the statement gives for these parameters, which have no names."""
         cursor = self.connection.connection.cursor()
         try:
-            return cursor.execute(statement.text.text, given).fetchall()
+            cursor.execute(statement.text.text, given)
+            return list(cursor.fetchall())
         except sqlite3.Error as error:
             raise DBAPIError.instance(statement.name, None, error, sqlite3.Error) from error
         finally:

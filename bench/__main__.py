@@ -16,7 +16,11 @@ from bench import (
     spark_source,
     stream_peers,
 )
+from bench.machine import kept_back, processor_times
 from bench.report import Figure, show
+
+DISTURBED = 0.01
+"""From this share on the host is said to have been busy with something else."""
 
 BENCHMARKS = {
     "singles": broker.singles,
@@ -52,7 +56,11 @@ def main() -> int:
     figures: list[Figure] = []
     for name in names:
         print(f"measuring {name} …", file=sys.stderr, flush=True)
+        before = processor_times()
         figures += BENCHMARKS[name]()
+        share = kept_back(before)
+        if share >= DISTURBED:
+            figures.append(Figure(f"… processor time that the host kept back ({name})", f"{share:.0%}"))
     show(figures)
     return 0
 

@@ -27,6 +27,17 @@ def settled() -> Iterator[None]:
         gc.unfreeze()
 
 
+def processor_times() -> dict[str, float]:
+    """Seconds by what the processors were doing."""
+    return dict(psutil.cpu_times()._asdict())
+
+
+def kept_back(since: dict[str, float]) -> float:
+    """The share of processor time since then that the host gave to other guests, where it tells."""
+    spent = {name: seconds - since[name] for name, seconds in processor_times().items()}
+    return spent.get("steal", 0.0) / max(sum(spent.values()), 1e-9)
+
+
 @contextmanager
 def folder() -> Iterator[Path]:
     """A folder on the same disk as the project, because /tmp may be memory."""

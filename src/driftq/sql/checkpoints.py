@@ -43,7 +43,8 @@ class Checkpoints:
         self._turns = turns
         self._step_pages = step_pages
         self._anew_pages = anew_pages
-        self._rows_due = step_pages // _FIRST_PAGES_PER_ROW
+        self.rows_due = step_pages // _FIRST_PAGES_PER_ROW
+        """The next step comes after so many rows."""
         self._rows_moved = 0
         self._rows = 0
         self._rows_told = 0
@@ -62,7 +63,7 @@ class Checkpoints:
         self._rows += (
             fresh if fresh >= 0 else rows
         ) + _ROWS_PER_COMMIT  # Another connection counts from zero.
-        if self._rows - self._rows_moved < self._rows_due or self._due.is_set():
+        if self._rows - self._rows_moved < self.rows_due or self._due.is_set():
             return
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="driftq-checkpoints", daemon=True)
@@ -124,7 +125,7 @@ class Checkpoints:
         self._pages_seen = pages
         if rows > 0 and grown > 0:
             learned = self._step_pages * rows // grown
-            self._rows_due = max(1, min(learned, self._step_pages // _PAGES_PER_ROW_MIN))
+            self.rows_due = max(1, min(learned, self._step_pages // _PAGES_PER_ROW_MIN))
 
 
 def _move(connection: sqlite3.Connection) -> tuple[int, int]:

@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from importlib import import_module
@@ -64,6 +64,19 @@ class MortalTransaction(Transaction):
         result = super()._execute(statement, given)
         self._countdown.step()
         return result
+
+    def change_each(self, statement: Statement, rows: Sequence[Sequence[Any]]) -> int:
+        return sum(self._change(statement, row) for row in rows)
+
+    def _change(self, statement: Statement, row: Sequence[Any]) -> int:
+        changed = super().change_each(statement, [row])
+        self._countdown.step()
+        return changed
+
+    def look_up(self, statement: Statement, given: Sequence[Any]) -> list[tuple[Any, ...]]:
+        found = super().look_up(statement, given)
+        self._countdown.step()
+        return found
 
 
 class MortalDatabase:

@@ -121,15 +121,27 @@ def test_steps_come_by_themselves_while_others_write(path: str) -> None:
 @pytest.mark.parametrize("anew_pages", [100, 100_000])
 def test_it_learns_how_many_pages_a_row_costs(path: str, writer: sqlite3.Connection, anew_pages: int) -> None:
     checkpoints = Checkpoints(path, Turns(), step_pages=100, anew_pages=anew_pages)
-    for rows in range(1, 26):  # As many as make 100 pages by the first guess.
+    guessed = checkpoints.rows_due
+    commits = guessed // 3 + 1  # Each has one row, and counts for two more.
+    for rows in range(1, commits + 1):
         write(writer, pages=50)
         checkpoints.written(rows)
-    wait_for_pages(path, 25 * 50)
-    for rows in range(26, 31):
+    wait_until("it has learned", lambda: checkpoints.rows_due < guessed)
+    assert checkpoints.rows_due == 5  # 51 pages for three, so 100 for nearly six.
+    for rows in range(commits + 1, commits + 6):
         write(writer, pages=50)
         checkpoints.written(rows)
         wait_for_pages(path, (rows - 2) * 50)
     checkpoints.close()
+
+
+def test_what_a_small_file_taught_does_not_let_the_journal_grow_without_bounds(
+    path: str, writer: sqlite3.Connection, mover: sqlite3.Connection
+) -> None:
+    checkpoints = Checkpoints(path, Turns(), step_pages=100, anew_pages=1000)
+    write(writer, pages=10)
+    checkpoints.step(mover, rows=10_000)
+    assert checkpoints.rows_due == 50
 
 
 def test_closing_waits_for_the_step_that_is_under_way(path: str, writer: sqlite3.Connection) -> None:

@@ -27,6 +27,7 @@ from driftq.pipeline.processes import end_session
 ROOT = Path(__file__).parents[2]
 OPTIONS = "SPARK_SUBMIT_OPTS"
 """Spark's own variable: options for the Java of a driver."""
+_COMPILED = Path(__file__).parent / "compiled"
 _PLAINLY = "-XX:TieredStopAtLevel=1"
 _SILENTLY = "-Xlog:disable -Xlog:all=error:stderr"
 _MADE_WITHIN_S = 240
@@ -37,8 +38,11 @@ _EVENTS = 20
 def start_spark_soon(*, make: bool = True) -> None:
     """From here on, the drivers of this process and of those that it starts find their classes at once.
 
-    An archive that is not there is made, or else done without.
+    An archive that is not there is made, or else done without. Their Python processes find what they need
+    compiled, see `compiled/sitecustomize.py`.
     """
+    paths = [str(_COMPILED), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     java = find_means().java
     if java is None or java.release < JAVA_MIN or OPTIONS in os.environ:
         return  # There is nothing to start, or it is said already how.

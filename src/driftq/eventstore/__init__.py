@@ -5,12 +5,26 @@
     store.append([Append(Event(...), expected_seq=3)])
 
 SQL decides, objects keep: `driftq.eventstore.sealer` gives events their log position and writes the segments.
+
+Names are loaded when first used: who reads segments, as each of Spark's Python processes does, needs no SQL.
 """
 
-from driftq.eventstore.options import AllocatorMode, MismatchMode, SealOptions, StoreOptions
-from driftq.eventstore.outcome import AggregatePage, Append, Appended, LogPage, Refused, TimeMark, TimePage
-from driftq.eventstore.schema import rooms
-from driftq.eventstore.store import PAGE_EVENTS, PAGE_EVENTS_MAX, EventStore
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from driftq.eventstore.options import AllocatorMode, MismatchMode, SealOptions, StoreOptions
+    from driftq.eventstore.outcome import (
+        AggregatePage,
+        Append,
+        Appended,
+        LogPage,
+        Refused,
+        TimeMark,
+        TimePage,
+    )
+    from driftq.eventstore.schema import rooms
+    from driftq.eventstore.store import PAGE_EVENTS, PAGE_EVENTS_MAX, EventStore
 
 __all__ = [
     "PAGE_EVENTS",
@@ -29,3 +43,18 @@ __all__ = [
     "TimePage",
     "rooms",
 ]
+
+_HOMES = {
+    "options": {"AllocatorMode", "MismatchMode", "SealOptions", "StoreOptions"},
+    "outcome": {"AggregatePage", "Append", "Appended", "LogPage", "Refused", "TimeMark", "TimePage"},
+    "schema": {"rooms"},
+    "store": {"PAGE_EVENTS", "PAGE_EVENTS_MAX", "EventStore"},
+}
+
+
+def __getattr__(name: str) -> object:
+    for home, names in _HOMES.items():
+        if name in names:
+            globals()[name] = value = getattr(import_module(f"{__name__}.{home}"), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

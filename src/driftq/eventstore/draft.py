@@ -1,12 +1,12 @@
 """A draft: an event that is fit to be stored, with its hash and its stored texts, before it has a number."""
 
-import datetime as dt
 from typing import Any
 
 import msgspec
 
 from driftq.errors import InvalidArgument
 from driftq.eventstore.canonical import canonical_json, content_hash, quoted
+from driftq.eventstore.instants import microseconds
 from driftq.eventstore.options import AllocatorMode
 from driftq.eventstore.outcome import Append
 from driftq.model import Aggregate, Event, Operation
@@ -14,9 +14,6 @@ from driftq.sql import key_text
 
 ID_BYTES_MAX = 512  # The index on type, id and number must fit what PostgreSQL takes.
 SEQUENCE_MAX = 2**53 - 1  # What every reader of JSON can hold.
-
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MICROSECOND = dt.timedelta(microseconds=1)
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):
@@ -64,20 +61,6 @@ def draft(command: Append, aggregate: Aggregate, place: int, *, mode: AllocatorM
         _metadata(event.metadata, kind),
         canonical_json(event.schema_version, field="schema_version"),
     )
-
-
-def microseconds(instant: dt.datetime) -> int:
-    """Microseconds since 1970 UTC; raises InvalidArgument for an instant without a zone."""
-    if instant.tzinfo is None:
-        raise InvalidArgument("occurred_at", "needs a time zone")
-    try:
-        return (instant.astimezone(dt.UTC) - _EPOCH) // _MICROSECOND
-    except OverflowError:
-        raise InvalidArgument("occurred_at", "is outside the years 1 to 9999") from None
-
-
-def instant(since_epoch_us: int) -> dt.datetime:
-    return _EPOCH + since_epoch_us * _MICROSECOND
 
 
 def _check_names(event: Event, kind: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from driftq.errors import InvalidArgument
-from driftq.eventstore.draft import instant
+from driftq.eventstore.instants import instant
 from driftq.model import Aggregate, Operation
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from driftq.errors import SegmentLost
-from driftq.eventstore.draft import instant
+from driftq.eventstore.instants import instant
 from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.outcome import AggregatePage, LogPage, TimeMark, TimePage
 from driftq.eventstore.stored import StoredEvent, stored_event

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from driftq.errors import InvalidArgument
-from driftq.eventstore.draft import SEQUENCE_MAX, draft, microseconds
+from driftq.eventstore.draft import SEQUENCE_MAX, draft
 from driftq.eventstore.grouping import batches, by_aggregate
+from driftq.eventstore.instants import microseconds
 from driftq.eventstore.options import AllocatorMode, StoreOptions
 from driftq.eventstore.outcome import AggregatePage, Append, Appended, LogPage, Refused, TimeMark, TimePage
 from driftq.eventstore.reading import Reader

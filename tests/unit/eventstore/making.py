@@ -3,7 +3,8 @@
 import datetime as dt
 from typing import Any
 
-from driftq.eventstore.draft import Draft, draft, microseconds
+from driftq.eventstore.draft import Draft, draft
+from driftq.eventstore.instants import microseconds
 from driftq.eventstore.options import AllocatorMode
 from driftq.eventstore.outcome import Append
 from driftq.model import Event, Operation

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from driftq.errors import InvalidArgument
-from driftq.eventstore.draft import instant, microseconds
+from driftq.eventstore.instants import instant, microseconds
 from driftq.eventstore.options import AllocatorMode
 from driftq.model import Operation
 from driftq.sql import KEY_BYTES_MAX

@@ -28,9 +28,9 @@ class TimedDatabase:
         return getattr(self._database, name)
 
     @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
+    def transaction(self, *, planned_once: bool = False) -> Iterator[Transaction]:
         began = time.perf_counter()
-        with self._database.transaction() as transaction:
+        with self._database.transaction(planned_once=planned_once) as transaction:
             yield transaction
         self.took.append((time.perf_counter() - began) * 1000)
 

@@ -66,7 +66,9 @@ class Writer:
             unseen = Unseen.of(groups, self._database.dialect)
             try:
                 return perform(
-                    self._database, lambda transaction: self._unseen(transaction, groups, assumed, unseen)
+                    self._database,
+                    lambda transaction: self._unseen(transaction, groups, assumed, unseen),
+                    planned_once=True,
                 )
             except (_NotAllNew, IntegrityError):
                 self._look_first = _LOOK_FIRST

@@ -34,8 +34,11 @@ class Database(Protocol):
     def address(self) -> str:
         """Where it is, for people; holds no password."""
 
-    def transaction(self) -> AbstractContextManager[Transaction]:
+    def transaction(self, *, planned_once: bool = False) -> AbstractContextManager[Transaction]:
         """Read and write; kept when the block ends, dropped when it raises. Do not nest.
+
+        PostgreSQL plans each statement anew, since the best plan depends on how large the tables are today.
+        `planned_once` is for statements that need nothing but keys: their plans are made once.
 
         On SQLite one thread at a time is inside, the others wait: keep it short, and put at most 64
         changes into one.
@@ -71,7 +74,13 @@ def session(
         raise meant from error
 
 
-def perform(database: Database, work: Callable[[Transaction], Result], *, tries: int = 5) -> Result:
+def perform(
+    database: Database,
+    work: Callable[[Transaction], Result],
+    *,
+    tries: int = 5,
+    planned_once: bool = False,
+) -> Result:
     """What `work` returns from a transaction of its own, repeated where the database asks for that.
 
     PostgreSQL breaks deadlocks and serialization ties by failing one side. `work` may run several times, and
@@ -79,9 +88,9 @@ def perform(database: Database, work: Callable[[Transaction], Result], *, tries:
     """
     for _ in range(tries - 1):
         try:
-            with database.transaction() as transaction:
+            with database.transaction(planned_once=planned_once) as transaction:
                 return work(transaction)
         except TransactionConflict:
             continue
-    with database.transaction() as transaction:
+    with database.transaction(planned_once=planned_once) as transaction:
         return work(transaction)

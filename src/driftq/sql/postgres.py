@@ -6,6 +6,8 @@ out, so that a server which was restarted meanwhile costs nobody an error.
 
 Isolation is READ COMMITTED: each statement sees what was committed before it began. What must not change
 between two statements has to be locked, with `{for_update}` or by writing it.
+
+Transactions are begun by us and not by the driver: what one is told then reaches the server with its BEGIN.
 """
 
 import time
@@ -13,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event, exc
+from sqlalchemy import Connection, Engine, create_engine, event, exc
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
@@ -25,6 +27,12 @@ from driftq.sql.transaction import Transaction
 
 _TRY_AFTER_IDLE_S = 1.0
 _USED_AT = "driftq_used_at"
+
+_BEGIN = "driftq_begin"
+_WRITING = "BEGIN"
+_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+# With a table that is small today a look through all of it would be the better plan, and would be kept.
+_PLANNED_ONCE = "BEGIN; SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_seqscan = off"
 
 
 class PostgresDatabase:
@@ -56,6 +64,7 @@ class PostgresDatabase:
             pool_timeout=lock_timeout_ms / 1000,
             use_native_hstore=False,
             connect_args={
+                "autocommit": True,
                 "connect_timeout": connect_timeout_s,
                 "application_name": "driftq",
                 "keepalives_idle": 10,
@@ -66,17 +75,17 @@ class PostgresDatabase:
         )
         _set_up_connections(self._engine, lock_timeout_ms=lock_timeout_ms)
         _try_idle_connections(self._engine)
-        self._reading = self._engine.execution_options(
-            isolation_level="REPEATABLE READ", postgresql_readonly=True
-        )
+        _begin_as_told(self._engine)
+        self._reading = self._engine.execution_options(**{_BEGIN: _READING})
+        self._planned_once = self._engine.execution_options(**{_BEGIN: _PLANNED_ONCE})
         try:
             self.check()
         except BaseException:
             self.close()
             raise
 
-    def transaction(self) -> AbstractContextManager[Transaction]:
-        return self._session(self._engine, reading=False)
+    def transaction(self, *, planned_once: bool = False) -> AbstractContextManager[Transaction]:
+        return self._session(self._planned_once if planned_once else self._engine, reading=False)
 
     def snapshot(self) -> AbstractContextManager[Transaction]:
         return self._session(self._reading, reading=True)
@@ -104,7 +113,12 @@ def _set_up_connections(engine: Engine, *, lock_timeout_ms: int) -> None:
             cursor.execute(f"SET lock_timeout = {int(lock_timeout_ms)}")
             # A plan made while a table was small must not outlive that: plan with today's sizes.
             cursor.execute("SET plan_cache_mode = force_custom_plan")
-        connection.commit()
+
+
+def _begin_as_told(engine: Engine) -> None:
+    @event.listens_for(engine, "begin")
+    def begun(connection: Connection) -> None:
+        connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, _WRITING))
 
 
 def _try_idle_connections(engine: Engine) -> None:

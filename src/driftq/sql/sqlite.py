@@ -66,7 +66,8 @@ class SqliteDatabase:
         self.check()
 
     @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
+    def transaction(self, *, planned_once: bool = False) -> Iterator[Transaction]:
+        """SQLite keeps the plans of its statements anyway."""
         if not self._turns.take(timeout_s=self._busy_ms / 1000):
             raise DatabaseBusy(self.address, waited_ms=self._busy_ms)
         try:

@@ -99,8 +99,8 @@ class MortalDatabase:
         return self._behind.address
 
     @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
-        with self._behind.transaction() as transaction:
+    def transaction(self, *, planned_once: bool = False) -> Iterator[Transaction]:
+        with self._behind.transaction(planned_once=planned_once) as transaction:
             yield MortalTransaction(transaction, self._countdown)
             self._countdown.step()
         self._countdown.step()

@@ -32,8 +32,8 @@ class ForgetfulDatabase:
         return self._database.address
 
     @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
-        with self._database.transaction() as transaction:
+    def transaction(self, *, planned_once: bool = False) -> Iterator[Transaction]:
+        with self._database.transaction(planned_once=planned_once) as transaction:
             yield transaction
         if self.answers_to_lose:
             self.answers_to_lose -= 1

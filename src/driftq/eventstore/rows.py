@@ -91,21 +91,7 @@ def _counted(drafts: Sequence[Draft]) -> str:
 
 
 def _row(draft: Draft, sequence_number: int = 0) -> _Row:
-    return _Row(
-        sequence_number,
-        0,
-        0,
-        draft.place,
-        draft.event_id,
-        *draft.aggregate,
-        draft.event_type,
-        draft.operation,
-        draft.occurred_at_us,
-        draft.payload,
-        draft.metadata,
-        draft.schema_version,
-        draft.content_hash,
-    )
+    return _Row(sequence_number, 0, 0, draft.place, *_unnumbered(draft))
 
 
 def _in_order(numbered: Numbered) -> tuple[Any, ...]:
@@ -114,7 +100,7 @@ def _in_order(numbered: Numbered) -> tuple[Any, ...]:
 
 
 def _unnumbered(draft: Draft) -> tuple[Any, ...]:
-    """The same without the number, as `store_unseen (sqlite)` has them."""
+    """The same without the number, as `store_unseen (sqlite)` and the end of a `_Row` have them."""
     return (
         draft.event_id,
         *draft.aggregate,

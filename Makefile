@@ -27,7 +27,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 
            --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-quick test-services check format bench contract reference lock docs clean
+.PHONY: help setup demo serve test test-quick test-services check format bench work contract reference lock docs clean
 MAKEFLAGS += --no-print-directory
 export NO_MKDOCS_2_WARNING := 1
 
@@ -66,6 +66,7 @@ test-quick: $(STAMP) ## Run unit, property and simulation tests
 	@$(BIN)/python -m pytest $(TWO_AT_ONCE) $(QUICK_DIRS) $(ARGS)
 
 test-services: $(STAMP) ## Run the suites that need outside services
+	@sh scripts/debian.sh valgrind valgrind
 	@if [ -z "$$(find $(SERVICE_DIRS) -name 'test_*.py' 2>/dev/null)" ]; then \
 	  echo "no service tests yet in $(SERVICE_DIRS)"; else \
 	  $(BIN)/python -m pytest $(SERVICE_DIRS) $(ARGS); fi
@@ -86,6 +87,9 @@ format: $(STAMP) ## Format the code and mend what the linter can mend
 
 bench: $(STAMP) $(if $(filter %-peers,$(or $(ARGS),all-peers)),$(PEERS)/.driftq-setup) ## Run the benchmarks
 	@$(BIN)/python -m bench $(ARGS)
+
+work: $(STAMP) ## Count the server's work an operation beside the recorded version (ARGS=--record)
+	@$(BIN)/python -m bench.work $(ARGS)
 
 $(PEERS)/.driftq-setup: requirements/bench.txt | $(STAMP)
 	@echo "installing other queues and stream processors from requirements/bench.txt"

@@ -68,8 +68,9 @@ def batch_produce(calls: Calls, count: int) -> None:
 
 
 def deliver_and_ack(calls: Calls, count: int) -> None:
-    messages = [calls.message(topic=f"{_TOPIC}.taken") for _ in range(count)]
-    calls.post("/v1/produce/batch", {"messages": messages})
+    for _ in range(count // BATCH):
+        messages = [calls.message(topic=f"{_TOPIC}.taken") for _ in range(BATCH)]
+        calls.post("/v1/produce/batch", {"messages": messages})
     with calls.stream() as deliveries:
         for _ in range(count):
             delivery = json.loads(deliveries.readline())

@@ -67,6 +67,7 @@ test-quick: $(STAMP) ## Run unit, property and simulation tests
 
 test-services: $(STAMP) ## Run the suites that need outside services
 	@sh scripts/debian.sh valgrind valgrind
+	@sh scripts/debian.sh chromium chromium chromium-browser google-chrome
 	@if [ -z "$$(find $(SERVICE_DIRS) -name 'test_*.py' 2>/dev/null)" ]; then \
 	  echo "no service tests yet in $(SERVICE_DIRS)"; else \
 	  $(BIN)/python -m pytest $(SERVICE_DIRS) $(ARGS); fi

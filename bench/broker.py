@@ -105,7 +105,7 @@ def core() -> list[Figure]:
         while (took := time.perf_counter() - began) < SECONDS:
             now += 1
             commands = cast(list[Produce], prepare_all(messages, at=now))
-            batch = decide_produce(journal.state, topic, commands, recall=_never, now=now)
+            batch = decide_produce(journal.state, topic, commands, recall=_never, now=now, wall=now)
             for record, entries in batch.records:
                 journal.add_stored(record, entries)
             deal = decide_deliveries(group, 0, [Taker(0, "w", 30_000, 64)], limits=limits, now=now)

@@ -108,7 +108,7 @@ async def _send(port: int, numbers: "count[int]", batches: int) -> None:
     template = json.dumps({"messages": ["MESSAGE"]}).replace('"MESSAGE"', ",".join([message] * BATCH))
     while (number := next(numbers)) < batches:
         body = (template % tuple(range(number * BATCH, (number + 1) * BATCH))).encode()
-        head = f"POST /v1/produce/batch HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = f"POST /v1/produce/batch HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
         writer.write(head.encode() + body)
         await _answer(reader)
     writer.close()
@@ -121,7 +121,7 @@ async def _ask_for_health(port: int) -> float:
     try:
         while True:
             at = time.perf_counter()
-            writer.write(b"GET /v1/healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            writer.write(b"GET /v1/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             await _answer(reader)
             longest = max(longest, time.perf_counter() - at)
             await asyncio.sleep(0.002)

@@ -18,7 +18,21 @@ sys.path.insert(0, str(ROOT / "src"))
 
 import driftq  # noqa: E402 - from this very tree.
 from driftq import errors  # noqa: E402
-from driftq.client import AsyncConsumer, Consumer, Idempotency, JobCalls  # noqa: E402
+from driftq.client import (  # noqa: E402
+    AsyncConsumer,
+    Consumer,
+    DeadLetters,
+    DeadLetterTopic,
+    ExplainedMessage,
+    ExplainedRun,
+    ExplainedStep,
+    GroupStatus,
+    Idempotency,
+    JobCalls,
+    Purged,
+    Redriven,
+    TimelineEntry,
+)
 
 CLASSES: tuple[type, ...] = (
     driftq.Client,
@@ -31,6 +45,7 @@ CLASSES: tuple[type, ...] = (
     driftq.RecordedMessage,
     driftq.ClientOptions,
     driftq.EventStore,
+    driftq.AsyncEventStore,
     driftq.EventReceipt,
     driftq.Event,
     driftq.Message,
@@ -40,6 +55,16 @@ CLASSES: tuple[type, ...] = (
     driftq.RoutingDecision,
     Idempotency,
     JobCalls,
+    DeadLetters,
+    driftq.DeadLetter,
+    DeadLetterTopic,
+    Redriven,
+    Purged,
+    ExplainedMessage,
+    GroupStatus,
+    TimelineEntry,
+    ExplainedRun,
+    ExplainedStep,
     driftq.Worker,
     driftq.Context,
     driftq.Retry,

@@ -14,13 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+from tests.support.forked import run_in_child
 from tests.support.sharing import SharedByModule, is_on_spark
 from tests.support.spark_classes import start_spark_soon
 
 TESTS = Path(__file__).parent
 SOME_SPARK = "tests/docs/test_code_blocks.py"
 """Where a page or two start Spark."""
+settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-machine")  # A busy machine is slow, and that is no fault of an example.
 SERVICES_REQUIRED = os.environ.get("DRIFTQ_REQUIRE_SERVICES", "") not in ("", "0")
 
 
@@ -65,11 +69,23 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine on a loop of its own."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+    """Run a coroutine on a loop of its own; and in a forked child what its suite wants there."""
+    callspec = getattr(pyfuncitem, "callspec", None)
+    forked = callspec is not None and callspec.params.get("process") == "forked"
+    awaited = inspect.iscoroutinefunction(pyfuncitem.obj)
+    if not forked and not awaited:
         return None
-    wanted = inspect.signature(pyfuncitem.obj).parameters
-    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in wanted}))
+    wanted = pyfuncitem._fixtureinfo.argnames
+
+    def call() -> None:
+        result = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in wanted})
+        if awaited:
+            asyncio.run(result)
+
+    if forked:
+        run_in_child(call)
+    else:
+        call()
     return True
 
 

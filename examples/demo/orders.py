@@ -11,6 +11,7 @@ import driftq
 ORDERS = 40
 CHANGES = 14
 TYPE = "order"
+_GIVE_UP_S = 10.0
 
 
 def life_of(number: int) -> list[driftq.Event]:
@@ -54,8 +55,23 @@ class Writer(threading.Thread):
         self.go_on = threading.Event()
         """Set when the second half may follow."""
         self.appended = 0
+        self._given_up = False
 
     def run(self) -> None:
+        try:
+            self._append_all()
+        except Exception:
+            if not self._given_up:  # Else the demo ended in the middle of a call.
+                raise
+
+    def give_up(self) -> None:
+        """Append no more; returns soon, also when it waits for a server."""
+        self._given_up = True
+        self.go_on.set()
+        if self.is_alive():
+            self.join(_GIVE_UP_S)
+
+    def _append_all(self) -> None:
         with driftq.EventStore(self._url) as store:
             for place in range(max(map(len, self.lives))):
                 for life in self.lives:
@@ -65,7 +81,7 @@ class Writer(threading.Thread):
                         self._append(store, life[place], place)
 
     def _append(self, store: driftq.EventStore, event: driftq.Event, expected_seq: int) -> None:
-        while True:
+        while not self._given_up:
             try:
                 store.append(event, expected_seq=expected_seq)
                 self.appended += 1

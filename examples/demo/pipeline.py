@@ -16,15 +16,21 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from driftq.cli.connection import Connection
+from driftq.errors import NotFound
+from driftq.pipeline.read_model import rows as rows_of
 from driftq.pipeline.status import JobState, JobStatus, StatusFolder
+from driftq.settings import load_settings
 from examples.demo import shop
 from examples.demo.orders import TYPE, Writer, expected_rows
-from examples.demo.screen import add_verdict, show, table, tell, wait_until
+from examples.demo.screen import add_verdict, show, table, tell, wait_until, working
 from examples.demo.server import Server
 
 JOBS = ("publisher", "worker-ship", "projection-latest")
 WAIT_S = 600.0
+_STOP_S = 60.0
 
 
 class Pipeline:
@@ -46,23 +52,37 @@ class Pipeline:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "driftq", "pipeline", "run", *command, *self._where()],
             stdin=subprocess.DEVNULL,
+            stdout=self._errors,
             stderr=self._errors,
+            start_new_session=True,  # Ctrl-C is for the demo, which ends its pipeline itself.
             env=os.environ | {shop.RUNS_FILE: str(self.runs_file)},
         )
 
     def job(self, name: str) -> JobStatus | None:
         return self._status.read(name)
 
-    def is_up(self, *, not_driver: int) -> bool:
-        """All jobs run, in another process than that one."""
+    def running(self, *, not_driver: int) -> int:
+        """How many jobs run, in another process than that one."""
         self._fail_if_over()
         jobs = [self.job(name) for name in JOBS]
-        return all(job and job.state is JobState.RUNNING and job.driver != not_driver for job in jobs)
+        return sum(
+            job is not None and job.state is JobState.RUNNING and job.driver != not_driver for job in jobs
+        )
 
     def shipments(self) -> Counter[str]:
         """How often each event had its effect."""
         self._fail_if_over()
         return Counter(event_id for (event_id,) in self._shop.execute("SELECT event_id FROM shipments"))
+
+    def has_rows(self, wanted: dict[str, tuple[int, Any]]) -> bool:
+        """The read model is this; asked in this process, because it is asked often."""
+        self._fail_if_over()
+        options = load_settings().pipeline(url=self._server.url, data=str(self._data))
+        try:
+            found = [msgspec.to_builtins(row) for row in rows_of(options, "latest")]
+        except NotFound:
+            return False
+        return {row["aggregate_id"]: (row["sequence_number"], row["state"]) for row in found} == wanted
 
     def rows(self) -> dict[str, tuple[int, Any]]:
         """The read model, as the command line gives it."""
@@ -82,14 +102,20 @@ class Pipeline:
         return job.driver
 
     def stop(self) -> int:
+        """Ask it to end; the exit code."""
         self._is_stopped = True
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60)
+        with working("the pipeline ends"):
+            return self.process.wait(_STOP_S)
 
     def end(self) -> None:
-        """Whatever happened: nothing of it goes on."""
-        self.process.kill()  # Its driver ends itself with everything it started.
-        self.process.wait()
+        """Whatever happened: nothing of it goes on. It ends its driver, and all that the driver started."""
+        try:
+            if self.process.poll() is None:
+                self.stop()
+        except subprocess.TimeoutExpired:
+            self.process.kill()  # Its driver notices, and ends itself.
+            self.process.wait()
         self._shop.close()
         self._errors.close()
 
@@ -98,43 +124,72 @@ class Pipeline:
 
     def _fail_if_over(self) -> None:
         if self.process.poll() is not None and not self._is_stopped:
-            sys.exit(f"the pipeline ended: {Path(self._errors.name).read_text()}")
+            sys.exit(f"The pipeline ended: {Path(self._errors.name).read_text()}")
 
 
 def tell_pipeline_story(server: Server) -> bool:
     """True when every event had its effect exactly once and the read model is right, row by row."""
     pipeline = Pipeline(server)
+    writer = Writer(server.url)
     try:
-        return _story(server, pipeline)
+        return _story(server, pipeline, writer)
     finally:
         pipeline.end()
+        writer.give_up()
 
 
-def _story(server: Server, pipeline: Pipeline) -> bool:
+def _story(server: Server, pipeline: Pipeline, writer: Writer) -> bool:
     stages = ", ".join(f"[b]{job}[/b]" for job in JOBS)
-    tell(f"Spark starts with three stages in one session: {stages}")
-    writer = Writer(server.url)
+    tell(f"Spark starts, with three stages in one session: {stages}.")
     writer.start()
     orders = len(writer.lives)
-    tell(f"meanwhile a writer appends the first half of {writer.total} events of {orders} orders")
+    tell(f"Meanwhile a writer appends the first half of {writer.total} events of {orders} orders.")
+
+    def events() -> str:
+        return f"{writer.appended} of {writer.total} events appended, {len(pipeline.shipments())} shipped"
+
+    def stages_and_events() -> str:
+        return f"{pipeline.running(not_driver=killed)} of {len(JOBS)} stages run, {events()}"
+
+    killed = 0
+
     third = writer.total // 3
-    wait_until("a third is shipped", lambda: len(pipeline.shipments()) >= third, within_s=WAIT_S)
+    wait_until(
+        "Spark starts and ships the first events",
+        lambda: len(pipeline.shipments()) >= third,
+        within_s=WAIT_S,
+        how_far=stages_and_events,
+    )
     killed = pipeline.kill_driver()
-    tell(f"[red]kill -9[/red] for Spark's driver, with {len(pipeline.shipments())} events shipped")
-    wait_until("Spark is back", lambda: pipeline.is_up(not_driver=killed), within_s=WAIT_S)
-    tell("the supervisor has ended what was left of it and started another driver, which goes on")
+    tell(f"[red]kill -9[/red] for Spark's driver: {events()}.")
+    wait_until(
+        "the supervisor starts Spark again",
+        lambda: pipeline.running(not_driver=killed) == len(JOBS),
+        within_s=WAIT_S,
+        how_far=stages_and_events,
+    )
+    tell("The supervisor ended what was left of Spark and started it again; the stages go on.")
     writer.go_on.set()
-    wait_until("more is appended", lambda: writer.appended > 0.6 * writer.total, within_s=WAIT_S)
+    wait_until(
+        "the writer goes on",
+        lambda: writer.appended > 0.6 * writer.total,
+        within_s=WAIT_S,
+        how_far=events,
+    )
     server.kill()
-    tell(f"[red]kill -9[/red] for the server, with {writer.appended} of {writer.total} events appended")
+    tell(f"[red]kill -9[/red] for the server: {events()}.")
     server.start()
-    tell("a new server has the same folder: writer, publisher and readers find it again")
+    tell("A new server opens the same folder. Writer, publisher and readers find it again.")
     expected = expected_rows(writer.lives)
-    writer.join(WAIT_S)
-    wait_until("all is shipped", lambda: len(pipeline.shipments()) >= writer.total, within_s=WAIT_S)
-    wait_until("the read model is there", lambda: pipeline.rows() == expected, within_s=WAIT_S)
+    wait_until(
+        "the rest is appended and shipped",
+        lambda: not writer.is_alive() and len(pipeline.shipments()) >= writer.total,
+        within_s=WAIT_S,
+        how_far=events,
+    )
+    wait_until("the read model catches up", lambda: pipeline.has_rows(expected), within_s=WAIT_S)
     code = pipeline.stop()
-    tell(f"everything is done; the pipeline was asked to stop and ended with exit code {code}")
+    tell(f"Everything is done. The pipeline was asked to stop and ended with exit code {code}.")
     return _count(server, pipeline, writer) and code == 0
 
 

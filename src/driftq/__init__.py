@@ -1,7 +1,8 @@
 """DriftQ: a durable message broker in one process and one folder.
 
-Here are the client, the words of `driftq.model` and the errors of `driftq.errors`. They are loaded when first
-used, so that `import driftq` costs next to nothing.
+Here are the client, the worker and the words of `driftq.model`. They are loaded when first used, so that
+`import driftq` costs next to nothing. The errors are in `driftq.errors`, and each may be named here too:
+`except driftq.TopicNotFound`.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from driftq import errors as errors
     from driftq.client import AlreadyCommitted as AlreadyCommitted
     from driftq.client import AppendReceipt as AppendReceipt
     from driftq.client import AsyncClient as AsyncClient
     from driftq.client import AsyncDelivery as AsyncDelivery
+    from driftq.client import AsyncEventStore as AsyncEventStore
     from driftq.client import Begun as Begun
     from driftq.client import Client as Client
     from driftq.client import ClientOptions as ClientOptions
+    from driftq.client import DeadLetter as DeadLetter
     from driftq.client import Delivery as Delivery
     from driftq.client import EventReceipt as EventReceipt
     from driftq.client import EventStore as EventStore
@@ -50,48 +54,55 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
-    "AsyncClient": "driftq.client",
-    "AsyncDelivery": "driftq.client",
     "Client": "driftq.client",
+    "AsyncClient": "driftq.client",
     "ClientOptions": "driftq.client",
-    "Delivery": "driftq.client",
-    "EventReceipt": "driftq.client",
-    "EventStore": "driftq.client",
-    "AppendReceipt": "driftq.client",
-    "OpenWriter": "driftq.client",
-    "PositionedMessage": "driftq.client",
-    "Receipt": "driftq.client",
-    "RecordedMessage": "driftq.client",
-    "new_event_id": "driftq.client",
     "open": "driftq.embedded",
     "open_async": "driftq.embedded",
-    "table_files": "driftq.housekeeping.tables",
-    "Envelope": "driftq.model",
+    "Worker": "driftq.worker",
+    "Effect": "driftq.worker",
+    "Context": "driftq.worker",
+    "Retry": "driftq.worker",
+    "Reject": "driftq.worker",
+    "Settled": "driftq.worker",
+    "Jobs": "driftq.worker",
+    "Task": "driftq.worker",
+    "JobContext": "driftq.worker",
+    "EventStore": "driftq.client",
+    "AsyncEventStore": "driftq.client",
     "Event": "driftq.model",
-    "Message": "driftq.model",
     "Operation": "driftq.model",
+    "EventReceipt": "driftq.client",
+    "new_event_id": "driftq.client",
+    "Message": "driftq.model",
+    "Envelope": "driftq.model",
     "RetryPolicy": "driftq.model",
     "Routing": "driftq.model",
     "RoutingDecision": "driftq.model",
-    "Worker": "driftq.worker",
-    "Task": "driftq.worker",
-    "Settled": "driftq.worker",
-    "Retry": "driftq.worker",
-    "Reject": "driftq.worker",
-    "Jobs": "driftq.worker",
-    "JobContext": "driftq.worker",
-    "Effect": "driftq.worker",
-    "Context": "driftq.worker",
-    "Held": "driftq.client",
+    "Receipt": "driftq.client",
+    "Delivery": "driftq.client",
+    "AsyncDelivery": "driftq.client",
+    "DeadLetter": "driftq.client",
+    "RecordedMessage": "driftq.client",
+    "PositionedMessage": "driftq.client",
+    "AppendReceipt": "driftq.client",
+    "OpenWriter": "driftq.client",
     "Begun": "driftq.client",
     "AlreadyCommitted": "driftq.client",
+    "Held": "driftq.client",
+    "table_files": "driftq.housekeeping.tables",
+    "DriftQError": "driftq.errors",
 }
-"""Which room each name lives in; every other name with a capital is an error's."""
+"""Which package each name lives in; every other name with a capital is an error's."""
+
+__all__ = [*_HOMES, "errors"]  # noqa: PLE0604 - texts, all of them.
 
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
         value: object = import_module("importlib.metadata").version("driftq")
+    elif name == "errors":
+        value = import_module("driftq.errors")
     elif name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
     elif name[0].isupper():
@@ -105,6 +116,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    errors = vars(import_module("driftq.errors"))
-    classes = [name for name, value in errors.items() if isinstance(value, type)]
-    return sorted({*globals(), *_HOMES, *classes, "__version__"})
+    """What one uses, without the errors: `dir(driftq.errors)` has them, and would hide the rest here."""
+    return [*__all__, "__version__", "__doc__", "__name__"]

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,14 +110,12 @@ class Server:
         self._process.kill()
         self._gone()
 
-    def terminate(self) -> tuple[int, float, str]:
-        """SIGTERM: exit code, how many seconds it took, and what was logged."""
+    def terminate(self) -> tuple[int, str]:
+        """SIGTERM: exit code, and what was logged."""
         assert self._process is not None
-        began = time.monotonic()
         self._process.send_signal(signal.SIGTERM)
         code = self._process.wait(PATIENCE_S)
-        took = time.monotonic() - began
-        return code, took, self._gone()
+        return code, self._gone()
 
     def wait(self) -> tuple[int, str]:
         """The server ends by itself: exit code, and what was logged."""
@@ -149,7 +146,7 @@ class Server:
 
     def __exit__(self, *raised: object) -> None:
         if self._process is not None:
-            code, _, errors = self.terminate()
+            code, errors = self.terminate()
             assert code == 0, errors
             assert "Traceback" not in errors, errors
 

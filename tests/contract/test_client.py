@@ -9,11 +9,19 @@ import pytest
 
 import driftq
 from tests.contract.serving import Server
+from tests.support.forked import PROCESSES
+
+
+@pytest.fixture(params=PROCESSES, autouse=True)
+def process(request: pytest.FixtureRequest) -> str:
+    """Where a test's body runs: here, or in a child that was forked when the client had been used."""
+    return str(request.param)
 
 
 @pytest.fixture
 def client(server: Server) -> Iterator[driftq.Client]:
     with driftq.Client(f"http://127.0.0.1:{server.port}") as asking:
+        asking.topics()
         yield asking
 
 
@@ -118,9 +126,9 @@ def test_release_on_close_gives_messages_back_at_once(client: driftq.Client, top
 @pytest.mark.clause("G5")
 def test_what_waited_longer_than_its_lease_is_passed_over(client: driftq.Client, topic: str) -> None:
     client.produce_many(topic, ["a", "b"])
-    with client.consume(topic, "g", lease_ms=1_000, prefetch=2) as deliveries:
+    with client.consume(topic, "g", lease_ms=3_000, prefetch=2) as deliveries:
         first = next(deliveries)
-        time.sleep(1.3)  # The handler is slow: the second one's lease ends in our hands.
+        time.sleep(3.3)  # The handler is slow: the second one's lease ends in our hands.
         second = next(deliveries)
         assert first.attempt == 1
         assert second.attempt >= 2, "a delivery whose lease had ended was handed out"

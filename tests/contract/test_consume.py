@@ -23,7 +23,10 @@ def test_parameters_may_be_a_body(server: Server) -> None:
     topic = server.new_topic()
     server.produce(topic, "v")
     body = b'{"topic":"%b","group":"g","owner":"o","lease_ms":null}' % topic.encode()
-    request = b"GET /v1/consume HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    request = b"GET /v1/consume HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b" % (
+        len(body),
+        body,
+    )
     with server.open() as client:
         client.sendall(request)
         received = b""
@@ -114,14 +117,15 @@ def test_a_new_group_starts_at_the_oldest_message_or_at_the_end(server: Server) 
 def test_a_lease_outlives_its_stream_and_then_ends(server: Server) -> None:
     topic = server.new_topic()
     server.produce(topic, "v")
+    asking = time.monotonic()
     with server.consume(topic, owner="a", lease_ms=300) as stream:
         assert stream.next()["attempts"] == 1
-        delivered = time.monotonic()
     with server.consume(topic, owner="b", lease_ms=60_000) as stream:
         line = stream.next()
-        waited_ms = (time.monotonic() - delivered) * 1000
-    assert (line["attempts"], line["last_error"]) == (2, "ack_timeout")
-    assert waited_ms > 250
+        waited_ms = (time.monotonic() - asking) * 1000
+    assert line["attempts"] >= 2
+    assert line["last_error"] == "ack_timeout"
+    assert waited_ms > 299
 
 
 @pytest.mark.clause("G5")

@@ -63,9 +63,14 @@ def test_a_redriven_letter_goes_only_to_the_group_that_gave_up_and_passes_the_ga
         assert server.post(f"/v1/dlq/{topic}/redrive", {"dry_run": True}).json == {
             "matched": 1,
             "redriven": 0,
+            "skipped": [],
         }
         asked = {"by": "ada", "rate_per_s": 100}
-        assert server.post(f"/v1/dlq/{topic}/redrive", asked).json == {"matched": 1, "redriven": 1}
+        assert server.post(f"/v1/dlq/{topic}/redrive", asked).json == {
+            "matched": 1,
+            "redriven": 1,
+            "skipped": [],
+        }
         with server.consume(topic, group="b", lease_ms=30_000) as stream:
             again = stream.next()
             assert (again["offset"], again["attempts"], again["last_error"]) == (1, 1, "")
@@ -75,7 +80,11 @@ def test_a_redriven_letter_goes_only_to_the_group_that_gave_up_and_passes_the_ga
         assert others.is_quiet(300)
     [letter] = letters(server, topic)
     assert letter["redriven_at"].endswith("Z")
-    assert server.post(f"/v1/dlq/{topic}/redrive", {}).json == {"matched": 0, "redriven": 0}
+    assert server.post(f"/v1/dlq/{topic}/redrive", {}).json == {
+        "matched": 0,
+        "redriven": 0,
+        "skipped": [],
+    }
     lags = {one["group"]: one["lag"] for one in server.get(f"/v1/topics/{topic}").json["groups"]}
     assert lags["b"] == 0
 

@@ -82,10 +82,9 @@ def test_a_message_is_told_from_its_storing_to_the_redrive_of_its_letter(teller:
 def test_a_lease_that_ended_is_told_and_so_is_who_had_it(teller: Server) -> None:
     topic = teller.new_topic()
     teller.produce(topic, "v")
-    with teller.consume(topic, owner="slow", lease_ms=50) as stream:
+    with teller.consume(topic, owner="slow", lease_ms=60_000) as stream:
+        assert teller.settle("lease/extend", topic, stream.next(), owner="slow", lease_ms=50).status == 204
         stream.next()
-        again = stream.next()
-        assert teller.settle("lease/extend", topic, again, owner="slow", lease_ms=60_000).status == 204
         view = told(teller, topic, 0)
     assert short(view["history"])[1:] == [
         ("delivered", "g", 1, None),
@@ -217,6 +216,31 @@ def test_the_past_survives_rounds_of_housekeeping_and_a_kill(tmp_path: Path) -> 
             ("acked", "g", 2, None),
         ]
         assert server.get("/v1/runs/r").json["steps"][0]["state"] == "done"
+
+
+@pytest.mark.clause("D8", "D4")
+def test_a_letter_in_another_partition_than_its_message_is_found_in_the_history(tmp_path: Path) -> None:
+    history = tmp_path / "history.db"
+    with Server(tmp_path / "log", history=str(history), segment_records=20) as server:
+        topic = server.new_topic()
+        give_up = {"retryable": False, "reason": "bad"}
+        server.produce(topic, "old")
+        with server.consume(topic, lease_ms=30_000) as stream:
+            assert server.settle("nack", topic, stream.next(), **give_up).status == 204
+        assert server.delete(f"/v1/topics/{topic}").status == 200
+        assert server.post("/v1/topics", {"name": topic, "partitions": 4}).status == 201
+        server.produce(topic, "first")
+        place = server.produce(topic, "second", partition_override=3)
+        with server.consume(topic, lease_ms=30_000) as stream:
+            for line in stream.take(2):
+                assert server.settle("nack", topic, line, **give_up).status == 204
+        before = told(server, topic, place["offset"])
+        assert [one["what"] for one in before["history"]] == ["stored", "delivered", "dead"]
+        other = server.new_topic()
+        for _ in range(60):
+            server.produce(other, "more")
+        _wait_for(history)
+        assert told(server, topic, place["offset"]) == before
 
 
 def _wait_for(history: Path) -> None:

@@ -19,6 +19,7 @@ def queue(server: Server) -> Queue:
 @pytest.mark.clause("J10", "J7", "J9")
 def test_the_life_of_a_job(queue: Queue) -> None:
     payload = {"to": "a@b.c", "lines": [1, None, "é"]}
+    before = time.time()
     asked = queue.ask(payload, priority=7)
     assert (asked.status, asked.json["state"]) == (201, "ready")
     (job,) = queue.claim()
@@ -34,10 +35,10 @@ def test_the_life_of_a_job(queue: Queue) -> None:
         }.items()
     )
     assert job["token"] >= 1
-    assert 25 < instant(job["lease_until"]) - time.time() < 35
+    assert before + 29 < instant(job["lease_until"]) < time.time() + 31
     assert queue.show(job["job_id"])["state"] == "in_flight"
-    assert queue.do("heartbeat", job, lease_ms=60_000).status == 204
-    assert instant(queue.show(job["job_id"])["lease_until"]) - time.time() > 50
+    assert queue.do("heartbeat", job, lease_ms=600_000).status == 204
+    assert instant(queue.show(job["job_id"])["lease_until"]) > before + 599
     assert queue.do("complete", job, result={"sent": True}).status == 204
     shown = queue.show(job["job_id"])
     assert (shown["state"], shown["attempts"], shown["result"]) == ("succeeded", 1, {"sent": True})
@@ -50,7 +51,7 @@ def test_the_life_of_a_job(queue: Queue) -> None:
 def test_only_the_current_token_counts(queue: Queue) -> None:
     queue.enqueue()
     (old,) = queue.claim(lease_ms=50)
-    (new,) = queue.claim(wait_ms=5_000)
+    (new,) = queue.claim(wait_ms=50_000)
     assert new["token"] > old["token"]
     assert (new["job_id"], new["attempt"]) == (old["job_id"], 2)
     for verb, fields in (("heartbeat", {}), ("complete", {}), ("fail", {"error": "x"})):
@@ -145,11 +146,12 @@ def test_queues_do_not_meet(server: Server) -> None:
 
 @pytest.mark.clause("J11")
 def test_a_scheduled_job_waits_for_its_time(queue: Queue) -> None:
-    due = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=2)
-    asked = queue.ask(run_at=due.isoformat())
-    assert asked.json["state"] == "scheduled"
+    now = dt.datetime.now(dt.UTC)
+    assert queue.ask(run_at=(now + dt.timedelta(hours=1)).isoformat()).json["state"] == "scheduled"
     assert queue.claim() == []
-    (job,) = queue.claim(wait_ms=30_000)
+    due = now + dt.timedelta(seconds=1)
+    asked = queue.ask(run_at=due.isoformat())
+    (job,) = queue.claim(wait_ms=50_000)
     assert time.time() >= due.timestamp()
     assert job["job_id"] == asked.json["job_id"]
     assert queue.ask(run_at="2001-01-01T00:00:00+02:00").json["state"] == "ready"

@@ -28,7 +28,7 @@ def waiting_claim(server: Server, queue: Queue, wait_ms: int) -> socket.socket:
         {"queues": [queue.name], "owner": "gone", "lease_ms": 30_000, "max": 1, "wait_ms": wait_ms}
     )
     client = server.open()
-    head = f"POST /v1/jobs/claim HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"POST /v1/jobs/claim HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
     client.sendall(head.encode() + body.encode())
     return client
 
@@ -83,11 +83,12 @@ def test_no_job_is_lost_on_a_worker_that_went_away(queue: Queue, half: bool) -> 
 def test_waiting_workers_are_let_go_when_the_server_stops(tmp_path: Path) -> None:
     server = Server(tmp_path / "log").start()
     queue = Queue(server)
+    began = time.monotonic()
     client = waiting_claim(server, queue, 60_000)
     assert not is_answered(client, 0.1)
-    code, took, errors = server.terminate()
+    code, errors = server.terminate()
     assert (code, "Traceback" in errors) == (0, False)
-    assert took < 2
+    assert time.monotonic() - began < 59, "the claim would have ended by itself"
     with client:
         assert b'{"jobs":[]}' in client.recv(65_536)
 

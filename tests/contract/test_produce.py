@@ -165,7 +165,8 @@ def test_unknown_fields_are_named(server: Server, where: str, name: str) -> None
     policy = {name: 1} if where == "retry_policy" else {}
     envelope = {"retry_policy": policy} | ({name: {}} if where == "envelope" else {})
     body = {"topic": "t", "value": "v", "envelope": envelope} | ({name: 1} if where == "body" else {})
-    assert f"`{name}`" in server.post("/v1/produce", body).refused(400, "INVALID_ARGUMENT")["message"]
+    refused = server.post("/v1/produce", body).refused(400, "INVALID_ARGUMENT")
+    assert refused["message"].endswith(f"{name}: unknown field")
 
 
 @pytest.mark.clause("E3")

@@ -12,6 +12,7 @@ import pytest
 
 from tests.contract.job_queue import instant
 from tests.contract.serving import Server, Stream
+from tests.support.waiting import wait_until
 
 
 def commits(server: Server) -> int:
@@ -64,7 +65,7 @@ def test_a_message_that_fails_too_often_becomes_a_dead_letter(server: Server) ->
     )
     facts = letter["envelope"].pop("dlq")
     assert letter["envelope"] == envelope
-    assert abs(instant(facts.pop("at")) - time.time()) < 10
+    assert abs(instant(facts.pop("at")) - time.time()) < 3_600, "now, not some other day"
     assert facts == {
         "original_topic": topic,
         "original_partition": placed["partition"],
@@ -102,10 +103,7 @@ def test_a_lease_that_ends_counts_as_a_failure(server: Server) -> None:
 
 def _grave(server: Server, topic: str) -> Any:
     """A stream of the dead letters, as soon as there are any."""
-    end = time.monotonic() + 5
-    while not dead_letters(server, topic):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    wait_until("there is a dead letter", lambda: bool(dead_letters(server, topic)))
     return server.consume(f"dlq.{topic}")
 
 
@@ -169,10 +167,10 @@ def test_a_policy_that_cannot_be_followed_is_refused(server: Server, policy: dic
 @pytest.mark.clause("P3", "E4")
 def test_a_deadline_that_passes_is_not_delivered(server: Server) -> None:
     topic = server.new_topic()
-    soon = (dt.datetime.now(dt.UTC) + dt.timedelta(milliseconds=1_500)).isoformat()
+    soon = (dt.datetime.now(dt.UTC) + dt.timedelta(seconds=4)).isoformat()
     server.produce(topic, "late", deadline=soon)
     server.produce(topic, "patient")
-    time.sleep(1.6)
+    time.sleep(4.1)
     with server.consume(topic) as stream:
         assert stream.next()["value"] == "patient"
     (letter,) = dead_letters(server, topic)
@@ -220,14 +218,17 @@ def test_in_a_dead_letter_topic_nothing_is_ever_given_up(server: Server) -> None
     with server.consume(topic) as stream:
         assert server.settle("nack", topic, stream.next()).status == 204
     grave = f"dlq.{topic}"
-    with server.consume(grave, lease_ms=1_000) as graves:
+    with server.consume(grave, lease_ms=60_000) as graves:
         for attempt, fields in ((1, {}), (2, {"retryable": False})):
             line = graves.next()
             assert line["attempts"] == attempt
             assert server.settle("nack", grave, line, reason="not yet", **fields).status == 204
+    with server.consume(grave, lease_ms=50) as graves:
         assert graves.next()["attempts"] == 3
-        line = graves.next()  # The lease of the third ended.
-        assert (line["attempts"], line["last_error"]) == (4, "not yet")
+    with server.consume(grave, lease_ms=60_000) as graves:
+        line = graves.next()  # Leases ended, of the third at least.
+        assert line["attempts"] >= 4
+        assert line["last_error"] == "not yet"
         assert server.settle("ack", grave, line).status == 204
     assert len(dead_letters(server, topic)) == 1
     names = server.get("/v1/topics").json["topics"]
@@ -259,15 +260,15 @@ def test_attempts_schedule_and_letters_survive_a_kill(mortal: Server) -> None:
     with mortal.consume(topic, lease_ms=30_000) as stream:
         slow, hopeless = stream.take(2)
         assert mortal.settle("nack", topic, hopeless, reason="no").status == 204
+        nacking = time.monotonic()
         assert mortal.settle("nack", topic, slow, reason="later").status == 204
-        nacked = time.monotonic()
     mortal.kill()
     mortal.start()
     with mortal.consume(topic, lease_ms=30_000) as stream:
         again = stream.next()
-        waited = time.monotonic() - nacked
+        waited = time.monotonic() - nacking
         assert (again["value"], again["attempts"], again["last_error"]) == ("slow", 2, "later")
-        assert waited > 1.4
+        assert waited > 1.49
         assert stream.is_quiet(100)
     letters = dead_letters(mortal, topic)
     assert [letter["value"] for letter in letters] == ["hopeless"]

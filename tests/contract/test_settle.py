@@ -83,23 +83,24 @@ def test_acks_may_come_in_any_order(server: Server) -> None:
     topic = server.new_topic()
     for _ in range(3):
         server.produce(topic, "v")
-    with server.consume(topic, lease_ms=2_000) as stream:
+    with server.consume(topic, lease_ms=60_000, release_on_close="true") as stream:
         lines = stream.take(3)
         assert server.settle("ack", topic, lines[2]).status == 204
         group = server.get(f"/v1/topics/{topic}").json["groups"][0]
         assert (group["acked"], group["floor"], group["lag"]) == (2, 0, 2)
+    with server.consume(topic, lease_ms=60_000) as stream:
         assert [line["offset"] for line in stream.take(2)] == [0, 1]
 
 
 @pytest.mark.clause("A5", "D1", "D2")
 def test_a_nacked_message_comes_again_later_each_time(leased: Leased) -> None:
     for attempt in (1, 2):
+        nacking = time.monotonic()
         assert leased.settle("nack", reason=f"failure {attempt}", retryable=True).status == 204
-        nacked = time.monotonic()
         again = leased.stream.next()
-        waited_ms = (time.monotonic() - nacked) * 1000
+        waited_ms = (time.monotonic() - nacking) * 1000
         assert (again["attempts"], again["last_error"]) == (attempt + 1, f"failure {attempt}")
-        assert waited_ms > 100 * 2 ** (attempt - 1) - 30
+        assert waited_ms > 100 * 2 ** (attempt - 1) - 1
 
 
 @pytest.mark.clause("A1", "A5")
@@ -114,8 +115,9 @@ def test_a_message_that_waits_for_its_retry_is_nobodys(leased: Leased) -> None:
 def test_a_reason_is_not_overwritten_by_a_timeout(server: Server) -> None:
     topic = server.new_topic()
     server.produce(topic, "v")
-    with server.consume(topic, lease_ms=1_000) as stream:
+    with server.consume(topic, lease_ms=60_000) as stream:
         assert server.settle("nack", topic, stream.next(), reason="mine").status == 204
+    with server.consume(topic, lease_ms=200) as stream:
         assert stream.next()["last_error"] == "mine"
         third = stream.next()
         assert (third["attempts"], third["last_error"]) == (3, "mine")
@@ -135,13 +137,13 @@ def test_another_attempt_is_fenced_off(leased: Leased, verb: str) -> None:
 def test_an_extended_lease_lasts_from_now(server: Server) -> None:
     topic = server.new_topic()
     server.produce(topic, "v")
-    with server.consume(topic, lease_ms=2_000) as stream:
+    with server.consume(topic, lease_ms=60_000) as stream:
         line = stream.next()
-        assert server.settle("lease/extend", topic, line, lease_ms=2_500).status == 204
-        extended = time.monotonic()
+        extending = time.monotonic()
+        assert server.settle("lease/extend", topic, line, lease_ms=1_500).status == 204
         again = stream.next()
         assert again["attempts"] == 2
-        assert (time.monotonic() - extended) * 1000 > 2_400
+        assert (time.monotonic() - extending) * 1000 > 1_499
         for lease_ms in (0, 43_200_001, None, "1"):
             server.settle("lease/extend", topic, again, lease_ms=lease_ms).refused(400, "INVALID_ARGUMENT")
 

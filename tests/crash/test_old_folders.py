@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.crash.old_folder import COMMITTED, FOLDERS, GROUP, KEYED, LONG_MS, OWNER, PENDING, views
-from tests.crash.test_clock import SHIFTED_CLOCK
 from tests.harness import ServerProcess
+from tests.support.shifted_clock import ShiftedClock
 
 VERSIONS = sorted(path.stem for path in FOLDERS.glob("*.json"))
 
@@ -28,11 +28,9 @@ def reopened(then: dict[str, Any], tmp_path: Path) -> Iterator[ServerProcess]:
     """The current code on the old folder, a second after the old server was killed."""
     with tarfile.open(FOLDERS / f"{then['version']}.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
-    (tmp_path / "clock").mkdir()
-    (tmp_path / "clock" / "sitecustomize.py").write_text(SHIFTED_CLOCK)
-    (tmp_path / "shift").write_text(str(int(then["at"] / 1000 - time.time()) + 1))
-    env = {"PYTHONPATH": str(tmp_path / "clock"), "CLOCK_SHIFT_FILE": str(tmp_path / "shift")}
-    with ServerProcess(tmp_path / "data", env=env) as server:
+    clock = ShiftedClock(tmp_path / "clock")
+    clock.set(int(then["at"] / 1000 - time.time()) + 1)
+    with ServerProcess(tmp_path / "data", env=clock.env) as server:
         yield server
 
 

@@ -53,9 +53,11 @@ def test_a_worker_that_outlives_the_server_acks_what_it_holds(server: ServerProc
 @pytest.mark.clause("A3", "G4")
 def test_acks_out_of_order_leave_no_hole_behind(server: ServerProcess) -> None:
     produce(server, *"abcde")
-    held = server.stream("orders", "billing", "worker", lease_ms=5_000).take(5)
+    held = server.stream("orders", "billing", "worker", lease_ms=600_000).take(5)
     for place in (4, 1, 3):
         assert settle(server, "ack", held[place], owner="worker") == 204
+    for place in (0, 2):
+        assert settle(server, "lease/extend", held[place], owner="worker", lease_ms=100) == 204
     server.restart()
     again = server.stream("orders", "billing", "worker", lease_ms=60_000).take(2)
     assert [(delivery["value"], delivery["attempts"]) for delivery in again] == [("a", 2), ("c", 2)]
@@ -68,13 +70,14 @@ def test_acks_out_of_order_leave_no_hole_behind(server: ServerProcess) -> None:
 @pytest.mark.clause("D1", "W3", "A5", "A6")
 def test_attempts_and_last_error_are_counted_on_across_restarts(server: ServerProcess) -> None:
     produce(server, "nacked", "forgotten")
-    nacked, _ = server.stream("orders", "billing", "worker", lease_ms=1_500).take(2)
+    nacked, forgotten = server.stream("orders", "billing", "worker", lease_ms=600_000).take(2)
     assert settle(server, "nack", nacked, owner="worker", reason="out of milk") == 204
+    assert settle(server, "lease/extend", forgotten, owner="worker", lease_ms=100) == 204
     seen: dict[str, list[tuple[int, str]]] = {"nacked": [], "forgotten": []}
     for _ in range(2):
         server.restart()
         # The lease is longer than the first one: until the second comes, the first does not come again.
-        for delivery in server.stream("orders", "billing", "worker", lease_ms=4_000).take(2):
+        for delivery in server.stream("orders", "billing", "worker", lease_ms=6_000).take(2):
             seen[delivery["value"]].append((delivery["attempts"], delivery["last_error"]))
     assert seen["nacked"] == [(2, "out of milk"), (3, "out of milk")]
     assert seen["forgotten"] == [(2, "ack_timeout"), (3, "ack_timeout")]

@@ -27,6 +27,7 @@ class Job:
         self.queue = queue
         self.priority = priority
         self.due = due
+        self.by_wall = False
         self.max_retries = max_retries
         self.state = "waiting"
         self.attempts = 0
@@ -44,18 +45,22 @@ class Histories(RuleBasedStateMachine):
         self.tokens: list[tuple[int, int]] = []
 
     def waiting(self, queues: list[str]) -> list[int]:
-        now = self.jobs.now
+        waited = {offset: self.waited(job) for offset, job in self.model.items()}
         ready = [
-            (-(job.priority + (now - job.due) // AGE_STEP_MS), job.due, offset)
+            (-(job.priority + waited[offset] // AGE_STEP_MS), -waited[offset], offset)
             for offset, job in self.model.items()
-            if job.state == "waiting" and job.due <= now and job.queue in queues
+            if job.state == "waiting" and waited[offset] >= 0 and job.queue in queues
         ]
         return [offset for _, _, offset in sorted(ready)]
+
+    def waited(self, job: Job) -> int:
+        """For how long it has been due, by its own kind of time."""
+        return (self.jobs.wall if job.by_wall else self.jobs.now) - job.due
 
     def failed(self, offset: int, *, retryable: bool = True) -> None:
         job = self.model[offset]
         if retryable and job.attempts <= job.max_retries:
-            job.state, job.due = "waiting", self.jobs.table.due[offset]
+            job.state, job.due, job.by_wall = "waiting", self.jobs.table.due[offset], False
             cap = min(500 * 2 ** (job.attempts - 1), 30_000)
             assert self.jobs.now <= job.due <= self.jobs.now + cap
         else:
@@ -69,7 +74,9 @@ class Histories(RuleBasedStateMachine):
     )
     def enqueue(self, queue: str, priority: int, delay: int, retries: int) -> None:
         offset = self.jobs.enqueue(queue, priority=priority, delay_ms=delay, max_retries=retries)
-        self.model[offset] = Job(queue, priority, self.jobs.now + delay, retries)
+        job = self.model[offset] = Job(queue, priority, self.jobs.now, retries)
+        if delay:
+            job.due, job.by_wall = self.jobs.wall + delay, True
 
     @rule(queues=st.sampled_from((["mail"], ["video"], ["video", "mail"])), limit=st.integers(1, 4))
     def claim(self, queues: list[str], limit: int) -> None:
@@ -124,7 +131,7 @@ class Histories(RuleBasedStateMachine):
         if verb == "cancel":
             job.state = "dead"
         else:
-            job.state, job.due, job.attempts = "waiting", self.jobs.now, 0
+            job.state, job.due, job.attempts, job.by_wall = "waiting", self.jobs.now, 0, False
 
     @rule(ms=st.sampled_from((1, 250, 1_999, 2_000, 61_000)), draw=st.floats(0, 0.999))
     def wait(self, ms: int, draw: float) -> None:
@@ -134,15 +141,18 @@ class Histories(RuleBasedStateMachine):
             if job.state == "in_flight" and job.until <= self.jobs.now:
                 self.failed(offset)
 
+    @rule(by_ms=st.sampled_from((-86_400_000, -90_000, -1, 1, 90_000, 86_400_000)))
+    def set_the_wall_clock(self, by_ms: int) -> None:
+        self.jobs.wall_ahead_ms += by_ms
+
     @rule()
     def restart(self) -> None:
         self.jobs.restart()
 
     @invariant()
     def every_job_is_where_the_model_has_it(self) -> None:
-        now = self.jobs.now
         for offset, job in self.model.items():
-            waiting = "scheduled" if job.due > now else "ready"
+            waiting = "scheduled" if self.waited(job) < 0 else "ready"
             assert self.jobs.state(offset) == (waiting if job.state == "waiting" else job.state)
             assert self.jobs.table.attempts[offset] == job.attempts
         held = [job.until for job in self.model.values() if job.state == "in_flight"]
@@ -152,7 +162,7 @@ class Histories(RuleBasedStateMachine):
         }
 
 
-@pytest.mark.clause("J1", "J4", "J5", "J7", "J8", "J10")
+@pytest.mark.clause("J1", "J4", "J5", "J7", "J8", "J10", "W9")
 def test_any_history() -> None:
     run_state_machine_as_test(
         Histories, settings=settings(max_examples=100, stateful_step_count=40, deadline=None)

@@ -96,16 +96,15 @@ def show_reads_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
         decide(self, now)
         self._answer_reads()
 
+    want_turn = Engine.want_turn
+
+    def while_committing(self: Engine) -> None:
+        if self._committing:
+            self._loop.soon(self._answer_reads)
+        want_turn(self)
+
     monkeypatch.setattr(Engine, "_decide", early)
-    monkeypatch.setattr(Engine, "want_turn", _turn_although_committing)
-
-
-def _turn_although_committing(self: Engine) -> None:
-    if self._committing:
-        self._loop.soon(self._answer_reads)
-    elif not self._turn_asked:
-        self._turn_asked = True
-        self._loop.soon(self._turn)
+    monkeypatch.setattr(Engine, "want_turn", while_committing)
 
 
 def forget_keys_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:

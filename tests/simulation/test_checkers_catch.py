@@ -12,12 +12,15 @@ from driftq.testing.checkers import Violation
 from driftq.testing.machine import Machine
 from driftq.testing.simulator import SimulationFailed, simulate
 from tests.simulation.sabotage import CAUGHT, Sabotage
+from tests.simulation.sabotage_identity import IDENTITY_CAUGHT
 
 SEEDS = 80
 STEPS = 250
 
 
-@pytest.mark.parametrize(("sabotage", "clauses"), CAUGHT, ids=lambda case: getattr(case, "__name__", ""))
+@pytest.mark.parametrize(
+    ("sabotage", "clauses"), [*CAUGHT, *IDENTITY_CAUGHT], ids=lambda case: getattr(case, "__name__", "")
+)
 def test_a_broken_broker_is_caught(
     sabotage: Sabotage, clauses: set[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

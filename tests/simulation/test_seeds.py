@@ -20,7 +20,7 @@ CHUNK = 25
 @pytest.mark.clause("G2", "G4", "G5")
 @pytest.mark.clause("A1", "A2", "A3", "A5", "A6", "A7")
 @pytest.mark.clause("W1", "W2", "W3", "W4", "W6")
-@pytest.mark.clause("I1", "I2", "I3", "I4", "D1")
+@pytest.mark.clause("I1", "I2", "I3", "I4", "I9", "D1")
 @pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, CHUNK), ids="from_{}".format)
 def test_no_seed_breaks_the_contract(first: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL + 1, logger="driftq")

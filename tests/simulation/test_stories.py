@@ -54,7 +54,7 @@ def test_a_lease_ends_on_the_millisecond(broker: SimBroker) -> None:
 @pytest.mark.clause("A5", "D2", "G5")
 def test_retries_after_nacks_come_when_their_backoff_is_over(broker: SimBroker) -> None:
     broker.produce("order-1")
-    stream = broker.consume("worker-a")
+    stream = broker.consume("worker-a", lease_ms=60_000)
     waits = []
     for _ in range(8):
         (handed,) = stream.take()
@@ -63,10 +63,7 @@ def test_retries_after_nacks_come_when_their_backoff_is_over(broker: SimBroker) 
         broker.pass_time(ms=6_000)
         waits.append(stream.received[0].at - nacked_at)
         assert stream.received[0].last_error == "boom"
-        while len(stream.received) > 1:  # Leases that ended since.
-            stream.received.popleft()
-    assert waits[0] == 100
-    assert all(wait <= 5_000 for wait in waits)
+    assert waits == [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]
 
 
 @pytest.mark.clause("G5", "W3")
@@ -187,8 +184,7 @@ def test_a_clock_set_back_expires_nothing_and_repeats_no_time(broker: SimBroker)
     broker.produce("order-1")
     handed = broker.deliver(to="worker-a", lease_ms=1_000)
     logged = broker.clock.now()
-    broker.clock._now -= 3_600_000
-    broker.kill()
+    broker.kill(wall_set_by_ms=-3_600_000)
     assert broker.clock.now() == logged
     broker.pass_time(ms=999)
     broker.ack(handed)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+import driftq
 from driftq.errors import InvalidArgument, MessagesExpired, TopicNotFound, TopicStartedOver
 from driftq.housekeeping.tables import read_table
 from driftq.pipeline.source.offsets import allot
@@ -212,6 +213,29 @@ def test_a_topic_that_was_made_again_is_noticed(server: ServerProcess) -> None:
     patient = stream(server, "again", failOnDataLoss="false")
     end = patient.latestOffset(start, ALL)
     assert ids(rows(patient, patient.partitions(start, end))) == numbered(0, 3)
+
+
+@pytest.mark.clause("Z2", "T4")
+def test_a_query_goes_on_in_a_topic_that_was_made_again_and_misses_nothing_of_it(
+    server: ServerProcess,
+) -> None:
+    create(server, "reborn", partitions=1)
+    fill(server, "reborn", 5)
+    reader = stream(server, "reborn")
+    half, whole = {"reborn": {"0": 3}}, {"reborn": {"0": 5}}
+    assert reader.latestOffset(reader.initialOffset(), ALL) == whole
+    with driftq.Client(f"http://127.0.0.1:{server.port}") as client:
+        client.call("DELETE", "/v1/topics/reborn")
+    create(server, "reborn", partitions=2)
+    assert stream(server, "reborn").initialOffset() == {"reborn": {"0": 5, "1": 5}}
+    fill(server, "reborn", 40, first=5)
+    end = reader.latestOffset(whole, ALL)
+    assert ids(rows(reader, reader.partitions(whole, end))) == numbered(5, 45)
+    with pytest.raises(MessagesExpired):  # Two of the old ones were never read.
+        reader.latestOffset(half, ALL)
+    patient = stream(server, "reborn", failOnDataLoss="false")
+    end = patient.latestOffset(half, ALL)
+    assert ids(rows(patient, patient.partitions(half, end))) == numbered(5, 45)
 
 
 @pytest.mark.clause("Z2")

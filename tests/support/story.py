@@ -66,7 +66,12 @@ class Story:
         messages = [Message(topic=topic, value=value, key=key, envelope=envelope) for value in values]
         commands = [one for one in prepare_all(messages, at=self.now) if isinstance(one, Produce)]
         batch = decide_produce(
-            self.state, self.state.topics[topic], commands, recall=self._recaller().recall, now=self.now
+            self.state,
+            self.state.topics[topic],
+            commands,
+            recall=self._recaller().recall,
+            now=self.now,
+            wall=self.now,
         )
         for record, entries in batch.records:
             self.journal.add_stored(record, entries)
@@ -102,7 +107,7 @@ class Story:
         """Drop what may go; how many unsettled ones were among it."""
         lost = 0
         for topic in list(self.state.topics.values()):
-            record = decide_retention(self.state, topic, now=self.now)
+            record = decide_retention(self.state, topic, now=self.now, wall=self.now)
             if record is not None:
                 self.journal.add(record)
                 lost += sum(trim.lost for trim in record.trims)

@@ -5,6 +5,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests import conftest
 from tests.support.sharing import ON_SPARK, OWN_DRIVERS, SharedByModule, is_on_spark
@@ -24,6 +26,16 @@ def test_one_process_has_the_spark_session_one_the_drivers_and_the_rest_goes_by_
     assert not any("spark: " in (ROOT / place).read_text() for place in OWN_DRIVERS if place.endswith(".py"))
     assert scope("tests/crash/test_jobs.py::test_one[a::b]") == "tests/crash/test_jobs.py"
     assert not is_on_spark("tests/acceptance/worker/test_killed.py::test_one")
+
+
+@given(st.none())
+def test_no_generated_example_has_to_be_quick(example: None) -> None:
+    """Not here, and not where a test has settings of its own."""
+    assert settings.default is not None
+    assert settings.default.deadline is None
+    assert HealthCheck.too_slow in settings.default.suppress_health_check
+    assert settings().deadline is None
+    assert example is None
 
 
 def test_two_tests_with_one_id_are_refused() -> None:

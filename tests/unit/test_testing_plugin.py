@@ -27,6 +27,19 @@ def test_a_lease_ends_when_time_passes(driftq_broker):
 
 def test_every_test_has_its_own(driftq_broker):
     assert driftq_broker.topics() == []
+
+def test_events_and_jobs_live_on_its_clock(driftq_broker):
+    store = driftq.EventStore(driftq_broker)
+    store.append(driftq.Event(event_id="e", aggregate_type="order", aggregate_id="1", event_type="placed",
+                              kind="fact", payload={}))
+    [event] = store.read("order", "1")
+    assert event.occurred_at == driftq_broker.now()
+    jobs = driftq.Jobs(driftq_broker)
+    send = jobs.task(queue="mail")(lambda to: None)
+    send.enqueue(to="a@b.c", delay=60)
+    assert driftq_broker.jobs.claim(["mail"], owner="me") == []
+    driftq_broker.advance(ms=60_000)
+    assert len(driftq_broker.jobs.claim(["mail"], owner="me")) == 1
 """
 
 
@@ -43,7 +56,7 @@ def test_a_users_test_gets_a_broker_of_its_own(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "driftq.testing.plugin", str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environ, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "2 passed" in ran.stdout
+    assert "3 passed" in ran.stdout
 
 
 def test_the_plugin_is_announced_to_pytest() -> None:

@@ -1,22 +1,22 @@
 """The commands put together, and the one place where their failures become a line and an exit code."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from driftq.cli import db, dlq, event, group, job, pipeline, registry, topic
-from driftq.cli.config import config
+from driftq.cli.config import CONFIG_EXAMPLES, config
 from driftq.cli.connection import ServerRefused, ServerUnreachable
-from driftq.cli.consume import consume
-from driftq.cli.doctor import backup, doctor, restore
-from driftq.cli.explain import explain
-from driftq.cli.produce import produce
-from driftq.cli.screen import say_error
-from driftq.cli.serve import serve
-from driftq.cli.settle import ack, nack
-from driftq.cli.version import version
-from driftq.cli.worker import work, worker
+from driftq.cli.consume import CONSUME_EXAMPLES, consume
+from driftq.cli.doctor import BACKUP_EXAMPLES, DOCTOR_EXAMPLES, RESTORE_EXAMPLES, backup, doctor, restore
+from driftq.cli.explain import EXPLAIN_EXAMPLES, explain
+from driftq.cli.produce import PRODUCE_EXAMPLES, produce
+from driftq.cli.screen import examples, say_aside, say_error
+from driftq.cli.serve import SERVE_EXAMPLES, serve
+from driftq.cli.settle import ACK_EXAMPLES, NACK_EXAMPLES, ack, nack
+from driftq.cli.version import VERSION_EXAMPLES, show_version, version
+from driftq.cli.worker import WORK_EXAMPLES, WORKER_EXAMPLES, work, worker
 from driftq.settings import SettingsRefused
 
 
@@ -34,6 +34,9 @@ class Commands(TyperGroup):
         except ServerUnreachable as unreachable:
             say_error(f"no DriftQ server answers at {unreachable.url}: {unreachable.cause}")
             say_error("start one with `driftq serve`, or name another with --url or DRIFTQ_URL")
+        except KeyboardInterrupt:
+            say_aside("interrupted")
+            raise typer.Exit(130) from None
         except BrokenPipeError:
             pass  # Whoever read our output has seen enough.
         raise typer.Exit(1)
@@ -41,30 +44,46 @@ class Commands(TyperGroup):
 
 app = typer.Typer(
     cls=Commands,
-    help="DriftQ: a durable message broker in one process and one folder.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("serve")(serve)
+
+
+@app.callback(
+    epilog=examples("driftq serve", "driftq topic create orders", 'driftq produce orders "two coffees"')
+    + "\n\nEach command has examples of its own: driftq COMMAND --help"
+)
+def options(
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=show_version, is_eager=True, help="Say which DriftQ this is, and exit."
+        ),
+    ] = False,
+) -> None:
+    """DriftQ: a durable message broker in one process and one folder."""
+
+
+app.command("serve", epilog=SERVE_EXAMPLES)(serve)
 app.add_typer(topic.app, name="topic")
 app.add_typer(group.app, name="group")
-app.command("produce")(produce)
-app.command("consume")(consume)
-app.command("ack")(ack)
-app.command("nack")(nack)
+app.command("produce", epilog=PRODUCE_EXAMPLES)(produce)
+app.command("consume", epilog=CONSUME_EXAMPLES)(consume)
+app.command("ack", epilog=ACK_EXAMPLES)(ack)
+app.command("nack", epilog=NACK_EXAMPLES)(nack)
 app.add_typer(dlq.app, name="dlq")
-job.app.command("work")(work)
+job.app.command("work", epilog=WORK_EXAMPLES)(work)
 app.add_typer(job.app, name="job")
-app.command("worker")(worker)
-app.command("explain")(explain)
+app.command("worker", epilog=WORKER_EXAMPLES)(worker)
+app.command("explain", epilog=EXPLAIN_EXAMPLES)(explain)
 app.add_typer(event.app, name="event")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(registry.app, name="registry")
 app.add_typer(db.app, name="db")
-app.command("config")(config)
-app.command("doctor")(doctor)
-app.command("backup")(backup)
-app.command("restore")(restore)
-app.command("version")(version)
+app.command("config", epilog=CONFIG_EXAMPLES)(config)
+app.command("doctor", epilog=DOCTOR_EXAMPLES)(doctor)
+app.command("backup", epilog=BACKUP_EXAMPLES)(backup)
+app.command("restore", epilog=RESTORE_EXAMPLES)(restore)
+app.command("version", epilog=VERSION_EXAMPLES)(version)

@@ -4,15 +4,17 @@ from typing import Annotated, Literal
 
 import typer
 
-from driftq.cli.screen import Json, say_json, show, table
+from driftq.cli.screen import Json, examples, say_json, show, table
 from driftq.settings import PROFILES, Setting, Source, load_settings, without_password
+
+CONFIG_EXAMPLES = examples("driftq config", "driftq config --profile v1-dev --json")
 
 ProfileName = Literal["default", "v1-dev"]
 ProfileOption = Annotated[ProfileName, typer.Option("--profile", help="The named set of limits.")]
 
 
 def config(profile: ProfileOption = "default", as_json: Json = False) -> None:
-    """List every setting: its default, the value in force and where that came from."""
+    """List every setting. Each with its default, the value in force and where that came from."""
     settings = load_settings(PROFILES[profile])
     if as_json:
         listed = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from types import TracebackType
@@ -35,6 +36,38 @@ class ServerRefused(Exception):
         super().__init__(f"{self.status} {self.error}: {self.message}")
 
 
+class LineStream:
+    """A stream's lines."""
+
+    def __init__(self, url: str, answer: HTTPResponse, connected: socket.socket) -> None:
+        self._url = url
+        self._answer = answer
+        self._socket = connected
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            while line := self._answer.readline():
+                yield line
+        except (OSError, HTTPException) as broken:
+            raise ServerUnreachable(self._url, f"the stream broke off ({_cause(broken)})") from None
+
+    def leftovers(self, *, within_s: float, ended: bool) -> list[bytes]:
+        """The lines that are here already or come in this time; nothing can be read afterwards.
+
+        With `ended` the server is told that nothing more is wanted, and closes behind what it has sent.
+        """
+        found: list[bytes] = []
+        try:
+            self._socket.settimeout(within_s)
+            if ended:
+                self._socket.shutdown(socket.SHUT_WR)
+            while (line := self._answer.readline()).endswith(b"\n"):
+                found.append(line)
+        except (OSError, HTTPException):
+            pass
+        return found
+
+
 class Connection:
     """Keeps its socket between calls; after a failure the next call opens another."""
 
@@ -55,18 +88,12 @@ class Connection:
     def delete(self, path: str) -> Any:
         return self._read(self._ask("DELETE", path))
 
-    def lines(self, path: str, query: Query) -> Iterator[bytes]:
+    def lines(self, path: str, query: Query) -> LineStream:
         """The lines of a stream as they come, until the server ends it."""
         answer = self._ask("GET", path, query=query)
         if answer.status != 200:
             self._read(answer)
-        try:
-            while line := answer.readline():
-                yield line
-        except (OSError, HTTPException) as broken:
-            raise ServerUnreachable(self.url, f"the stream broke off ({_cause(broken)})") from None
-        finally:
-            self.close()
+        return LineStream(self.url, answer, self._socket)
 
     def close(self) -> None:
         self._http.close()
@@ -86,6 +113,7 @@ class Connection:
         headers = {"Content-Type": "application/json"} if payload is not None else {}
         try:
             self._http.request(method, target, payload, headers)
+            self._socket: socket.socket = self._http.sock
             return self._http.getresponse()
         except (OSError, HTTPException) as broken:
             self.close()

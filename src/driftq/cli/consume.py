@@ -8,21 +8,27 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
 import typer
 
-from driftq.cli.connection import Connection, ServerRefused
-from driftq.cli.screen import Json, Url, say, say_aside
+from driftq.cli.connection import Connection, LineStream, ServerRefused, ServerUnreachable
+from driftq.cli.screen import Json, Url, examples, say, say_aside
 from driftq.cli.values import Wanted, indented
 from driftq.settings import load_url
 
 PREFETCH = 100
+_LEFTOVERS_S = 0.1
+"""An ack makes room for another message, which is on its way when the ack is answered."""
+CONSUME_EXAMPLES = examples(
+    "driftq consume orders --group billing --max 1",
+    "driftq consume orders --group billing --where key=user:1 --pretty --max 1",
+)
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")],
     group: Annotated[str, typer.Option("--group", "-g", help="Who shares the messages.")],
     owner: Annotated[
         str | None, typer.Option("--owner", "-o", help="Who holds them; made up if not given.")
@@ -40,7 +46,7 @@ def consume(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Print messages as they come, until --max or Ctrl-C; with --where the others are acked unseen."""
+    """Print messages and ack them. Ends at --max or Ctrl-C; with --where the others are acked unseen."""
     wanted = Wanted(where or [])
     address = load_url(url)
     owner = owner or f"cli-{socket.gethostname()}-{os.getpid()}"
@@ -55,10 +61,12 @@ def consume(
     }
     printed = 0
     stopped = False
+    lines: LineStream | None = None
     with Connection(address, timeout_s=None) as stream, Connection(address) as settling:
         try:
             with _ended_by_terminate():
-                for line in stream.lines("/v1/consume", query):
+                lines = stream.lines("/v1/consume", query)
+                for line in lines:
                     delivery = json.loads(line)
                     if wanted.has(delivery):
                         _print(line, delivery, as_json=as_json, pretty=pretty)
@@ -72,6 +80,8 @@ def consume(
                         break
         except KeyboardInterrupt:
             stopped = True
+        if stopped and lines is not None:
+            _give_back(lines, settling, topic=topic, group=group, owner=owner, releases=ack)
     note = "" if stopped else "; the server ended the stream"
     say_aside(f"{printed} message{'s' if printed != 1 else ''}{note}")
     if not ack and printed:
@@ -79,17 +89,35 @@ def consume(
 
 
 def _ack(settling: Connection, delivery: dict[str, Any], *, topic: str, group: str, owner: str) -> None:
-    place = {
-        "partition": delivery["partition"],
-        "offset": delivery["offset"],
-        "attempt": delivery["attempts"],
-    }
     try:
-        settling.post("/v1/ack", {"topic": topic, "group": group, "owner": owner, **place})
+        settling.post("/v1/ack", {"topic": topic, "group": group, "owner": owner, **_place(delivery)})
     except ServerRefused as refused:
         if refused.status != 409:
             raise
         say_aside(f"offset {delivery['offset']} could not be acked ({refused.message}) and will come again")
+
+
+def _give_back(
+    lines: LineStream, settling: Connection, *, topic: str, group: str, owner: str, releases: bool
+) -> None:
+    """What came and was not printed costs no try: closing the stream alone would count it as one.
+
+    A stream that does not release what it holds is ended first, so that nothing comes back to it.
+    """
+    with suppress(KeyboardInterrupt, ServerUnreachable):
+        for line in lines.leftovers(within_s=_LEFTOVERS_S, ended=not releases):
+            place = _place(json.loads(line))
+            with suppress(ServerRefused):
+                asked = {"topic": topic, "group": group, "owner": owner, **place, "started": False}
+                settling.post("/v1/nack", asked)
+
+
+def _place(delivery: dict[str, Any]) -> dict[str, int]:
+    return {
+        "partition": delivery["partition"],
+        "offset": delivery["offset"],
+        "attempt": delivery["attempts"],
+    }
 
 
 def _print(line: bytes, delivery: dict[str, Any], *, as_json: bool, pretty: bool) -> None:

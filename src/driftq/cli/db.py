@@ -4,7 +4,7 @@ import os
 
 import typer
 
-from driftq.cli.screen import Json, say, say_json
+from driftq.cli.screen import Json, examples, say, say_json
 from driftq.cli.stores import Data, opened, registry_file
 from driftq.settings import load_settings
 
@@ -16,9 +16,9 @@ def db() -> None:
     """A group even while it has one command."""
 
 
-@app.command()
+@app.command(epilog=examples("driftq db upgrade", "driftq db upgrade --data ./driftq-data"))
 def upgrade(data: Data = None, as_json: Json = False) -> None:
-    """Make or upgrade the tables of events and claims; a second time changes nothing."""
+    """Make or upgrade the tables of events and claims. A second time changes nothing."""
     settings = load_settings()
     folder = data or settings.data
     applied = []

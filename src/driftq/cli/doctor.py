@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from driftq.cli.screen import Json, say, say_aside, say_error, say_json
+from driftq.cli.screen import Json, examples, say, say_aside, say_error, say_json
 from driftq.errors import LogError, LogLocked
 from driftq.pipeline.java import Means, find_means
 from driftq.settings import load_settings
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from driftq.housekeeping.backup import Backup
     from driftq.housekeeping.doctor import Findings
     from driftq.log.disk import OsFolder
+
+DOCTOR_EXAMPLES = examples("driftq doctor", "driftq doctor ./driftq-data --json")
+BACKUP_EXAMPLES = examples("driftq backup ./driftq-data ./monday")
+RESTORE_EXAMPLES = examples("driftq restore ./monday ./driftq-data-again")
 
 Folder = Annotated[
     str | None,
@@ -35,7 +39,7 @@ def doctor(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Verify every file of a log, say what a repair would cut, and whether the pipeline could run."""
+    """Verify every file of a server. Says what a repair would cut, and whether the pipeline could run."""
     from driftq.housekeeping.doctor import repair
     from driftq.log.disk import OsFolder
 
@@ -46,9 +50,11 @@ def doctor(
         findings = _examine(opened, settings.limits, mend=mend)
         means = find_means()
         if as_json:
-            say_json({**asdict(findings), "pipeline": _pipeline(means)})
+            ahead_ms = _ahead_ms(findings)
+            say_json({**asdict(findings), "clock_ahead_ms": ahead_ms, "pipeline": _pipeline(means)})
         else:
             _tell(findings, path)
+            _tell_clock(findings)
             _tell_means(means)
         if not findings.damages:
             return
@@ -71,6 +77,23 @@ def _pipeline(means: Means) -> dict[str, str | int | None]:
         "java": means.java.release if means.java else None,
         "problem": str(problem) if problem else None,
     }
+
+
+def _ahead_ms(findings: Findings) -> int:
+    """How far the log is ahead of this machine's clock; 0 up to a minute."""
+    from driftq.server.clock import STEP_MS
+
+    ahead = findings.last_at - time.time_ns() // 1_000_000
+    return ahead if ahead > STEP_MS else 0
+
+
+def _tell_clock(findings: Findings) -> None:
+    """A log from the future is sound, and still somebody should look at the clock."""
+    from driftq.server.clock import log_ahead_text
+
+    ahead_ms = _ahead_ms(findings)
+    if ahead_ms:
+        say_error(log_ahead_text(ahead_ms))
 
 
 def _tell_means(means: Means) -> None:
@@ -112,7 +135,7 @@ def restore(
     source: Annotated[str, typer.Argument(metavar="FROM", help="The folder of a backup.")],
     folder: Data,
 ) -> None:
-    """Make a server's folder from a backup; the folder must not exist or be empty."""
+    """Make a server's folder from a backup. The folder must not exist or be empty."""
     from driftq.housekeeping.backup import bring_back
 
     _copied(lambda: bring_back(source, folder, limits=load_settings().limits), folder)
@@ -124,15 +147,24 @@ def _copied(work: Callable[[], Backup], target: str) -> None:
     except (LogError, OSError) as refused:
         say_error(str(refused))
         raise typer.Exit(1) from None
-    say(f"{target}: {made.files} files, {made.bytes:,} bytes, {made.findings.messages:,} messages, verified")
+    say(
+        f"{target}: {_files(made.files)}, {made.bytes:,} bytes, {made.findings.messages:,} messages, verified"
+    )
 
 
 def _log_in(folder: str) -> str:
-    """The log of a server's folder; the log's own folder is understood too."""
+    """The log of a server's folder, or the folder itself when it is a log; else exit code 1."""
+    from driftq.log.manifest import MANIFEST
+    from driftq.log.segment import segment_numbers
+
+    if not os.path.isdir(folder):
+        say_error(f"{folder} is not a folder" if os.path.exists(folder) else f"there is no folder {folder}")
+        raise typer.Exit(1)
     inside = os.path.join(folder, "log")
     path = inside if os.path.isdir(inside) else folder
-    if not os.path.isdir(path):
-        say_error(f"{path} is not a folder")
+    names = os.listdir(path)
+    if MANIFEST not in names and not segment_numbers(names):
+        say_error(f"{folder} is not the folder of a server: there is no log in it")
         raise typer.Exit(1)
     return path
 
@@ -145,4 +177,8 @@ def _tell(findings: Findings, path: str) -> None:
     if torn is not None:
         say(f"{torn.file}: {torn.bytes} bytes of an unfinished write; the next start cuts them")
     if not findings.damages:
-        say(f"{path} is sound: {findings.messages:,} messages kept in {findings.files} files")
+        say(f"{path} is sound: {findings.messages:,} messages kept in {_files(findings.files)}")
+
+
+def _files(count: int) -> str:
+    return f"{count} file{'s' if count != 1 else ''}"

@@ -10,7 +10,7 @@ import typer
 
 from driftq.cli.connection import Connection
 from driftq.cli.lines import Lines
-from driftq.cli.screen import Json, Url, say, say_error, say_json, show, table
+from driftq.cli.screen import Json, Url, examples, say, say_aside, say_error, say_json, show_or, table
 from driftq.settings import load_url
 
 app = typer.Typer(help="Append events and read them back.", no_args_is_help=True, rich_markup_mode=None)
@@ -20,7 +20,12 @@ Id = Annotated[str, typer.Argument(metavar="AGGREGATE_ID", help="Which of them."
 Operation = Literal["create", "update", "delete", "append"]
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        """driftq event append order o-1 order.opened '{"total": 12}' --event-id o-1-opened""",
+        """driftq event append order o-1 order.paid '{"paid": true}' --event-id payment-7""",
+    )
+)
 def append(
     aggregate_type: Type,
     aggregate_id: Id,
@@ -63,7 +68,7 @@ def append(
         say(f"event {answer['event_id']} has sequence {answer['sequence_number']}{known}")
 
 
-@app.command("list")
+@app.command("list", epilog=examples("driftq event list order o-1"))
 def list_events(
     aggregate_type: Type,
     aggregate_id: Id,
@@ -87,21 +92,25 @@ def list_events(
     for event in answer["events"]:
         names = event["occurred_at"], event["event_type"], event["operation"], event["event_id"]
         listed.add_row(str(event["sequence_number"]), *names, _compact(event["payload"]))
-    show(listed)
+    show_or(listed, f"no events of {aggregate_type} {aggregate_id}")
     if "next_seq" in answer:
         say(f"more: --from-seq {answer['next_seq']}")
 
 
-@app.command()
+@app.command(epilog=examples("driftq event log", "driftq event log --from 100 --limit 10"))
 def log(
     from_position: Annotated[int, typer.Option("--from", min=0, help="Begin at this position.")] = 1,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")] = 1000,
     url: Url = None,
 ) -> None:
-    """Print the events of all aggregates in log order, one JSON object a line."""
+    """Print all events in log order. One JSON object a line."""
     with Connection(load_url(url)) as connection:
+        printed = False
         for line in connection.lines("/v1/events/log", {"from": from_position, "limit": limit}):
             say(line.decode().rstrip("\n"))
+            printed = True
+    if not printed:
+        say_aside(f"no events from position {from_position} on")
 
 
 def _payload(text: str) -> Any:

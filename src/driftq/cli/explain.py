@@ -9,15 +9,17 @@ from urllib.parse import quote
 import typer
 
 from driftq.cli.connection import Connection
-from driftq.cli.screen import Json, Url, say, say_json, show, table
+from driftq.cli.screen import Json, Url, examples, say, say_json, show, table
 from driftq.settings import load_url
+
+EXPLAIN_EXAMPLES = examples("driftq explain orders/0", "driftq explain --run nightly-7")
 
 Place = Annotated[str | None, typer.Argument(metavar="TOPIC/OFFSET", help="The message.")]
 Run = Annotated[str | None, typer.Option("--run", metavar="RUN_ID", help="A run instead of a message.")]
 
 
 def explain(place: Place = None, run: Run = None, url: Url = None, as_json: Json = False) -> None:
-    """Show everything that happened to a message, or a run as a tree of steps."""
+    """Show what happened to a message or a run. A run is shown as a tree of steps."""
     if (place is None) == (run is None):
         raise typer.BadParameter("give either TOPIC/OFFSET or --run RUN_ID")
     if run is not None:

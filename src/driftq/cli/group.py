@@ -6,7 +6,7 @@ from urllib.parse import quote
 import typer
 
 from driftq.cli.connection import Connection, topic_path
-from driftq.cli.screen import Url, say
+from driftq.cli.screen import Url, examples, say
 from driftq.settings import load_url
 
 app = typer.Typer(help="Reset and delete groups.", no_args_is_help=True, rich_markup_mode=None)
@@ -15,7 +15,12 @@ Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "driftq group reset orders billing --to earliest",
+        "driftq group reset orders billing --to 2026-01-31T00:00:00Z",
+    )
+)
 def reset(
     topic: Topic,
     group: Group,
@@ -28,7 +33,7 @@ def reset(
     say(f"group {group} of topic {topic} goes on from {to}")
 
 
-@app.command()
+@app.command(epilog=examples("driftq group delete orders billing"))
 def delete(topic: Topic, group: Group, url: Url = None) -> None:
     """Delete a group with its progress; its streams end."""
     with Connection(load_url(url)) as connection:

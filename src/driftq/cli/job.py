@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 import typer
 
 from driftq.cli.connection import Connection
-from driftq.cli.screen import Json, Url, say, say_json, show, table
+from driftq.cli.screen import Json, Url, examples, say, say_json, show, show_or, table
 from driftq.settings import load_url
 
 app = typer.Typer(
@@ -19,12 +19,18 @@ app = typer.Typer(
 
 _NUMBERS = frozenset({"attempts", "priority"})
 
+StateName = Literal["ready", "scheduled", "in_flight", "succeeded", "dead"]
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, as in job-7.")]
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        """driftq job enqueue mail send '{"to": "ada@example.com"}'""",
+        "driftq job enqueue mail digest --delay 60 --priority 9",
+    )
+)
 def enqueue(
-    queue: Annotated[str, typer.Argument(metavar="QUEUE")],
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Made by its first job.")],
     task: Annotated[str, typer.Argument(metavar="TASK", help="What is to be done; workers know it.")],
     payload: Annotated[str, typer.Argument(metavar="[JSON]", help="What the task is given.")] = "null",
     priority: Annotated[
@@ -77,12 +83,10 @@ def enqueue(
     say(f"{answer['job_id']} is {answer['state']}{note}")
 
 
-@app.command("list")
+@app.command("list", epilog=examples("driftq job list", "driftq job list --queue mail --state dead"))
 def list_jobs(
-    queue: Annotated[str | None, typer.Option("--queue", "-q")] = None,
-    state: Annotated[
-        str | None, typer.Option("--state", "-s", help="ready, scheduled, in_flight, succeeded or dead.")
-    ] = None,
+    queue: Annotated[str | None, typer.Option("--queue", "-q", help="Only jobs of this queue.")] = None,
+    state: Annotated[StateName | None, typer.Option("--state", "-s", help="Only jobs in this state.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 100,
     after: Annotated[
         str | None, typer.Option("--after", metavar="JOB", help="Go on behind this one.")
@@ -109,12 +113,13 @@ def list_jobs(
     for job in jobs:
         numbers = (str(job["priority"]), str(job["attempts"]))
         shown.add_row(job["job_id"], job["queue"], job["task"], job["state"], *numbers, job["last_error"])
-    show(shown)
+    asked = [f"{state} " if state else "", "jobs", f" in queue {queue}" if queue else ""]
+    show_or(shown, f"no {''.join(asked)}")
     if after is not None:
         say(f"there are more: --after {after}")
 
 
-@app.command("show")
+@app.command("show", epilog=examples("driftq job show job-0"))
 def show_job(job: JobId, url: Url = None, as_json: Json = False) -> None:
     """Show a job with every attempt."""
     with Connection(load_url(url)) as connection:
@@ -142,13 +147,13 @@ def show_job(job: JobId, url: Url = None, as_json: Json = False) -> None:
         show(shown)
 
 
-@app.command()
+@app.command(epilog=examples("driftq job cancel job-0"))
 def cancel(job: JobId, url: Url = None, as_json: Json = False) -> None:
-    """Give a job up, also one that somebody works on: its result will be refused."""
+    """Give a job up. If somebody works on it, the result will be refused."""
     _move(job, "cancel", url=url, as_json=as_json)
 
 
-@app.command()
+@app.command(epilog=examples("driftq job requeue job-0"))
 def requeue(job: JobId, url: Url = None, as_json: Json = False) -> None:
     """Try a dead job again, from its first attempt."""
     _move(job, "requeue", url=url, as_json=as_json)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from driftq.cli.screen import Json, Url, say_aside, say_error, say_json, show, table
-from driftq.cli.stores import Data
+from driftq.cli.screen import Json, Url, examples, say, say_aside, say_error, say_json, show, show_or, table
+from driftq.cli.stores import Data, require_folder
 from driftq.settings import PipelineOptions, load_settings, load_url
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from driftq.pipeline.reports import Assignment
 
 app = typer.Typer(
-    help="Run the data pipeline on Spark, see how far it is, read what it made.",
+    help="Run the data pipeline on Spark. See how far it is, read what it made.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -29,9 +29,16 @@ AppFile = Annotated[
     typer.Option("--app", metavar="FILE.py", help="The file with your handlers and projections."),
 ]
 File = Annotated[str, typer.Argument(metavar="FILE.py", help="A file with an app.")]
+_NEED_ONLY_A_SERVER = frozenset({"publisher", "projection", "rebuild"})
+"""Shipped jobs with which nothing else can be wrong: for these it is looked for before any driver."""
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "driftq pipeline run publisher projection --once",
+        "driftq pipeline run app.py",
+    )
+)
 def run(
     what: Annotated[
         list[str],
@@ -57,7 +64,7 @@ def run(
     url: Url = None,
     data: Data = None,
 ) -> None:
-    """Run jobs until SIGTERM or Ctrl-C; with --once until there is nothing left to do."""
+    """Run jobs on Spark until SIGTERM or Ctrl-C. With --once until there is nothing left to do."""
     from driftq.pipeline.reports import Assignment
 
     _check(what)
@@ -69,16 +76,19 @@ def run(
         name=name,
         master=master,
     )
+    if app_file is None and set(what) <= _NEED_ONLY_A_SERVER:
+        _require_spark_and_server(assignment.options.url)
     raise typer.Exit(_supervise(assignment, metrics_port))
 
 
-@app.command()
+@app.command(epilog=examples("driftq pipeline status"))
 def status(url: Url = None, data: Data = None, as_json: Json = False) -> None:
-    """Say for each job how far it is: last batch, rows, lag, checkpoint."""
+    """Say how far each job is. Last batch, rows, lag, checkpoint."""
     import msgspec
 
     from driftq.pipeline.status import StatusFolder
 
+    require_folder(data)
     jobs = StatusFolder(_options(url, data).folder).all()
     if as_json:
         say_json({"jobs": msgspec.to_builtins(jobs)})
@@ -90,12 +100,13 @@ def status(url: Url = None, data: Data = None, as_json: Json = False) -> None:
         batch, lag = ("-" if number is None else f"{number:,}" for number in (job.last_batch, job.lag))
         done = f"{job.rows:,}", f"{job.rows_per_second:,.0f}"
         listed.add_row(job.job, job.state, batch, *done, lag, job.updated_at[:19], job.checkpoint or "-")
-        if job.error:
-            listed.add_row("", job.error)
-    show(listed)
+    show_or(listed, "no job has run here yet; start some with: driftq pipeline run publisher projection")
+    for job in jobs:
+        for note in job.notes():
+            say(f"{job.job}: {note}")
 
 
-@app.command()
+@app.command(epilog=examples("driftq pipeline rows latest --json"))
 def rows(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The projection, such as latest.")],
     app_file: AppFile = None,
@@ -122,9 +133,9 @@ def rows(
         raise typer.Exit(1) from None
 
 
-@app.command()
+@app.command(epilog=examples("driftq pipeline plan app.py"))
 def plan(file: File, as_json: Json = False) -> None:
-    """Show what an app reads, does and writes, without running any of it."""
+    """Show what an app reads, does and writes. Nothing of it is run."""
     import msgspec
 
     from driftq.pipeline.app_file import AppNotUsable, load_app_file
@@ -146,7 +157,7 @@ def _show_rows(name: str, found: Iterator[dict[str, Any]]) -> None:
     for row in found:
         state = json.dumps(row["state"], ensure_ascii=False, separators=(",", ":"))
         listed.add_row(row["aggregate_type"], row["aggregate_id"], str(row["sequence_number"]), state)
-    show(listed)
+    show_or(listed, f"read model {name} has no rows")
 
 
 def _draw(file: str, steps: Sequence[Step]) -> None:
@@ -172,11 +183,30 @@ def _supervise(assignment: Assignment, metrics_port: int | None) -> int:
     if metrics_port is not None:
         port, _ = serve_metrics(StatusFolder(options.folder), metrics_port)
         say_aside(f"metrics on http://127.0.0.1:{port}/metrics")
+    size = _size(log)
     with lines_for(options.publisher.metrics_interval_seconds) as lines:
         code = Supervisor(assignment, lines.hear, log=log).run()
-    if code != 0:
+    if code != 0 and _size(log) > size:
         say_aside(f"what Spark said is in {log}")
     return code
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
+
+
+def _require_spark_and_server(url: str) -> None:
+    """What a driver would say, said before one has taken its time to start."""
+    from driftq.errors import ServerUnreachable, SparkUnusable
+    from driftq.pipeline.java import require_spark
+    from driftq.pipeline.preflight import check_server
+
+    try:
+        require_spark()
+        check_server(url)
+    except (ServerUnreachable, SparkUnusable) as refused:
+        say_error(str(refused))
+        raise typer.Exit(1) from None
 
 
 def _check(what: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from driftq.cli.screen import on_terminal, say_error
-from driftq.pipeline.reports import Ended, Failed, Progressed, Refused, Report, Started, Told
+from driftq.pipeline.reports import DRIVER, Ended, Failed, Progressed, Refused, Report, Started, Told
 from driftq.pipeline.status import JobState, JobStatus
 
 _LOG = logging.getLogger("driftq.pipeline")
@@ -74,6 +74,9 @@ class LogLines:
                 _LOG.info("%s: %s", job, text)
             case Failed():
                 _LOG.warning("%s", _failure(report))
+                if report.job == DRIVER:
+                    with self._lock:
+                        self._jobs.clear()  # What they said last is no longer so.
             case Ended(job):
                 with self._lock:
                     last = self._jobs.get(job)
@@ -117,6 +120,8 @@ class LiveLines:
                 self._console.print(f"{job}: {text}", markup=False)
             case Failed():
                 self._console.print(_failure(report), style="red", markup=False)
+                if report.job == DRIVER:
+                    self._jobs.clear()  # What they said last is no longer so.
             case Refused(problem):
                 self._console.print(f"error: {problem}", style="red", markup=False, soft_wrap=True)
             case Started() | Ended():

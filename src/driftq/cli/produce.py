@@ -4,24 +4,40 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
 
-from driftq.cli.connection import Connection
+from driftq.cli.connection import Connection, ServerRefused, ServerUnreachable
 from driftq.cli.lines import Lines
 from driftq.cli.progress import Progress
-from driftq.cli.rows import Format, Rows
-from driftq.cli.screen import Json, Url, say, say_error, say_json
+from driftq.cli.rows import Format, Row, Rows
+from driftq.cli.screen import Json, Url, examples, say, say_aside, say_error, say_json
 from driftq.cli.sending import Message, Sender, batches
+from driftq.made_up_key import MADE_UP_PREFIX
 from driftq.settings import load_url
 
 RETRIES = 4
 ERRORS_SHOWN = 10
+PRODUCE_EXAMPLES = examples(
+    'driftq produce orders "two coffees" --key user:1',
+    """driftq produce orders '{"drink": "tea"}' --format ndjson --key-field drink""",
+    "driftq produce orders --file orders.csv --format csv --key-field user",
+)
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many messages of a file ended how, so far."""
+
+    produced: int = 0
+    duplicates: int = 0
+    failed: int = 0
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")],
     value: Annotated[
         str | None, typer.Argument(metavar="[VALUE]", help="The payload of one message.")
     ] = None,
@@ -36,30 +52,35 @@ def produce(
     key_field: Annotated[
         str | None, typer.Option("--key-field", help="With ndjson and csv: the field that is the key.")
     ] = None,
-    run_id: Annotated[str | None, typer.Option("--run-id")] = None,
-    step_id: Annotated[str | None, typer.Option("--step-id")] = None,
-    parent_step_id: Annotated[str | None, typer.Option("--parent-step-id")] = None,
-    tenant: Annotated[str | None, typer.Option("--tenant")] = None,
+    run_id: Annotated[str | None, typer.Option("--run-id", help="The run it belongs to.")] = None,
+    step_id: Annotated[str | None, typer.Option("--step-id", help="The step of the run.")] = None,
+    parent_step_id: Annotated[
+        str | None, typer.Option("--parent-step-id", help="The step that this one follows from.")
+    ] = None,
+    tenant: Annotated[str | None, typer.Option("--tenant", help="Whose it is.")] = None,
     idempotency_key: Annotated[
         str | None,
         typer.Option("--idempotency-key", help="Stored once under this key; with --file, KEY-1, KEY-2, …"),
     ] = None,
     target_topic: Annotated[str | None, typer.Option("--target-topic", help="Send it there instead.")] = None,
     partition: Annotated[int | None, typer.Option("--partition", help="Instead of the key's.")] = None,
-    deadline: Annotated[str | None, typer.Option("--deadline", metavar="RFC3339")] = None,
+    deadline: Annotated[
+        str | None, typer.Option("--deadline", metavar="RFC3339", help="A dead letter after this time.")
+    ] = None,
     retries: Annotated[
         int, typer.Option("--retries", min=0, help="Needs an idempotency key, and makes one; 0: neither.")
     ] = RETRIES,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Produce a message, or one per line of a file; confirmed means durable."""
+    """Send a message, or one per line of a file. Confirmed means durable."""
     if (value is None) == (file is None):
         raise typer.BadParameter("give either a VALUE or --file")
-    if key_field is not None and (file is None or kind == "lines"):
-        raise typer.BadParameter("--key-field goes with --file and --format ndjson or csv")
-    if idempotency_key is None and retries:
-        idempotency_key = f"cli-{uuid.uuid4()}"
+    if key_field is not None and kind == "lines":
+        raise typer.BadParameter("--key-field goes with --format ndjson or csv")
+    if value is not None and kind == "csv":
+        raise typer.BadParameter("--format csv goes with --file: a VALUE has no first line of names")
+    base_key = f"{MADE_UP_PREFIX}{uuid.uuid4()}" if idempotency_key is None and retries else idempotency_key
     envelope = {
         "run_id": run_id,
         "step_id": step_id,
@@ -72,9 +93,11 @@ def produce(
     given = {name: setting for name, setting in envelope.items() if setting is not None}
     with Connection(load_url(url)) as connection:
         sender = Sender(connection, retries=retries)
-        if file is None:
-            _send_one(sender, _message(topic, value or "", key, given, idempotency_key), as_json=as_json)
+        if value is not None:
+            row = _one_row(value, kind, key_field)
+            _send_one(sender, _message(topic, row.value, row.key or key, given, base_key), as_json=as_json)
             return
+        assert file is not None
         lines = Lines(file)
         rows = Rows(lines, kind, key_field=key_field)
         messages = (
@@ -83,17 +106,40 @@ def produce(
                 row.value,
                 key if row.key is None else row.key,
                 given,
-                f"{idempotency_key}-{number}" if idempotency_key else None,
+                f"{base_key}-{number}" if base_key else None,
             )
             for number, row in enumerate(rows, start=1)
         )
-        with Progress(file) as progress:
-            failed = _send_many(sender, messages, lines, progress, as_json=as_json)
+        tally = Tally()
+        try:
+            with Progress(file) as progress:
+                _send_many(sender, messages, lines, progress, tally)
+        except (KeyboardInterrupt, ServerUnreachable, ServerRefused) as cut:
+            _tell(tally, as_json=as_json, interrupted=True)
+            _tell_how_to_go_on(tally, base_key, made_up=idempotency_key is None)
+            if isinstance(cut, KeyboardInterrupt):
+                raise typer.Exit(130) from None
+            raise
     problem = lines.problem or rows.problem
+    if problem and tally == Tally():
+        say_error(f"{problem}; nothing was sent")
+        raise typer.Exit(1)
+    _tell(tally, as_json=as_json)
     if problem:
         say_error(f"{problem}; nothing behind it was sent")
-    if failed or problem:
+    if tally.failed or problem:
         raise typer.Exit(1)
+
+
+def _one_row(value: str, kind: Format, key_field: str | None) -> Row:
+    """A VALUE as one row of its format; what it cannot be is the caller's mistake."""
+    rows = Rows([value], kind, key_field=key_field)
+    found = list(rows)
+    if rows.problem is not None:
+        raise typer.BadParameter(f"VALUE: {rows.problem.removeprefix('line 1: ')}")
+    if not found:
+        raise typer.BadParameter("VALUE: not JSON: it is empty")
+    return found[0]
 
 
 def _message(
@@ -116,23 +162,36 @@ def _send_one(sender: Sender, message: Message, *, as_json: bool) -> None:
 
 
 def _send_many(
-    sender: Sender, messages: Iterator[Message], lines: Lines, progress: Progress, *, as_json: bool
-) -> int:
-    """Send all, say how it went; the number that failed."""
-    line = produced = duplicates = failed = 0
+    sender: Sender, messages: Iterator[Message], lines: Lines, progress: Progress, tally: Tally
+) -> None:
+    """Send all and count how it went; the tally is right also when this is cut short between two batches."""
+    line = 0
     for batch in batches(messages):
         for result in sender.send_batch(batch):
             line += 1
             if "error" not in result:
-                produced += 1
-                duplicates += bool(result.get("duplicate"))
+                tally.produced += 1
+                tally.duplicates += bool(result.get("duplicate"))
                 continue
-            failed += 1
-            if failed <= ERRORS_SHOWN:
+            tally.failed += 1
+            if tally.failed <= ERRORS_SHOWN:
                 say_error(f"line {line}: {result['message']} ({result['error']})")
-        progress.show(count=produced, read_bytes=lines.read_bytes)
+        progress.show(count=tally.produced, read_bytes=lines.read_bytes)
+
+
+def _tell(tally: Tally, *, as_json: bool, interrupted: bool = False) -> None:
     if as_json:
-        say_json({"produced": produced, "duplicates": duplicates, "failed": failed})
+        say_json(asdict(tally) | ({"interrupted": True} if interrupted else {}))
     else:
-        say(f"{produced} produced, {duplicates} of them duplicates, {failed} failed")
-    return failed
+        say(f"{tally.produced} produced, {tally.duplicates} of them duplicates, {tally.failed} failed")
+
+
+def _tell_how_to_go_on(tally: Tally, key: str | None, *, made_up: bool) -> None:
+    """What was confirmed is stored; the batch under way may be. A key makes sending everything again safe."""
+    say_aside(f"stopped before the end; {tally.produced} are stored, those sent last perhaps too")
+    if key is None:
+        say_aside("without an idempotency key, sending the file again stores them twice")
+    elif made_up:
+        say_aside(f"to go on, repeat the command with --idempotency-key {key}: none is stored twice")
+    else:
+        say_aside("to go on, repeat the command with the same --idempotency-key: none is stored twice")

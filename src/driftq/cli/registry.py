@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from driftq.cli.screen import Json, say, say_json, show, table
-from driftq.cli.stores import Data, opened, registry_file
+from driftq.cli.screen import Json, examples, say, say_error, say_json, show_or, table
+from driftq.cli.stores import Data, opened, registry_file, require_folder
+from driftq.errors import ClaimNotFound
 from driftq.registry import ClaimState, Resolution, StoredClaim
 from driftq.settings import load_settings
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from driftq.registry.sql_registry import SqlRegistry
 
 app = typer.Typer(
-    help="Look at claims, requeue dead letters, resolve unknown effects.",
+    help="Look at claims of handlers. Requeue dead letters, resolve unknown effects.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -32,15 +34,35 @@ By = Annotated[str | None, typer.Option("--by", help="Who does this; it is recor
 
 
 @contextmanager
-def _registry(data: str | None) -> Iterator[SqlRegistry]:
+def _registry(data: str | None) -> Iterator[SqlRegistry | None]:
+    """The registry that is set; None where SQLite's file of it was never made."""
     settings = load_settings()
-    with opened(settings, registry_file(data or settings.data)) as database:
+    folder = data or settings.data
+    file = registry_file(folder)
+    if settings.events.database_url is None:
+        require_folder(data)
+        if not os.path.exists(file):
+            yield None
+            return
+    with opened(settings, file) as database:
         from driftq.registry.sql_registry import SqlRegistry
 
         yield SqlRegistry(database, owner="driftq registry")
 
 
-@app.command("list")
+@contextmanager
+def _claims(data: str | None, handler: str, event_id: str) -> Iterator[SqlRegistry]:
+    """The registry, for a change of one claim; where there is no registry there is no claim."""
+    with _registry(data) as registry:
+        if registry is None:
+            say_error(str(ClaimNotFound(handler, event_id=event_id)))
+            raise typer.Exit(1)
+        yield registry
+
+
+@app.command(
+    "list", epilog=examples("driftq registry list", "driftq registry list --state unknown --handler charge")
+)
 def list_claims(
     state: Annotated[StateName, typer.Option("--state", help="Claims in this state.")] = "dead",
     handler: Annotated[str | None, typer.Option("--handler", help="Of this handler only.")] = None,
@@ -50,7 +72,9 @@ def list_claims(
 ) -> None:
     """List claims: dead letters, unless another state is named."""
     with _registry(data) as registry:
-        claims = registry.list_claims(ClaimState(state), handler=handler, limit=limit)
+        claims = (
+            [] if registry is None else registry.list_claims(ClaimState(state), handler=handler, limit=limit)
+        )
     if as_json:
         say_json({"claims": [asdict(claim) for claim in claims]})
         return
@@ -61,19 +85,19 @@ def list_claims(
         aggregate = f"{claim.aggregate_type} {claim.aggregate_id}"
         numbers = str(claim.sequence_number), str(claim.attempts)
         listed.add_row(claim.handler, claim.event_id, aggregate, *numbers, claim.last_error, claim.reason)
-    show(listed)
+    show_or(listed, f"no claims are {state}" if handler is None else f"no claims of {handler} are {state}")
 
 
-@app.command()
+@app.command(epilog=examples("driftq registry requeue charge event-1 --by ada"))
 def requeue(
     handler: HandlerName, event_id: EventId, by: By = None, data: Data = None, as_json: Json = False
 ) -> None:
     """Bring a dead letter back, with all its attempts."""
-    with _registry(data) as registry:
+    with _claims(data, handler, event_id) as registry:
         _say_state(registry.requeue(handler, event_id, by=by or getpass.getuser()), as_json=as_json)
 
 
-@app.command()
+@app.command(epilog=examples("driftq registry resolve charge event-2 --as done"))
 def resolve(
     handler: HandlerName,
     event_id: EventId,
@@ -85,7 +109,7 @@ def resolve(
     as_json: Json = False,
 ) -> None:
     """Say what became of an effect that nobody could tell about."""
-    with _registry(data) as registry:
+    with _claims(data, handler, event_id) as registry:
         claim = registry.resolve(handler, event_id, Resolution(resolution), by=by or getpass.getuser())
         _say_state(claim, as_json=as_json)
 

@@ -16,6 +16,14 @@ Url = Annotated[
     typer.Option("--url", metavar="URL", help="The server (else DRIFTQ_URL, else http://127.0.0.1:8080)."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script to read.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask first.")]
+
+
+def examples(*commands: str) -> str:
+    """The end of a command's help: lines that work as they stand."""
+    return "\n".join(
+        ("\b", "Examples:" if len(commands) > 1 else "Example:", *(f"  {one}" for one in commands))
+    )
 
 
 def say(text: str) -> None:
@@ -34,6 +42,18 @@ def say_error(text: str) -> None:
 def say_aside(text: str) -> None:
     """What a person wants to know and a script does not."""
     typer.echo(text, err=True)
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Go on only after a yes, by --yes or at the terminal; where nobody can be asked, refuse."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        say_error(f"{question} There is no terminal to ask at: repeat the command with --yes")
+        raise typer.Exit(1)
+    if not typer.confirm(question, err=True):
+        say_aside("nothing was changed")
+        raise typer.Exit(1)
 
 
 def on_terminal() -> bool:
@@ -59,3 +79,11 @@ def show(*shown: Table) -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
     for one in shown:
         console.print(one)
+
+
+def show_or(made: Table, nothing: str) -> None:
+    """The table, or a sentence where it would be empty."""
+    if made.row_count:
+        show(made)
+    else:
+        say(nothing)

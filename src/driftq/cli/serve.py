@@ -9,8 +9,10 @@ from typing import Annotated, Literal
 import typer
 
 from driftq.cli.config import ProfileOption
-from driftq.cli.screen import say_error
+from driftq.cli.screen import examples, say_error
 from driftq.settings import PROFILES, load_settings
+
+SERVE_EXAMPLES = examples("driftq serve", "driftq serve --port 9000 --data ./driftq-data")
 
 FsyncName = Literal["always", "interval", "off"]
 

@@ -66,6 +66,10 @@ def run_server(serving: Serving, settings: Settings) -> int:
         )
     except RouterNotUsable as problem:
         return _refused(str(problem))
+    try:
+        _require_address(serving.host, serving.port)
+    except OSError as error:
+        return _refused(_what_failed(error, serving))
     events = (
         settings.events.within(os.path.abspath(serving.data)) if serving.wal else settings.events.in_memory()
     )
@@ -76,6 +80,12 @@ def run_server(serving: Serving, settings: Settings) -> int:
             ).close()  # A database that was named has to be there: found out now, not later.
         except Unavailable as problem:
             return _refused(str(problem))
+    announced: list[HttpServer] = []
+
+    def ready(server: HttpServer) -> None:
+        announced.append(server)
+        _ready(server, serving, http.instance)
+
     try:
         folder: Folder = OsFolder(serving.log_folder) if serving.wal else MemoryFolder()
     except OSError as error:
@@ -93,14 +103,19 @@ def run_server(serving: Serving, settings: Settings) -> int:
         events=events,
         upkeep=UpkeepOptions(free_bytes_min=settings.free_bytes_min),
     )
-    http = HttpOptions(version=driftq.__version__, commit=settings.commit, instance=uuid.uuid4().hex)
+    http = HttpOptions(
+        version=driftq.__version__,
+        commit=settings.commit,
+        instance=uuid.uuid4().hex,
+        allowed_hosts=settings.allowed_hosts,
+    )
     work = run(
         options,
         folder,
         serving.host,
         serving.port,
         http,
-        ready=lambda server: _ready(server, serving, http.instance),
+        ready=ready,
     )
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -112,9 +127,24 @@ def run_server(serving: Serving, settings: Settings) -> int:
     except KeyboardInterrupt:
         return 130  # Before it was ready; afterwards Ctrl-C is an orderly end.
     finally:
-        if serving.wal:
+        if serving.wal and announced:  # A server that was refused leaves the address of the one that runs.
             remove_address(serving.data)  # Before the folder is let go: the next one writes its own.
         folder.close()
+
+
+def _require_address(host: str, port: int) -> None:
+    """OSError when nobody could listen there now: found out before a file is made.
+
+    Another program may still be faster between this and the listening itself; then the folder was made.
+    """
+    for family, kind, protocol, _, address in socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    ):
+        with socket.socket(family, kind, protocol) as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                tried.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            tried.bind(address)
 
 
 def _housekeeper_thread() -> NewHousekeeper:

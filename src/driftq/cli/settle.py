@@ -5,15 +5,18 @@ from typing import Annotated
 import typer
 
 from driftq.cli.connection import Connection
-from driftq.cli.screen import Url, say
+from driftq.cli.screen import Url, examples, say
 from driftq.settings import load_url
 
-Topic = Annotated[str, typer.Argument(metavar="TOPIC")]
-Partition = Annotated[int, typer.Argument(metavar="PARTITION")]
-Offset = Annotated[int, typer.Argument(metavar="OFFSET")]
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
+Partition = Annotated[int, typer.Argument(metavar="PARTITION", help="As the delivery says.")]
+Offset = Annotated[int, typer.Argument(metavar="OFFSET", help="As the delivery says.")]
 Group = Annotated[str, typer.Option("--group", "-g", help="The group it was delivered to.")]
 Owner = Annotated[str, typer.Option("--owner", "-o", help="The owner it is leased to.")]
 Attempt = Annotated[int | None, typer.Option("--attempt", help="Refuse unless this is the current attempt.")]
+
+ACK_EXAMPLES = examples("driftq ack orders 1 0 --group billing --owner me")
+NACK_EXAMPLES = examples('driftq nack orders 1 1 --group billing --owner me --reason "out of milk"')
 
 
 def ack(

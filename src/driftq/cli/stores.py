@@ -23,6 +23,13 @@ Data = Annotated[
 ]
 
 
+def require_folder(data: str | None) -> None:
+    """A folder that was named has to be there, else exit code 1: commands that look make nothing."""
+    if data is not None and not os.path.isdir(data):
+        say_error(f"there is no folder {data}; --data names the folder of a server")
+        raise typer.Exit(1)
+
+
 def registry_file(data: str) -> str:
     """SQLite's file of the registry, where no address is given."""
     return os.path.join(data, "pipeline", "registry.db")

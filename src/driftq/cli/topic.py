@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from driftq.cli.connection import Connection, topic_path
-from driftq.cli.screen import Json, Url, say, say_json, show, table
+from driftq.cli.screen import Json, Url, Yes, confirm, examples, say, say_json, show, table
 from driftq.settings import load_url
 
 app = typer.Typer(
@@ -19,7 +19,11 @@ _NUMBERS = frozenset(
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "driftq topic create orders --partitions 3", "driftq topic create clicks --retention-ms 86400000"
+    )
+)
 def create(
     name: Name,
     partitions: Annotated[int, typer.Option("--partitions", "-p", help="1 to 4096, fixed for good.")] = 1,
@@ -35,7 +39,7 @@ def create(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Create a topic; repeating it with the same number of partitions changes nothing."""
+    """Create a topic. Repeating it with the same number of partitions changes nothing."""
     with Connection(load_url(url)) as connection:
         body = {
             "name": name,
@@ -53,7 +57,7 @@ def create(
         say(f"topic {name} with {partitions} partition{'s' if partitions != 1 else ''}")
 
 
-@app.command("list")
+@app.command("list", epilog=examples("driftq topic list", "driftq topic list --json"))
 def list_topics(url: Url = None, as_json: Json = False) -> None:
     """List all topics."""
     with Connection(load_url(url)) as connection:
@@ -63,9 +67,11 @@ def list_topics(url: Url = None, as_json: Json = False) -> None:
     else:
         for name in answer["topics"]:
             say(name)
+        if not answer["topics"]:
+            say("no topics yet; make one with: driftq topic create orders")
 
 
-@app.command("show")
+@app.command("show", epilog=examples("driftq topic show orders", "driftq topic show orders --json"))
 def show_topic(name: Name, url: Url = None, as_json: Json = False) -> None:
     """Show a topic's partitions, and how far each group and reader is."""
     with Connection(load_url(url)) as connection:
@@ -73,25 +79,34 @@ def show_topic(name: Name, url: Url = None, as_json: Json = False) -> None:
     if as_json:
         say_json(answer)
         return
-    show(_partitions(answer), _groups(answer))
-    if not answer["groups"]:
+    show(_partitions(answer))
+    if answer["groups"]:
+        show(_groups(answer))
+    else:
         say("no group reads this topic yet")
     for reader in answer.get("readers", []):
         say(f"reader {reader['reader']}: partition {reader['partition']}, lag {reader['lag']:,}")
+    for stream in answer.get("streams", []):
+        if stream["stalled"]:
+            say(f"owner {stream['owner']} of group {stream['group']} gives no sign of life")
 
 
-@app.command()
+@app.command(epilog=examples("driftq topic seal"))
 def seal(url: Url = None) -> None:
-    """Bring the tables of all topics up to now, instead of within five minutes."""
+    """Bring the tables of all topics up to now. It happens every five minutes anyway."""
     with Connection(load_url(url), timeout_s=None) as connection:  # It takes as long as there is to write.
         connection.post("/v1/seal", {})
     say("everything that was produced before is in the tables")
 
 
-@app.command()
-def delete(name: Name, url: Url = None) -> None:
-    """Delete a topic with everything in it."""
+@app.command(epilog=examples("driftq topic delete clicks --yes"))
+def delete(name: Name, yes: Yes = False, url: Url = None) -> None:
+    """Delete a topic with everything in it, after asking."""
     with Connection(load_url(url)) as connection:
+        if not yes:
+            kept = sum(one["messages"] for one in connection.get(topic_path(name))["partitions"])
+            messages = f"{kept:,} message{'s' if kept != 1 else ''}"
+            confirm(f"Delete topic {name} with its {messages}, for good?", yes=yes)
         connection.delete(topic_path(name))
     say(f"topic {name} is deleted")
 

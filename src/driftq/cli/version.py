@@ -2,13 +2,24 @@
 
 import platform
 
+import typer
+
 import driftq
-from driftq.cli.screen import Json, say, say_json
+from driftq.cli.screen import Json, examples, say, say_json
 from driftq.settings import load_settings
+
+VERSION_EXAMPLES = examples("driftq version", "driftq version --json")
+
+
+def show_version(wanted: bool) -> None:
+    """`driftq --version`: the same line, and nothing else is run."""
+    if wanted:
+        version()
+        raise typer.Exit
 
 
 def version(as_json: Json = False) -> None:
-    """Say which DriftQ this is; what a server runs is at its /v1/version."""
+    """Say which DriftQ this is. What a server runs is at its /v1/version."""
     commit = load_settings().commit
     if as_json:
         say_json({"version": driftq.__version__, "commit": commit, "python": platform.python_version()})

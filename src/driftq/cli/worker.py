@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from driftq.cli.screen import say_aside, say_error
+from driftq.cli.screen import examples, say_aside, say_error
 from driftq.errors import DriftQError
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ App = Annotated[
     str,
     typer.Argument(metavar="MODULE:APP", help="A driftq.Worker or driftq.Jobs, like billing:worker."),
 ]
+
+
+WORKER_EXAMPLES = examples("driftq worker billing:worker")
+WORK_EXAMPLES = examples("driftq job work mailing:jobs")
 
 
 class AppNotUsable(Exception):

@@ -3,10 +3,27 @@
 from driftq.client.appending import AppendReceipt, OpenWriter, PositionedMessage
 from driftq.client.async_client import AsyncClient
 from driftq.client.consumer import AsyncConsumer
+from driftq.client.dead_letters import (
+    AsyncDeadLetters,
+    DeadLetter,
+    DeadLetters,
+    DeadLetterTopic,
+    Purged,
+    Redriven,
+    SkippedLetter,
+)
 from driftq.client.delivery import AsyncDelivery, Delivery
 from driftq.client.effects import AlreadyCommitted, AsyncIdempotency, Begun, EffectStatus, Held
 from driftq.client.event_id import new_event_id
-from driftq.client.event_store import EventReceipt, EventStore
+from driftq.client.event_store import AsyncEventStore, EventReceipt, EventStore
+from driftq.client.explaining import (
+    ExplainedMessage,
+    ExplainedRun,
+    ExplainedStep,
+    ExplainedStepMessage,
+    GroupStatus,
+    TimelineEntry,
+)
 from driftq.client.faces import Idempotency, JobCalls
 from driftq.client.incoming import Receipt, RecordedMessage
 from driftq.client.job_calls import AsyncJobCalls, JobEnd
@@ -20,25 +37,39 @@ __all__ = [
     "AppendReceipt",
     "AsyncClient",
     "AsyncConsumer",
+    "AsyncDeadLetters",
     "AsyncDelivery",
+    "AsyncEventStore",
     "AsyncIdempotency",
     "AsyncJobCalls",
     "Begun",
     "Client",
     "ClientOptions",
     "Consumer",
+    "DeadLetter",
+    "DeadLetterTopic",
+    "DeadLetters",
     "Delivery",
     "EffectStatus",
     "EnvelopeFields",
     "EventReceipt",
     "EventStore",
+    "ExplainedMessage",
+    "ExplainedRun",
+    "ExplainedStep",
+    "ExplainedStepMessage",
+    "GroupStatus",
     "Held",
     "Idempotency",
     "JobCalls",
     "JobEnd",
     "OpenWriter",
     "PositionedMessage",
+    "Purged",
     "Receipt",
     "RecordedMessage",
+    "Redriven",
+    "SkippedLetter",
+    "TimelineEntry",
     "new_event_id",
 ]

@@ -16,6 +16,7 @@ import msgspec
 from driftq.client.calls import Calls
 from driftq.client.wire import encode, topic_path
 from driftq.model import Envelope
+from driftq.model.reply import Reply
 
 
 class PositionedMessage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -27,7 +28,7 @@ class PositionedMessage(msgspec.Struct, frozen=True, omit_defaults=True, gc=Fals
     envelope: Envelope | None = None
 
 
-class AppendReceipt(msgspec.Struct, frozen=True):
+class AppendReceipt(Reply, frozen=True):
     """How many messages are new, how many were there before, and the lane's last position (-1: none)."""
 
     appended: int

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Literal, Self, Unpack
 
 import msgspec
 
-from driftq.client import appending
+from driftq.client import appending, explaining
 from driftq.client.appending import AppendReceipt, OpenWriter, PositionedMessage
 from driftq.client.calls import Calls
 from driftq.client.connector import Connector, TcpConnector
 from driftq.client.consumer import AsyncConsumer, LineSource
+from driftq.client.dead_letters import AsyncDeadLetters
 from driftq.client.effects import AsyncIdempotency
+from driftq.client.explaining import ExplainedMessage, ExplainedRun
 from driftq.client.incoming import Receipt, RecordedMessage
 from driftq.client.job_calls import AsyncJobCalls
 from driftq.client.options import TIMEOUT_S, ClientOptions
 from driftq.client.outgoing import EnvelopeFields
 from driftq.client.producing import KeyOf, Producing
 from driftq.client.subscription import LEASE_MS, Settling, Subscription, new_owner
-from driftq.client.wire import AckPart, Query, topic_path
+from driftq.client.wire import AckPart, Query, group_path, reset_target, topic_path
+from driftq.errors import GroupNotFound, TopicNotFound
+from driftq.forking import in_forked_child
 from driftq.model import TopicView
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -47,10 +52,18 @@ class AsyncClient:
         self._calls = Calls(connector or TcpConnector(url), self._options)
         self.idempotency = AsyncIdempotency(self._calls)
         self.jobs = AsyncJobCalls(self._calls)
+        self.dead_letters = AsyncDeadLetters(self._calls)
         self._producing: Producing | None = None
         self._settlings: dict[tuple[str, str, str], Settling] = {}
         self._sources: set[LineSource] = set()
         self._closed = False
+        in_forked_child(self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        """In a forked child: calls have connections of their own; what waits is left to the parent."""
+        self._producing = None
+        self._settlings = {}
+        self._sources = set()
 
     @property
     def url(self) -> str:
@@ -86,6 +99,32 @@ class AsyncClient:
         """A topic's partitions, and how far its groups and readers are. Raises TopicNotFound."""
         view: TopicView = await self.call("GET", topic_path(name), repeatable=True, kind=TopicView)
         return view
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic with all its messages and groups; its dead letters stay. Raises TopicNotFound."""
+        await self._calls.delete(topic_path(name), gone=TopicNotFound)
+
+    async def reset_group(
+        self, topic: str, group: str, *, to: Literal["earliest", "latest"] | int | dt.datetime
+    ) -> None:
+        """Let a group go on from somewhere else: an offset, or what was produced at an instant and later.
+
+        What is in flight is taken back. Raises TopicNotFound, GroupNotFound.
+        """
+        body = {"to": reset_target(to)}
+        await self.call("POST", f"{group_path(topic, group)}/reset", body=body, repeatable=True)
+
+    async def delete_group(self, topic: str, group: str) -> None:
+        """Forget how far a group is; a new one may have its name. Raises TopicNotFound, GroupNotFound."""
+        await self._calls.delete(group_path(topic, group), gone=GroupNotFound)
+
+    async def explain(self, topic: str, offset: int) -> ExplainedMessage:
+        """Everything that happened to a message. Raises TopicNotFound, MessageNotFound."""
+        return await explaining.explain(self._calls, topic, offset)
+
+    async def explain_run(self, run_id: str) -> ExplainedRun:
+        """The messages of a run as a tree of steps, and how far each is. Raises RunNotFound."""
+        return await explaining.explain_run(self._calls, run_id)
 
     async def records(
         self,
@@ -236,11 +275,13 @@ class AsyncClient:
         offset: int,
         reason: str = "",
         retryable: bool = True,
+        started: bool = True,
         attempt: int | None = None,
     ) -> None:
-        """A delivery failed."""
+        """A delivery failed; with `started=False` nobody began to handle it, and it costs no try."""
+        settling = self._settling(topic, group, owner)
         place = AckPart(partition, offset, attempt)
-        await self._settling(topic, group, owner).nack(place, reason=reason, retryable=retryable)
+        await settling.nack(place, reason=reason, retryable=retryable, started=started)
 
     async def extend(
         self,

@@ -7,7 +7,7 @@ to say: a call whose answer was lost may have been done.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
@@ -18,7 +18,8 @@ from driftq.client.connector import Connector
 from driftq.client.options import ClientOptions
 from driftq.client.refusals import is_passing, read_refusal
 from driftq.client.wire import Query, Writer, encode
-from driftq.errors import ClientClosed, DriftQError, ResourceExhausted, ServerUnreachable
+from driftq.errors import ClientClosed, DriftQError, ResourceExhausted, ServerUnreachable, UsedAfterFork
+from driftq.forking import in_forked_child
 
 _KEPT_MAX = 8
 _KEPT_S = 60.0
@@ -33,7 +34,19 @@ class Calls:
         self.options = options
         self.writer = Writer(host=connector.host, prefix=connector.prefix, api_key=options.api_key)
         self._kept: list[HttpConnection] = []
-        self._closed = False
+        self._refusal: Callable[[], Exception] | None = None
+        """Why nothing can be asked any more."""
+        in_forked_child(self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        """Connections are the parent's; the next call makes one."""
+        self._kept = []
+
+    def left_behind(self, what: str) -> Calls:
+        """For something of the parent's in a forked child: every call says that it is."""
+        calls = Calls(self.connector, self.options)
+        calls._refusal = lambda: UsedAfterFork(what, instead="call consume() in this process")
+        return calls
 
     async def call(
         self,
@@ -44,19 +57,33 @@ class Calls:
         body: Any = None,
         repeatable: bool,
         kind: Any = Any,
+        attempt_s: float | None = None,
     ) -> Any:
         """The decoded answer, None when it is empty; raises the error that the server answered."""
         octets = self.writer.request(method, path, query=query, body=None if body is None else encode(body))
-        content = await self.send(octets, repeatable=repeatable)
+        content = await self.send(octets, repeatable=repeatable, attempt_s=attempt_s)
         return msgspec.json.decode(content, type=kind) if content else None
 
-    async def send(self, octets: bytes, *, repeatable: bool) -> bytes:
-        """The body of the answer to a whole request."""
+    async def delete(self, path: str, *, gone: type[DriftQError]) -> None:
+        """Delete what has this path; raises `gone` when it was not there before our first try."""
+        try:
+            await self.call("DELETE", path, repeatable=False)
+        except DriftQError as failure:
+            if not is_passing(failure):
+                raise
+            try:
+                await self.call("DELETE", path, repeatable=True)
+            except gone:
+                pass  # The first call, whose answer was lost, has done it.
+
+    async def send(self, octets: bytes, *, repeatable: bool, attempt_s: float | None = None) -> bytes:
+        """The body of the answer to a whole request. `attempt_s`: the answer may take longer than most."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + self.options.timeout_s
+        attempt_s = attempt_s or self.options.attempt_timeout_s
+        end = loop.time() + max(attempt_s if not repeatable else 0.0, self.options.timeout_s)
         backoff = Backoff()
         while True:
-            left_s = max(0.1, min(self.options.attempt_timeout_s, end - loop.time()))
+            left_s = max(0.1, min(attempt_s, end - loop.time()))
             try:
                 return await self._try(octets, within_s=left_s)
             except DriftQError as failure:
@@ -111,8 +138,8 @@ class Calls:
             stream.close()
 
     async def _take(self, within_s: float) -> HttpConnection:
-        if self._closed:
-            raise ClientClosed
+        if self._refusal is not None:
+            raise self._refusal()
         oldest = asyncio.get_running_loop().time() - _KEPT_S
         while self._kept:
             connection = self._kept.pop()
@@ -122,13 +149,13 @@ class Calls:
         return await self.connector.connect(within_s=within_s)
 
     def _give_back(self, connection: HttpConnection) -> None:
-        if connection.idle and len(self._kept) < _KEPT_MAX and not self._closed:
+        if connection.idle and len(self._kept) < _KEPT_MAX and self._refusal is None:
             self._kept.append(connection)
         else:
             connection.close()
 
     def close(self) -> None:
-        self._closed = True
+        self._refusal = ClientClosed
         for connection in self._kept:
             connection.close()
         self._kept.clear()

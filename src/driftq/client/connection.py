@@ -9,9 +9,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple, cast
 
 from httptools import HttpParserError, HttpResponseParser
+
+from driftq.errors import UsedAfterFork
+from driftq.forking import in_forked_child, leave_behind
 
 _HIGH_BYTES = 1 << 20
 
@@ -36,14 +40,14 @@ class Stream:
         self._size = 0
         self._first_at = 0.0
         self.arrived_at = 0.0
-        """When the first byte of what `pieces` gave last had come, by the monotonic clock."""
+        """When the first byte of what `pieces` gave last had come, by the connection's clock."""
         self._arrived = asyncio.Event()
-        self._over: ConnectionLost | None = None
+        self._over: Exception | None = None
         self._complete = False
 
     def add(self, piece: bytes) -> None:
         if not self._pieces:
-            self._first_at = time.monotonic()
+            self._first_at = self._connection.monotonic()
         self._pieces.append(piece)
         self._size += len(piece)
         if self._size > _HIGH_BYTES:
@@ -59,6 +63,11 @@ class Stream:
         if not self.status.done():
             self.status.set_exception(cause)
         self._arrived.set()
+
+    def leave_to_parent(self) -> None:
+        """The rest comes to the parent: nothing of it may be handed out here as well."""
+        self._pieces.clear()
+        self._over = UsedAfterFork("this stream", instead="ask again in this process")
 
     async def pieces(self) -> bytes | None:
         """What has come since the last call, at least one byte; None at the end of the answer."""
@@ -76,6 +85,22 @@ class Stream:
         self._connection.resume()
         return content
 
+    def take(self) -> bytes:
+        """What has come since the last call, without waiting."""
+        content = b"".join(self._pieces)
+        self._pieces.clear()
+        self._size = 0
+        self._connection.resume()
+        return content
+
+    async def finish(self) -> None:
+        """Say that nothing more is wanted, and wait until what was on its way is here."""
+        self._connection.finish()
+        while not self._complete and self._over is None:
+            self._connection.resume()
+            self._arrived.clear()
+            await self._arrived.wait()
+
     async def whole(self) -> bytes:
         parts: list[bytes] = []
         while (piece := await self.pieces()) is not None:
@@ -89,7 +114,9 @@ class Stream:
 class HttpConnection(asyncio.Protocol):
     """The client's end of one connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """`monotonic` is the clock that says when things came."""
+        self.monotonic = monotonic
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._parser = HttpResponseParser(self)
         self._waiting: deque[asyncio.Future[Answer] | Stream] = deque()
@@ -99,6 +126,7 @@ class HttpConnection(asyncio.Protocol):
         self.idle_since = self._loop.time()
         self.usable = True
         """It can take another request."""
+        in_forked_child(self._leave_to_parent)
 
     # Asking
 
@@ -132,6 +160,14 @@ class HttpConnection(asyncio.Protocol):
         self.usable = False
         self._transport.close()
 
+    def finish(self) -> None:
+        """Ask nothing more; what the server sends before it closes still arrives."""
+        self.usable = False
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        else:
+            self._transport.close()
+
     def _give_up(self) -> None:
         self._lose("no answer in time")
         self._transport.abort()
@@ -142,9 +178,19 @@ class HttpConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        if self._paused and self.usable:
+        if self._paused and not self._transport.is_closing():
             self._paused = False
             self._transport.resume_reading()
+
+    def _leave_to_parent(self) -> None:
+        """The socket is the parent's, and so is the loop that would close it."""
+        leave_behind(self._transport)
+        self._transport = _NO_TRANSPORT
+        self.usable = False
+        waiting, self._waiting = self._waiting, deque()
+        for one in waiting:
+            if isinstance(one, Stream):
+                one.leave_to_parent()
 
     # The transport's side
 
@@ -196,3 +242,15 @@ class HttpConnection(asyncio.Protocol):
             one.complete()
         elif not one.done():
             one.set_result(Answer(self._parser.get_status_code(), b"".join(body)))
+
+
+class _NoTransport(asyncio.Transport):
+    """What a connection of the parent's has in a forked child."""
+
+    def close(self) -> None:
+        """There is nothing of ours to close."""
+
+    abort = close
+
+
+_NO_TRANSPORT = _NoTransport()

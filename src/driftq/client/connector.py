@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
+from datetime import UTC, datetime
 from typing import Protocol
 
 from driftq.client.address import read_address
@@ -26,6 +28,12 @@ class Connector(Protocol):
     def prefix(self) -> str:
         """What stands before every path."""
 
+    def now(self) -> datetime:
+        """What time it is at the server, as far as is known here."""
+
+    def monotonic(self) -> float:
+        """Seconds by the clock that the server's leases run by, as far as is known here."""
+
     async def connect(self, *, within_s: float) -> HttpConnection:
         """A new connection; raises ServerUnreachable."""
 
@@ -42,6 +50,12 @@ class TcpConnector:
         self.host = self._address.host_header
         self.prefix = self._address.prefix
         self._tls = ssl.create_default_context() if self._address.tls else None
+
+    def now(self) -> datetime:
+        """By this machine's clock."""
+        return datetime.now(UTC)
+
+    monotonic = staticmethod(time.monotonic)
 
     async def connect(self, *, within_s: float) -> HttpConnection:
         loop = asyncio.get_running_loop()

@@ -1,7 +1,8 @@
 """A stream of deliveries that comes back by itself when it is cut.
 
 Leases outlive connections and servers: what was received before a cut is still ours, so it is kept. A
-delivery whose lease ended while it waited here is passed over; the server gives it to somebody again.
+delivery whose lease ended while it waited here is passed over; the server gives it to somebody again. What
+came and nobody was given when the consumer closes is given back unstarted, so that it costs no try.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from driftq.client.connection import ConnectionLost, Stream
 from driftq.client.delivery import AsyncDelivery
 from driftq.client.refusals import is_passing
 from driftq.client.subscription import Settling, Subscription
+from driftq.client.wire import AckPart
 from driftq.errors import DriftQError
+from driftq.forking import in_forked_child
 from driftq.model import Delivery as DeliveryLine
 
 _decode_lines = msgspec.json.Decoder(DeliveryLine).decode_lines
@@ -44,19 +47,37 @@ class LineSource:
         self._lease_s = subscription.lease_ms / 1000
         self._lines: Iterator[DeliveryLine] = iter(())
         self._leased_until = 0.0
+        self._monotonic = calls.connector.monotonic
         self._closing = asyncio.Event()
+        self._left = False
+        self._closed = False
+        self._passed_over: AckPart | None = None
+        self._telling: asyncio.Task[None] | None = None
+        in_forked_child(self._leave_to_parent)
+
+    def _leave_to_parent(self) -> None:
+        """What came, and what will come, is the parent's: a child that handled it too would do so twice."""
+        self._calls = self._calls.left_behind("this consumer")
+        self._lines = iter(())
+        self._stream = None
+        self._closing = asyncio.Event()
+        self._passed_over = None
+        self._telling = None
 
     def ready(self) -> DeliveryLine | None:
         """The next delivery that is here and still ours; None when `fill` has to be awaited first."""
         line = next(self._lines, None)
-        if line is not None and time.monotonic() >= self._leased_until:
+        if line is not None and self._monotonic() >= self._leased_until:
             passed = 1 + sum(1 for _ in self._lines)
+            self._passed_over = _place(line)
             logger.warning("%d deliveries waited longer than their lease and are passed over", passed)
             return None
         return line
 
     async def fill(self) -> bool:
         """Wait for deliveries; False when the consumer was closed. Raises what trying again cannot mend."""
+        if self._passed_over is not None:
+            self._say_alive(self._passed_over)
         while not self._closing.is_set():
             try:
                 piece = await self._next_piece()
@@ -97,18 +118,59 @@ class LineSource:
         except TimeoutError:
             pass
 
-    async def close(self) -> None:
-        """Send the acks that are owed, then leave."""
-        if self._closing.is_set():
+    def _say_alive(self, place: AckPart) -> None:
+        """Without a sign of life the server holds this stream back; a nack that comes too late is one."""
+        self._passed_over = None
+        self._telling = asyncio.ensure_future(self.settling.give_back([place]))
+
+    async def leave(self) -> None:
+        """Close the stream and give back what came and nobody was given. Acks can still be sent.
+
+        Leases outlive a stream, so it ends first, with all that was on its way: what is given back may not
+        come here again. But where the end releases them, and counts them, they are given back before it.
+        """
+        if self._left:
             return
+        self._left = True
         self._closing.set()
+        try:
+            async with asyncio.timeout(self._calls.options.close_timeout_s):
+                if self._stream is not None and not self.subscription.release_on_close:
+                    await self._stream.finish()
+                while unhandled := self._unhandled():
+                    await self.settling.give_back(unhandled)
+        except TimeoutError:
+            logger.warning("what %s sent could not be given back in time", self.subscription.topic)
+        if self._stream is not None:
+            self._stream.close()
+
+    def _unhandled(self) -> list[AckPart]:
+        """What has come and nobody was given."""
+        lines = list(self._lines)
+        if self._stream is not None:
+            whole, newline, self._rest = (self._rest + self._stream.take()).rpartition(b"\n")
+            if newline:
+                lines += _decode_lines(whole)
+        return list(map(_place, lines))
+
+    async def close(self) -> None:
+        """Send the acks that are owed, give back what nobody was given, then leave."""
+        self._closing.set()
+        if self._closed:
+            return
+        self._closed = True
         try:
             await asyncio.wait_for(self.settling.flush(), self._calls.options.close_timeout_s)
         except TimeoutError:
             logger.warning("acks of %s could not be sent; their messages come again", self.subscription.topic)
-        if self._stream is not None:
-            self._stream.close()
+        await self.leave()
+        if self._telling is not None:
+            self._telling.cancel()
         self.settling.close()
+
+
+def _place(line: DeliveryLine) -> AckPart:
+    return AckPart(line.partition, line.offset, line.attempts)
 
 
 class AsyncConsumer:
@@ -145,8 +207,12 @@ class AsyncConsumer:
             pass
         return taken
 
+    async def leave(self) -> None:
+        """Take no more, and give back what nobody was given; deliveries already given out can be settled."""
+        await self.source.leave()
+
     async def close(self) -> None:
-        """Send the acks that are owed, then leave. What was received and not acked stays leased."""
+        """Send the acks that are owed, then leave. What was given out and not acked stays leased."""
         await self.source.close()
         self._on_close(self.source)
 

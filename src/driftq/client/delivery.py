@@ -57,6 +57,11 @@ class Received:
         return self._line.attempts
 
     @property
+    def tries(self) -> int:
+        """How many deliveries the retry policy counts, this one included: from 1 again after a reset."""
+        return self._line.tries or self._line.attempts
+
+    @property
     def key(self) -> str:
         return self._line.key
 
@@ -117,9 +122,12 @@ class AsyncDelivery(Received):
             await settling.acks.wait_for_room()
         settling.owe(self._place())
 
-    async def nack(self, reason: str = "", *, retryable: bool = True) -> None:
-        """Failed: it comes again after its backoff, or goes to the dead letters when that is pointless."""
-        await self._settling.nack(self._place(), reason=reason, retryable=retryable)
+    async def nack(self, reason: str = "", *, retryable: bool = True, started: bool = True) -> None:
+        """Failed: it comes again after its backoff, or goes to the dead letters when that is pointless.
+
+        With `started=False` nobody began to handle it: it is due at once and costs no try.
+        """
+        await self._settling.nack(self._place(), reason=reason, retryable=retryable, started=started)
 
     async def extend(self, lease_ms: int | None = None) -> None:
         """Hold it for so long from now."""
@@ -147,9 +155,14 @@ class Delivery(Received):
         """Done, with the next batch of acks. One that is refused is logged, and the message comes again."""
         self._thread.run(self._settling.ack_later(self._place()))
 
-    def nack(self, reason: str = "", *, retryable: bool = True) -> None:
-        """Failed: it comes again after its backoff, or goes to the dead letters when that is pointless."""
-        self._thread.run(self._settling.nack(self._place(), reason=reason, retryable=retryable))
+    def nack(self, reason: str = "", *, retryable: bool = True, started: bool = True) -> None:
+        """Failed: it comes again after its backoff, or goes to the dead letters when that is pointless.
+
+        With `started=False` nobody began to handle it: it is due at once and costs no try.
+        """
+        self._thread.run(
+            self._settling.nack(self._place(), reason=reason, retryable=retryable, started=started)
+        )
 
     def extend(self, lease_ms: int | None = None) -> None:
         """Hold it for so long from now."""

@@ -71,8 +71,14 @@ class AsyncIdempotency:
         owner: str,
         lease_ms: int = LEASE_MS,
         tenant_id: str = "",
+        offset: int | None = None,
+        source_topic: str | None = None,
     ) -> Begun | AlreadyCommitted | Held:
-        """Ask for the effect. `owner` should be one that nobody else uses, for this effect at least."""
+        """Ask for the effect. `owner` should be one that nobody else uses, for this effect at least.
+
+        `offset`, with `source_topic` where the message came from another topic than it was sent to, says
+        which message it is for. So one of a deleted topic is not taken for one of its namesake.
+        """
         asked: dict[str, Any] = {
             "topic": topic,
             "group": group,
@@ -80,7 +86,7 @@ class AsyncIdempotency:
             "tenant_id": tenant_id,
             "owner": owner,
         }
-        body = {**asked, "lease_ms": lease_ms}
+        body = {**asked, "lease_ms": lease_ms, **_message(offset, source_topic)}
         path = "/v1/idempotency/begin"
         reply = await self._calls.call("POST", path, body=body, repeatable=True, kind=_BeginReply)
         if reply.outcome == "proceed":
@@ -101,20 +107,36 @@ class AsyncIdempotency:
         body = {**msgspec.structs.asdict(begun), "error": error}
         await self._calls.call("POST", "/v1/idempotency/fail", body=body, repeatable=True)
 
+    async def commit(self, begun: Begun, *, result: Any = UNSET) -> None:
+        """The HTTP interface's name for `mark_success`."""
+        await self.mark_success(begun, result=result)
+
+    async def fail(self, begun: Begun, *, error: str) -> None:
+        """The HTTP interface's name for `mark_failure`."""
+        await self.mark_failure(begun, error=error)
+
     async def extend(self, begun: Begun, *, lease_ms: int = LEASE_MS) -> None:
         """Hold it for so long from now. Raises EffectSuperseded."""
         body = {**msgspec.structs.asdict(begun), "lease_ms": lease_ms}
         await self._calls.call("POST", "/v1/idempotency/extend", body=body, repeatable=True)
 
     async def status(
-        self, *, topic: str, group: str, idempotency_key: str, tenant_id: str = ""
+        self,
+        *,
+        topic: str,
+        group: str,
+        idempotency_key: str,
+        tenant_id: str = "",
+        offset: int | None = None,
+        source_topic: str | None = None,
     ) -> EffectStatus:
-        """How far it is. Raises EffectNotFound."""
-        query = {
+        """How far it is, for the message that `begin` would name. Raises EffectNotFound."""
+        query: dict[str, Any] = {
             "topic": topic,
             "group": group,
             "idempotency_key": idempotency_key,
             "tenant_id": tenant_id,
+            **_message(offset, source_topic),
         }
         path = "/v1/idempotency/status"
         found: EffectStatus = await self._calls.call(
@@ -153,3 +175,9 @@ class AsyncIdempotency:
         else:
             await self.mark_failure(begun, error=f"did not happen, says {by}")
         return None
+
+
+def _message(offset: int | None, source_topic: str | None) -> dict[str, Any]:
+    """What says which message an effect is for."""
+    told = {"offset": offset, "source_topic": source_topic}
+    return {name: value for name, value in told.items() if value is not None}

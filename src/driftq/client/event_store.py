@@ -1,4 +1,4 @@
-"""`driftq.EventStore`: a server's event store from Python.
+"""`driftq.EventStore` and `driftq.AsyncEventStore`: a server's event store from Python.
 
     store = driftq.EventStore("http://127.0.0.1:8080")
     store.append(driftq.Event(...), expected_seq=3)
@@ -9,19 +9,23 @@ Appending again after a lost answer is safe, because the event_id is known then;
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, Self
 
 import msgspec
 
+from driftq.client.async_client import AsyncClient
 from driftq.client.sync_client import Client
 from driftq.client.wire import Query
 from driftq.model import Event
+from driftq.model.reply import Reply
 
 _PAGE = 1000
+_EVENTS = "/v1/events"
+_LOG = "/v1/events/log"
 
 
-class EventReceipt(msgspec.Struct, frozen=True):
+class EventReceipt(Reply, frozen=True):
     """Where an event is: stored now, or before when it is a duplicate."""
 
     event_id: str
@@ -39,20 +43,20 @@ class _Page(msgspec.Struct, frozen=True):
     next_seq: int | None = None
 
 
-class EventStore:
-    """The event store of one server; any thread may use it."""
+class AsyncEventStore:
+    """The event store of one server, awaited; used on the event loop of its client."""
 
-    def __init__(self, server: Client | str) -> None:
+    def __init__(self, server: AsyncClient | str) -> None:
         """A client stays the caller's to close; for an address one is made, and closed by `close`."""
         self._owns_client = isinstance(server, str)
-        self._client = Client(server) if isinstance(server, str) else server
+        self._client = AsyncClient(server) if isinstance(server, str) else server
 
-    def append(self, event: Event, *, expected_seq: int | None = None) -> EventReceipt:
+    async def append(self, event: Event, *, expected_seq: int | None = None) -> EventReceipt:
         """Append one event. Raises SequenceConflict when the aggregate is elsewhere, EventIdReused."""
-        receipt: EventReceipt = self._post(_body(event, expected_seq), EventReceipt)
+        receipt: EventReceipt = await self._post(_body(event, expected_seq), EventReceipt)
         return receipt
 
-    def append_all(self, events: Sequence[tuple[Event, int | None]]) -> list[EventReceipt]:
+    async def append_all(self, events: Sequence[tuple[Event, int | None]]) -> list[EventReceipt]:
         """Append events, each with its expected_seq or None; all or nothing for each aggregate.
 
         Raises the first refusal; events of other aggregates may then be stored, and to send all of them
@@ -60,33 +64,76 @@ class EventStore:
         """
         if not events:
             return []
-        receipts: _Receipts = self._post([_body(*one) for one in events], _Receipts)
+        receipts: _Receipts = await self._post([_body(*one) for one in events], _Receipts)
         return receipts.results
 
-    def read(self, aggregate_type: str, aggregate_id: str, *, from_seq: int = 1) -> Iterator[Event]:
+    async def read(
+        self, aggregate_type: str, aggregate_id: str, *, from_seq: int = 1
+    ) -> AsyncIterator[Event]:
         """The events of one aggregate in sequence order, `from_seq` included."""
         following: int | None = from_seq
         while following is not None:
-            query: Query = {
-                "aggregate_type": aggregate_type,
-                "aggregate_id": aggregate_id,
-                "from_seq": following,
-                "limit": _PAGE,
-            }
-            page: _Page = self._client.call("GET", "/v1/events", query=query, repeatable=True, kind=_Page)
-            yield from page.events
+            query = _page_of(aggregate_type, aggregate_id, following)
+            page: _Page = await self._client.call("GET", _EVENTS, query=query, repeatable=True, kind=_Page)
+            for event in page.events:
+                yield event
             following = page.next_seq
 
-    def log(self, *, from_position: int = 1) -> Iterator[Event]:
+    async def log(self, *, from_position: int = 1) -> AsyncIterator[Event]:
         """Events of all aggregates in log order, up to where the log ends now."""
         while True:
-            page = self._client.call_lines(
-                "/v1/events/log", query={"from": from_position, "limit": _PAGE}, kind=Event
-            )
-            yield from page
+            query: Query = {"from": from_position, "limit": _PAGE}
+            page = await self._client.call_lines(_LOG, query=query, kind=Event)
+            for event in page:
+                yield event
             if len(page) < _PAGE:
                 return
             from_position += len(page)
+
+    async def close(self) -> None:
+        """Close the client if it was made here."""
+        if self._owns_client:
+            await self._client.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _post(self, body: Any, kind: Any) -> Any:
+        return await self._client.call("POST", _EVENTS, body=body, repeatable=True, kind=kind)
+
+
+class EventStore:
+    """The event store of one server; any thread may use it."""
+
+    def __init__(self, server: Client | str) -> None:
+        """A client stays the caller's to close; for an address one is made, and closed by `close`."""
+        self._owns_client = isinstance(server, str)
+        self._client = Client(server) if isinstance(server, str) else server
+        self._awaited = AsyncEventStore(self._client.awaited)
+
+    def append(self, event: Event, *, expected_seq: int | None = None) -> EventReceipt:
+        """Append one event. Raises SequenceConflict when the aggregate is elsewhere, EventIdReused."""
+        return self._client.thread.run(self._awaited.append(event, expected_seq=expected_seq))
+
+    def append_all(self, events: Sequence[tuple[Event, int | None]]) -> list[EventReceipt]:
+        """Append events, each with its expected_seq or None; all or nothing for each aggregate.
+
+        Raises the first refusal; events of other aggregates may then be stored, and to send all of them
+        again is safe.
+        """
+        return self._client.thread.run(self._awaited.append_all(events))
+
+    def read(self, aggregate_type: str, aggregate_id: str, *, from_seq: int = 1) -> Iterator[Event]:
+        """The events of one aggregate in sequence order, `from_seq` included."""
+        found = self._awaited.read(aggregate_type, aggregate_id, from_seq=from_seq)
+        return self._client.thread.each(found)
+
+    def log(self, *, from_position: int = 1) -> Iterator[Event]:
+        """Events of all aggregates in log order, up to where the log ends now."""
+        return self._client.thread.each(self._awaited.log(from_position=from_position))
 
     def close(self) -> None:
         """Close the client if it was made here."""
@@ -99,8 +146,14 @@ class EventStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _post(self, body: Any, kind: Any) -> Any:
-        return self._client.call("POST", "/v1/events", body=body, repeatable=True, kind=kind)
+
+def _page_of(aggregate_type: str, aggregate_id: str, from_seq: int) -> Query:
+    return {
+        "aggregate_type": aggregate_type,
+        "aggregate_id": aggregate_id,
+        "from_seq": from_seq,
+        "limit": _PAGE,
+    }
 
 
 def _body(event: Event, expected_seq: int | None) -> dict[str, Any]:

@@ -32,8 +32,14 @@ class Idempotency:
         owner: str,
         lease_ms: int = LEASE_MS,
         tenant_id: str = "",
+        offset: int | None = None,
+        source_topic: str | None = None,
     ) -> Begun | AlreadyCommitted | Held:
-        """Ask for the effect. `owner` should be one that nobody else uses, for this effect at least."""
+        """Ask for the effect. `owner` should be one that nobody else uses, for this effect at least.
+
+        `offset`, with `source_topic` where the message came from another topic than it was sent to, says
+        which message it is for. So one of a deleted topic is not taken for one of its namesake.
+        """
         return self._thread.run(
             self._awaited.begin(
                 topic=topic,
@@ -42,6 +48,8 @@ class Idempotency:
                 owner=owner,
                 lease_ms=lease_ms,
                 tenant_id=tenant_id,
+                offset=offset,
+                source_topic=source_topic,
             )
         )
 
@@ -53,15 +61,37 @@ class Idempotency:
         """It failed and may begin again. Raises EffectSuperseded."""
         self._thread.run(self._awaited.mark_failure(begun, error=error))
 
+    def commit(self, begun: Begun, *, result: Any = UNSET) -> None:
+        """The HTTP interface's name for `mark_success`."""
+        self.mark_success(begun, result=result)
+
+    def fail(self, begun: Begun, *, error: str) -> None:
+        """The HTTP interface's name for `mark_failure`."""
+        self.mark_failure(begun, error=error)
+
     def extend(self, begun: Begun, *, lease_ms: int = LEASE_MS) -> None:
         """Hold it for so long from now. Raises EffectSuperseded."""
         self._thread.run(self._awaited.extend(begun, lease_ms=lease_ms))
 
-    def status(self, *, topic: str, group: str, idempotency_key: str, tenant_id: str = "") -> EffectStatus:
-        """How far it is. Raises EffectNotFound."""
+    def status(
+        self,
+        *,
+        topic: str,
+        group: str,
+        idempotency_key: str,
+        tenant_id: str = "",
+        offset: int | None = None,
+        source_topic: str | None = None,
+    ) -> EffectStatus:
+        """How far it is, for the message that `begin` would name. Raises EffectNotFound."""
         return self._thread.run(
             self._awaited.status(
-                topic=topic, group=group, idempotency_key=idempotency_key, tenant_id=tenant_id
+                topic=topic,
+                group=group,
+                idempotency_key=idempotency_key,
+                tenant_id=tenant_id,
+                offset=offset,
+                source_topic=source_topic,
             )
         )
 
@@ -116,7 +146,8 @@ class JobCalls:
     ) -> EnqueuedJob:
         """Returns when the job is durable. Without a key it gets one, so that a lost answer adds no second.
 
-        `delay_s` is from now by this machine's clock; `run_at` is an instant. A larger priority is sooner.
+        `delay_s` is from now, by this machine's clock unless the broker is in this process; `run_at` is an
+        instant. A larger priority is sooner.
         """
         return self._thread.run(
             self._awaited.enqueue(
@@ -160,7 +191,7 @@ class JobCalls:
         return self._thread.run(self._awaited.settle(ends, owner=owner))
 
     def get(self, job_id: str) -> JobView:
-        """Everything that is known of a job. Raises JobNotFound."""
+        """Everything that is known of a job; `result` is None until it has one. Raises JobNotFound."""
         return self._thread.run(self._awaited.get(job_id))
 
     def list(

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from driftq.client.outgoing import BYTES_MARK
 from driftq.errors import InvalidArgument
+from driftq.errors.misfit import misfit
 from driftq.model import Envelope, Routing
+from driftq.model.reply import Reply
 
 _T = TypeVar("_T")
 
 
-class Receipt(msgspec.Struct, frozen=True, gc=False):
+class Receipt(Reply, frozen=True, gc=False):
     """Where a message is stored, or was stored before when it is a duplicate."""
 
     topic: str
@@ -25,7 +27,29 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
     payload_mismatch: bool = False
 
 
-class RecordedMessage(msgspec.Struct, frozen=True, gc=False):
+class _Valued(Protocol):
+    @property
+    def value(self) -> str: ...
+
+
+class StoredValue(msgspec.Struct, frozen=True, gc=False):
+    """The ways to read a value that was produced as text, JSON or bytes."""
+
+    def json(self: _Valued) -> Any:
+        """The value, read as JSON; raises InvalidArgument."""
+        return json_of(self.value)
+
+    def decode(self: _Valued, kind: type[_T]) -> _T:
+        """The value, read as JSON of this type (a dataclass, a TypedDict, …); raises InvalidArgument."""
+        found: _T = json_of(self.value, kind)
+        return found
+
+    def bytes(self: _Valued) -> bytes:
+        """The value as the bytes it was produced from; for a text, its UTF-8."""
+        return bytes_of(self.value)
+
+
+class RecordedMessage(StoredValue, frozen=True, gc=False):
     """A stored message, read without a group."""
 
     partition: int
@@ -37,19 +61,14 @@ class RecordedMessage(msgspec.Struct, frozen=True, gc=False):
     routing: Routing | None = None
     requested_topic: str | None = None
 
-    def json(self) -> Any:
-        """The value, read as JSON; raises InvalidArgument."""
-        return json_of(self.value)
-
-    def bytes(self) -> bytes:
-        """The value as the bytes it was produced from."""
-        return bytes_of(self.value)
-
 
 def json_of(value: str, kind: type[_T] | Any = Any) -> Any:
     """A value read as JSON, as the given type; raises InvalidArgument."""
     try:
         return msgspec.json.decode(value, type=kind)
+    except msgspec.ValidationError as error:
+        problem = misfit(str(error), whole="it")
+        raise InvalidArgument("value", f"is not what was expected: {problem}") from error
     except (ValueError, RecursionError) as error:
         raise InvalidArgument("value", f"is not what was expected: {error}") from error
 

@@ -64,10 +64,11 @@ class AsyncJobCalls:
     ) -> EnqueuedJob:
         """Returns when the job is durable. Without a key it gets one, so that a lost answer adds no second.
 
-        `delay_s` is from now by this machine's clock; `run_at` is an instant. A larger priority is sooner.
+        `delay_s` is from now, by this machine's clock unless the broker is in this process; `run_at` is an
+        instant. A larger priority is sooner.
         """
         if delay_s is not None:
-            run_at = datetime.now(UTC) + timedelta(seconds=delay_s)
+            run_at = self._calls.connector.now() + timedelta(seconds=delay_s)
         fields = {
             "priority": priority,
             "run_at": None if run_at is None else run_at.astimezone(UTC).isoformat(),
@@ -94,7 +95,10 @@ class AsyncJobCalls:
         It is not repeated: jobs whose answer was lost come again when their leases end.
         """
         body = {"queues": queues, "owner": owner, "lease_ms": lease_ms, "max": limit, "wait_ms": wait_ms}
-        claimed: _Claimed = await self._call("/claim", body, kind=_Claimed, repeatable=False)
+        attempt_s = self._calls.options.attempt_timeout_s + wait_ms / 1000
+        claimed: _Claimed = await self._calls.call(
+            "POST", "/v1/jobs/claim", body=body, repeatable=False, kind=_Claimed, attempt_s=attempt_s
+        )
         return claimed.jobs
 
     async def heartbeat(self, job: ClaimedJob, *, lease_ms: int | None = None) -> None:
@@ -121,10 +125,10 @@ class AsyncJobCalls:
         return [rebuild(one) if "error" in one else None for one in settled.results]
 
     async def get(self, job_id: str) -> JobView:
-        """Everything that is known of a job. Raises JobNotFound."""
+        """Everything that is known of a job; `result` is None until it has one. Raises JobNotFound."""
         path = f"/v1/jobs/{_id(job_id)}"
         view: JobView = await self._calls.call("GET", path, repeatable=True, kind=JobView)
-        return view
+        return _shown(view)
 
     async def list(
         self,
@@ -137,8 +141,7 @@ class AsyncJobCalls:
         """Jobs, oldest first; `state="dead"` are those that were given up."""
         query: Query = {"queue": queue, "state": state, "limit": limit, "after": after}
         listed = await self._calls.call("GET", "/v1/jobs", query=query, repeatable=True, kind=_Listed)
-        found: list[JobView] = listed.jobs
-        return found
+        return [_shown(view) for view in listed.jobs]
 
     async def cancel(self, job_id: str) -> None:
         """Give it up. Raises JobNotFound, WrongJobState."""
@@ -150,6 +153,11 @@ class AsyncJobCalls:
 
     async def _call(self, path: str, body: Any, *, kind: Any = Any, repeatable: bool = True) -> Any:
         return await self._calls.call("POST", f"/v1/jobs{path}", body=body, repeatable=repeatable, kind=kind)
+
+
+def _shown(view: JobView) -> JobView:
+    """As Python values: what is not there yet is None."""
+    return msgspec.structs.replace(view, result=None) if view.result is UNSET else view
 
 
 def _id(job_id: str) -> str:

@@ -25,7 +25,8 @@ from driftq.client.connector import Connector
 from driftq.client.entry import Entry, Item, Result, Waiter, tell_all
 from driftq.client.options import ClientOptions
 from driftq.client.refusals import is_passing
-from driftq.errors import ClientClosed, DriftQError, ResourceExhausted, ServerUnreachable
+from driftq.errors import ClientClosed, DriftQError, ResourceExhausted, ServerUnreachable, UsedAfterFork
+from driftq.forking import in_forked_child, leave_behind
 
 Entries = list[Entry[Item, Result]]
 
@@ -68,6 +69,8 @@ class Lane(Generic[Item, Result]):
         self._room: deque[asyncio.Future[None]] = deque()
         self._emptied = asyncio.Event()
         self._closed = False
+        self._left_to_parent = False
+        in_forked_child(self._leave_to_parent)
 
     # What callers ask
 
@@ -81,6 +84,8 @@ class Lane(Generic[Item, Result]):
     def put(self, item: Item, size: int, waiter: Waiter[Item, Result], retries: int | None = None) -> None:
         """Send this; its waiter is told once, its result or its error."""
         if self._closed:
+            if self._left_to_parent:
+                raise UsedAfterFork("this delivery", instead="call consume() in this process")
             Entry(item, size, waiter, 0.0, retries).tell(ClientClosed())
             return
         if not self._flush_asked:
@@ -122,6 +127,17 @@ class Lane(Generic[Item, Result]):
         for room in self._room:
             if not room.done():
                 room.set_result(None)
+
+    def _leave_to_parent(self) -> None:
+        """What waits here is sent by the parent; a child that sent it as well would send it twice."""
+        leave_behind(self._connecting, self._pause)
+        self._connecting = self._pause = self._connection = None
+        self._waiting.clear()
+        self._again.clear()
+        self._room.clear()
+        self._held = self._held_bytes = self._under_way = 0
+        self._closed = True
+        self._left_to_parent = True
 
     # Sending
 
@@ -173,6 +189,11 @@ class Lane(Generic[Item, Result]):
             self._connecting = None
             waiting, self._waiting = list(self._waiting), deque()
             self._failed(waiting, unreachable)
+        except UsedAfterFork as left:
+            self._connecting = None
+            waiting, self._waiting = list(self._waiting), deque()
+            for entry in waiting:
+                self._finish(entry, left)
         else:
             self._connecting = None
             self._flush()

@@ -5,32 +5,60 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import Any, TypeVar
 
 import uvloop
 
 from driftq.errors import ClientClosed
+from driftq.forking import in_forked_child, leave_behind
 
 _T = TypeVar("_T")
 
+_PAGE = 500
+
 
 class LoopThread:
-    """Runs coroutines there and waits for them here; any thread may ask."""
+    """Runs coroutines there and waits for them here; any thread may ask.
+
+    A forked child has no threads but the one that forked: there a new loop begins when it is first needed.
+    """
 
     def __init__(self, name: str) -> None:
-        loop = self.loop = uvloop.new_event_loop()
-        self._thread = threading.Thread(target=_run, args=(loop,), name=name, daemon=True)
-        self._thread.start()
-        self._end = weakref.finalize(self, _stop, loop, self._thread)
+        self._name = name
+        self._begin()
+        in_forked_child(self._begin_anew)
+
+    def _begin(self) -> None:
+        loop = self._loop = uvloop.new_event_loop()
+        thread = threading.Thread(target=_run, args=(loop,), name=self._name, daemon=True)
+        thread.start()
+        self._end = weakref.finalize(self, _stop, loop, thread)
+        self._beginning: threading.Lock | None = None
+
+    def _begin_anew(self) -> None:
+        """The loop shares its epoll with the parent's: it is neither used nor closed here."""
+        leave_behind(self._loop, *asyncio.all_tasks(self._loop))
+        if self._end.detach() is not None or self._beginning is not None:  # What was closed stays closed.
+            self._beginning = threading.Lock()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Where the coroutines run."""
+        beginning = self._beginning
+        if beginning is not None:
+            with beginning:
+                if self._beginning is not None:
+                    self._begin()
+        return self._loop
 
     @property
     def alive(self) -> bool:
-        return self._end.alive
+        return self._end.alive or self._beginning is not None
 
     def run(self, work: Coroutine[Any, Any, _T]) -> _T:
         """The result of a coroutine; interrupted, it is cancelled."""
-        if not self._end.alive:
+        if not self.alive:
             work.close()
             raise ClientClosed
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
@@ -40,8 +68,14 @@ class LoopThread:
             future.cancel()
             raise
 
+    def each(self, found: AsyncIterator[_T]) -> Iterator[_T]:
+        """What an iterator there gives, a bounded number at a time."""
+        while page := self.run(_page(found)):
+            yield from page
+
     def close(self) -> None:
         """Stop the loop and wait for the thread."""
+        self._beginning = None
         self._end()
 
 
@@ -55,6 +89,16 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
     loop.run_until_complete(loop.shutdown_asyncgens())
     loop.close()
+
+
+async def _page(found: AsyncIterator[_T]) -> list[_T]:
+    """The next of them; empty at the end."""
+    page: list[_T] = []
+    async for one in found:
+        page.append(one)
+        if len(page) == _PAGE:
+            break
+    return page
 
 
 def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:

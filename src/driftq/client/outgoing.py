@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import secrets
 from base64 import b64encode
 from collections.abc import Callable
 from itertools import count
 from typing import Any, ClassVar, TypedDict
-from uuid import uuid4
 
 import msgspec
 
 from driftq.errors import InvalidArgument
+from driftq.errors.misfit import misfit
+from driftq.made_up_key import MADE_UP_PREFIX
 from driftq.model import DeadLetterFacts, Envelope, RetryPolicy
 
 BYTES_MARK = "data:application/octet-stream;base64,"
@@ -59,14 +61,14 @@ class Outgoing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class _Keys:
-    """Idempotency keys that nobody else makes: a prefix of this process, and a number."""
+    """Made-up idempotency keys that nobody else makes: the mark, a name of this process, and a number."""
 
     def __init__(self) -> None:
         self.renew()
         os.register_at_fork(after_in_child=self.renew)  # A child with its parent's keys would lose messages.
 
     def renew(self) -> None:
-        prefix = f"{uuid4().hex}-"
+        prefix = f"{MADE_UP_PREFIX}{secrets.token_urlsafe(16)}-"
         self.next: Callable[[], str] = map(prefix.__add__, map(str, count(1))).__next__
         """Gives a new key; in C, because every message asks for one."""
 
@@ -122,7 +124,7 @@ def _envelope(idempotency_key: str | None, given: EnvelopeFields) -> Envelope:
     try:
         return msgspec.convert({"idempotency_key": idempotency_key, **fields}, Envelope, from_attributes=True)
     except msgspec.ValidationError as error:
-        raise InvalidArgument("envelope", str(error)) from None
+        raise misfit(str(error), whole="the envelope") from None
 
 
 def _check_text(name: str, text: str) -> None:

@@ -21,6 +21,7 @@ from driftq.errors import (
     NotFound,
     PayloadTooLarge,
     PermissionDenied,
+    RequestTimeout,
     ResourceExhausted,
     TopicExists,
     Unauthenticated,
@@ -35,6 +36,7 @@ _KINDS_BY_CODE: dict[str, type[DriftQError]] = {
         PermissionDenied,
         NotFound,
         MethodNotAllowed,
+        RequestTimeout,
         FailedPrecondition,
         TopicExists,
         Conflict,
@@ -98,4 +100,5 @@ def read_refusal(status: int, body: bytes) -> DriftQError:
 
 def is_passing(error: DriftQError) -> bool:
     """It may be over at the next try."""
-    return isinstance(error, Unavailable | ResourceExhausted) or error.reason == "idempotency_pending"
+    passing = Unavailable | ResourceExhausted | RequestTimeout
+    return isinstance(error, passing) or error.reason == "idempotency_pending"

@@ -15,10 +15,12 @@ from typing import Literal
 from driftq.client.calls import Calls
 from driftq.client.lane import Lane
 from driftq.client.wire import AckPart, Query, read_acks
-from driftq.errors import DriftQError, NoCurrentDelivery, StaleAttempt
+from driftq.errors import DriftQError, FailedPrecondition, NoCurrentDelivery, StaleAttempt
+from driftq.forking import in_forked_child
 
 LEASE_MS = 30_000
 _ACK_BYTES = 48
+_GIVING_BACK_MAX = 8
 
 _numbers = count(1)
 logger = logging.getLogger("driftq.client")
@@ -71,6 +73,11 @@ class Settling:
             read=read_acks,
         )
         self._waiter = self._told  # One for all: a bound method for each ack would keep the collector busy.
+        in_forked_child(self._leave_to_parent)
+
+    def _leave_to_parent(self) -> None:
+        """The leases are the parent's, and so are its owner's names."""
+        self._calls = self._calls.left_behind("this delivery")
 
     async def ack(self, ack: AckPart) -> None:
         """Done: returns when that is durable, raises when it was refused."""
@@ -121,10 +128,15 @@ class Settling:
                 answer,
             )
 
-    async def nack(self, place: AckPart, *, reason: str, retryable: bool) -> None:
+    async def nack(
+        self, place: AckPart, *, reason: str = "", retryable: bool = True, started: bool = True
+    ) -> None:
+        """Failed, or not even started; raises what the server refused."""
         fields = {**self._place(place), "reason": reason}
         if not retryable:
             fields["retryable"] = False
+        if not started:
+            fields["started"] = False
         try:
             await self._calls.call("POST", "/v1/nack", body=fields, repeatable=False)
         except DriftQError as failure:
@@ -138,6 +150,27 @@ class Settling:
             await self._calls.call("POST", "/v1/nack", body=fields, repeatable=True)
         except (NoCurrentDelivery, StaleAttempt):
             pass
+
+    async def give_back(self, places: Iterable[AckPart]) -> None:
+        """Nobody began to handle these: one try each, for as long as the server answers."""
+        room = asyncio.Semaphore(_GIVING_BACK_MAX)
+        gone = False
+
+        async def one(place: AckPart) -> None:
+            nonlocal gone
+            async with room:
+                if gone:
+                    return
+                try:
+                    fields = {**self._place(place), "started": False}
+                    await self._calls.call("POST", "/v1/nack", body=fields, repeatable=False)
+                except FailedPrecondition:
+                    pass  # Its lease is over, and somebody else has it or will.
+                except DriftQError as failure:
+                    gone = True
+                    logger.warning("what %s sent and nobody handled stays leased: %s", self.topic, failure)
+
+        await asyncio.gather(*map(one, places))
 
     async def extend(self, place: AckPart, *, lease_ms: int) -> None:
         fields = {**self._place(place), "lease_ms": lease_ms}

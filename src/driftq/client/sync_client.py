@@ -6,11 +6,14 @@ it. Any thread may use a client; what several threads produce at the same time g
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, Self, TypeVar, Unpack
 
 from driftq.client.appending import AppendReceipt, OpenWriter, PositionedMessage
 from driftq.client.async_client import DEFAULT_URL, AsyncClient
+from driftq.client.dead_letters import DeadLetters
+from driftq.client.explaining import ExplainedMessage, ExplainedRun
 from driftq.client.faces import Idempotency, JobCalls
 from driftq.client.incoming import Receipt, RecordedMessage
 from driftq.client.loop_thread import LoopThread
@@ -23,8 +26,6 @@ from driftq.client.wire import Query
 from driftq.model import TopicView
 
 _T = TypeVar("_T")
-
-_PAGE = 500
 
 
 class Client:
@@ -55,6 +56,7 @@ class Client:
     def _add_faces(self) -> None:
         self.idempotency = Idempotency(self._async.idempotency, self._thread)
         self.jobs = JobCalls(self._async.jobs, self._thread)
+        self.dead_letters = DeadLetters(self._async.dead_letters, self._thread)
 
     @property
     def url(self) -> str:
@@ -97,6 +99,31 @@ class Client:
         """A topic's partitions, and how far its groups and readers are. Raises TopicNotFound."""
         return self._thread.run(self._async.topic(name))
 
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with all its messages and groups; its dead letters stay. Raises TopicNotFound."""
+        self._thread.run(self._async.delete_topic(name))
+
+    def reset_group(
+        self, topic: str, group: str, *, to: Literal["earliest", "latest"] | int | dt.datetime
+    ) -> None:
+        """Let a group go on from somewhere else: an offset, or what was produced at an instant and later.
+
+        What is in flight is taken back. Raises TopicNotFound, GroupNotFound.
+        """
+        self._thread.run(self._async.reset_group(topic, group, to=to))
+
+    def delete_group(self, topic: str, group: str) -> None:
+        """Forget how far a group is; a new one may have its name. Raises TopicNotFound, GroupNotFound."""
+        self._thread.run(self._async.delete_group(topic, group))
+
+    def explain(self, topic: str, offset: int) -> ExplainedMessage:
+        """Everything that happened to a message. Raises TopicNotFound, MessageNotFound."""
+        return self._thread.run(self._async.explain(topic, offset))
+
+    def explain_run(self, run_id: str) -> ExplainedRun:
+        """The messages of a run as a tree of steps, and how far each is. Raises RunNotFound."""
+        return self._thread.run(self._async.explain_run(run_id))
+
     def records(
         self,
         topic: str,
@@ -110,8 +137,7 @@ class Client:
         found = self._async.records(
             topic, partition=partition, from_offset=from_offset, to_offset=to_offset, limit=limit
         )
-        while page := self._thread.run(_page(found)):
-            yield from page
+        return self._thread.each(found)
 
     def seal(self) -> None:
         """Returns when everything that was durable before is in the tables and the history."""
@@ -234,9 +260,10 @@ class Client:
         offset: int,
         reason: str = "",
         retryable: bool = True,
+        started: bool = True,
         attempt: int | None = None,
     ) -> None:
-        """A delivery failed."""
+        """A delivery failed; with `started=False` nobody began to handle it, and it costs no try."""
         nacking = self._async.nack(
             topic,
             group,
@@ -245,6 +272,7 @@ class Client:
             offset=offset,
             reason=reason,
             retryable=retryable,
+            started=started,
             attempt=attempt,
         )
         self._thread.run(nacking)
@@ -302,13 +330,3 @@ class Client:
             return make()
 
         return self._thread.run(made())
-
-
-async def _page(found: AsyncIterator[RecordedMessage]) -> list[RecordedMessage]:
-    """The next of them, a bounded number; empty at the end."""
-    page: list[RecordedMessage] = []
-    async for one in found:
-        page.append(one)
-        if len(page) == _PAGE:
-            break
-    return page

@@ -38,7 +38,7 @@ class Consumer:
         return [one.for_thread(self._thread) for one in taken]
 
     def close(self) -> None:
-        """Send the acks that are owed, then leave. What was received and not acked stays leased."""
+        """Send the acks that are owed, then leave. What was given out and not acked stays leased."""
         self._thread.run(self._consumer.close())
 
     def __enter__(self) -> Self:

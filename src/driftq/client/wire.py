@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from itertools import count, repeat
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -12,7 +13,7 @@ import msgspec
 from driftq.client.incoming import Receipt
 from driftq.client.outgoing import Outgoing
 from driftq.client.refusals import read_refusal, rebuild
-from driftq.errors import DriftQError
+from driftq.errors import DriftQError, InvalidArgument
 
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
@@ -114,6 +115,19 @@ def query_text(query: Query | None) -> str:
 
 def topic_path(topic: str) -> str:
     return f"/v1/topics/{quote(topic, safe='')}"
+
+
+def group_path(topic: str, group: str) -> str:
+    return f"{topic_path(topic)}/groups/{quote(group, safe='')}"
+
+
+def reset_target(to: str | int | datetime) -> str | int:
+    """Where a group goes on, as the server wants it said; raises InvalidArgument."""
+    if not isinstance(to, datetime):
+        return to
+    if to.tzinfo is None:
+        raise InvalidArgument("to", "needs a time zone")
+    return to.isoformat()
 
 
 def read_receipts(status: int, body: bytes) -> Sequence[Receipt | DriftQError]:

@@ -53,7 +53,7 @@ class Ack(msgspec.Struct, gc=False):
 
 
 class Nack(msgspec.Struct, gc=False):
-    """One delivery failed."""
+    """One delivery failed, or, where `started` is False, nobody began to handle it."""
 
     owner: str
     partition: int
@@ -61,6 +61,7 @@ class Nack(msgspec.Struct, gc=False):
     reason: str = ""
     attempt: int | None = None
     retryable: bool = True
+    started: bool = True
 
 
 class Extend(msgspec.Struct, gc=False):
@@ -80,3 +81,5 @@ class Taker(msgspec.Struct, gc=False):
     owner: str
     lease_ms: int
     room: int
+    stalled: bool = False
+    """Its owner gives no sign of life: what was delivered before goes to the others first."""

@@ -3,6 +3,9 @@
 An identity is (tenant, requested topic, group, key). While its effect is under way it is held by one owner
 for a lease, under a fencing token that grows with every grant. A finished effect is a message in an internal
 topic, so that results live on disk; here there is only its fingerprint.
+
+The identity names the topic; the effect belongs to the topic's id. Of a name whose topic was deleted and made
+again there may be two effects with one identity, and neither stands in the other's way.
 """
 
 import heapq
@@ -16,6 +19,16 @@ EFFECTS_TOPIC = "~effects"
 
 Identity = tuple[str, str, str, str]
 
+EffectKey = tuple[Identity, int]
+"""An identity and the id of its topic; 0 where no topic had that name, or from before ids were kept."""
+
+ANY_TOPIC = range(1 << 62)
+
+
+def belongs(topic: int, to: range) -> bool:
+    """Whether an effect of this topic id counts where the effects of these topics do."""
+    return topic == 0 or topic in to
+
 
 class Pending(msgspec.Struct, gc=False):
     """An effect under way."""
@@ -25,6 +38,7 @@ class Pending(msgspec.Struct, gc=False):
     until: int
     at: int
     """When it began or was extended."""
+    topic: int = 0
 
 
 class Failed(msgspec.Struct, gc=False):
@@ -33,52 +47,91 @@ class Failed(msgspec.Struct, gc=False):
     error: str
     token: int
     at: int
+    topic: int = 0
 
 
 class EffectTable:
-    """Effects by identity."""
+    """Effects by identity and topic."""
 
     def __init__(self, *, ttl_ms: int) -> None:
         self._ttl_ms = ttl_ms
-        self.pending: dict[Identity, Pending] = {}
-        self.failed: dict[Identity, Failed] = {}
+        self.pending: dict[EffectKey, Pending] = {}
+        self.failed: dict[EffectKey, Failed] = {}
+        self._keys: dict[int, EffectKey] = {}
+        """What each token stands for that is in one of these two."""
         self.committed = KeyTable(ttl_ms=ttl_ms)
         self.next_token = 1
         self.leaving: list[tuple[int, Identity, int]] = []
         """Heap of when to look whether something is too old; one note a grant, however often extended."""
 
+    def held(self, identity: Identity, topic: int) -> Pending | None:
+        """The grant of this identity that counts for the topic."""
+        return self.pending.get((identity, topic)) or self.pending.get((identity, 0))
+
+    def last_failed(self, identity: Identity, topic: int) -> Failed | None:
+        """The failure of this identity that counts for the topic."""
+        return self.failed.get((identity, topic)) or self.failed.get((identity, 0))
+
+    def pending_under(self, identity: Identity, token: int) -> Pending | None:
+        """The grant that this token stands for, whichever topic has the name by now."""
+        key = self._keys.get(token)
+        return self.pending.get(key) if key is not None and key[0] == identity else None
+
+    def failed_under(self, identity: Identity, token: int) -> Failed | None:
+        """The failure that was told under this token."""
+        key = self._keys.get(token)
+        return self.failed.get(key) if key is not None and key[0] == identity else None
+
     def begin(self, identity: Identity, pending: Pending) -> None:
         """Grant it, or grant it for longer when the token is the one it has."""
-        before = self.pending.get(identity)
-        self.failed.pop(identity, None)
-        self.pending[identity] = pending
+        key = (identity, pending.topic)
+        before = self._drop((identity, 0)) if pending.topic else None
+        before = self._drop(key) or before
+        self.pending[key] = pending
+        self._keys[pending.token] = key
         self.next_token = max(self.next_token, pending.token + 1)
         if before is None or before.token != pending.token:
             self._note(identity, pending.token, self._leaves_at(pending))
 
-    def fail(self, identity: Identity, *, error: str, at: int) -> None:
-        pending = self.pending.pop(identity)
-        self.failed[identity] = Failed(error, pending.token, at)
+    def fail(self, identity: Identity, *, topic: int, error: str, at: int) -> None:
+        key = (identity, topic)
+        pending = self.pending.pop(key)
+        self.failed[key] = Failed(error, pending.token, at, topic)
         self._note(identity, pending.token, at + self._ttl_ms)
 
-    def commit(self, identity: Identity) -> None:
+    def commit(self, identity: Identity, *, topic: int) -> None:
         """It is over here; its message has claimed the fingerprint."""
-        self.pending.pop(identity, None)
+        self._drop((identity, topic))
+
+    def restore(self, pending: list[tuple[Identity, Pending]], failed: list[tuple[Identity, Failed]]) -> None:
+        """Take over what a snapshot has of effects that are not done."""
+        self.pending.update({(identity, one.topic): one for identity, one in pending})
+        self.failed.update({(identity, one.topic): one for identity, one in failed})
+        for table in (self.pending, self.failed):
+            self._keys.update({one.token: key for key, one in table.items()})
+
+    def _drop(self, key: EffectKey) -> Pending | None:
+        """Forget what is known under this key; the grant, if it was one."""
+        pending, failed = self.pending.pop(key, None), self.failed.pop(key, None)
+        for one in (pending, failed):
+            if one is not None:
+                del self._keys[one.token]
+        return pending
 
     def expire(self, now: int) -> None:
         """Forget what is older than its time to live. What is held under a live lease stays."""
         self.committed.expire(now)
         while self.leaving and self.leaving[0][0] <= now:
             _, identity, token = heapq.heappop(self.leaving)
-            pending = self.pending.get(identity)
-            if pending is not None and pending.token == token:
-                if self._leaves_at(pending) <= now:
-                    del self.pending[identity]
-                else:
-                    self._note(identity, token, self._leaves_at(pending))
-            failed = self.failed.get(identity)
-            if failed is not None and failed.token == token and failed.at + self._ttl_ms <= now:
-                del self.failed[identity]
+            key = self._keys.get(token)
+            if key is None:
+                continue
+            pending = self.pending.get(key)
+            failed = self.failed.get(key)
+            if pending is not None and self._leaves_at(pending) > now:
+                self._note(identity, token, self._leaves_at(pending))
+            elif pending is not None or (failed is not None and failed.at + self._ttl_ms <= now):
+                self._drop(key)
 
     def _leaves_at(self, pending: Pending) -> int:
         return max(pending.until, pending.at + self._ttl_ms)
@@ -87,8 +140,8 @@ class EffectTable:
         heapq.heappush(self.leaving, (at, identity, token))
         if len(self.leaving) > 64 and len(self.leaving) > 4 * (len(self.pending) + len(self.failed)):
             self.leaving = [  # Most notes are of effects that are done.
-                *((self._leaves_at(one), identity, one.token) for identity, one in self.pending.items()),
-                *((one.at + self._ttl_ms, identity, one.token) for identity, one in self.failed.items()),
+                *((self._leaves_at(one), key[0], one.token) for key, one in self.pending.items()),
+                *((one.at + self._ttl_ms, key[0], one.token) for key, one in self.failed.items()),
             ]
             heapq.heapify(self.leaving)
 

@@ -2,6 +2,7 @@
 
 from driftq.core.group import GroupPartition
 from driftq.core.jobs.table import JOBS_TOPIC
+from driftq.core.memory import DeletedTopic
 from driftq.core.records import GroupDeleted, GroupReset, PartitionsTrimmed, SegmentRolled, TopicDeleted
 from driftq.core.state import State, Topic
 
@@ -33,6 +34,9 @@ def trim(state: State, record: PartitionsTrimmed) -> None:
 def delete_topic(state: State, record: TopicDeleted) -> None:
     topic = state.topics_by_id.pop(record.topic)
     del state.topics[topic.name]
+    earlier = state.deleted_topics.find(topic.name, now=record.at)
+    upto = max(topic.next_offset, earlier.next_offset if earlier is not None else 0)
+    state.deleted_topics.remember(topic.name, DeletedTopic(topic.id, upto), at=record.at)
     for group in topic.groups.values():
         del state.groups_by_id[group.id]
     for part in topic.partitions:
@@ -42,10 +46,15 @@ def delete_topic(state: State, record: TopicDeleted) -> None:
 def reset_group(state: State, record: GroupReset) -> None:
     group = state.groups_by_id[record.group]
     topic = state.topics[group.topic]
+    # A record of an older version says nothing of attempts, and those behind it were numbered from 1.
+    bases = record.attempts or [0] * len(record.starts)
+    before = group.partitions
     group.partitions = [
-        GroupPartition(part.index, start=start)
-        for part, start in zip(topic.partitions, record.starts, strict=True)
+        GroupPartition(part.index, start=start, attempt_base=base)
+        for part, start, base in zip(topic.partitions, record.starts, bases, strict=True)
     ]
+    for old, new in zip(before, group.partitions, strict=True):
+        new.highest_attempt = max(new.highest_attempt, old.highest_attempt)
     group.seen_at = record.at
     count_all(state, topic, record.at)
 
@@ -54,6 +63,9 @@ def delete_group(state: State, record: GroupDeleted) -> None:
     group = state.groups_by_id.pop(record.group)
     topic = state.topics[group.topic]
     del topic.groups[group.name]
+    highest = max(progress.highest_attempt for progress in group.partitions)
+    if highest:
+        topic.deleted_groups.remember(group.name, highest, at=record.at)
     count_all(state, topic, record.at)
 
 

@@ -12,6 +12,7 @@ from driftq.core.jobs.evolve import fold_job
 from driftq.core.lease import LeaseBlock
 from driftq.core.records import (
     CAUSE_EXPIRED,
+    CAUSE_UNSTARTED,
     SETTLED_PASSED,
     DeliveriesEnded,
     EffectBegun,
@@ -56,7 +57,14 @@ def evolve(state: State, record: Record, *, segment: int, blob_at: int) -> None:
 
 
 def _create_topic(state: State, record: TopicCreated) -> None:
-    topic = Topic(id=record.topic, name=record.name, partitions=record.partitions, options=record.options)
+    topic = Topic(
+        id=record.topic,
+        name=record.name,
+        partitions=record.partitions,
+        options=record.options,
+        start_offset=record.start_offset,
+        created_at=record.at,
+    )
     state.topics[record.name] = topic
     state.topics_by_id[record.topic] = topic
     state.next_topic = record.topic + 1
@@ -135,7 +143,7 @@ def _create_group(state: State, record: GroupCreated) -> None:
         name=record.name,
         topic=topic.name,
         partitions=[
-            GroupPartition(part.index, start=start)
+            GroupPartition(part.index, start=start, attempt_base=record.attempt_base)
             for part, start in zip(topic.partitions, record.starts, strict=True)
         ],
     )
@@ -161,6 +169,9 @@ def deliver(state: State, record: MessagesDelivered) -> list[LeaseBlock]:
     progress = group.partitions[record.partition]
     progress.cover(record.upto)
     blocks: list[LeaseBlock] = []
+    first, highest = progress.attempt_base + 1, progress.highest_attempt
+    if record.fresh and highest < first:
+        highest = first
     for fresh in record.fresh:
         block = LeaseBlock(
             owner=fresh.owner,
@@ -173,7 +184,9 @@ def deliver(state: State, record: MessagesDelivered) -> list[LeaseBlock]:
     for again in record.again:
         for ordinal in again.ordinals:
             progress.stop_waiting(ordinal)
-            progress.attempts[ordinal] = progress.attempts.get(ordinal, 1) + 1
+            attempt = progress.attempts[ordinal] = progress.attempts.get(ordinal, first) + 1
+            if attempt > highest:
+                highest = attempt
         block = LeaseBlock(
             owner=again.owner,
             lease_ms=again.lease_ms,
@@ -182,6 +195,7 @@ def deliver(state: State, record: MessagesDelivered) -> list[LeaseBlock]:
         )
         progress.leases.grant(block)
         blocks.append(block)
+    progress.highest_attempt = highest
     return blocks
 
 
@@ -220,11 +234,13 @@ def _end_deliveries(state: State, record: DeliveriesEnded) -> None:
     progress = state.progress(record.group, record.partition)
     for ended in record.ended:
         progress.leases.release(ended.ordinal)
-        progress.attempts.setdefault(ended.ordinal, 1)
+        progress.attempts.setdefault(ended.ordinal, progress.attempt_base + 1)
         if ended.error:
             progress.errors[ended.ordinal] = ended.error
         elif record.cause == CAUSE_EXPIRED:
             progress.errors.setdefault(ended.ordinal, ACK_TIMEOUT)
+        if record.cause == CAUSE_UNSTARTED:
+            progress.uncounted[ended.ordinal] = progress.uncounted.get(ended.ordinal, 0) + 1
         progress.wait_until(ended.ordinal, ended.due_at)
 
 
@@ -255,16 +271,17 @@ def _report_reader(state: State, record: ReaderReported) -> None:
 
 
 def _begin_effect(state: State, record: EffectBegun) -> None:
-    pending = Pending(record.owner, record.token, record.at + record.lease_ms, record.at)
+    until = record.at + record.lease_ms
+    pending = Pending(record.owner, record.token, until, record.at, record.topic)
     state.effects.begin(record.identity, pending)
 
 
 def _fail_effect(state: State, record: EffectFailed) -> None:
-    state.effects.fail(record.identity, error=record.error, at=record.at)
+    state.effects.fail(record.identity, topic=record.topic, error=record.error, at=record.at)
 
 
 def _commit_effect(state: State, record: EffectCommitted) -> None:
-    state.effects.commit(record.identity)
+    state.effects.commit(record.identity, topic=record.topic)
 
 
 def _redrive(state: State, record: LettersRedriven) -> None:

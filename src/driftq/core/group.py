@@ -10,6 +10,7 @@ from driftq.core.index import PartitionIndex
 from driftq.core.lease import LeaseTable
 
 ACK_TIMEOUT = "ack_timeout"
+CONSUMER_CLOSED = "consumer_closed"
 ORDINAL_BITS = 44
 _ORDINAL_MASK = (1 << ORDINAL_BITS) - 1
 
@@ -24,17 +25,20 @@ class GroupPartition:
         "ahead",
         "ahead_bytes",
         "ahead_count",
+        "attempt_base",
         "attempts",
         "errors",
         "floor",
+        "highest_attempt",
         "index",
         "leases",
         "timer_at",
+        "uncounted",
         "upto",
         "waiting",
     )
 
-    def __init__(self, index: PartitionIndex, *, start: int) -> None:
+    def __init__(self, index: PartitionIndex, *, start: int, attempt_base: int = 0) -> None:
         self.index = index
         self.floor = start
         self.upto = start
@@ -45,8 +49,14 @@ class GroupPartition:
         self.ahead_count = 0
         self.ahead_bytes = 0
         self.leases = LeaseTable()
+        self.attempt_base = attempt_base
+        """Attempts are numbered above this: those up to it were handed out before the group began anew."""
+        self.highest_attempt = attempt_base
+        """The highest attempt ever handed out here, of settled messages too."""
         self.attempts: dict[int, int] = {}
-        """Deliveries so far of messages that had more than one, or that wait for the next."""
+        """The latest attempt of messages that had more than one, or that wait for the next."""
+        self.uncounted: dict[int, int] = {}
+        """How many deliveries of a message were given back before anybody began to handle them."""
         self.errors: dict[int, str] = {}
         self.waiting: dict[int, int] = {}
         """When each waiting message may be delivered again."""
@@ -67,7 +77,15 @@ class GroupPartition:
         """Number of the latest delivery, 0 when it was never delivered."""
         if ordinal >= self.upto:
             return 0
-        return self.attempts.get(ordinal, 1)
+        return self.attempts.get(ordinal, self.attempt_base + 1)
+
+    def tries_of(self, ordinal: int) -> int:
+        """How many deliveries count for the retry policy.
+
+        Those since the group began anew, without those that nobody began to handle. The attempt number is a
+        fencing token and grows with every delivery; this is what `max_attempts` and the backoff go by.
+        """
+        return max(0, self.attempt_of(ordinal) - self.attempt_base - self.uncounted.get(ordinal, 0))
 
     def is_settled(self, ordinal: int) -> bool:
         if ordinal < self.floor:
@@ -89,9 +107,14 @@ class GroupPartition:
         self.ahead_count += 1
         self.ahead_bytes += self.index.bytes_upto(ordinal + 1) - self.index.bytes_upto(ordinal)
         if self.attempts or self.waiting:
-            self.attempts.pop(ordinal, None)
-            self.errors.pop(ordinal, None)
-            self.waiting.pop(ordinal, None)
+            self._forget(ordinal)
+
+    def _forget(self, ordinal: int) -> None:
+        """What was known of its deliveries no longer matters."""
+        self.attempts.pop(ordinal, None)
+        self.uncounted.pop(ordinal, None)
+        self.errors.pop(ordinal, None)
+        self.waiting.pop(ordinal, None)
 
     def advance(self) -> None:
         """Move the floor over everything that is settled."""
@@ -113,9 +136,7 @@ class GroupPartition:
         self.floor = stop
         if self.attempts or self.waiting:
             for ordinal in range(start, stop):
-                self.attempts.pop(ordinal, None)
-                self.errors.pop(ordinal, None)
-                self.waiting.pop(ordinal, None)
+                self._forget(ordinal)
         self.advance()
 
     def skip_to(self, first: int) -> None:
@@ -132,9 +153,7 @@ class GroupPartition:
                     self.ahead_bytes -= index.bytes_upto(ordinal + 1) - index.bytes_upto(ordinal)
         if self.attempts or self.waiting:
             for ordinal in gone:
-                self.attempts.pop(ordinal, None)
-                self.errors.pop(ordinal, None)
-                self.waiting.pop(ordinal, None)
+                self._forget(ordinal)
         del self.ahead[: first - self.floor]
         self.floor = first
         self.upto = max(self.upto, first)

@@ -15,11 +15,13 @@ _COMPACT_FROM = 64
 class Holder:
     """What one consumer has in its hands. Not part of the log: after a restart nobody holds anything."""
 
-    __slots__ = ("held", "held_bytes")
+    __slots__ = ("held", "held_bytes", "signs")
 
     def __init__(self) -> None:
         self.held = 0
         self.held_bytes = 0
+        self.signs = 0
+        """Signs of life that its owner has given."""
 
 
 NOBODY = Holder()
@@ -28,7 +30,7 @@ NOBODY = Holder()
 class LeaseBlock:
     """Deliveries that went to one owner at one time."""
 
-    __slots__ = ("holder", "lease_ms", "ordinals", "owner", "remaining", "size_bytes", "until")
+    __slots__ = ("holder", "lease_ms", "ordinals", "owner", "remaining", "signs", "size_bytes", "until")
 
     def __init__(self, *, owner: str, lease_ms: int, until: int, ordinals: Sequence[int]) -> None:
         self.owner = owner
@@ -37,14 +39,21 @@ class LeaseBlock:
         self.ordinals = ordinals
         self.remaining = len(ordinals)
         self.holder = NOBODY
+        self.signs = 0
         self.size_bytes = 0
 
     def give_to(self, holder: Holder, *, size_bytes: int) -> None:
         """From now on the holder is charged for what this block holds."""
         self.holder = holder
+        self.signs = holder.signs
         self.size_bytes = size_bytes
         holder.held += self.remaining
         holder.held_bytes += size_bytes
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether its owner is known and has given no sign of life since it got this."""
+        return self.holder is not NOBODY and self.holder.signs == self.signs
 
     def drop(self, count: int) -> None:
         """So many of its messages are no longer leased."""

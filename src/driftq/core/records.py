@@ -35,6 +35,8 @@ class TopicCreated(Record):
     name: str
     partitions: int
     options: TopicOptions = TopicOptions()
+    start_offset: int = 0
+    """Its first message's: behind those of the topic that had this name before."""
 
 
 class Terms(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -76,6 +78,8 @@ class GroupCreated(Record):
     group: int
     name: str
     starts: list[int]
+    attempt_base: int = 0
+    """Its attempts are numbered above this: a group of this name handed out as many before it was deleted."""
 
 
 class FreshBlock(msgspec.Struct, array_like=True, gc=False):
@@ -86,6 +90,8 @@ class FreshBlock(msgspec.Struct, array_like=True, gc=False):
     start: int
     stop: int
     step: int
+    attempt: int = 1
+    """The number of these deliveries: above 1 where the group was reset or made again."""
 
 
 class AgainBlock(msgspec.Struct, array_like=True, gc=False):
@@ -168,6 +174,8 @@ class GroupReset(Record):
 
     group: int
     starts: list[int]
+    attempts: list[int] = []
+    """For each partition the highest attempt handed out so far: later ones are numbered above it."""
 
 
 class GroupDeleted(Record):
@@ -183,17 +191,21 @@ class EffectBegun(Record):
     owner: str
     lease_ms: int
     token: int
+    topic: int = 0
+    """The requested topic, by its id; 0 when no topic had that name."""
 
 
 class EffectFailed(Record):
     identity: tuple[str, str, str, str]
     error: str
+    topic: int = 0
 
 
 class EffectCommitted(Record):
     """The effect is done; its result is a message in the same frame."""
 
     identity: tuple[str, str, str, str]
+    topic: int = 0
 
 
 class LettersRedriven(Record):
@@ -241,6 +253,8 @@ SETTLED_PASSED = 3
 CAUSE_NACKED = 1
 CAUSE_EXPIRED = 2
 CAUSE_RELEASED = 3
+CAUSE_UNSTARTED = 4
+"""Given back before anybody began to handle it: this delivery does not count as a try."""
 
 _KINDS: dict[int, type[Record]] = {
     1: TopicCreated,

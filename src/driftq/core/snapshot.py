@@ -11,6 +11,7 @@ import msgspec
 from driftq.core.group import Group, GroupPartition
 from driftq.core.lease import LeaseBlock
 from driftq.core.limits import Limits
+from driftq.core.memory import DeletedTopic
 from driftq.core.snapshot_desks import dump_desks, load_desks
 from driftq.core.state import State, Topic
 from driftq.core.writers import Writer
@@ -36,6 +37,10 @@ class _Progress(msgspec.Struct, array_like=True):
     attempts: dict[int, int]
     errors: dict[int, str]
     waiting: dict[int, int]
+    attempt_base: int = 0
+    highest_attempt: int = -1
+    """-1 in a snapshot of an older version, which does not know it."""
+    uncounted: dict[int, int] = {}
 
 
 class _Group(msgspec.Struct, array_like=True):
@@ -68,6 +73,9 @@ class _Topic(msgspec.Struct, array_like=True):
     purged: list[int] = []
     writers: dict[str, tuple[int, dict[int, int]]] = {}
     """Epoch and lanes of each."""
+    start_offset: int = 0
+    created_at: int = 0
+    deleted_groups: list[tuple[str, int, int]] = []
 
 
 class _Clock(msgspec.Struct, array_like=True):
@@ -79,15 +87,17 @@ class _Clock(msgspec.Struct, array_like=True):
 _encode = msgspec.msgpack.Encoder().encode
 _topics = msgspec.msgpack.Decoder(list[_Topic])
 _clock = msgspec.msgpack.Decoder(_Clock)
+_deleted_topics = msgspec.msgpack.Decoder(list[tuple[str, int, DeletedTopic]])
 
 
 def dump_state(state: State) -> dict[str, bytes]:
     """Everything that a restart needs besides the index."""
     clock = _Clock(state.last_at, state.next_topic, state.next_group)
-    topics = [_dump_topic(topic) for topic in state.topics_by_id.values()]
+    topics = [_dump_topic(topic, now=state.last_at) for topic in state.topics_by_id.values()]
     return {
         "clock": _encode(clock),
         "topics": _encode(topics),
+        "deleted_topics": _encode(state.deleted_topics.dump(now=state.last_at)),
         **state.keys.dump("keys"),
         **dump_desks(state),
     }
@@ -103,6 +113,8 @@ def load_state(parts: Parts, limits: Limits) -> State:
         state.topics[topic.name] = state.topics_by_id[topic.id] = topic
         for group in topic.groups.values():
             state.groups_by_id[group.id] = group
+    if "deleted_topics" in parts:
+        state.deleted_topics.load(_deleted_topics.decode(parts["deleted_topics"]))
     state.keys.load(parts, "keys")
     load_desks(parts, state)
     return state
@@ -115,7 +127,7 @@ def settle_loaded(state: State) -> None:
             topic.count_pressure(number, limits=state.limits, now=state.last_at)
 
 
-def _dump_topic(topic: Topic) -> _Topic:
+def _dump_topic(topic: Topic, *, now: int) -> _Topic:
     return _Topic(
         id=topic.id,
         name=topic.name,
@@ -139,11 +151,21 @@ def _dump_topic(topic: Topic) -> _Topic:
         redriven=topic.redriven,
         purged=sorted(topic.purged),
         writers={name: (writer.epoch, writer.lanes) for name, writer in topic.writers.items()},
+        start_offset=topic.start_offset,
+        created_at=topic.created_at,
+        deleted_groups=topic.deleted_groups.dump(now=now),
     )
 
 
 def _load_topic(dumped: _Topic) -> Topic:
-    topic = Topic(id=dumped.id, name=dumped.name, partitions=len(dumped.partitions), options=dumped.options)
+    topic = Topic(
+        id=dumped.id,
+        name=dumped.name,
+        partitions=len(dumped.partitions),
+        options=dumped.options,
+        start_offset=dumped.start_offset,
+        created_at=dumped.created_at,
+    )
     topic.next_offset = dumped.next_offset
     for part, facts in zip(topic.partitions, dumped.partitions, strict=True):
         index = part.index
@@ -152,6 +174,7 @@ def _load_topic(dumped: _Topic) -> Topic:
         part.ages.load(facts.ages)
         index.specials.load(facts.specials)
     topic.groups = {group.name: _load_group(group, topic) for group in dumped.groups}
+    topic.deleted_groups.load(dumped.deleted_groups)
     topic.readers = dumped.readers
     topic.seen_at = dumped.seen_at
     topic.redriven = dumped.redriven
@@ -166,7 +189,9 @@ def _dump_group(group: Group) -> _Group:
 
 def _load_group(dumped: _Group, topic: Topic) -> Group:
     partitions = [
-        _load_progress(progress, GroupPartition(part.index, start=progress.floor))
+        _load_progress(
+            progress, GroupPartition(part.index, start=progress.floor, attempt_base=progress.attempt_base)
+        )
         for part, progress in zip(topic.partitions, dumped.partitions, strict=True)
     ]
     group = Group(id=dumped.id, name=dumped.name, topic=topic.name, partitions=partitions)
@@ -187,6 +212,9 @@ def _dump_progress(progress: GroupPartition) -> _Progress:
         attempts=progress.attempts,
         errors=progress.errors,
         waiting=progress.waiting,
+        attempt_base=progress.attempt_base,
+        highest_attempt=progress.highest_attempt,
+        uncounted=progress.uncounted,
     )
 
 
@@ -201,6 +229,10 @@ def _load_progress(dumped: _Progress, progress: GroupPartition) -> GroupPartitio
         )
         progress.leases.grant(block)
     progress.attempts, progress.errors = dumped.attempts, dumped.errors
+    progress.highest_attempt = dumped.highest_attempt
+    if dumped.highest_attempt < 0:  # At least one of those that are still there.
+        progress.highest_attempt = max([1 if dumped.upto else 0, *dumped.attempts.values()])
+    progress.uncounted = dumped.uncounted
     for ordinal, due_at in dumped.waiting.items():
         progress.wait_until(ordinal, due_at)
     return progress

@@ -37,6 +37,7 @@ class _Jobs(msgspec.Struct, array_like=True):
 
 
 _COLUMNS = ("queue_numbers", "attempts", "max_retries", "due", "timeouts")
+_FLAGS = ("states", "priorities", "by_wall")
 _encode = msgspec.msgpack.Encoder().encode
 _terms = msgspec.msgpack.Decoder(list[Terms])
 _effects = msgspec.msgpack.Decoder(_Effects)
@@ -59,14 +60,14 @@ def load_desks(parts: Parts, state: State) -> None:
     if "effects" in parts:
         _load_effects(parts, state.effects)
     if "jobs" in parts:
-        _load_jobs(parts, state.jobs)
+        _load_jobs(parts, state.jobs, last_at=state.last_at)
 
 
 def _dump_effects(effects: EffectTable) -> dict[str, bytes]:
     facts = _Effects(
         next_token=effects.next_token,
-        pending=list(effects.pending.items()),
-        failed=list(effects.failed.items()),
+        pending=[(identity, one) for (identity, _), one in effects.pending.items()],
+        failed=[(identity, one) for (identity, _), one in effects.failed.items()],
         leaving=list(effects.leaving),
     )
     return {"effects": _encode(facts), **effects.committed.dump("effect_keys")}
@@ -75,8 +76,7 @@ def _dump_effects(effects: EffectTable) -> dict[str, bytes]:
 def _load_effects(parts: Parts, effects: EffectTable) -> None:
     facts = _effects.decode(parts["effects"])
     effects.next_token = facts.next_token
-    effects.pending.update(facts.pending)
-    effects.failed.update(facts.failed)
+    effects.restore(facts.pending, facts.failed)
     effects.leaving.extend(facts.leaving)
     effects.committed.load(parts, "effect_keys")
 
@@ -97,11 +97,11 @@ def _dump_jobs(jobs: JobTable) -> dict[str, bytes]:
         ended_at=jobs.ended_at,
     )
     columns = {f"jobs.{name}": getattr(jobs, name).tobytes() for name in _COLUMNS}
-    flags = {"jobs.states": bytes(jobs.states), "jobs.priorities": bytes(jobs.priorities)}
+    flags = {f"jobs.{name}": bytes(getattr(jobs, name)) for name in _FLAGS}
     return {"jobs": _encode(facts), **columns, **flags}
 
 
-def _load_jobs(parts: Parts, jobs: JobTable) -> None:
+def _load_jobs(parts: Parts, jobs: JobTable, *, last_at: int) -> None:
     facts = _jobs.decode(parts["jobs"])
     jobs.base, jobs.next_token = facts.base, facts.next_token
     for name in facts.queue_names:
@@ -111,6 +111,10 @@ def _load_jobs(parts: Parts, jobs: JobTable) -> None:
         column.frombytes(parts[f"jobs.{name}"])
     jobs.states = bytearray(parts["jobs.states"])
     jobs.priorities = bytearray(parts["jobs.priorities"])
+    if "jobs.by_wall" in parts:
+        jobs.by_wall = bytearray(parts["jobs.by_wall"])
+    else:
+        jobs.by_wall = _instants(jobs, last_at)
     jobs.histories, jobs.results, jobs.errors = facts.histories, facts.results, facts.errors
     jobs.completed_tokens = facts.completed_tokens
     for offset, print_ in facts.prints.items():
@@ -124,4 +128,11 @@ def _load_jobs(parts: Parts, jobs: JobTable) -> None:
         jobs.hold(offset, grant)
     for slot, state in enumerate(jobs.states):
         if state == JobState.WAITING:
-            jobs.wait(jobs.base + slot, jobs.due[slot])
+            jobs.wait(jobs.base + slot, jobs.due[slot], by_wall=bool(jobs.by_wall[slot]))
+
+
+def _instants(jobs: JobTable, last_at: int) -> bytearray:
+    """Which due times of an older snapshot are instants of users: those ahead of jobs that never ran."""
+    return bytearray(
+        attempts == 0 and due > last_at for attempts, due in zip(jobs.attempts, jobs.due, strict=True)
+    )

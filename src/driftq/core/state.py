@@ -7,6 +7,7 @@ from driftq.core.index import PartitionIndex
 from driftq.core.jobs.table import JobTable
 from driftq.core.keys import KeyTable
 from driftq.core.limits import Limits
+from driftq.core.memory import DeletedTopic, Memory
 from driftq.core.records import ORDINARY, Terms
 from driftq.core.writers import Writer
 from driftq.model import TopicOptions
@@ -36,6 +37,8 @@ class Topic:
     """A topic with its partitions, groups and readers."""
 
     __slots__ = (
+        "created_at",
+        "deleted_groups",
         "groups",
         "id",
         "name",
@@ -46,16 +49,33 @@ class Topic:
         "readers",
         "redriven",
         "seen_at",
+        "start_offset",
         "writers",
     )
 
-    def __init__(self, *, id: int, name: str, partitions: int, options: TopicOptions) -> None:
+    def __init__(
+        self,
+        *,
+        id: int,
+        name: str,
+        partitions: int,
+        options: TopicOptions,
+        start_offset: int = 0,
+        created_at: int = 0,
+    ) -> None:
         self.id = id
         self.name = name
         self.options = options
-        self.next_offset = 0
+        self.created_at = created_at
+        self.start_offset = start_offset
+        """Where its offsets begin: those below belong to an earlier topic of this name."""
+        self.next_offset = start_offset
         self.partitions = [Partition() for _ in range(partitions)]
+        for part in self.partitions:
+            part.index.first_offset = start_offset
         self.groups: dict[str, Group] = {}
+        self.deleted_groups: Memory[int] = Memory()
+        """The highest attempt that each deleted group handed out."""
         self.readers: dict[str, list[int]] = {}
         """Next ordinal per partition of each registered reader."""
         self.seen_at: dict[str, int] = {}
@@ -114,6 +134,7 @@ class State:
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[int, Topic] = {}
         self.groups_by_id: dict[int, Group] = {}
+        self.deleted_topics: Memory[DeletedTopic] = Memory()
         self.keys = KeyTable(ttl_ms=limits.idempotency_ttl_ms)
         self.terms: list[Terms] = [ORDINARY]
         self.terms_numbers: dict[Terms, int] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from datetime import UTC, datetime
 from typing import Literal
 
 from driftq.client import AsyncClient, Client, ClientOptions
@@ -16,13 +17,15 @@ from driftq.client.connection import HttpConnection
 from driftq.client.loop_thread import LoopThread
 from driftq.client.options import TIMEOUT_S
 from driftq.embedded.pipe import join
-from driftq.errors import LogLocked, ServerUnreachable, ShuttingDown
+from driftq.errors import LogLocked, ServerUnreachable, ShuttingDown, UsedAfterFork
+from driftq.forking import in_forked_child
 from driftq.http.options import HttpOptions
 from driftq.http.server import HttpServer
 from driftq.log.disk import OsFolder
 from driftq.log.files import Folder
 from driftq.server.address import read_address, remove_address
 from driftq.server.broker import BrokerOptions, open_broker
+from driftq.server.clock import SystemClock
 from driftq.server.ports import Clock, Loop
 from driftq.server.routing import Router
 from driftq.server.thread import Fsync
@@ -49,13 +52,32 @@ class EmbeddedConnector:
         self.broker = open_broker(folder, options, on_fatal=self._damaged, clock=clock, turns=turns)
         self._server = HttpServer()
         self._server.start_unheard(self.broker, HttpOptions(in_process=True))
+        self._clock = clock or SystemClock()
+        self._left_behind = False
+        in_forked_child(self._leave_to_parent)
+
+    def _leave_to_parent(self) -> None:
+        """The broker lives in the parent alone. Its lock is held by the parent's own copy of the folder."""
+        self._left_behind = True
+        self._folder.close()
+
+    def now(self) -> datetime:
+        """By the broker's own clock."""
+        return datetime.fromtimestamp(self._clock.now() / 1000, UTC)
+
+    def monotonic(self) -> float:
+        return self._clock.now() / 1000
 
     @staticmethod
     def _damaged(error: Exception) -> None:
         logger.critical("the broker cannot go on: %s", error)
 
     async def connect(self, *, within_s: float) -> HttpConnection:
-        connection = HttpConnection()
+        if self._left_behind:
+            raise UsedAfterFork(
+                f"the broker of {self.url}", instead="a folder has one broker, so start a server for it"
+            )
+        connection = HttpConnection(self.monotonic)
         try:
             join(connection, self._server.connection())
         except ShuttingDown as closed:
@@ -63,6 +85,8 @@ class EmbeddedConnector:
         return connection
 
     async def close(self) -> None:
+        if self._left_behind:
+            return  # It goes on in the parent.
         await self._server.stop()
         self._folder.close()
 

@@ -25,8 +25,10 @@ class PipeEnd(asyncio.Transport):
         self._high, self._low = _HIGH_BYTES, _LOW_BYTES
         self._closing = False
         self._gone = False
+        self._eof = False
+        """The peer has written its last and still reads."""
         self._ended = False
-        """The peer has written its last."""
+        """The peer is closed."""
 
     # Writing
 
@@ -46,7 +48,12 @@ class PipeEnd(asyncio.Transport):
         self._low = self._high // 4 if low is None else low
 
     def can_write_eof(self) -> bool:
-        return False
+        return True
+
+    def write_eof(self) -> None:
+        """Nothing more from here; what the peer writes until it closes still arrives."""
+        self._peer._eof = True
+        self._peer._want_turn()
 
     # Reading
 
@@ -69,6 +76,10 @@ class PipeEnd(asyncio.Transport):
             self._incoming_bytes = 0
             self._peer._drained()
             self._protocol.data_received(octets)
+        if self._eof and not self._incoming and not self._gone:
+            self._eof = False
+            if not self._protocol.eof_received():
+                self.close()
         if self._ended and not self._incoming:
             self._lose()
 

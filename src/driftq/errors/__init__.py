@@ -4,6 +4,8 @@
     ├── InvalidArgument            400  the request cannot be meant
     ├── Unauthenticated            401
     ├── PermissionDenied           403
+    │   ├── PageRefused
+    │   └── HostRefused
     ├── NotFound                   404
     │   ├── TopicNotFound
     │   ├── GroupNotFound
@@ -15,11 +17,13 @@
     │   ├── ReadModelNotFound
     │   └── RouteNotFound
     ├── MethodNotAllowed           405
+    ├── RequestTimeout             408
     ├── FailedPrecondition         409
     │   ├── NotOwner
     │   ├── NoCurrentDelivery
     │   ├── StaleAttempt
     │   ├── AlreadySettled
+    │   ├── DeadLetterGroupGone
     │   ├── WriterFenced
     │   ├── LaneBehind
     │   ├── IdempotencyPending
@@ -44,13 +48,16 @@
         ├── ShuttingDown
         ├── DiskFull
         ├── DatabaseUnavailable
+        │   └── DatabaseDamaged
         ├── DatabaseBusy
         ├── TransactionConflict
         ├── EventStoreUnusable
+        ├── EventDamaged
         ├── ReadModelUnavailable
         └── ServerUnreachable      (the client's own: there was no answer)
     BatchRefused                   the client's: some of many messages were refused, each with its error
     ClientClosed                   the client's: it was used after its end
+    UsedAfterFork                  a forked child's: it belongs to the parent
     SparkUnusable                  the pipeline's: Spark, or a Java for it, is missing
     MessagesExpired                the pipeline's: what a query has not read yet is no longer kept
     PublisherReplaced              the pipeline's: another publisher has begun
@@ -86,6 +93,7 @@ from driftq.errors.client import *  # noqa: F403 - every error of the room.
 from driftq.errors.database import *  # noqa: F403 - every error of the room.
 from driftq.errors.effects import *  # noqa: F403 - every error of the room.
 from driftq.errors.events import *  # noqa: F403 - every error of the room.
+from driftq.errors.forking import *  # noqa: F403 - every error of the room.
 from driftq.errors.jobs import *  # noqa: F403 - every error of the room.
 from driftq.errors.kinds import *  # noqa: F403 - every error of the room.
 from driftq.errors.log import *  # noqa: F403 - every error of the room.

@@ -70,6 +70,26 @@ class AlreadySettled(FailedPrecondition):
         super().__init__("already settled")
 
 
+class DeadLetterGroupGone(FailedPrecondition):
+    """Nothing was redriven: the group that gave the letters up is gone, as are `others` more."""
+
+    reason = "group_deleted"
+
+    def __init__(self, topic: str, *, group: str, others: int = 0) -> None:
+        gone = (
+            f"group {group!r} no longer exists"
+            if not others
+            else f"{group!r} and {others} more groups are gone"
+        )
+        super().__init__(
+            f"nothing was redriven: on topic {topic!r}, {gone}. "
+            f"With all_groups the dead letters go to every group instead"
+        )
+        self.topic = topic
+        self.group = group
+        self.others = others
+
+
 class WriterFenced(FailedPrecondition):
     """A newer run of this writer has begun: the older one must stop."""
 

@@ -18,6 +18,12 @@ class DatabaseUnavailable(Unavailable):
         self.unconfirmed = unconfirmed
 
 
+class DatabaseDamaged(DatabaseUnavailable):
+    """The database says that its file is not what was written, or gives a text that is none."""
+
+    reason = "database_damaged"
+
+
 class DatabaseBusy(Unavailable):
     """Others held the database, or the rows, for longer than we wait. Nothing was changed."""
 

@@ -14,6 +14,16 @@ class SequenceConflict(Conflict):
         self.expected_seq = expected_seq
         self.actual_seq = actual_seq
 
+    @property
+    def expected(self) -> int:
+        """`expected_seq`, as Python programs call it."""
+        return self.expected_seq
+
+    @property
+    def actual(self) -> int:
+        """`actual_seq`, as Python programs call it."""
+        return self.actual_seq
+
 
 class EventIdReused(Conflict):
     """The event_id belongs to an event with other content, which stays as it is."""
@@ -33,6 +43,34 @@ class EventStoreUnusable(Unavailable):
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"the event store cannot be used: {problem}")
+        self.problem = problem
+
+
+class EventDamaged(Unavailable):
+    """A stored event is not what was appended. It is never given out and never sealed."""
+
+    reason = "event_damaged"
+
+    def __init__(
+        self,
+        event_id: str,
+        *,
+        aggregate_type: str,
+        aggregate_id: str,
+        sequence_number: int,
+        position: int | None,
+        problem: str,
+    ) -> None:
+        place = "no position yet" if position is None else f"position {position}"
+        super().__init__(
+            f"event {event_id!r} (sequence {sequence_number} of {aggregate_type} {aggregate_id!r}, {place}) "
+            f"is damaged in the event store: {problem}. Restore the database from a backup"
+        )
+        self.event_id = event_id
+        self.aggregate_type = aggregate_type
+        self.aggregate_id = aggregate_id
+        self.sequence_number = sequence_number
+        self.position = position
         self.problem = problem
 
 

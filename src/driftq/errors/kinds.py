@@ -35,6 +35,30 @@ class PermissionDenied(DriftQError):
     status = 403
 
 
+class PageRefused(PermissionDenied):
+    """A browser asked on behalf of a page that is not this server's own."""
+
+    def __init__(self, *, header: str, value: str, host: str) -> None:
+        super().__init__(
+            f"a web page of another origin asked ({header}: {value}, Host: {host}); in a browser this server "
+            "answers only its own pages"
+        )
+        self.header = header
+        self.value = value
+        self.host = host
+
+
+class HostRefused(PermissionDenied):
+    """The request is for a name that nobody has said is this server's: it may be a page's own, rebound."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"the host name {host!r} is not known to be this server's; to allow it, add it to the names in "
+            "DRIFTQ_ALLOWED_HOSTS (comma-separated) where the server is started"
+        )
+        self.host = host
+
+
 class NotFound(DriftQError):
     code = "NOT_FOUND"
     status = 404
@@ -54,6 +78,13 @@ class MethodNotAllowed(DriftQError):
         super().__init__(f"method {method} is not allowed here; allowed: {allow}")
         self.method = method
         self.allow = allow
+
+
+class RequestTimeout(DriftQError):
+    """The request did not come whole in time. Nothing of it was done."""
+
+    code = "REQUEST_TIMEOUT"
+    status = 408
 
 
 class FailedPrecondition(DriftQError):

@@ -1,4 +1,7 @@
-"""Reading events: SQL knows where each one is, and a segment has the text of those that were trimmed."""
+"""Reading events: SQL knows where each one is, and a segment has the text of those that were trimmed.
+
+What is read is checked against the hash that it was stored with: EventDamaged when it was not appended so.
+"""
 
 import json
 from collections import OrderedDict
@@ -12,7 +15,7 @@ from driftq.errors import SegmentLost
 from driftq.eventstore.instants import instant
 from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.outcome import AggregatePage, LogPage, TimeMark, TimePage
-from driftq.eventstore.stored import StoredEvent, stored_event
+from driftq.eventstore.stored import StoredEvent, damaged, require_sound, sound, stored_event
 from driftq.model import Aggregate, Event, Operation
 from driftq.sql import Database, Queries, Transaction, as_rows
 
@@ -60,7 +63,9 @@ class Reader:
             )
             segments = self._segments(snapshot, found)
         sealed = {event.position: event for each in segments for event in self._texts.of(each)}
-        return [sealed_event(row, sealed) if row.payload is None else stored_event(row) for row in found]
+        return [
+            sound(sealed_event(row, sealed)) if row.payload is None else stored_event(row) for row in found
+        ]
 
     def time(self, *, since_us: int, until_us: int, limit: int, after: TimeMark | None) -> TimePage:
         mark = after or _FIRST_MARK
@@ -147,7 +152,16 @@ def sealed_event(row: Any, sealed: dict[int, StoredEvent]) -> StoredEvent:
 
 def _event(row: Any, sealed: dict[int, StoredEvent]) -> Event:
     text = sealed_event(row, sealed) if row.payload is None else row
+    try:
+        return _read(row, text)
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        raise damaged(row, f"it cannot be read ({error!r})") from error
+
+
+def _read(row: Any, text: Any) -> Event:
+    """The row's event with these texts."""
     metadata = json.loads(text.metadata)
+    require_sound(row, kind=metadata["kind"], payload=text.payload)
     return Event(
         event_id=row.event_id,
         aggregate_type=row.aggregate_type,

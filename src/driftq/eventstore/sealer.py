@@ -2,7 +2,7 @@
 
     place    committed events without a position get the next ones, in one fenced transaction
     cut      the next range [first, last] is noted in SQL: from here on its name and content are settled
-    create   the range is written under that name, if no object has it yet
+    create   the range is read, checked and written under that name, if no object has it yet
     mark     SQL notes that the segment is there; only then may the next range be cut
     trim     payloads of sealed events leave SQL, if asked for
 
@@ -60,7 +60,8 @@ class Sealer:
     def step(self, *, flush: bool = False) -> int:
         """Place all that waits, seal full segments (any rest too, to flush), trim; the number of new places.
 
-        Raises SealerReplaced when another sealer has taken over.
+        Raises SealerReplaced when another sealer has taken over, and EventDamaged when an event is not what
+        was appended: neither it nor anything behind it is sealed then.
         """
         placed = 0
         while count := self.place():

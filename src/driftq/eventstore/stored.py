@@ -1,8 +1,16 @@
-"""The kept form of an event, the same in SQL, in segments and on the way to Spark."""
+"""The kept form of an event, the same in SQL, in segments and on the way to Spark.
+
+Each event is kept with the hash of its content, and whoever reads one from a disk checks it here. The hash
+covers aggregate, type, kind, operation and payload; the rest of an event it does not.
+"""
 
 from typing import Any
 
 import msgspec
+
+from driftq.errors import EventDamaged
+from driftq.eventstore.canonical import content_hash
+from driftq.model import Aggregate
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
@@ -27,6 +35,43 @@ class _Kind(msgspec.Struct):
     kind: str
 
 
+_kinds = msgspec.json.Decoder(_Kind)
+
+
 def stored_event(row: Any) -> StoredEvent:
-    """From a row of the log that has its texts; the kind stands in the metadata."""
-    return StoredEvent(kind=msgspec.json.decode(row.metadata, type=_Kind).kind, **row._mapping)
+    """From a row of the log that has its texts; the kind stands in the metadata. Raises EventDamaged."""
+    try:
+        kind = _kinds.decode(row.metadata).kind
+    except ValueError as error:
+        raise damaged(row, f"its metadata cannot be read ({error})") from None
+    return sound(StoredEvent(kind=kind, **row._mapping))
+
+
+def sound(event: StoredEvent) -> StoredEvent:
+    """The same event, if it has the content that it was stored with; else EventDamaged."""
+    require_sound(event, kind=event.kind, payload=event.payload)
+    return event
+
+
+def require_sound(row: Any, *, kind: str, payload: str) -> None:
+    """Raises EventDamaged when a row, with these texts of it, is not what was appended."""
+    found = content_hash(
+        Aggregate(row.aggregate_type, row.aggregate_id),
+        event_type=row.event_type,
+        kind=kind,
+        operation=row.operation,
+        payload_json=payload,
+    )
+    if found != row.content_hash:
+        raise damaged(row, "its content does not have the hash that is stored with it")
+
+
+def damaged(row: Any, problem: str) -> EventDamaged:
+    return EventDamaged(
+        row.event_id,
+        aggregate_type=row.aggregate_type,
+        aggregate_id=row.aggregate_id,
+        sequence_number=row.sequence_number,
+        position=row.position,
+        problem=problem,
+    )

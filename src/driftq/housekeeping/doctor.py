@@ -47,6 +47,8 @@ class Findings:
     frames: int = 0
     messages: int = 0
     files: int = 0
+    last_at: int = 0
+    """The latest time in the log; no later start has an earlier one."""
 
 
 @dataclass(slots=True)
@@ -79,6 +81,7 @@ def look_at(folder: OsFolder, *, limits: Limits) -> Findings:
     except SnapshotDamaged as damage:
         findings.damages.append(Damage(damage.path, 0, damage.problem, ""))
     if state is not None:
+        findings.last_at = state.last_at
         findings.files = len({chunk.segment for chunk in _chunks(state)})
         findings.messages = sum(
             part.index.end - part.index.first for topic in state.topics.values() for part in topic.partitions

@@ -131,7 +131,8 @@ class Follower:
         for fresh in record.fresh:
             ordinals = range(fresh.start, fresh.stop, fresh.step)
             for group, past in self._hits(record.group, record.partition, ordinals):
-                past.begin(group, 1, Attempt(fresh.owner, record.at, record.at + fresh.lease_ms))
+                until = record.at + fresh.lease_ms
+                past.begin(group, fresh.attempt, Attempt(fresh.owner, record.at, until))
         for again in record.again:
             for group, past in self._hits(record.group, record.partition, again.ordinals):
                 attempt = max(1, past.newest(group)) + 1

@@ -76,7 +76,7 @@ class History:
                 self._steps.append((envelope.run_id, record.topic, partition, offset, *step))
         if not state.topics_by_id[record.topic].name.startswith(DEAD_LETTER_PREFIX):
             return
-        for partition, offset, envelope in envelopes_with(b'"dlq"', record, payload, blob_at):
+        for _, offset, envelope in envelopes_with(b'"dlq"', record, payload, blob_at):
             facts = envelope.dlq
             origin = state.topics.get(facts.original_topic) if facts is not None else None
             if facts is not None and origin is not None:
@@ -89,7 +89,7 @@ class History:
                     record.topic,
                     offset,
                 )
-                place = (origin.id, partition, facts.original_offset, facts.group)
+                place = (origin.id, facts.original_partition, facts.original_offset, facts.group)
                 self._letters.append((place, letter))
                 self._newest[place] = letter
 
@@ -107,11 +107,11 @@ class History:
         for fresh in record.fresh:
             until = record.at + fresh.lease_ms
             for ordinal in range(fresh.start, fresh.stop, fresh.step):
-                key = (topic, record.partition, offset_at(ordinal), group.name, 1)
+                key = (topic, record.partition, offset_at(ordinal), group.name, fresh.attempt)
                 self._begun[key] = Attempt(fresh.owner, record.at, until)
         for again in record.again:
             for ordinal in again.ordinals:
-                attempt = progress.attempts.get(ordinal, 1) + 1
+                attempt = progress.attempt_of(ordinal) + 1
                 key = (topic, record.partition, offset_at(ordinal), group.name, attempt)
                 self._begun[key] = Attempt(again.owner, record.at, record.at + again.lease_ms)
 

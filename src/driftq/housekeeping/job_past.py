@@ -100,7 +100,8 @@ class JobPasts:
         match record:
             case JobsEnqueued():
                 for number, past in self._of([terms.offset for terms in record.jobs]):
-                    past.due_at = max(record.jobs[number].run_at, record.at)
+                    terms = record.jobs[number]
+                    past.due_at = terms.run_at if terms.is_by_wall(record.at) else record.at
             case JobsClaimed():
                 for number, past in self._of(record.offsets):
                     past.runs[record.first_token + number] = JobRun(record.owner, record.at)

@@ -11,6 +11,7 @@ from driftq.core.records import (
     CAUSE_EXPIRED,
     CAUSE_NACKED,
     CAUSE_RELEASED,
+    CAUSE_UNSTARTED,
     SETTLED_BY_ACK,
     SETTLED_DEAD,
     SETTLED_PASSED,
@@ -23,7 +24,12 @@ from driftq.server.entry import decode_entry
 if TYPE_CHECKING:
     import sqlite3
 
-ENDINGS = {CAUSE_NACKED: "nacked", CAUSE_EXPIRED: "expired", CAUSE_RELEASED: "released"}
+ENDINGS = {
+    CAUSE_NACKED: "nacked",
+    CAUSE_EXPIRED: "expired",
+    CAUSE_RELEASED: "released",
+    CAUSE_UNSTARTED: "unstarted",
+}
 SETTLEMENTS = {SETTLED_BY_ACK: "acked", SETTLED_DEAD: "dead", SETTLED_PASSED: "passed"}
 
 

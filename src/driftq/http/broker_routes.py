@@ -35,7 +35,11 @@ BROKER_ROUTES = (
         path="/v1/readyz",
         handler=system.readyz,
         summary="The server can do its work",
-        answers={200: Answer(text="Ready; 503 says why not", body=replies.StatusReply)},
+        answers={
+            200: Answer(
+                text="Ready, with warnings if there are any; 503 says why not", body=replies.ReadyReply
+            )
+        },
     ),
     Route(
         method="GET",
@@ -168,8 +172,10 @@ BROKER_ROUTES = (
         handler=dlq.redrive,
         summary="Send dead letters again, each once",
         body=dlq_schemas.RedriveBody,
-        answers={200: Answer(text="How many were meant and sent", body=dlq_schemas.RedriveReply)},
-        errors=(404,),
+        answers={
+            200: Answer(text="How many were meant and sent, and which not", body=dlq_schemas.RedriveReply)
+        },
+        errors=(404, 409),
     ),
     Route(
         method="POST",
@@ -232,7 +238,7 @@ BROKER_ROUTES = (
         method="POST",
         path="/v1/nack",
         handler=settle.nack,
-        summary="A message failed: deliver it again later, or never",
+        summary="A message failed or was not started: deliver it again, or never",
         query=schemas.NackBody,
         body=schemas.NackBody,
         answers={204: Answer(text="It comes again, or is a dead letter")},

@@ -1,31 +1,50 @@
 """Dead letters: which there are, what they say, sending them again, purging them.
 
-Letters are found by reading them, off the loop, in pages; what was found is then asked of the engine in small
-requests, at the rate that was asked for. A redrive that is cut short has sent each letter once or not at all.
+Which letters are meant is found in the index where that is enough; only letters that are shown or filtered
+are read. What was found is then asked of the engine in small requests, at the rate that was asked for. A
+redrive that is cut short has sent each letter once or not at all.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from driftq.core.index import PartitionIndex
+from driftq.core.decide.dead_letters import GROUP_DELETED
 from driftq.core.state import State, Topic
-from driftq.errors import DriftQError, LogCorrupt, TopicNotFound
-from driftq.http.dlq_schemas import DlqQuery, DlqView, LetterFilter, LetterView, PurgeBody, RedriveBody
+from driftq.errors import DeadLetterGroupGone
+from driftq.http.dlq_schemas import (
+    DlqQuery,
+    DlqView,
+    LetterFilter,
+    LetterView,
+    PurgeBody,
+    RedriveBody,
+    RedriveReply,
+    SkippedView,
+)
 from driftq.http.exchange import Exchange
 from driftq.http.params import Form
+from driftq.http.reads import ask_state, read_stored, result_of
 from driftq.http.schemas import Request
 from driftq.model import StoredMessage
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.deadletters import rfc3339
 from driftq.server.entry import decode_entry, produced_at
-from driftq.server.letters import TOGETHER_MAX, LetterAsk, PurgeRequest, RedriveRequest
-from driftq.server.requests import ReadRequest
+from driftq.server.letter_pages import (
+    LetterPage,
+    LetterRef,
+    count_letters,
+    dlq_topic_of,
+    letter_page,
+    named_letters,
+)
+from driftq.server.letters import TOGETHER_MAX, LetterAsk, PurgeRequest, Redriven, RedriveRequest, Skipped
+from driftq.server.payloads import MessagesGone
 
 NOTHING = Form(Request)
 DLQ = Form(DlqQuery)
@@ -33,6 +52,7 @@ REDRIVE = Form(RedriveBody)
 PURGE = Form(PurgeBody)
 _PAGE = 256
 _LIMIT = 1_000
+_SKIPPED_MAX = 100
 
 
 class Letter(msgspec.Struct, frozen=True):
@@ -64,65 +84,55 @@ def purge(exchange: Exchange) -> None:
     exchange.edge.spawn(exchange, _purge(exchange, asked))
 
 
-async def _read(exchange: Exchange, query: Any) -> Any:
-    """An answer from durable state."""
-    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    exchange.edge.engine.read(ReadRequest(query, answer.set_result))
-    return await _result(answer)
-
-
-async def _result(answer: asyncio.Future[Any]) -> Any:
-    result = await answer
-    if isinstance(result, DriftQError):
-        raise result
-    return result
-
-
-async def _ask(exchange: Exchange, make: Any) -> list[int]:
+async def _ask(exchange: Exchange, make: Any) -> Any:
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     request: LetterAsk = make(answer.set_result)
     exchange.edge.engine.ask_desk(request)
-    done: list[int] = await _result(answer)
-    return done
+    return await result_of(answer)
 
 
-async def _entries(exchange: Exchange, index: PartitionIndex, ordinals: range) -> list[bytes]:
-    payloads = exchange.edge.engine.payloads
-    entries = payloads.fetch(index, ordinals)
-    return entries if entries is not None else await asyncio.to_thread(payloads.read, index, ordinals)
+async def _entries(exchange: Exchange, topic: Topic, refs: Sequence[LetterRef]) -> dict[LetterRef, bytes]:
+    """The stored forms of these letters, without those that were dropped meanwhile."""
+    found: dict[LetterRef, bytes] = {}
+    for number in sorted({ref.partition for ref in refs}):
+        index = topic.partitions[number].index
+        while mine := [ref for ref in refs if ref.partition == number and ref.ordinal >= index.first]:
+            try:
+                entries = await read_stored(exchange.edge, index, [ref.ordinal for ref in mine])
+            except MessagesGone:
+                continue
+            found.update(zip(mine, entries, strict=True))
+            break
+    return found
 
 
-def _grave(state: State, name: str) -> Topic:
-    grave = state.topics.get(DEAD_LETTER_PREFIX + name)
-    if grave is None:
-        raise TopicNotFound(DEAD_LETTER_PREFIX + name)
-    return grave
+async def _letters(exchange: Exchange, topic: Topic, refs: Sequence[LetterRef]) -> list[Letter]:
+    """These letters, by offset."""
+    letters: list[Letter] = []
+    for ref, entry in sorted((await _entries(exchange, topic, refs)).items()):
+        letters.append(Letter(ref.partition, ref.offset, decode_entry(entry), ref.redriven_at))
+    return letters
 
 
-async def _letters(exchange: Exchange, name: str, *, after: int = -1) -> AsyncIterator[Letter]:
-    """The letters of a topic that are not purged, by partition and offset."""
-    stretches: list[tuple[int, PartitionIndex, range]] = await _read(
-        exchange,
-        lambda state: [
-            (number, part.index, range(part.index.first_ordinal_from(after + 1), part.index.end))
-            for number, part in enumerate(_grave(state, name).partitions)
-        ],
-    )
-    for number, index, ordinals in stretches:
-        for start in range(ordinals.start, ordinals.stop, _PAGE):
-            page = range(start, min(start + _PAGE, ordinals.stop))
-            entries = await _entries(exchange, index, page)
-            grave = _grave(exchange.edge.engine.state, name)
-            for ordinal, entry in zip(page, entries, strict=True):
-                offset = index.offset_at(ordinal)
-                if offset not in grave.purged:
-                    sent = grave.redriven.get(offset)
-                    yield Letter(number, offset, decode_entry(entry), sent[0] if sent else None)
+async def _pages(
+    exchange: Exchange, name: str, *, after: int = -1, limit: int | None = None
+) -> AsyncIterator[tuple[Topic, list[LetterRef]]]:
+    """Which letters a topic has behind an offset, in pieces; they are not read for it."""
+    behind, left, more = after, limit, True
+
+    def query(state: State) -> tuple[Topic, list[LetterRef], int | None]:
+        topic = dlq_topic_of(state, name)
+        page = letter_page(topic, after=behind, limit=_PAGE if left is None else min(left, _PAGE))
+        return topic, page.refs, page.more_after
+
+    while more and left != 0:
+        topic, refs, more_after = await ask_state(exchange, query)
+        left = None if left is None else left - len(refs)
+        more, behind = more_after is not None, more_after or 0
+        yield topic, refs
 
 
-def _matches(letter: Letter, wanted: LetterFilter | None) -> bool:
-    if wanted is None:
-        return True
+def _matches(letter: Letter, wanted: LetterFilter) -> bool:
     envelope = letter.stored.envelope
     facts = envelope.dlq if envelope is not None else None
     found = {
@@ -144,81 +154,113 @@ def _matches(letter: Letter, wanted: LetterFilter | None) -> bool:
 
 
 async def _list_dlqs(exchange: Exchange) -> None:
-    def query(state: State) -> list[Topic]:
-        return [topic for name, topic in sorted(state.topics.items()) if name.startswith(DEAD_LETTER_PREFIX)]
+    def query(state: State) -> list[tuple[Topic, int]]:
+        return [
+            (topic, count_letters(topic))
+            for name, topic in sorted(state.topics.items())
+            if name.startswith(DEAD_LETTER_PREFIX)
+        ]
 
     views: list[DlqView] = []
-    for grave in await _read(exchange, query):
-        kept = sum(part.index.end - part.index.first for part in grave.partitions) - len(grave.purged)
-        oldest: list[int] = []
-        for part in grave.partitions:
-            for ordinal in range(part.index.first, part.index.end):
-                if part.index.offset_at(ordinal) not in grave.purged:
-                    [entry] = await _entries(exchange, part.index, range(ordinal, ordinal + 1))
-                    oldest.append(produced_at(entry))
-                    break
-        views.append(
-            DlqView(
-                topic=grave.name.removeprefix(DEAD_LETTER_PREFIX),
-                dlq_topic=grave.name,
-                messages=kept,
-                oldest_at=rfc3339(min(oldest)) if oldest else None,
-            )
-        )
+    for topic, messages in await ask_state(exchange, query):
+        name = topic.name.removeprefix(DEAD_LETTER_PREFIX)
+        oldest = await _oldest_at(exchange, topic) if messages else None
+        views.append(DlqView(topic=name, dlq_topic=topic.name, messages=messages, oldest_at=oldest))
     exchange.reply_json({"dlqs": views})
 
 
+async def _oldest_at(exchange: Exchange, topic: Topic) -> str | None:
+    """When the first letter was written: the one with the lowest offset."""
+    after: int | None = -1
+    while after is not None:
+        refs, after = await ask_state(exchange, partial(_first_behind, topic, after))
+        for entry in (await _entries(exchange, topic, refs)).values():
+            return rfc3339(produced_at(entry))
+    return None
+
+
+def _first_behind(topic: Topic, after: int, _state: State) -> LetterPage:
+    return letter_page(topic, after=after, limit=1)
+
+
 async def _show_dlq(exchange: Exchange, asked: DlqQuery) -> None:
-    limit = asked.limit or _LIMIT
     after = -1 if asked.after is None else asked.after
-    letters = [letter async for letter in _letters(exchange, exchange.topic, after=after)]
-    letters.sort(key=lambda letter: letter.offset)
-    views = [
-        LetterView(
-            partition=letter.partition,
-            offset=letter.offset,
-            key=letter.stored.key,
-            value=letter.stored.value,
-            envelope=letter.stored.envelope,
-            redriven_at=rfc3339(letter.redriven_at) if letter.redriven_at is not None else None,
-        )
-        for letter in letters[:limit]
-    ]
+    views: list[LetterView] = []
+    async for topic, refs in _pages(exchange, exchange.topic, after=after, limit=asked.limit or _LIMIT):
+        views += [
+            LetterView(
+                partition=letter.partition,
+                offset=letter.offset,
+                key=letter.stored.key,
+                value=letter.stored.value,
+                envelope=letter.stored.envelope,
+                redriven_at=rfc3339(letter.redriven_at) if letter.redriven_at is not None else None,
+            )
+            for letter in await _letters(exchange, topic, refs)
+        ]
     exchange.reply_json({"messages": views})
+
+
+async def _meant(
+    exchange: Exchange, offsets: list[int] | None
+) -> AsyncIterator[tuple[Topic, list[LetterRef]]]:
+    """The letters that were named, or all of them, in pieces."""
+    if offsets is None:
+        async for topic, refs in _pages(exchange, exchange.topic):
+            yield topic, refs
+        return
+
+    def query(state: State) -> tuple[Topic, list[LetterRef]]:
+        topic = dlq_topic_of(state, exchange.topic)
+        return topic, named_letters(topic, offsets)
+
+    topic, refs = await ask_state(exchange, query)
+    for start in range(0, len(refs), _PAGE):
+        yield topic, refs[start : start + _PAGE]
 
 
 async def _matched(
     exchange: Exchange, *, offsets: list[int] | None, wanted: LetterFilter | None, redriven: bool
 ) -> list[int]:
     """The offsets that a selection means; without `redriven`, those that were sent before are left out."""
-    chosen = None if offsets is None else set(offsets)
-    try:
-        found = [
-            letter.offset
-            async for letter in _letters(exchange, exchange.topic)
-            if (chosen is None or letter.offset in chosen)
-            and (redriven or letter.redriven_at is None)
-            and _matches(letter, wanted)
-        ]
-    except LogCorrupt as damage:
-        exchange.edge.engine.damaged(damage)
-        raise
+    found: list[int] = []
+    async for topic, refs in _meant(exchange, offsets):
+        fresh = [ref for ref in refs if redriven or ref.redriven_at is None]
+        if wanted is None:
+            found += [ref.offset for ref in fresh]
+        else:
+            letters = await _letters(exchange, topic, fresh)
+            found += [letter.offset for letter in letters if _matches(letter, wanted)]
     return sorted(found)
 
 
 async def _redrive(exchange: Exchange, asked: RedriveBody) -> None:
     matched = await _matched(exchange, offsets=asked.offsets, wanted=asked.filter, redriven=False)
+    rate = None if asked.dry_run else asked.rate_per_s
+    together = min(TOGETHER_MAX, max(1, rate // 10)) if rate else TOGETHER_MAX
     sent = 0
-    if not asked.dry_run:
-        rate = asked.rate_per_s
-        together = min(TOGETHER_MAX, max(1, rate // 10)) if rate else TOGETHER_MAX
-        for start in range(0, len(matched), together):
-            mine = matched[start : start + together]
-            make = partial(RedriveRequest, exchange.topic, mine, asked.by or "", asked.all_groups is True)
-            sent += len(await _ask(exchange, make))
-            if rate and start + together < len(matched):
-                await asyncio.sleep(len(mine) / rate)
-    exchange.reply_json({"matched": len(matched), "redriven": sent})
+    skipped: list[Skipped] = []
+    groups: dict[str, None] = {}
+    for start in range(0, len(matched), together):
+        mine = matched[start : start + together]
+        make = partial(
+            RedriveRequest,
+            exchange.topic,
+            mine,
+            asked.by or "",
+            asked.all_groups is True,
+            dry_run=asked.dry_run is True,
+        )
+        done: Redriven = await _ask(exchange, make)
+        sent += len(done.sent)
+        skipped += done.skipped[: _SKIPPED_MAX - len(skipped)]
+        groups.update((one.group or "", None) for one in done.skipped if one.reason == GROUP_DELETED)
+        if rate and start + together < len(matched):
+            await asyncio.sleep(len(mine) / rate)
+    if groups and not sent and not asked.dry_run:
+        raise DeadLetterGroupGone(exchange.topic, group=next(iter(groups)), others=len(groups) - 1)
+    views = [SkippedView(one.offset, one.reason, one.group) for one in skipped]  # type: ignore[arg-type]
+    exchange.reply_json(RedriveReply(matched=len(matched), redriven=sent, skipped=views))
 
 
 async def _purge(exchange: Exchange, asked: PurgeBody) -> None:

@@ -1,5 +1,7 @@
 """What may be asked about dead letters, and how they are shown."""
 
+from typing import Literal
+
 import msgspec
 
 from driftq.http.schemas import Name, Natural, Positive, Reason, Request
@@ -68,9 +70,20 @@ class LettersReply(msgspec.Struct, frozen=True):
     messages: list[LetterView]
 
 
+class SkippedView(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A dead letter that was not sent again; `group` is the deleted one that gave it up."""
+
+    offset: int
+    reason: Literal["group_deleted", "already_redriven", "not_found", "not_stored"]
+    group: str | None = None
+
+
 class RedriveReply(msgspec.Struct, frozen=True):
+    """Each letter that matched was redriven or skipped; `skipped` has the first 100 of the latter."""
+
     matched: int
     redriven: int
+    skipped: list[SkippedView]
 
 
 class PurgeReply(msgspec.Struct, frozen=True):

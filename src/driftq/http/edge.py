@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from driftq.errors import DriftQError, ShuttingDown
 from driftq.http.answers import Heads
 from driftq.http.exchange import Exchange
+from driftq.http.hosts import HostRule
 from driftq.http.known import KnownHeads
 from driftq.http.options import HttpOptions
+from driftq.http.places import Places
 from driftq.server.broker import Broker
 
 if TYPE_CHECKING:
@@ -25,7 +27,8 @@ class EndableStream(Protocol):
 class Edge:
     """The broker behind, the limits, and everything that is open in front."""
 
-    def __init__(self, broker: Broker, options: HttpOptions) -> None:
+    def __init__(self, broker: Broker, options: HttpOptions, *, bound_to: str = "localhost") -> None:
+        """`bound_to` is the name or address that it listens on."""
         self.broker = broker
         self.engine = broker.engine
         self.clock = broker.engine.clock
@@ -34,7 +37,11 @@ class Edge:
         self.options = options
         self.heads = Heads()
         self.known_heads = KnownHeads()
-        self.connections: set[Connection] = set()
+        self.host_rule = None if options.in_process else HostRule((bound_to, *options.allowed_hosts))
+        """None where no browser can come."""
+        self.connections: dict[Connection, None] = {}
+        """In the order in which they came."""
+        self._places = Places(self.connections, places=options.connections_max)
         self.emptied = asyncio.Event()
         """Set when the last connection has gone."""
         self.streams: set[EndableStream] = set()
@@ -44,15 +51,26 @@ class Edge:
         """Held by whoever reads much of the log in a thread."""
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def enter(self, connection: Connection) -> int:
-        """Count a new connection; how many there are above what may be."""
-        self.connections.add(connection)
+    def enter(self, connection: Connection) -> bool:
+        """Count a new connection; whether there is a place for it, perhaps one that another gave up."""
+        has_place = self._places.take_one()
+        self.connections[connection] = None
         self.counters.connections += 1
         self.emptied.clear()
-        return len(self.connections) - self.options.connections_max
+        return has_place
+
+    @property
+    def is_flooded(self) -> bool:
+        """As many as may be here are on their way out."""
+        return self._places.is_flooded
+
+    def departs(self, connection: Connection) -> None:
+        """This connection will be closed: its place is free."""
+        self._places.free(connection)
 
     def leave(self, connection: Connection) -> None:
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
+        self._places.gone(connection)
         if not self.connections:
             self.emptied.set()
 
@@ -88,5 +106,6 @@ class Edge:
         """Once a second: the date goes on, and those who fell silent are let go."""
         self.tick += 1
         self.heads.refresh()
+        self._places.second()
         for connection in list(self.connections):
             connection.look_after()

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from driftq.http.schemas import LeaseMs, Name, Positive, Reason, Request
+from driftq.http.schemas import LeaseMs, Name, Natural, Positive, Reason, Request
 
 KEY_MAX = 65_536
 
@@ -13,7 +13,11 @@ Key = Annotated[str, Meta(min_length=1, max_length=KEY_MAX)]
 
 
 class BeginBody(Request, frozen=True):
-    """Who is about to cause which effect, and for how long nobody else may."""
+    """Who is about to cause which effect, and for how long nobody else may.
+
+    `offset` says for which message, and `source_topic` where it was delivered from, if that is not `topic`.
+    They tell messages of a deleted topic from those of a new one with its name.
+    """
 
     topic: Name
     group: Name
@@ -21,6 +25,8 @@ class BeginBody(Request, frozen=True):
     owner: Name
     lease_ms: LeaseMs
     tenant_id: str | None = None
+    offset: Natural | None = None
+    source_topic: Name | None = None
 
 
 class CommitBody(Request, frozen=True):
@@ -35,7 +41,7 @@ class CommitBody(Request, frozen=True):
     tenant_id: str | None = None
 
 
-class FailBody(Request, frozen=True):
+class EffectFailBody(Request, frozen=True):
     """The effect failed and may begin again."""
 
     topic: Name
@@ -47,7 +53,7 @@ class FailBody(Request, frozen=True):
     tenant_id: str | None = None
 
 
-class ExtendBody(Request, frozen=True):
+class EffectExtendBody(Request, frozen=True):
     """Still at it: the lease begins anew."""
 
     topic: Name
@@ -60,12 +66,14 @@ class ExtendBody(Request, frozen=True):
 
 
 class StatusQuery(Request, frozen=True):
-    """Which effect."""
+    """Which effect, and for which message if that is said."""
 
     topic: Name
     group: Name
     idempotency_key: Key
     tenant_id: str | None = None
+    offset: Natural | None = None
+    source_topic: Name | None = None
 
 
 class BeginReply(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -78,7 +86,7 @@ class BeginReply(msgspec.Struct, frozen=True, omit_defaults=True):
     lease_until: str | UnsetType = UNSET
 
 
-class StatusReply(msgspec.Struct, frozen=True, omit_defaults=True):
+class EffectStatusReply(msgspec.Struct, frozen=True, omit_defaults=True):
     status: Literal["PENDING", "COMMITTED", "FAILED"]
     owner: str | UnsetType = UNSET
     lease_until: str | UnsetType = UNSET

@@ -11,14 +11,15 @@ from msgspec import UNSET
 from driftq.core.decide.effects import Committed, Held
 from driftq.core.effects import Identity
 from driftq.core.records import EffectBegun
+from driftq.errors import InvalidArgument
 from driftq.http.effect_schemas import (
     BeginBody,
     BeginReply,
     CommitBody,
-    ExtendBody,
-    FailBody,
+    EffectExtendBody,
+    EffectFailBody,
+    EffectStatusReply,
     StatusQuery,
-    StatusReply,
 )
 from driftq.http.exchange import Exchange
 from driftq.http.outcomes import reply_outcome
@@ -30,13 +31,14 @@ from driftq.server.effects import (
     EffectStatus,
     ExtendEffectRequest,
     FailRequest,
+    Source,
     StatusRequest,
 )
 
 BEGIN = Form(BeginBody)
 COMMIT = Form(CommitBody)
-FAIL = Form(FailBody)
-EXTEND = Form(ExtendBody)
+FAIL = Form(EffectFailBody)
+EXTEND = Form(EffectExtendBody)
 STATUS = Form(StatusQuery)
 
 
@@ -56,11 +58,21 @@ def _identity(asked: _Named) -> Identity:
     return (asked.tenant_id or "", asked.topic, asked.group, asked.idempotency_key)
 
 
+def _source(asked: BeginBody | StatusQuery) -> Source | None:
+    if asked.offset is not None:
+        return Source(asked.source_topic or asked.topic, asked.offset)
+    if asked.source_topic is not None:
+        raise InvalidArgument("source_topic", "needs an offset")
+    return None
+
+
 def begin(exchange: Exchange) -> None:
     asked = BEGIN.read(exchange.body, exchange.query)
     check_name("owner", asked.owner)
     reply = exchange.answering(partial(_begun, exchange))
-    exchange.edge.engine.ask_desk(BeginRequest(_identity(asked), asked.owner, asked.lease_ms, reply))
+    exchange.edge.engine.ask_desk(
+        BeginRequest(_identity(asked), asked.owner, asked.lease_ms, reply, _source(asked))
+    )
 
 
 def _begun(exchange: Exchange, outcome: EffectBegun | Held | Committed) -> None:
@@ -109,12 +121,12 @@ def extend(exchange: Exchange) -> None:
 def status(exchange: Exchange) -> None:
     asked = STATUS.read(exchange.body, exchange.query)
     reply = exchange.answering(partial(_shown, exchange))
-    exchange.edge.engine.ask_desk(StatusRequest(_identity(asked), reply))
+    exchange.edge.engine.ask_desk(StatusRequest(_identity(asked), reply, _source(asked)))
 
 
 def _shown(exchange: Exchange, found: EffectStatus) -> None:
     exchange.reply_json(
-        StatusReply(
+        EffectStatusReply(
             status=found.status,  # type: ignore[arg-type]
             owner=UNSET if found.owner is None else found.owner,
             lease_until=UNSET if found.lease_until is None else rfc3339(found.lease_until),

@@ -6,27 +6,19 @@ records behind it, which a thread reads. One such reading is under way at a time
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 from driftq.core.index import PartitionIndex
 from driftq.core.state import State, Topic
-from driftq.errors import (
-    DriftQError,
-    InvalidArgument,
-    LogCorrupt,
-    MessageNotFound,
-    TopicNotFound,
-    WritingStopped,
-)
+from driftq.errors import InvalidArgument, MessageNotFound, TopicNotFound
 from driftq.housekeeping.following import Names, tell_pasts
 from driftq.housekeeping.past import Past, Wanted
 from driftq.http.exchange import Exchange
 from driftq.http.explain_schemas import MessageView
 from driftq.http.params import Form
+from driftq.http.reads import ask_state, in_thread, read_stored
 from driftq.http.schemas import Request
 from driftq.http.telling import happenings, standings
 from driftq.log.frame import LogEnd
@@ -34,12 +26,10 @@ from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.deadletters import rfc3339
 from driftq.server.entry import decode_entry, produced_at
 from driftq.server.payloads import MessagesGone
-from driftq.server.requests import ReadRequest
 from driftq.server.views import INTERNAL_PREFIX
 
 NOTHING = Form(Request)
 _OFFSET = re.compile(r"0|[1-9][0-9]{0,17}")
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +90,11 @@ async def _explain(exchange: Exchange, offset: int) -> None:
 
 
 async def _entry(exchange: Exchange, index: PartitionIndex, wanted: Wanted) -> bytes:
-    payloads = exchange.edge.engine.payloads
     try:
-        entries = payloads.fetch(index, [wanted.ordinal])
-        if entries is None:
-            entries = await in_thread(exchange, lambda: payloads.read(index, [wanted.ordinal]))
+        [entry] = await read_stored(exchange.edge, index, [wanted.ordinal])
     except MessagesGone:
         raise MessageNotFound(exchange.topic, offset=wanted.offset) from None
-    return entries[0]
+    return entry
 
 
 def find(exchange: Exchange, state: State, places: Iterable[tuple[Topic, int, int, int]]) -> Found:
@@ -136,23 +123,3 @@ async def read_pasts(exchange: Exchange, found: Found) -> dict[Wanted, Past]:
             broker.log.folder, broker.options.history, found.wanted, found.names, end=found.end
         ),
     )
-
-
-async def ask_state(exchange: Exchange, query: Callable[[State], _T]) -> _T:
-    """An answer from durable state."""
-    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    exchange.edge.engine.read(ReadRequest(query, answer.set_result))
-    result = await answer
-    if isinstance(result, DriftQError):
-        raise result
-    return result  # type: ignore[no-any-return]
-
-
-async def in_thread(exchange: Exchange, work: Callable[[], _T]) -> _T:
-    """Done away from the loop, one at a time."""
-    async with exchange.edge.reading:
-        try:
-            return await asyncio.to_thread(work)
-        except LogCorrupt as damage:
-            exchange.edge.engine.damaged(damage)
-            raise WritingStopped(str(damage)) from damage

@@ -14,7 +14,16 @@ class Happening(msgspec.Struct, frozen=True, omit_defaults=True):
 
     at: str
     what: Literal[
-        "stored", "delivered", "acked", "nacked", "expired", "released", "dead", "passed", "redriven"
+        "stored",
+        "delivered",
+        "acked",
+        "nacked",
+        "expired",
+        "released",
+        "unstarted",
+        "dead",
+        "passed",
+        "redriven",
     ]
     group: str | None = None
     attempt: int | None = None

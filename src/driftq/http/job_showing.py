@@ -13,8 +13,8 @@ from driftq.errors import JobNotFound
 from driftq.housekeeping.job_history import tell_job
 from driftq.housekeeping.job_past import JobPast
 from driftq.http.exchange import Exchange
-from driftq.http.explain import in_thread
 from driftq.http.jobs import NOTHING, offset_of
+from driftq.http.reads import in_thread
 from driftq.log.frame import LogEnd
 from driftq.model.job import JobAttempt, JobView, job_id
 from driftq.server.deadletters import rfc3339
@@ -35,13 +35,15 @@ class _Faded:
 def show(exchange: Exchange) -> None:
     NOTHING.read(exchange.body, exchange.query)
     offset = offset_of(exchange.names["job_id"])
-    now = exchange.edge.clock.now()
+    now, wall = exchange.edge.clock.now(), exchange.edge.clock.wall()
 
     def query(state: State) -> JobFacts | _Faded:
         topic = state.topics.get(JOBS_TOPIC)
         if topic is None or offset >= topic.next_offset:
             raise JobNotFound(job_id(offset))
-        facts = job_facts(state, offset, now=now) if state.jobs.state(offset) is not None else None
+        facts = None
+        if state.jobs.state(offset) is not None:
+            facts = job_facts(state, offset, now=now, wall=wall)
         if facts is not None and (facts.history or facts.state != "succeeded"):
             return facts
         return _Faded(facts, topic.id, exchange.edge.broker.log.confirmed)

@@ -79,11 +79,13 @@ def _enqueued(exchange: Exchange, outcomes: list[EnqueuedJob]) -> None:
 def list_all(exchange: Exchange) -> None:
     asked = JOBS.read(exchange.body, exchange.query)
     start = 0 if asked.after is None else offset_after(asked.after)
-    now = exchange.edge.clock.now()
+    now, wall = exchange.edge.clock.now(), exchange.edge.clock.wall()
 
     def query(state: State) -> JobPage:
         limit = asked.limit or PAGE
-        return list_jobs(state, queue=asked.queue, state_name=asked.state, limit=limit, start=start, now=now)
+        return list_jobs(
+            state, queue=asked.queue, state_name=asked.state, limit=limit, start=start, now=now, wall=wall
+        )
 
     def read(page: JobPage) -> None:
         exchange.edge.engine.job_reader.views(page.jobs, exchange.answering(partial(send, page)))

@@ -25,6 +25,7 @@ _COUNTERS = {
     "acked": "Messages settled by an ack.",
     "nacked": "Deliveries given back by a nack.",
     "expired": "Deliveries whose lease ended.",
+    "stalls": "Streams held back because their owner let leases lapse and gave no sign of life.",
     "commits": "Writes to the log.",
     "commit_failures": "Writes to the log that failed.",
     "committed_bytes": "Bytes written to the log.",

@@ -16,7 +16,9 @@ _REFERENCE = "#/components/schemas/{name}"
 _NAME = re.compile(r"\{(\w+)\}")
 _ERRORS = {
     400: "INVALID_ARGUMENT: malformed, unknown, missing or out of range",
+    403: "PERMISSION_DENIED: asked by a web page of another origin, or under a name that is not the server's",
     404: "NOT_FOUND: there is no such topic, job or effect",
+    408: "REQUEST_TIMEOUT: the request came too slowly; nothing of it was done",
     409: "FAILED_PRECONDITION, ALREADY_EXISTS or CONFLICT: the lease, key, topic or sequence forbids it",
     413: "PAYLOAD_TOO_LARGE",
     429: "RESOURCE_EXHAUSTED: over a limit; Retry-After says when to try again",
@@ -25,10 +27,12 @@ _ERRORS = {
 
 
 def document(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
-    """The whole document."""
+    """The whole document. Every reference in it leads to one of its components."""
+    routes = tuple(routes)
+    schemas = _Schemas(routes)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -38,8 +42,21 @@ def document(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
             "not empty wins. Unknown fields and names are refused. HEAD is answered with 405.",
         },
         "paths": paths,
-        "components": {"schemas": _components(routes)},
+        "components": {"schemas": schemas.components},
     }
+
+
+class _Schemas:
+    """The schemas of all types, made in one go: what a type is called depends on those beside it."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        kinds = list(dict.fromkeys(kind for route in routes for kind in _types_of(route)))
+        schemas, self.components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
+        self._by_kind = dict(zip(kinds, schemas, strict=True))
+
+    def of(self, kind: Any) -> dict[str, Any]:
+        """A copy: whoever asks may add to it."""
+        return dict(self._by_kind[kind])
 
 
 def _types_of(route: Route) -> list[Any]:
@@ -47,21 +64,11 @@ def _types_of(route: Route) -> list[Any]:
     return [kind for kind in (*bodies, route.body, route.lines, ErrorReply) if kind is not None]
 
 
-def _components(routes: Iterable[Route]) -> dict[str, Any]:
-    types = [kind for route in routes for kind in _types_of(route)]
-    return msgspec.json.schema_components(types, ref_template=_REFERENCE)[1]
-
-
-def _schema(kind: Any) -> dict[str, Any]:
-    (schema,), _ = msgspec.json.schema_components([kind], ref_template=_REFERENCE)
-    return schema
-
-
-def _operation(route: Route) -> dict[str, Any]:
+def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": route.summary,
         "operationId": _operation_id(route),
-        "responses": _responses(route),
+        "responses": _responses(route, schemas),
     }
     if route.notes:
         operation["description"] = route.notes
@@ -69,7 +76,7 @@ def _operation(route: Route) -> dict[str, Any]:
     if parameters:
         operation["parameters"] = parameters
     if route.body is not None:
-        content = {"application/json": {"schema": _schema(route.body)}}
+        content = {"application/json": {"schema": schemas.of(route.body)}}
         if route.lines is not None:
             content["application/x-ndjson"] = {"schema": {"type": "string"}}
         operation["requestBody"] = {"required": True, "content": content}
@@ -94,7 +101,7 @@ def _query_parameters(kind: type[Request], *, instead: bool) -> list[dict[str, A
     """The fields that a query can carry; none is required where a body may stand instead."""
     parameters: list[dict[str, Any]] = []
     for field in msgspec.structs.fields(kind):
-        schema = _schema(field.type)
+        (schema,), _ = msgspec.json.schema_components([field.type], ref_template=_REFERENCE)
         kinds = [one for one in schema.get("anyOf", [schema]) if one.get("type") != "null"]
         if kinds[0].get("type") in ("array", "object") or "$ref" in kinds[0]:
             continue
@@ -106,20 +113,20 @@ def _query_parameters(kind: type[Request], *, instead: bool) -> list[dict[str, A
     return parameters
 
 
-def _responses(route: Route) -> dict[str, Any]:
+def _responses(route: Route, schemas: _Schemas) -> dict[str, Any]:
     responses: dict[str, Any] = {}
     for status, answer in route.answers.items():
         responses[str(status)] = response = {"description": answer.text}
         if status != 204:
             is_json = answer.content_type == "application/json"
-            schema = _schema(answer.body) if is_json else {"type": "string"}
+            schema = schemas.of(answer.body) if is_json else {"type": "string"}
             if answer.body is not None and not is_json:
                 schema["description"] = f"Lines of {answer.body.__name__}"
             response["content"] = {answer.content_type: {"schema": schema}}  # type: ignore[assignment]
     for status in sorted({*ALWAYS, *route.errors}):
         responses[str(status)] = {
             "description": _ERRORS[status],
-            "content": {"application/json": {"schema": _schema(ErrorReply)}},
+            "content": {"application/json": {"schema": schemas.of(ErrorReply)}},
         }
     for status, header in ((429, "Retry-After"),):
         if str(status) in responses:

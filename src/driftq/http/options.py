@@ -20,9 +20,15 @@ class HttpOptions:
     """Requests of one connection that wait for their answers; beyond, it is not read from."""
     batch_max: int = 100_000
     """Messages or acks in one request."""
-    request_idle_s: int = 30
-    """A client that falls silent in the middle of a request is let go."""
+    head_s: int = 10
+    """The head of a request comes whole within so long."""
+    body_window_s: int = 10
+    body_bytes_per_s_min: int = 1 << 10
+    """So much of a body comes, over any window of the length above."""
     keep_alive_s: int = 90
+    """A connection without a request is let go after this."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names that this server is asked under, beside the one it is bound to and localhost."""
     write_high_bytes: int = 256 << 10
     write_low_bytes: int = 64 << 10
     in_process: bool = False

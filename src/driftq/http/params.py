@@ -13,6 +13,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from driftq.errors import InvalidArgument, PayloadTooLarge
+from driftq.errors.misfit import misfit
 from driftq.http.schemas import Request
 
 T = TypeVar("T", bound=Request)
@@ -76,7 +77,7 @@ def decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
 def body_problem(error: Exception) -> InvalidArgument:
     """What is wrong with a body, from the error that reading it gave."""
     if isinstance(error, msgspec.ValidationError):
-        return InvalidArgument("", str(error))
+        return misfit(str(error))
     if isinstance(error, RecursionError):
         return InvalidArgument("", "the body is nested too deeply")
     if isinstance(error, UnicodeDecodeError):
@@ -120,7 +121,7 @@ class Form(Generic[T]):
         try:
             return msgspec.convert(fields, self.kind)
         except msgspec.ValidationError as error:
-            raise InvalidArgument("", str(error).replace("Object missing", "missing")) from None
+            raise misfit(str(error)) from None
 
 
 def _read_text(_: str, text: str) -> str:

@@ -24,6 +24,10 @@ from driftq.server.requests import ProduceRequest
 from driftq.server.routing import RouterDesk
 
 QUERY = Form(ProduceQuery)
+_VALUE_HINT = (
+    'a value is text, so send JSON as a string, as in "value": "{\\"total\\": 12}"; '
+    "the Python client writes objects as JSON by itself"
+)
 _decode = msgspec.json.Decoder(ProduceBody).decode
 _decode_nullable = msgspec.json.Decoder(NullableProduceBody).decode
 _decode_in_process = msgspec.json.Decoder(InProcessBody).decode
@@ -98,7 +102,15 @@ def read_message(body: bytes | msgspec.Raw, *, in_process: bool = False) -> Prod
             return _decode_in_process(body)
         return as_produced(_decode_nullable(body))
     except (ValueError, RecursionError) as error:
-        raise body_problem(error) from None
+        raise _message_problem(error) from None
+
+
+def _message_problem(error: Exception) -> InvalidArgument:
+    """What is wrong with a message; a value that is no string is the mistake that everybody makes once."""
+    problem = body_problem(error)
+    if problem.field == "value" and isinstance(error, msgspec.ValidationError):
+        return InvalidArgument("value", f"{problem.problem}; {_VALUE_HINT}")
+    return problem
 
 
 def as_produced(body: ProduceBody | NullableProduceBody) -> Produced:

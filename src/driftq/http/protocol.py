@@ -1,8 +1,8 @@
 """One client's connection: requests come from its reader, answers go back in the order of the requests.
 
 Everything here is callbacks. A connection stops reading while too many answers are owed, or while the client
-does not take the answers it has. After a request that cannot be understood it answers, listens no more and
-closes, leaving the client a second to take the answer.
+does not take the answers it has. After a request that cannot be understood, or comes too slowly, it answers,
+listens no more and closes, leaving the client a second to take the answer.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Protocol, cast
 
-from driftq.errors import DriftQError, Unavailable
+from driftq.errors import DriftQError, RequestTimeout, Unavailable
 from driftq.http import answers
 from driftq.http.exchange import Exchange
+from driftq.http.pace import Pace
 from driftq.http.reader import RequestReader
 from driftq.http.routes import dispatch
 
@@ -44,7 +45,9 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._line: deque[Exchange] = deque()
         self._stream: Stream | None = None
+        self._pace: Pace | None = None
         self._seen = edge.tick
+        """When the last request had come, or the last answer was written."""
         self._deaf = False
         """What comes in is thrown away."""
         self._lingers = False
@@ -62,11 +65,11 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(self._options.write_high_bytes, self._options.write_low_bytes)
-        excess = self._edge.enter(self)
-        if excess > self._options.connections_max:
-            self.abort()  # Even to refuse them all would take too much.
-        elif excess > 0:
-            self._refuse(Unavailable("too many connections"))
+        if not self._edge.enter(self):
+            if self._edge.is_flooded:
+                self.abort()  # Even to refuse them all would take too much.
+            else:
+                self._refuse(Unavailable("too many connections"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._gone = True
@@ -81,7 +84,6 @@ class Connection(asyncio.Protocol):
             stream.lost()
 
     def data_received(self, data: bytes) -> None:
-        self._seen = self._edge.tick
         if self._deaf:
             return
         try:
@@ -123,16 +125,20 @@ class Connection(asyncio.Protocol):
 
     # The reader's side
 
-    def received(self, exchange: Exchange) -> None:
-        """A request is complete."""
+    def received(self, exchange: Exchange, refusal: DriftQError | None = None) -> None:
+        """A request is complete. One that is refused takes its place in the line, and no handler sees it."""
         if self._deaf:
             return
+        self._seen = self._edge.tick
         self._owes_continue = False
         if exchange.ends_connection:
             self._deaf = True
         self._line.append(exchange)
         self._edge.counters.requests += 1
-        dispatch(exchange)
+        if refusal is None:
+            dispatch(exchange)
+        else:
+            exchange.reply_error(refusal)
         if len(self._line) >= self._options.outstanding_max:
             self._set_reading()
 
@@ -151,6 +157,7 @@ class Connection(asyncio.Protocol):
         if self._gone or self._lingers:
             return
         self._deaf = self._lingers = True
+        self._edge.departs(self)
         exchange = Exchange(self._edge, self, b"")
         exchange.ends_connection = True
         self._line.append(exchange)
@@ -229,15 +236,48 @@ class Connection(asyncio.Protocol):
     # The end
 
     def look_after(self) -> None:
-        """Once a second: close when nothing has happened for too long."""
-        idle = self._edge.tick - self._seen
+        """Once a second: close when nothing has happened for too long, or a request comes too slowly."""
         if self._gone:
-            if idle > _CLOSING_S:
+            if self._edge.tick - self._seen > _CLOSING_S:
                 self._transport.abort()
-        elif self._reader.within:
-            if idle > self._options.request_idle_s:
-                self.close()
-        elif not self._line and idle > self._options.keep_alive_s:
+        elif self.awaits_request:
+            self._pace = self._pace or Pace(self._options)
+            reader = self._reader
+            too_slow = self._pace.look(
+                reader.begun, in_head=reader.in_head, received_bytes=reader.received_bytes
+            )
+            if too_slow is not None:
+                self._refuse(too_slow)
+        elif self.is_idle and self.idle_s > self._options.keep_alive_s:
+            self.close()
+
+    @property
+    def awaits_request(self) -> bool:
+        """The rest of a request is the client's turn: it may send, and waits for no word from here."""
+        return self._reader.within and not (self._deaf or self._reading_paused or self._owes_continue)
+
+    @property
+    def is_idle(self) -> bool:
+        """Open, and nothing is asked here."""
+        return not (self._line or self._gone or self._deaf or self._reader.within)
+
+    @property
+    def idle_s(self) -> int:
+        return self._edge.tick - self._seen
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Of the request that is not complete."""
+        size = self._reader.received_bytes
+        return size if self._pace is None else self._pace.bytes_per_s(self._reader.begun, received_bytes=size)
+
+    def give_way(self) -> None:
+        """Close for somebody else; whoever is in the middle of a request is told so."""
+        if self._reader.within:
+            self._refuse(
+                RequestTimeout("all connections are in use, and this request was the slowest to come")
+            )
+        else:
             self.close()
 
     def close(self) -> None:
@@ -245,6 +285,7 @@ class Connection(asyncio.Protocol):
         if not self._gone:
             self._gone = self._deaf = True
             self._seen = self._edge.tick
+            self._edge.departs(self)
             self._transport.close()
 
     def abort(self) -> None:

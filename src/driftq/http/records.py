@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 from driftq.core.index import PartitionIndex
 from driftq.core.state import State
-from driftq.errors import InvalidArgument, LogCorrupt, WritingStopped
+from driftq.errors import InvalidArgument, Unavailable
 from driftq.http.answers import LAST_CHUNK, NDJSON, chunk
 from driftq.http.exchange import Exchange
 from driftq.http.params import Form
+from driftq.http.reads import read_stored
 from driftq.http.schemas import RecordsQuery
 from driftq.server.entry import BODY_AT, produced_at
 from driftq.server.payloads import MessagesGone
@@ -112,12 +113,10 @@ class RecordsStream:
                     if content:
                         self._connection.write(chunk(content) if chunked else content)
                     await self._wait_for_room()
-        except LogCorrupt as damage:
-            self._edge.engine.damaged(damage)
-            if began:
-                self._connection.abort()  # A cut connection says what a status no longer can.
-            else:
-                self._exchange.reply_error(WritingStopped(str(damage)))
+        except Unavailable:
+            if not began:
+                raise
+            self._connection.abort()  # A cut connection says what a status no longer can.
             return
         if not began:
             self._begin(chunked=chunked, close=close)
@@ -131,15 +130,12 @@ class RecordsStream:
 
     async def _fetch(self, index: PartitionIndex, ordinals: range) -> tuple[range, list[bytes]]:
         """The messages that are still there, and their stored forms."""
-        payloads = self._edge.engine.payloads
         while True:
             kept = range(max(ordinals.start, index.first), ordinals.stop)
             if not kept:
                 return kept, []
             try:
-                entries = payloads.fetch(index, kept)
-                if entries is None:
-                    entries = await asyncio.to_thread(payloads.read, index, kept)
+                entries = await read_stored(self._edge, index, kept)
             except MessagesGone:
                 continue
             if kept.start >= index.first:

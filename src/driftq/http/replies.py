@@ -21,6 +21,19 @@ class StatusReply(msgspec.Struct, frozen=True):
     status: str
 
 
+class ClockWarning(msgspec.Struct, frozen=True):
+    """The log is ahead of the machine's clock."""
+
+    code: str
+    message: str
+    ahead_ms: int
+
+
+class ReadyReply(msgspec.Struct, frozen=True, omit_defaults=True):
+    status: str
+    warnings: list[ClockWarning] = []
+
+
 class VersionReply(msgspec.Struct, frozen=True):
     version: str
     commit: str

@@ -11,8 +11,8 @@ from driftq.http.schemas import Request
 
 Handler = Callable[[Exchange], None]
 
-ALWAYS = (400, 413, 503)
-"""Any request may be malformed, too large, or come at a bad time."""
+ALWAYS = (400, 403, 408, 413, 503)
+"""Any request may be malformed, a foreign page's, too slow, too large, or come at a bad time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

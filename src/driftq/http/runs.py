@@ -13,8 +13,9 @@ from driftq.errors import RunNotFound
 from driftq.housekeeping.following import find_steps
 from driftq.housekeeping.past import Step
 from driftq.http.exchange import Exchange
-from driftq.http.explain import NOTHING, Found, ask_state, find, in_thread, read_pasts
+from driftq.http.explain import NOTHING, Found, find, read_pasts
 from driftq.http.explain_schemas import RunView, StepMessage, StepView
+from driftq.http.reads import ask_state, in_thread
 from driftq.http.telling import most_urgent, standings
 from driftq.log.frame import LogEnd
 from driftq.server.deadletters import rfc3339

@@ -191,7 +191,11 @@ class AckBody(Request, frozen=True):
 
 
 class NackBody(Request, frozen=True):
-    """One delivery failed."""
+    """One delivery failed; with `started` false nobody began to handle it.
+
+    Then it is due again at once and does not count towards max_attempts; a reason or `retryable` false would
+    contradict that and is refused.
+    """
 
     topic: TopicName
     group: Name
@@ -201,6 +205,7 @@ class NackBody(Request, frozen=True):
     reason: Reason | None = None
     attempt: Int64 | None = None
     retryable: bool | None = None
+    started: bool | None = None
 
 
 class AckPart(Request, frozen=True):

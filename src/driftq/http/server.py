@@ -48,7 +48,7 @@ class HttpServer:
 
     async def start(self, broker: Broker, host: str, port: int, options: HttpOptions) -> None:
         """Listen; port 0 takes a free one, and `port` says which."""
-        edge = Edge(broker, options)
+        edge = Edge(broker, options, bound_to=host)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: Connection(edge), host, port, backlog=_BACKLOG)
         self.host, self.port = self._server.sockets[0].getsockname()[:2]

@@ -32,8 +32,15 @@ def nack(exchange: Exchange) -> None:
     asked = NACK.read(exchange.body, exchange.query)
     check_name("group", asked.group)
     check_name("owner", asked.owner)
-    retryable = asked.retryable is not False
-    mine = Nack(asked.owner, asked.partition, asked.offset, asked.reason or "", asked.attempt, retryable)
+    mine = Nack(
+        asked.owner,
+        asked.partition,
+        asked.offset,
+        reason=asked.reason or "",
+        attempt=asked.attempt,
+        retryable=asked.retryable is not False,
+        started=asked.started is not False,
+    )
     exchange.edge.engine.ask(NackRequest(asked.topic, asked.group, mine, partial(reply_outcome, exchange)))
 
 

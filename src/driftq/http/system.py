@@ -8,7 +8,9 @@ from driftq.http.docs_page import PAGE
 from driftq.http.exchange import Exchange
 from driftq.http.metrics import new_registry
 from driftq.http.params import Form
+from driftq.http.replies import ClockWarning, ReadyReply
 from driftq.http.schemas import Request
+from driftq.server.clock import log_ahead_ms, log_ahead_text
 from driftq.server.requests import ReadRequest
 
 NOTHING = Form(Request)
@@ -21,12 +23,18 @@ def healthz(exchange: Exchange) -> None:
 
 
 def readyz(exchange: Exchange) -> None:
+    """A log ahead of the wall clock is a warning: the server works; turning clients away mends nothing."""
     NOTHING.read(exchange.body, exchange.query)
-    refusal = exchange.edge.engine.refusal
-    if refusal is None:
-        exchange.reply_ok(b'{"status":"ready"}')
-    else:
+    edge = exchange.edge
+    refusal = edge.engine.refusal
+    ahead_ms = log_ahead_ms(edge.clock)
+    if refusal is not None:
         exchange.reply_error(refusal)
+    elif ahead_ms:
+        warning = ClockWarning(code="log_ahead_of_clock", message=log_ahead_text(ahead_ms), ahead_ms=ahead_ms)
+        exchange.reply_json(ReadyReply(status="ready", warnings=[warning]))
+    else:
+        exchange.reply_ok(b'{"status":"ready"}')
 
 
 def version(exchange: Exchange) -> None:

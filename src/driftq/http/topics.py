@@ -53,9 +53,10 @@ def show_topic(exchange: Exchange) -> None:
     NOTHING.read(exchange.body, exchange.query)
 
     def query(state: State) -> TopicView:
-        return topic_view(state, exchange.topic)
+        return topic_view(state, exchange.topic, streams=engine.streams(exchange.topic))
 
-    exchange.edge.engine.read(ReadRequest(query, exchange.answering(exchange.reply_json)))
+    engine = exchange.edge.engine
+    engine.read(ReadRequest(query, exchange.answering(exchange.reply_json)))
 
 
 def report_reader(exchange: Exchange) -> None:

@@ -5,7 +5,7 @@ from driftq.model.envelope import DeadLetterFacts, Envelope, RetryPolicy
 from driftq.model.event import Aggregate, Event, Operation
 from driftq.model.message import Message, Routing, RoutingDecision, StoredMessage
 from driftq.model.topic import MAX_PARTITIONS, TopicOptions, topic_name_problem
-from driftq.model.view import GroupView, PartitionView, ReaderView, TopicView, WriterView
+from driftq.model.view import GroupView, PartitionView, ReaderView, StreamView, TopicView, WriterView
 
 __all__ = [
     "MAX_PARTITIONS",
@@ -23,6 +23,7 @@ __all__ = [
     "Routing",
     "RoutingDecision",
     "StoredMessage",
+    "StreamView",
     "TopicOptions",
     "TopicView",
     "WriterView",

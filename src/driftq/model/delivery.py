@@ -18,3 +18,5 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     routing: Routing | None = None
     envelope: Envelope | None = None
     requested_topic: str | None = None
+    tries: int | None = None
+    """Deliveries that count towards the retry policy, this one included; absent where `attempts` says it."""

@@ -1,8 +1,11 @@
 """A job as it is enqueued, stored and shown."""
 
 import re
+from typing import Any
 
 import msgspec
+
+from driftq.model.reply import Reply
 
 JOB_PAYLOAD_MAX = 1 << 20
 _NAME = re.compile(r"job-(0|[1-9][0-9]{0,12})")
@@ -35,7 +38,7 @@ class StoredJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     idempotency_key: str = ""
 
 
-class EnqueuedJob(msgspec.Struct, frozen=True):
+class EnqueuedJob(Reply, frozen=True):
     job_id: str
     state: str
     duplicate: bool = False
@@ -46,7 +49,7 @@ class ClaimedJob(msgspec.Struct, frozen=True):
     job_id: str
     queue: str
     task: str
-    payload: msgspec.Raw
+    payload: Any
     priority: int
     attempt: int
     token: int
@@ -66,7 +69,7 @@ class JobView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     job_id: str
     queue: str
     task: str
-    payload: msgspec.Raw
+    payload: Any
     state: str
     priority: int
     attempts: int
@@ -80,7 +83,7 @@ class JobView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     last_error: str
     owner: str | None = None
     lease_until: str | None = None
-    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    result: Any | msgspec.UnsetType = msgspec.UNSET
     history: list[JobAttempt]
 
 

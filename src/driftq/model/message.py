@@ -1,10 +1,12 @@
 """A message as produced, as stored and as routed."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from driftq.model.envelope import Envelope
+
+_T = TypeVar("_T")
 
 
 class Routing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -35,6 +37,10 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def json(self) -> Any:
         """The value, read as JSON; raises ValueError."""
         return msgspec.json.decode(self.value)
+
+    def decode(self, kind: type[_T]) -> _T:
+        """The value, read as JSON of this type (a dataclass, a TypedDict, …); raises ValueError."""
+        return msgspec.json.decode(self.value, type=kind)
 
 
 class StoredMessage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

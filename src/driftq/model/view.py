@@ -35,9 +35,24 @@ class WriterView(msgspec.Struct, frozen=True):
     lanes: dict[str, int]
 
 
+class StreamView(msgspec.Struct, frozen=True):
+    """An open consume stream; one that is `stalled` gets one message at a time.
+
+    Its owner let leases lapse and gave no sign of life: no ack, no nack, no extension.
+    """
+
+    group: str
+    owner: str
+    in_flight: int
+    stalled: bool
+
+
 class TopicView(msgspec.Struct, frozen=True):
     name: str
     partitions: list[PartitionView]
     groups: list[GroupView]
     readers: list[ReaderView]
     writers: list[WriterView] = []
+    start_offset: int = 0
+    """Where the topic's offsets begin: 0, or behind those of a deleted topic that had its name."""
+    streams: list[StreamView] = []

@@ -7,6 +7,13 @@ from dataclasses import dataclass
 
 _TEXT_MAX = 500
 _TRACEBACK = "Traceback (most recent call last)"
+WORKER_LATE = "WorkerLate"
+"""The kind of a start that failed because the machine was too busy: nothing is wrong, try again soon."""
+WORKER_WITHOUT_DRIFTQ = "WorkerWithoutDriftQ"
+HOW_TO_EQUIP_WORKERS = (
+    "install driftq where Spark's Python workers run, or let them run an interpreter that has it: "
+    "PYSPARK_PYTHON, or spark.pyspark.python"
+)
 _NAMED = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(?:: (.*))?$")
 
 
@@ -18,9 +25,23 @@ class Cause:
     text: str
 
 
+_KNOWN = {
+    # Spark gives a Python worker ten seconds to start, and says this as a text only.
+    "Python worker failed to connect back": Cause(
+        WORKER_LATE, "the machine was too busy to start Spark's Python worker in time"
+    ),
+    "No module named 'driftq'": Cause(
+        WORKER_WITHOUT_DRIFTQ, f"Spark's Python workers cannot import driftq: {HOW_TO_EQUIP_WORKERS}"
+    ),
+}
+
+
 def cause_of(failure: BaseException) -> Cause:
     """Our own errors speak for themselves; of a Python traceback inside Spark's the last line counts."""
     text = str(failure).strip()
+    known = next((cause for words, cause in _KNOWN.items() if words in text), None)
+    if known is not None:
+        return known
     if _TRACEBACK in text:
         kind, said = _last_of_traceback(text)
     else:

@@ -61,6 +61,15 @@ def is_alive(process: int) -> bool:
     return _session_of(_PROC / str(process)) is not None
 
 
+def mark_of(process: int) -> int | None:
+    """When it began, by the kernel's count since the machine did; None where nobody can say."""
+    try:
+        stat = (_PROC / str(process) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    return int(stat.rpartition(")")[2].split()[19])
+
+
 def _session_of(entry: Path) -> int | None:
     """None for one that has ended, waited for or not."""
     try:

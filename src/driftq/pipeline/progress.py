@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from driftq.pipeline.metrics import as_text
+from driftq.pipeline.processes import mark_of
 from driftq.pipeline.reports import Progressed, Reporter
 from driftq.pipeline.source.lag import LAG, READ
 from driftq.pipeline.status import JobState, JobStatus, StatusFolder
@@ -94,7 +95,8 @@ class Progress:
             return self._batches.get(job, 0)
 
     def _keep(self, status: JobStatus, **changes: Any) -> None:
-        changed = msgspec.structs.replace(status, driver=os.getpid(), **changes).at(dt.datetime.now(dt.UTC))
+        mine = {"driver": os.getpid(), "driver_mark": mark_of(os.getpid()), "not_running_since": None}
+        changed = msgspec.structs.replace(status, **mine, **changes).at(dt.datetime.now(dt.UTC))
         self._jobs[changed.job] = changed
         self._folder.write(changed)
         self._folder.write_text(f"{changed.job}.prom", as_text([changed]))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 from driftq.core.pipeline_options import PipelineOptions
+from driftq.errors import ReadModelNotFound
 from driftq.pipeline.projection.definition import default_sink
-from driftq.sinks import DeadLetter, ReadModelSink
+from driftq.sinks import DeadLetter, ReadModel, ReadModelSink, SqliteSink
 
 
 def rows(
@@ -18,7 +20,7 @@ def rows(
 
     A projection that names its own sink is read from there.
     """
-    with closing((sink or default_sink(options)).connect(name)) as model:
+    with closing(_opened(options, name, sink)) as model:
         for row in model.rows():
             yield row._asdict()
 
@@ -27,5 +29,13 @@ def dead_letters(
     options: PipelineOptions, name: str, *, sink: ReadModelSink | None = None
 ) -> Iterator[DeadLetter]:
     """What a projection could not apply, with stage and error."""
-    with closing((sink or default_sink(options)).connect(name)) as model:
+    with closing(_opened(options, name, sink)) as model:
         yield from model.dead_letters()
+
+
+def _opened(options: PipelineOptions, name: str, sink: ReadModelSink | None) -> ReadModel:
+    """The read model to be read; looking for one must not make the file it would be in."""
+    sink = sink or default_sink(options)
+    if isinstance(sink, SqliteSink) and not os.path.exists(sink.path):
+        raise ReadModelNotFound(name, place=sink.path)
+    return sink.connect(name)

@@ -11,6 +11,9 @@ import msgspec
 from driftq.core.pipeline_options import PipelineOptions
 from driftq.pipeline.status import JobStatus
 
+DRIVER = "driver"
+"""Stands for the job in a report about the driver itself: then none of its jobs runs."""
+
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """One run of the pipeline. It goes through a pipe: a password in it is on no command line."""

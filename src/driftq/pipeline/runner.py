@@ -6,6 +6,7 @@ tried again: what could not start in the first place, and a job that another run
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from driftq.errors import ProjectionFenced, PublisherReplaced, ReadModelSwapped
 from driftq.pipeline.backoff import Backoff
-from driftq.pipeline.causes import Cause, cause_of
+from driftq.pipeline.causes import WORKER_LATE, Cause, cause_of
 from driftq.pipeline.job import BatchJob, StreamJob
 from driftq.pipeline.progress import Progress
 from driftq.pipeline.reports import Ended, Failed, Reporter, Started, Told
@@ -25,9 +26,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+logger = logging.getLogger("driftq.pipeline")
+
 _POLL_S = 0.2
 _STARTS_MAX = 3
 """Of a query that is to run once."""
+_LATE_MAX = 10
+"""Further starts of such a query that only came too late for a busy machine."""
 _ARRIVES_WITHIN_S = 20.0
 _ARRIVED = ("Waiting", "Processing")
 _TAKEN_OVER = frozenset({PublisherReplaced.__name__, ProjectionFenced.__name__})
@@ -92,10 +97,7 @@ class Runner:
         """
         running = [_Running(job) for job in jobs]
         for one in running:
-            if patient:
-                self._start_again(one)
-            else:
-                one.query = self._start(one.job, once=False)
+            self._begin(one, patient=patient)
             self._let_arrive(one.query)
         while not self._stop():
             for one in running:
@@ -127,25 +129,45 @@ class Runner:
 
     def _stream_once(self, job: StreamJob) -> None:
         """To its end. A query that fails may be started twice more: what is done stays done."""
-        for left in reversed(range(_STARTS_MAX)):
-            query = self._start(job, once=True)
-            while query.isActive and not self._stop():
-                time.sleep(_POLL_S)
-            failure = None if query.isActive else query.exception()
+        failures = late = 0
+        while True:
+            failure = self._try_once(job)
             if failure is None:
-                query.stop()
-                self._progress.settle(query, JobState.ENDED)
                 self._reporter.say(Ended(job.name))
                 return
             cause = cause_of(failure)
             error = self._reporter.clean(cause.text)
-            self._progress.settle(query, JobState.FAILED, error=error)
-            if not left or cause.kind in _TAKEN_OVER:
+            if cause.kind == WORKER_LATE and late < _LATE_MAX:
+                late += 1
+                wait_s = self._backoff.delay_s(1)
+            else:
+                failures += 1
+                wait_s = self._backoff.delay_s(failures)
+            if failures == _STARTS_MAX or cause.kind in _TAKEN_OVER:
                 self._reporter.say(Failed(job.name, error, None))
                 raise JobFailed(job.name, error) from failure
-            wait_s = self._backoff.delay_s(_STARTS_MAX - left)
             self._reporter.say(Failed(job.name, error, wait_s))
             time.sleep(wait_s)
+
+    def _try_once(self, job: StreamJob) -> Exception | None:
+        """One start and its query to the end; what it failed of. Raises what a start is refused for."""
+        try:
+            query = self._start(job, once=True)
+        except Exception as refused:
+            if cause_of(refused).kind != WORKER_LATE:
+                raise
+            return refused
+        while query.isActive and not self._stop():
+            time.sleep(_POLL_S)
+        failure = None if query.isActive else query.exception()
+        if failure is None:
+            query.stop()
+            self._progress.settle(query, JobState.ENDED)
+            return None
+        self._log(job.name, failure)
+        error = self._reporter.clean(cause_of(failure).text)
+        self._progress.settle(query, JobState.FAILED, error=error)
+        return failure
 
     def _batch(self, job: BatchJob) -> None:
         self._progress.expect(job.name)
@@ -160,34 +182,48 @@ class Runner:
         try:
             yield
         except Exception as failure:
+            self._log(job, failure)
             self._progress.failed(job, self._reporter.clean(cause_of(failure).text), again=False)
             raise
 
     def _look_after(self, one: _Running) -> None:
         if one.query is None:
             if one.again_at is not None and time.monotonic() >= one.again_at:
-                self._start_again(one)
+                self._begin(one, patient=True)
             return
         if one.query.isActive:
             return
         failure = one.query.exception()
+        if failure is not None:
+            self._log(one.job.name, failure)
         batches = self._progress.batches(one.job.name)
         one.failures = 1 if batches > one.batches else one.failures + 1
         one.batches = batches
         self._schedule(one, Cause(None, "it ended by itself") if failure is None else cause_of(failure))
 
-    def _start_again(self, one: _Running) -> None:
+    def _begin(self, one: _Running, *, patient: bool) -> None:
+        """Start its query, or say when that is tried again; raises unless it is to be `patient`."""
         try:
             one.query = self._start(one.job, once=False)
-        except Exception as failure:  # noqa: BLE001 - whatever it is, the next start may go well.
+        except Exception as failure:
+            cause = cause_of(failure)
+            if not patient and cause.kind != WORKER_LATE:
+                raise
             one.failures += 1
-            self._schedule(one, cause_of(failure))
+            self._schedule(one, cause)
 
     def _schedule(self, one: _Running, cause: Cause) -> None:
         error = self._reporter.clean(cause.text)
         wait_s = None if cause.kind in _TAKEN_OVER else self._backoff.delay_s(one.failures)
         if cause.kind in _AT_ONCE:
             wait_s = 0.0
+        if cause.kind == WORKER_LATE:
+            one.failures -= 1  # Nothing failed: it never started.
+            wait_s = self._backoff.delay_s(1)
         one.query, one.again_at = None, None if wait_s is None else time.monotonic() + wait_s
         self._progress.failed(one.job.name, error, again=wait_s is not None)
         self._reporter.say(Failed(one.job.name, error, wait_s))
+
+    def _log(self, job: str, failure: BaseException) -> None:
+        """The whole account for the driver's log; the reports have one line of it."""
+        logger.error("%s failed: %s", job, self._reporter.clean(str(failure) or repr(failure)))

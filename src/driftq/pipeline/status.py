@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from driftq.pipeline.processes import is_alive
+from driftq.pipeline.processes import is_alive, mark_of
 
 
 class JobState(StrEnum):
@@ -47,7 +47,29 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     driver: int | None = None
     """The process that wrote this."""
+    driver_mark: int | None = None
+    """When that process began, by the kernel's count: another one may get its number later."""
     updated_at: str = ""
+    not_running_since: str | None = None
+    """Set by whoever reads this: its end, or the last sign of life of a driver that died."""
+
+    @property
+    def driver_is_alive(self) -> bool:
+        """Whether the process that wrote this still runs."""
+        if self.driver is None or not is_alive(self.driver):
+            return False
+        return self.driver_mark is None or mark_of(self.driver) == self.driver_mark
+
+    def notes(self) -> list[str]:
+        """What a person should know besides the numbers."""
+        said = [self.error] if self.error else []
+        if self.not_running_since is None:
+            return said
+        since = f"{self.not_running_since[:19]}Z"
+        if self.state is JobState.GONE:
+            died = f"not running: its driver (process {self.driver}) died; last heard of at {since}"
+            return [died, *said]
+        return [f"not running since {since}", *said]
 
     def at(self, now: dt.datetime) -> JobStatus:
         return msgspec.structs.replace(self, updated_at=f"{now:%Y-%m-%dT%H:%M:%S.%f}Z")
@@ -93,7 +115,15 @@ class StatusFolder:
 
 
 def _checked(status: JobStatus) -> JobStatus:
-    busy = status.state in (JobState.RUNNING, JobState.WAITING)
-    if busy and status.driver is not None and not is_alive(status.driver):
-        return msgspec.structs.replace(status, state=JobState.GONE)
-    return status
+    """As it is now: whoever died can no longer say so, and its last numbers are no longer true."""
+    state = status.state
+    if state in (JobState.RUNNING, JobState.WAITING) and status.driver and not status.driver_is_alive:
+        state = JobState.GONE
+    if state is JobState.RUNNING:
+        return status
+    known = msgspec.structs.replace(
+        status, state=state, rows_per_second=0.0, not_running_since=status.updated_at or None
+    )
+    if state is JobState.ENDED:
+        return known  # It had read all that was there, or was stopped on purpose and said what it left.
+    return msgspec.structs.replace(known, lag=None)

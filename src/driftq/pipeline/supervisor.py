@@ -22,8 +22,10 @@ from typing import IO
 import msgspec
 
 from driftq.pipeline.backoff import Backoff
+from driftq.pipeline.metrics import as_text
 from driftq.pipeline.processes import end_session, wait_for_session
-from driftq.pipeline.reports import Assignment, Failed, Progressed, Report, read_report
+from driftq.pipeline.reports import DRIVER, Assignment, Failed, Progressed, Report, read_report
+from driftq.pipeline.status import JobState, StatusFolder
 
 GRACE_S = 8.0
 """How long a driver may take to stop when it is asked to."""
@@ -70,7 +72,7 @@ class Supervisor:
                 failures = 1 if worked else failures + 1
                 wait_s = self._watch.backoff.delay_s(failures)
                 self._assignment = msgspec.structs.replace(self._assignment, again=True)
-                self._hear(Failed("driver", f"the driver ended with {_words(code)}", wait_s))
+                self._hear(Failed(DRIVER, f"the driver ended with {_words(code)}", wait_s))
                 if self._stopped_within(wait_s):
                     return 0
 
@@ -102,7 +104,15 @@ class Supervisor:
         end_session(driver.pid)
         code = driver.wait()
         self._driver = None
+        self._correct_metrics(driver.pid)
         return code, worked
+
+    def _correct_metrics(self, driver: int) -> None:
+        """A driver that died left files that say its jobs run, for collectors that do not look closer."""
+        folder = StatusFolder(self._assignment.options.folder)
+        for status in folder.all():
+            if status.driver == driver and status.state is JobState.GONE:
+                folder.write_text(f"{status.job}.prom", as_text([status]))
 
     @contextmanager
     def _started(self) -> Iterator[IO[bytes]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from driftq.errors import InvalidArgument
 from driftq.pipeline.app_file import AppFile, load_app_file
 from driftq.pipeline.java import require_spark
+from driftq.pipeline.preflight import check_reach
 from driftq.pipeline.progress import Progress, listen
 from driftq.pipeline.reports import Assignment, Reporter
 from driftq.pipeline.runner import Runner
@@ -31,6 +32,8 @@ def do_work(assignment: Assignment, reporter: Reporter, stopping: Stopping) -> N
     stopping.interrupts = True
     require_spark()
     file, jobs = _jobs(assignment)
+    if not assignment.again:  # Later the jobs themselves wait for what is away.
+        check_reach(jobs, assignment.options)
     spark = _open(assignment, file)
     try:
         if file is not None and file.main is not None and not jobs:

@@ -38,6 +38,9 @@ class Claiming:
         self._grants = Grants(queries, owner=owner)
         self._held = held
         self._new_expected = True
+        self.take_new_name()
+
+    def take_new_name(self) -> None:
         self.incarnation = uuid.uuid4().hex
         """The name under which this object's grants are stored; no other has it."""
 

@@ -27,6 +27,10 @@ class HeldClaims:
     """Safe to share between threads."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew, as another process that holds nothing yet."""
         self._lock = threading.Lock()
         self._waiting: Counter[Key] = Counter()
         self._tokens: dict[tuple[str, str, int], float] = {}

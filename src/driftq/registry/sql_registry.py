@@ -11,6 +11,7 @@ from random import Random
 from typing import TypeVar
 
 from driftq.errors import EventSuperseded
+from driftq.forking import in_forked_child
 from driftq.registry.backoff import Backoff
 from driftq.registry.claim import Claim, ClaimState, Failure, Resolution, SequencedEvent, StoredClaim
 from driftq.registry.claiming import Claiming
@@ -45,6 +46,12 @@ class SqlRegistry:
         self._claiming = Claiming(queries, owner=storable(owner), held=self._held)
         self._finishing = Finishing(queries, backoff=backoff or Backoff(), random=random or Random())
         self._keeping = Keeping(queries)
+        in_forked_child(self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        """Under the parent's name its grants would look like our own, with answers that were lost."""
+        self._held.forget()
+        self._claiming.take_new_name()
 
     @property
     def incarnation(self) -> str:

@@ -66,7 +66,7 @@ class Broker:
         self.options = options
         self.log = log
         self._threads = Threads(log, loop, fsync=options.fsync)
-        clock = clock or SystemClock()
+        given_clock, clock = clock, clock or SystemClock()
         self._housekeeper: Housekeeper | None = None
         if options.housekeeping and isinstance(log.folder, OsFolder):
             self._housekeeper = HousekeeperProcess(
@@ -88,7 +88,11 @@ class Broker:
             upkeep=options.upkeep,
             housekeeper=self._housekeeper,
         )
-        self.events = EventDesk(options.events, loop=loop) if options.events is not None else None
+        self.events = (
+            EventDesk(options.events, loop=loop, clock=given_clock, on_damage=self.engine.damaged)
+            if options.events is not None
+            else None
+        )
         self.desk = (
             RouterDesk(
                 options.router,

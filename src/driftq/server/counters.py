@@ -14,6 +14,7 @@ class Counters:
     acked: int = 0
     nacked: int = 0
     expired: int = 0
+    stalls: int = 0
     dead_lettered: int = 0
     redriven: int = 0
     jobs_enqueued: int = 0

@@ -1,23 +1,28 @@
 """Giving messages up: the dead letter and the settlement are one durable write.
 
 A dead letter is the stored message with the facts of its failure in the envelope. It lies in `dlq.<topic>`,
-in the partition it came from.
+in the partition it came from, modulo the number of partitions there: `dlq.<topic>` outlives its topic, which
+may be created again with another number. A message whose dead letter is not stored is not settled.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from collections.abc import Sequence
 
 import msgspec
 
 from driftq.core.casualty import Casualty
 from driftq.core.commands import Produce
-from driftq.core.decide import decide_produce, settled
+from driftq.core.decide import settled
+from driftq.core.decide.dead_letters import dead_letter_partition, decide_placing
+from driftq.core.decide.topics import new_topic
 from driftq.core.keys import Claim
-from driftq.core.records import SETTLED_DEAD, TopicCreated
+from driftq.core.records import SETTLED_DEAD
 from driftq.core.state import Topic
-from driftq.model import DeadLetterFacts, Envelope, StoredMessage
+from driftq.errors import NotConfirmed
+from driftq.model import DeadLetterFacts, Envelope
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.counters import Counters
 from driftq.server.dispatcher import Dispatcher
@@ -29,11 +34,35 @@ from driftq.server.recaller import Recaller
 _TOGETHER_BYTES = 4 << 20
 _OVERHEAD_BYTES = 4_096
 
+logger = logging.getLogger("driftq.engine")
+
 
 def rfc3339(at: int) -> str:
     """Milliseconds as a time in UTC."""
     instant = dt.datetime.fromtimestamp(at / 1000, dt.UTC)
     return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class _Held:
+    """Messages whose letters are not stored, and with each that was never delivered those behind it.
+
+    A group counts as having seen everything up to the highest message that is settled. So what it was never
+    given is settled in order, or it would be taken for delivered.
+    """
+
+    def __init__(self) -> None:
+        self.failures: list[str] = []
+        self._first: dict[tuple[str, str, int], int] = {}
+
+    def add(self, casualty: Casualty, failure: str) -> None:
+        self.failures.append(failure)
+        if not casualty.attempts:
+            lane = (casualty.topic, casualty.group, casualty.partition)
+            self._first[lane] = min(casualty.ordinal, self._first.get(lane, casualty.ordinal))
+
+    def is_behind(self, casualty: Casualty) -> bool:
+        first = self._first.get((casualty.topic, casualty.group, casualty.partition))
+        return first is not None and not casualty.attempts and casualty.ordinal > first
 
 
 class DeadLetters:
@@ -56,26 +85,53 @@ class DeadLetters:
         """The messages that must be read before they can be written again."""
         return self._recaller.cold(map(self.claim_of, casualties))
 
-    def bury(self, casualties: Sequence[Casualty], now: int) -> None:
-        """Write the letters and settle their messages, as many together as fit well."""
+    def bury(self, casualties: Sequence[Casualty], now: int) -> NotConfirmed | None:
+        """Write the letters and settle their messages, as many together as fit well.
+
+        None when all are written. Otherwise why some are not: those are logged, they are not settled, nothing
+        was appended for them, and whoever asked tries again later.
+        """
+        held = _Held()
         pending: list[tuple[Casualty, Produce]] = []
         size = 0
         for casualty in casualties:
-            letter = self._letter(casualty, now)
+            if held.is_behind(casualty):
+                continue
+            try:
+                letter = self._letter(casualty, now)
+            except NotConfirmed as unread:
+                held.add(casualty, self._failed(casualty, unread.cause))
+                continue
             if pending and (
                 size + len(letter.entry) > _TOGETHER_BYTES or casualty.topic != pending[0][0].topic
             ):
-                self._write(pending, now)
+                self._write(pending, held, now)
                 pending, size = [], 0
             pending.append((casualty, letter))
             size += len(letter.entry)
         if pending:
-            self._write(pending, now)
+            self._write(pending, held, now)
+        return NotConfirmed(held.failures[0]) if held.failures else None
+
+    def _failed(self, casualty: Casualty, cause: str) -> str:
+        offset = self.claim_of(casualty).offset
+        logger.error(
+            "the dead letter of %s/%d offset %d for group %s is not stored, so the message stays: %s",
+            casualty.topic,
+            casualty.partition,
+            offset,
+            casualty.group,
+            cause,
+        )
+        return f"the dead letter of offset {offset} is not stored: {cause}"
 
     def _letter(self, casualty: Casualty, now: int) -> Produce:
+        """The dead letter of a message; NotConfirmed when the message cannot be read."""
         claim = self.claim_of(casualty)
         entry = self._recaller.entry(claim)
-        stored = decode_entry(entry) if entry is not None else StoredMessage(key="", value="")
+        if entry is None:
+            raise NotConfirmed("the message is no longer kept")
+        stored = decode_entry(entry)
         facts = DeadLetterFacts(
             original_topic=casualty.topic,
             original_partition=casualty.partition,
@@ -97,40 +153,46 @@ class DeadLetters:
             size_bytes=size_of(stored.key) + size_of(stored.value),
             entry=encode_entry(letter, encode_time(now)),
             plain=False,
-            override=casualty.partition,
         )
 
-    def _write(self, pending: list[tuple[Casualty, Produce]], now: int) -> None:
+    def _write(self, pending: list[tuple[Casualty, Produce]], held: _Held, now: int) -> None:
+        """Write letters of one topic and settle their messages; one that is refused is held."""
         journal = self._journal
-        size = sum(len(letter.entry) + 64 for _, letter in pending)
-        journal.keep_together(size + _OVERHEAD_BYTES)
+        pending = [(casualty, letter) for casualty, letter in pending if not held.is_behind(casualty)]
+        if not pending:
+            return
         origin = journal.state.topics[pending[0][0].topic]
         grave = self._grave(origin, now)
-        batch = decide_produce(
-            journal.state,
-            grave,
-            [letter for _, letter in pending],
-            recall=self._recaller.recall,
-            now=now,
-            unlimited=True,
-        )
-        for record, entries in batch.records:
+        letters = [letter for _, letter in pending]
+        for casualty, letter in pending:
+            letter.override = dead_letter_partition(casualty.partition, partitions=len(grave.partitions))
+        recall = self._recaller.recall
+        # A dead letter has no deadline, so that it makes no difference which clock says the time.
+        placed = decide_placing(journal.state, grave, letters, recall=recall, now=now, wall=now)
+        if placed.refused:
+            for slot, cause in placed.refused.items():
+                held.add(pending[slot][0], self._failed(pending[slot][0], cause))
+            self._write([pending[slot] for slot in placed.partitions], held, now)
+            return
+        journal.keep_together(sum(len(letter.entry) + 64 for letter in letters) + _OVERHEAD_BYTES)
+        for record, entries in placed.batch.records:
             journal.add_stored(record, entries)
         lanes: dict[tuple[str, int], list[int]] = {}
-        for casualty, _ in pending:
+        for slot in placed.partitions:
+            casualty = pending[slot][0]
             lanes.setdefault((casualty.group, casualty.partition), []).append(casualty.ordinal)
         for (group_name, partition), ordinals in lanes.items():
             group = origin.groups[group_name]
             journal.add(settled(group, partition, ordinals, cause=SETTLED_DEAD, now=now))
             self._dispatcher.wake(origin.name, group_name, partition)
-        self._dispatcher.stored(grave.name, {casualty.partition for casualty, _ in pending})
-        self._counters.dead_lettered += len(pending)
+        self._dispatcher.stored(grave.name, set(placed.partitions.values()))
+        self._counters.dead_lettered += len(placed.partitions)
 
     def _grave(self, origin: Topic, now: int) -> Topic:
-        """The dead-letter topic, made on need with as many partitions."""
+        """The dead-letter topic; if there is none, it is created with as many partitions."""
         state = self._journal.state
         name = DEAD_LETTER_PREFIX + origin.name
         if name not in state.topics:
             partitions = len(origin.partitions)
-            self._journal.add(TopicCreated(now, state.next_topic, name, partitions, origin.options))
+            self._journal.add(new_topic(state, name, partitions=partitions, options=origin.options, now=now))
         return state.topics[name]

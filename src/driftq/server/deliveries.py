@@ -6,16 +6,20 @@ from collections.abc import Callable
 
 from driftq.core.casualty import Casualty
 from driftq.core.decide import decide_deliveries, decide_expiries, decide_passing, settled
+from driftq.core.decide.effects import scope_of
 from driftq.core.group import Group
 from driftq.core.index import FLAG_KEYED
 from driftq.core.keys import Claim
 from driftq.core.records import SETTLED_BY_ACK, SETTLED_PASSED
 from driftq.core.state import Topic
 from driftq.errors import NotConfirmed
+from driftq.model import StoredMessage
+from driftq.server.bell import Setbacks
 from driftq.server.counters import Counters
 from driftq.server.deadletters import DeadLetters
 from driftq.server.dispatcher import Dispatcher, Ring
 from driftq.server.effects import EffectDesk, identity_of
+from driftq.server.entry import decode_entry, produced_at
 from driftq.server.journal import Journal
 from driftq.server.outbox import Outbox
 from driftq.server.parcel import Parcel
@@ -52,15 +56,19 @@ class Deliveries:
         self._counters = counters
         self._draw = draw
         self._want_turn = want_turn
+        self._setbacks: dict[tuple[int, int], Setbacks] = {}
+        """Of groups' partitions whose dead letters could not be stored."""
 
     def end_expired(self, now: int) -> None:
         """Leases that are over, and retries that are due: their groups have work again."""
         for group, partition in self._timers.pop_due(now):
             if self._journal.state.groups_by_id.get(group.id) is not group:
+                self._setbacks.pop((group.id, partition), None)
                 continue  # It was deleted meanwhile.
             topic = self._journal.state.topics[group.topic]
             if not self._settle_done(topic, group, partition, now):
                 continue
+            self._suspect_silent(group, partition, now)
             record, casualties = decide_expiries(
                 self._journal.state, topic, group, partition, now=now, draw=self._draw
             )
@@ -71,6 +79,13 @@ class Deliveries:
             self._dispatcher.wake(group.topic, group.name, partition)
             if self._give_up(casualties, group, partition, now):
                 self._timers.note(group, partition)
+
+    def _suspect_silent(self, group: Group, partition: int, now: int) -> None:
+        """Streams whose leases are over and whose owners gave no sign of life are held back."""
+        leases = group.partitions[partition].leases
+        silent = {block.holder for block in leases.expired(now) if block.is_silent}
+        if silent:
+            self._counters.stalls += self._dispatcher.lapsed(group.topic, group.name, silent, now=now)
 
     def _settle_done(self, topic: Topic, group: Group, partition: int, now: int) -> bool:
         """Settle expired deliveries whose effect is done; False when the disk has to be asked first."""
@@ -88,11 +103,15 @@ class Deliveries:
         done: list[int] = []
         if not cold:
             for ordinal, claim in zip(keyed, claims, strict=True):
-                stored = self._recaller.recall(claim)
-                identity = identity_of(stored, topic=topic.name, group=group.name) if stored else None
+                entry = self._recaller.entry(claim)
+                if entry is None:
+                    continue
+                stored = decode_entry(entry)
+                identity = identity_of(stored, topic=topic.name, group=group.name)
                 if identity is not None:
                     cold += self._effects.cold(identity)
-                    if not cold and self._effects.is_committed(identity):
+                    topics = self._effects_for(topic, stored, at=produced_at(entry), now=now)
+                    if not cold and self._effects.is_committed(identity, topics):
                         done.append(ordinal)
         if cold:
             self._fetch_then_look(cold, group, partition, now)
@@ -102,28 +121,38 @@ class Deliveries:
             self._counters.acked += len(done)
         return True
 
-    def deal(self, now: int) -> Parcels:
+    def _effects_for(self, topic: Topic, stored: StoredMessage, *, at: int, now: int) -> range:
+        """The topic ids whose effects count for a message of this topic."""
+        if stored.requested_topic is None:
+            return range(topic.id, topic.id + 1)
+        return scope_of(self._journal.state, stored.requested_topic, produced_at=at, now=now).topics
+
+    def deal(self, now: int, *, wall: int) -> Parcels:
         """Deliver all that can be delivered; the parcels go out when the commit is durable."""
         parcels: Parcels = []
+        if self._dispatcher.alarms:
+            self._dispatcher.wake_held_back(now)
         for ring in self._dispatcher.awake():
             group = self._journal.state.find_group(ring.topic, ring.group)
             if group is not None:
                 for partition in list(ring.ready):
-                    if not self._deal_partition(ring, group, partition, parcels, now):
+                    if not self._deal_partition(ring, group, partition, parcels, now, wall):
                         break
         return parcels
 
-    def _deal_partition(self, ring: Ring, group: Group, partition: int, parcels: Parcels, now: int) -> bool:
+    def _deal_partition(
+        self, ring: Ring, group: Group, partition: int, parcels: Parcels, now: int, wall: int
+    ) -> bool:
         """Deal as long as there is something; False when no consumer of the ring has room."""
         progress = group.partitions[partition]
         while progress.has_work(now):
             end = progress.index.end
             if progress.index.specials:
-                clear, end = self._pass_by(group, partition, now)
+                clear, end = self._pass_by(group, partition, now, wall)
                 if not clear:
                     del ring.ready[partition]
                     return True
-            seats, takers = ring.takers(group, partition)
+            seats, takers = ring.takers(group, partition, now)
             if not takers:
                 return False
             deal = decide_deliveries(
@@ -137,6 +166,9 @@ class Deliveries:
                 parcel = Parcel(progress, block, partition=partition, again=number >= fresh)
                 parcels.append((seats[seat].outbox, parcel))
                 block.give_to(seats[seat].holder, size_bytes=parcel.size_bytes())
+                stall = seats[seat].stall
+                if stall is not None:
+                    self._dispatcher.dealt_to_stalled(ring, seats[seat], stall, now=now)
             self._counters.delivered += deal.count
             self._counters.redelivered += sum(len(block.ordinals) for block in deal.record.again)
             self._timers.note(group, partition)
@@ -147,25 +179,37 @@ class Deliveries:
             del ring.ready[partition]
         return True
 
-    def _pass_by(self, group: Group, partition: int, now: int) -> tuple[bool, int]:
+    def _pass_by(self, group: Group, partition: int, now: int, wall: int) -> tuple[bool, int]:
         """Leave out what this group is not to get; False while what is too late has to be read first."""
         state = self._journal.state
         topic = state.topics[group.topic]
-        passed, late, end = decide_passing(state, topic, group, partition, now=now)
-        if passed:
-            self._journal.add(settled(group, partition, passed, cause=SETTLED_PASSED, now=now))
-        return self._give_up(late, group, partition, now), end
+        while True:  # Behind what is given up there may be more that is too late.
+            passed, late, end = decide_passing(state, topic, group, partition, now=now, wall=wall)
+            if passed:
+                self._journal.add(settled(group, partition, passed, cause=SETTLED_PASSED, now=now))
+            if not self._give_up(late, group, partition, now):
+                return False, end
+            if not passed and not late:
+                return True, end
 
     def _give_up(self, casualties: list[Casualty], group: Group, partition: int, now: int) -> bool:
-        """Write dead letters; False when their messages have to be read first, which is then on its way."""
+        """Write dead letters; False when that has to wait, because their messages must be read first or
+        because the last try failed. The group's partition is looked at again then."""
         if not casualties:
             return True
-        cold = self._letters.cold(casualties)
-        if not cold:
-            self._letters.bury(casualties, now)
-            return True
-
-        self._fetch_then_look(cold, group, partition, now)
+        place = (group.id, partition)
+        setbacks = self._setbacks.get(place)
+        if setbacks is None or now >= setbacks.quiet_until:
+            cold = self._letters.cold(casualties)
+            if cold:
+                self._fetch_then_look(cold, group, partition, now)
+                return False
+            if self._letters.bury(casualties, now) is None:
+                self._setbacks.pop(place, None)
+                return True
+            setbacks = self._setbacks.setdefault(place, Setbacks())
+            setbacks.failed(now)
+        self._timers.ring(group, partition, at=setbacks.quiet_until)
         return False
 
     def _fetch_then_look(self, cold: list[Claim], group: Group, partition: int, now: int) -> None:

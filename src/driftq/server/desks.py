@@ -67,10 +67,10 @@ class Desks:
         else:
             self.jobs.ask(request)
 
-    def turn(self, replies: Replies, now: int, *, quiet: bool) -> None:
+    def turn(self, replies: Replies, now: int, *, wall: int, quiet: bool) -> None:
         self.effects.turn(replies, now)
-        self.letters.turn(replies, now)
-        self.jobs.turn(replies, now, quiet=quiet)
+        self.letters.turn(replies, now, wall=wall)
+        self.jobs.turn(replies, now, wall=wall, quiet=quiet)
 
     def is_asked(self) -> bool:
         return bool(self.effects.asked or self.letters.asked) or self.jobs.is_asked()

@@ -7,19 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from driftq.core.decide.effects import Committed, Held, decide_begin, decide_fail, require_pending
-from driftq.core.effects import EFFECTS_TOPIC, Identity, effect_print
+from driftq.core.decide.effects import (
+    Committed,
+    EffectScope,
+    Held,
+    decide_begin,
+    decide_fail,
+    require_pending,
+    scope_of,
+)
+from driftq.core.effects import EFFECTS_TOPIC, Identity, belongs, effect_print
 from driftq.core.jobs.decide import check_lease
 from driftq.core.keys import Claim
 from driftq.core.records import EffectBegun, EffectCommitted, TopicCreated
 from driftq.core.state import State, Topic
 from driftq.errors import DriftQError, EffectNotFound, NotConfirmed
 from driftq.model import StoredMessage, TopicOptions
-from driftq.server.entry import PREFIX_BYTES, encode_text, encode_time
+from driftq.server.entry import PREFIX_BYTES, encode_text, encode_time, produced_at
 from driftq.server.journal import Journal
 from driftq.server.recaller import Recaller
 from driftq.server.requests import Reply
@@ -34,16 +42,26 @@ class StoredEffect(msgspec.Struct, frozen=True):
     owner: str
     token: int
     result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    topic: int = 0
+    """The id of the requested topic; 0 when no topic had that name, or from before ids were kept."""
+
+
+class Source(NamedTuple):
+    """The message that an effect is for: the topic it was delivered from, and its offset there."""
+
+    topic: str
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class BeginRequest:
-    """Answered by EffectBegun, Held or Committed."""
+    """Answered by EffectBegun, Held or Committed. Without a source, it is for the topic that has the name."""
 
     identity: Identity
     owner: str
     lease_ms: int
     reply: Reply
+    source: Source | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +99,7 @@ class StatusRequest:
 
     identity: Identity
     reply: Reply
+    source: Source | None = None
 
 
 class EffectStatus(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -121,7 +140,7 @@ class EffectDesk:
         asked, self.asked = self.asked, []
         self._state.effects.expire(now)
         for request in asked:
-            cold = self._recaller.cold(self._claims(request.identity))
+            cold = self._recaller.cold([*self._claims(request.identity), *self._rerouted(request)])
             if cold:
                 self._recaller.fetch(cold, lambda error, request=request: self._again(request, error))  # type: ignore[misc]
                 continue
@@ -135,29 +154,52 @@ class EffectDesk:
         """What has to be read before `is_committed` can tell."""
         return self._recaller.cold(self._claims(identity))
 
-    def is_committed(self, identity: Identity) -> bool:
-        return self._done(identity) is not None
+    def is_committed(self, identity: Identity, topics: range) -> bool:
+        """Whether the effect is done, for a message that the effects of these topics count for."""
+        return any(belongs(one.topic, topics) for one in self._finished(identity))
 
     def _claims(self, identity: Identity) -> list[Claim]:
         return self._state.effects.committed.find(effect_print(identity))
 
-    def _done(self, identity: Identity) -> StoredEffect | None:
-        """The finished effect of this identity. A fingerprint alone is not believed."""
+    def _finished(self, identity: Identity) -> list[StoredEffect]:
+        """The finished effects of this identity, at most one a topic. A fingerprint alone is not believed."""
+        found: list[StoredEffect] = []
         for claim in self._claims(identity):
             entry = self._recaller.entry(claim)
             if entry is not None:
                 stored = _decoder.decode(entry[PREFIX_BYTES:])
                 if stored.identity == identity:
-                    return stored
-        return None
+                    found.append(stored)
+        return found
+
+    def _done(self, identity: Identity, topics: range) -> StoredEffect | None:
+        """The finished effect of one of these topics."""
+        return next((one for one in self._finished(identity) if belongs(one.topic, topics)), None)
+
+    def _rerouted(self, request: EffectAsk) -> list[Claim]:
+        """The message itself, where only its time tells which topic it was sent to."""
+        source = getattr(request, "source", None)
+        if source is None or source.topic == request.identity[1]:
+            return []
+        topic = self._state.topics.get(source.topic)
+        return [Claim(topic.id, source.offset)] if topic is not None else []
+
+    def _scope(self, request: BeginRequest | StatusRequest, now: int) -> EffectScope:
+        name, source = request.identity[1], request.source
+        if source is not None and source.topic == name:
+            return scope_of(self._state, name, offset=source.offset, now=now)
+        for claim in self._rerouted(request):
+            entry = self._recaller.entry(claim)
+            if entry is not None:
+                return scope_of(self._state, name, produced_at=produced_at(entry), now=now)
+        return scope_of(self._state, name, now=now)
 
     def _decide(self, request: EffectAsk, now: int) -> Any:
-        done = self._done(request.identity)
         match request:
             case BeginRequest():
-                return self._begin(request, done, now)
+                return self._begin(request, now)
             case CommitRequest():
-                return self._commit(request, done, now)
+                return self._commit(request, now)
             case FailRequest():
                 record = decide_fail(
                     self._state,
@@ -172,38 +214,40 @@ class EffectDesk:
             case ExtendEffectRequest():
                 self._extend(request, now)
             case StatusRequest():
-                return self._status(request.identity, done)
+                return self._status(request.identity, self._scope(request, now))
         return None
 
-    def _begin(
-        self, request: BeginRequest, done: StoredEffect | None, now: int
-    ) -> EffectBegun | Held | Committed:
+    def _begin(self, request: BeginRequest, now: int) -> EffectBegun | Held | Committed:
+        scope = self._scope(request, now)
         decided = decide_begin(
             self._state,
             request.identity,
+            topic=scope.topic,
             owner=request.owner,
             lease_ms=request.lease_ms,
-            done=_committed(done),
+            done=_committed(self._done(request.identity, scope.topics)),
             now=now,
         )
         if isinstance(decided, EffectBegun):
             self._journal.add(decided)
         return decided
 
-    def _commit(self, request: CommitRequest, done: StoredEffect | None, now: int) -> None:
-        if done is not None and done.token == request.token and done.owner == request.owner:
-            return  # Said before.
-        require_pending(self._state, request.identity, owner=request.owner, token=request.token)
+    def _commit(self, request: CommitRequest, now: int) -> None:
+        for done in self._finished(request.identity):
+            if done.token == request.token and done.owner == request.owner:
+                return  # Said before.
+        pending = require_pending(self._state, request.identity, owner=request.owner, token=request.token)
         stored = StoredEffect(
             identity=request.identity,
             owner=request.owner,
             token=request.token,
             result=msgspec.Raw(request.result) if request.result is not None else msgspec.UNSET,
+            topic=pending.topic,
         )
         self._journal.add_texts(
             self._topic(now),
             [encode_text(msgspec.json.encode(stored), encode_time(now))],
-            also=EffectCommitted(at=now, identity=request.identity),
+            also=EffectCommitted(at=now, identity=request.identity, topic=pending.topic),
             now=now,
             fingerprints=[effect_print(request.identity)],
         )
@@ -211,7 +255,7 @@ class EffectDesk:
     def _extend(self, request: ExtendEffectRequest, now: int) -> None:
         """The same grant, for longer."""
         check_lease(request.lease_ms)
-        require_pending(self._state, request.identity, owner=request.owner, token=request.token)
+        pending = require_pending(self._state, request.identity, owner=request.owner, token=request.token)
         self._journal.add(
             EffectBegun(
                 at=now,
@@ -219,19 +263,21 @@ class EffectDesk:
                 owner=request.owner,
                 lease_ms=request.lease_ms,
                 token=request.token,
+                topic=pending.topic,
             )
         )
 
-    def _status(self, identity: Identity, done: StoredEffect | None) -> EffectStatus:
+    def _status(self, identity: Identity, scope: EffectScope) -> EffectStatus:
+        done = self._done(identity, scope.topics)
         if done is not None:
             return EffectStatus(status="COMMITTED", owner=done.owner, result=done.result)
         effects = self._state.effects
-        pending = effects.pending.get(identity)
+        pending = effects.held(identity, scope.topic)
         if pending is not None:
             return EffectStatus(
                 status="PENDING", owner=pending.owner, lease_until=pending.until, token=pending.token
             )
-        failed = effects.failed.get(identity)
+        failed = effects.last_failed(identity, scope.topic)
         if failed is not None:
             return EffectStatus(status="FAILED", last_error=failed.error)
         raise EffectNotFound(identity[3])

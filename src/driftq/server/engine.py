@@ -19,7 +19,6 @@ from driftq.core.limits import Limits
 from driftq.core.state import State
 from driftq.errors import (
     DriftQError,
-    LogCorrupt,
     LogError,
     NotConfirmed,
     ShuttingDown,
@@ -28,10 +27,12 @@ from driftq.errors import (
 )
 from driftq.log.log import Log
 from driftq.log.recovery import Recovery
+from driftq.model import StreamView
 from driftq.server.bell import Bell, Setbacks
+from driftq.server.clock import report_log_ahead
 from driftq.server.counters import Counters
 from driftq.server.deadletters import DeadLetters
-from driftq.server.deliveries import Deliveries
+from driftq.server.deliveries import Deliveries, Parcels
 from driftq.server.desks import Desks
 from driftq.server.dispatcher import Dispatcher
 from driftq.server.effects import EffectAsk
@@ -43,10 +44,10 @@ from driftq.server.job_views import JobReader
 from driftq.server.journal import Journal
 from driftq.server.letters import LetterAsk
 from driftq.server.outbox import Outbox
-from driftq.server.parcel import Parcel
 from driftq.server.payloads import Payloads
 from driftq.server.ports import Background, Clock, Consumer, Loop, SyncLost
 from driftq.server.producing import Producing
+from driftq.server.reading import Damage, Reading
 from driftq.server.recaller import Recaller
 from driftq.server.requests import (
     AckRequest,
@@ -81,6 +82,7 @@ class Engine:
         self.clock = clock
         self.counters = Counters()
         self.payloads = Payloads(log)
+        self.reading = Reading(self.damaged)
         self._log = log
         self._loop = loop
         self._background = background
@@ -92,9 +94,9 @@ class Engine:
         self._seldom: list[SeldomRequest] = []
         self._reads: list[ReadRequest] = []
         self._waiting = Waiting([])
-        self._parcels: list[tuple[Outbox, Parcel]] = []
+        self._parcels: Parcels = []
         self._committing = False
-        self._turn_asked = False
+        self._turn_asked = False  # A turn is on its way, or wanted as soon as the commit is over.
         self._bell = Bell(loop, self.want_turn)
         self._refusal: Unavailable | None = None
         self._setbacks = Setbacks()
@@ -163,6 +165,7 @@ class Engine:
         found = self._journal.recover()
         self.upkeep.start(self.clock.now())
         self._after_fold()
+        report_log_ahead(self.clock)
         return found
 
     def produce(self, request: ProduceRequest) -> None:
@@ -194,6 +197,10 @@ class Engine:
         if self._accepts(reply):
             self.upkeep.seal(reply)
 
+    def streams(self, topic: str) -> list[StreamView]:
+        """The open streams of a topic, as they are now."""
+        return self._dispatcher.streams(topic)
+
     def drained(self, topic: str, group: str) -> None:
         """A consumer of this group has room again."""
         self._dispatcher.wake(topic, group)
@@ -220,9 +227,11 @@ class Engine:
     # The turn
 
     def want_turn(self) -> None:
-        if not self._turn_asked and not self._committing:
+        """Whoever changes anything that a turn looks at says so here."""
+        if not self._turn_asked:
             self._turn_asked = True
-            self._loop.soon(self._turn)
+            if not self._committing:
+                self._loop.soon(self._turn)
 
     def _turn(self) -> None:
         self._turn_asked = False
@@ -243,6 +252,7 @@ class Engine:
             self.counters.committed_bytes += sum(frame.size for frame in frames)
             waiting, self._waiting = self._waiting, Waiting([])
             parcels, self._parcels = self._parcels, []
+            self._turn_asked = self._has_requests() or self._dispatcher.is_awake or bool(self._on_idle)
             self._set_alarm()
             self._background.commit(frames, lambda error: self._committed(error, waiting, parcels))
             return
@@ -252,9 +262,8 @@ class Engine:
         if self._has_requests():
             self.want_turn()
         elif self._on_idle and not self._recaller.waiting:
-            done, self._on_idle = self._on_idle, []
-            for call in done:
-                self._loop.soon(call)
+            while self._on_idle:
+                self._loop.soon(self._on_idle.pop(0))
 
     def _fell(self, mistake: Exception) -> None:
         """A mistake of ours: what memory holds is no longer to be trusted, so the server ends, loudly."""
@@ -266,6 +275,7 @@ class Engine:
         self._on_fatal(mistake)
 
     def _decide(self, now: int) -> None:
+        wall = self.clock.wall()
         self.state.keys.expire(now)
         replies = self._waiting.replies
         seldom, self._seldom = self._seldom, []
@@ -277,14 +287,14 @@ class Engine:
         quiet = now < self._setbacks.quiet_until
         if not quiet:
             self._deliveries.end_expired(now)
-        self.desks.turn(replies, now, quiet=quiet)
+        self.desks.turn(replies, now, wall=wall, quiet=quiet)
         if self._intake.asked:
             ready, new_keys = self._intake.take(self.state.keys)
             recall = self._recaller.recall
-            self._producing.produces(ready, replies, now, recall=recall, new_keys=new_keys)
+            self._producing.produces(ready, replies, now, wall=wall, recall=recall, new_keys=new_keys)
         if self._refusal is None and not quiet:
-            self._parcels += self._deliveries.deal(now)
-            self.upkeep.decide(now)
+            self._parcels += self._deliveries.deal(now, wall=wall)
+            self.upkeep.decide(now, wall=wall)
         self._recaller.forget()
 
     def _come_back(self, put: Callable[[], None], reply: Reply, error: NotConfirmed | None) -> None:
@@ -313,16 +323,16 @@ class Engine:
 
     # The commit
 
-    def _committed(
-        self, error: OSError | None, waiting: Waiting, parcels: list[tuple[Outbox, Parcel]]
-    ) -> None:
+    def _committed(self, error: OSError | None, waiting: Waiting, parcels: Parcels) -> None:
         self._committing = False
+        wanted, self._turn_asked = self._turn_asked or self._setbacks.quiet_until, False
         if error is not None:
             self._failed(error, waiting)
             return
         self._setbacks.over()
         self.upkeep.committed(self.clock.now())
-        self._turn()  # The next commit is on its way to the disk while the answers of this one go out.
+        if wanted:
+            self._turn()  # The next commit is on its way to the disk while the answers of this one go out.
         waiting.release()
         for outbox, parcel in parcels:
             outbox.put(parcel)
@@ -358,12 +368,11 @@ class Engine:
         """From now on everything is refused, reads too: the state may be ahead of the disk for good."""
         refusal = self._refusal = WritingStopped(cause)
         self._timers.clear()  # Nothing ends a lease any more; a past alarm would ring for ever.
-        produces = self._intake.take_all()
-        acks, self._acks = self._acks, []
-        seldom, self._seldom = self._seldom, []
+        asked = [*self._intake.take_all(), *self._acks, *self._seldom]
+        self._acks, self._seldom = [], []
         self.desks.refuse(refusal)
         self.upkeep.refuse(refusal)
-        for request in (*produces, *acks, *seldom):
+        for request in asked:
             reply = getattr(request, "reply", None)
             if reply is not None:
                 reply(refusal)
@@ -372,10 +381,11 @@ class Engine:
 
     def _set_alarm(self) -> None:
         upkeep = self.upkeep.next_at if self._refusal is None else None
-        times = (self._timers.next_at(), self.desks.jobs.next_at(), upkeep)
+        deal_at = self._dispatcher.next_at() if self._dispatcher.alarms and self._refusal is None else None
+        times = (self._timers.next_at(), deal_at, self.desks.jobs.next_at(), upkeep)
         at = min((one for one in times if one is not None), default=None)
         quiet_until = self._setbacks.quiet_until
-        if self.clock.now() < quiet_until:
+        if quiet_until and self.clock.now() < quiet_until:
             at = quiet_until
         if isinstance(self._refusal, WritingStopped):
             at = None  # Nothing ends any more; an alarm that is past would ring for ever.
@@ -384,7 +394,7 @@ class Engine:
     def _new_outbox(self, consumer: Consumer) -> Outbox:
         return Outbox(consumer, payloads=self.payloads, background=self._background, on_damage=self.damaged)
 
-    def damaged(self, damage: LogCorrupt) -> None:
-        """A message on disk is not what was written: the server must not go on."""
+    def damaged(self, damage: Damage) -> None:
+        """A message or an event on disk is not what was written: the server must not go on."""
         self._stop_writing(str(damage))
         self._on_fatal(damage)

@@ -7,11 +7,14 @@ import logging
 import os
 import socket
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from driftq.core.event_options import EventOptions
 from driftq.errors import EventStoreUnusable, InvalidArgument, SchemaError, SegmentError
+from driftq.server.ports import Clock
 
 if TYPE_CHECKING:
     from driftq.eventstore import EventStore
@@ -36,7 +39,7 @@ class OpenEvents:
         self.database.close()
 
 
-def open_events(options: EventOptions) -> OpenEvents:
+def open_events(options: EventOptions, *, clock: Clock | None = None) -> OpenEvents:
     """Open what the options name. Raises Unavailable when it is away, or cannot be used as it is."""
     if importlib.util.find_spec("sqlalchemy") is None:
         raise EventStoreUnusable("SQLAlchemy is missing: install driftq[sql]")
@@ -52,7 +55,10 @@ def open_events(options: EventOptions) -> OpenEvents:
     database = open_event_database(options)
     try:
         objects = open_event_objects(options)
-        store = EventStore(database, options=store_options, objects=objects)
+        if clock is None:
+            store = EventStore(database, options=store_options, objects=objects)
+        else:
+            store = EventStore(database, options=store_options, objects=objects, now=partial(_instant, clock))
         sealer = Sealer(database, objects, owner=f"{socket.gethostname()}:{os.getpid()}")
     except (SchemaError, SegmentError, InvalidArgument, OSError) as problem:
         database.close()
@@ -61,6 +67,10 @@ def open_events(options: EventOptions) -> OpenEvents:
         database.close()
         raise
     return OpenEvents(database, store, sealer, alone=options.database_url is None)
+
+
+def _instant(clock: Clock) -> datetime:
+    return datetime.fromtimestamp(clock.now() / 1000, UTC)
 
 
 def open_event_database(options: EventOptions) -> Database:

@@ -3,11 +3,16 @@
 Appends that are waiting when the thread comes round share one transaction, each with its own answer. The
 store is opened by the first request that needs it. While its database is away every request is answered
 with Unavailable, and the next one tries again.
+
+An event that is not what was appended is answered with EventDamaged and logged. In a file of SQLite that
+stops the server, as damage in the log does. PostgreSQL belongs to others too, who would not stop with this
+server, and has an administrator of its own: there only the request fails.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,15 +20,18 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from driftq.core.event_options import EventOptions
-from driftq.errors import ShuttingDown
+from driftq.errors import DatabaseDamaged, EventDamaged, ShuttingDown
 from driftq.model import Event
 from driftq.server.event_opening import OpenEvents, open_events
+from driftq.server.ports import Clock
 from driftq.server.sealing import Sealing
 
 if TYPE_CHECKING:
     from driftq.eventstore import Appended, EventStore, Refused
 
 _T = TypeVar("_T")
+
+logger = logging.getLogger("driftq.events")
 
 GATHERED_EVENTS = 64
 """One transaction's worth."""
@@ -52,8 +60,21 @@ _Request = AppendRequest | QueryRequest[Any]
 class EventDesk:
     """Takes requests on the loop and answers them there."""
 
-    def __init__(self, options: EventOptions, *, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        options: EventOptions,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        on_damage: Callable[[EventDamaged | DatabaseDamaged], None],
+        clock: Clock | None = None,
+    ) -> None:
+        """`on_damage` is called on the loop, behind the answer, when a file of SQLite is damaged.
+
+        `clock` says when events occurred whose writers do not; the machine's if not given.
+        """
         self._options = options
+        self._clock = clock
+        self._on_damage = on_damage
         self._loop = loop
         self._requests: SimpleQueue[_Request | None] = SimpleQueue()
         self._left: list[_Request | None] = []
@@ -122,6 +143,7 @@ class EventDesk:
         except Exception as error:  # noqa: BLE001 (it belongs to those who asked)
             for request in requests:
                 self._tell(request.reply, error)
+            self._look_for_damage(error)
             return
         for request, its_answers in zip(requests, answers, strict=True):
             self._tell(request.reply, its_answers)
@@ -137,11 +159,23 @@ class EventDesk:
         except Exception as error:  # noqa: BLE001 (it belongs to whoever asked)
             result = error
         self._tell(request.reply, result)
+        self._look_for_damage(result)
+
+    def _look_for_damage(self, result: object) -> None:
+        if isinstance(result, EventDamaged | DatabaseDamaged):
+            self._damaged(result)
+
+    def _damaged(self, damage: EventDamaged | DatabaseDamaged) -> None:
+        """On the store's thread, or the sealer's."""
+        logger.error("%s", damage)
+        url = self._options.database_url
+        if url is None or url.startswith("sqlite"):
+            self._tell(self._on_damage, damage)
 
     def _open(self) -> OpenEvents:
         if self._events is None:
-            self._events = open_events(self._options)
-            self._sealing = Sealing(self._events.sealer, alone=self._events.alone)
+            self._events = open_events(self._options, clock=self._clock)
+            self._sealing = Sealing(self._events.sealer, alone=self._events.alone, on_damage=self._damaged)
         return self._events
 
     def _tell(self, reply: Callable[[Any], None], result: object) -> None:

@@ -37,6 +37,7 @@ from driftq.server.requests import (
     LeaveRequest,
     NackRequest,
     ReaderRequest,
+    ReleaseRequest,
     Reply,
     ResetRequest,
     SeldomRequest,
@@ -48,6 +49,11 @@ from driftq.server.timers import Timers
 logger = logging.getLogger("driftq.engine")
 
 Replies = list[tuple[Reply, Any]]
+
+
+def _not_released(error: NotConfirmed) -> None:
+    """A message that was to be given up could not be read: the end of its lease tries again."""
+    logger.warning("what a closed stream held could not be given up yet: %s", error)
 
 
 class Gathering:
@@ -64,7 +70,7 @@ class Gathering:
         recaller: Recaller,
         new_outbox: Callable[[Consumer], Outbox],
         draw: Callable[[], float],
-        again: Callable[[NackRequest, NotConfirmed | None], None],
+        again: Callable[[NackRequest | ReleaseRequest, NotConfirmed | None], None],
     ) -> None:
         self._journal = journal
         self._dispatcher = dispatcher
@@ -94,6 +100,9 @@ class Gathering:
         if isinstance(request, LeaveRequest):
             self._leave(request.consumer, now)
             return
+        if isinstance(request, ReleaseRequest):
+            self._release(request, now)
+            return
         answer: DriftQError | None = None
         try:
             match request:
@@ -115,9 +124,11 @@ class Gathering:
                 case ResetRequest():
                     self._endings.reset(request, now)
                 case NackRequest():
+                    self._heard_nack(request, now)
                     if not self._nack(request, now):
                         return
                 case ExtendRequest():
+                    self._dispatcher.heard(request.topic, request.group, request.extend.owner)
                     self._extend(request, now)
         except DriftQError as refused:
             answer = refused
@@ -158,12 +169,36 @@ class Gathering:
         if seat is None:
             return
         seat.outbox.closed = True
-        group = self._state.find_group(consumer.topic, consumer.group)
-        if consumer.release_on_close and group is not None:
-            for record in decide_release(group, seat.holder, now=now):
-                self._journal.add(record)
-                self._timers.note(group, record.partition)
-                self._dispatcher.wake(group.topic, group.name, record.partition)
+        if consumer.release_on_close:
+            self._release(ReleaseRequest(consumer.topic, consumer.group, seat.holder, _not_released), now)
+
+    def _release(self, request: ReleaseRequest, now: int) -> None:
+        """Give back what a consumer held; what has to be read before it can be given up comes again."""
+        topic = self._state.topics.get(request.topic)
+        group = topic.groups.get(request.group) if topic is not None else None
+        if topic is None or group is None:
+            return
+        records, casualties = decide_release(
+            self._state, topic, group, request.holder, now=now, draw=self._draw
+        )
+        for record in records:
+            self._journal.add(record)
+            self._timers.note(group, record.partition)
+            self._dispatcher.wake(group.topic, group.name, record.partition)
+        if not casualties:
+            return
+        cold = self._letters.cold(casualties)
+        if cold:
+            self._recaller.fetch(cold, lambda error: self._again(request, error))
+        else:
+            self._letters.bury(casualties, now)
+
+    def _heard_nack(self, request: NackRequest, now: int) -> None:
+        """Whatever is decided about it, its owner is alive; and closing, when it did not even start."""
+        owner = request.nack.owner
+        self._dispatcher.heard(request.topic, request.group, owner)
+        if not request.nack.started:
+            self._dispatcher.gave_back_unstarted(request.topic, request.group, owner, now=now)
 
     def _nack(self, request: NackRequest, now: int) -> bool:
         """False when the message has to be read before it can be given up; the request comes again then."""
@@ -175,7 +210,9 @@ class Gathering:
             if cold:
                 self._recaller.fetch(cold, lambda error: self._again(request, error))
                 return False
-            self._letters.bury([decided], now)
+            not_stored = self._letters.bury([decided], now)
+            if not_stored is not None:
+                raise not_stored
         else:
             self._journal.add(decided)
         self._counters.nacked += 1
@@ -204,6 +241,9 @@ class Gathering:
                 for request in lane:
                     replies.append((request.reply, TopicNotFound(topic_name)))
                 continue
+            for request in lane:
+                if request.acks:
+                    self._dispatcher.heard(topic_name, group_name, request.acks[0].owner)
             acks: list[Ack] = lane[0].acks if len(lane) == 1 else [ack for one in lane for ack in one.acks]
             records, outcomes = decide_acks(topic, topic.groups.get(group_name), acks, now=now)
             for record in records:

@@ -54,22 +54,23 @@ class SettleRequest:
 class JobAction:
     """Heartbeat, cancel or requeue of one job; answered by None."""
 
-    decide: Callable[[JobTable, int], Record]
+    decide: Callable[[JobTable, int, int], Record]
+    """Given the jobs, engine time and wall time."""
     reply: Reply
 
 
 def heartbeat(offset: int, *, token: int, lease_ms: int | None, reply: Reply) -> JobAction:
     return JobAction(
-        lambda jobs, now: decide_heartbeat(jobs, offset, token=token, lease_ms=lease_ms, now=now), reply
+        lambda jobs, now, wall: decide_heartbeat(jobs, offset, token=token, lease_ms=lease_ms, now=now), reply
     )
 
 
 def cancel(offset: int, reply: Reply) -> JobAction:
-    return JobAction(lambda jobs, now: decide_cancel(jobs, offset, now), reply)
+    return JobAction(lambda jobs, now, wall: decide_cancel(jobs, offset, now), reply)
 
 
 def requeue(offset: int, reply: Reply) -> JobAction:
-    return JobAction(lambda jobs, now: decide_requeue(jobs, offset, now), reply)
+    return JobAction(lambda jobs, now, wall: decide_requeue(jobs, offset, now=now, wall=wall), reply)
 
 
 JobAsk = EnqueueRequest | ClaimRequest | SettleRequest | JobAction

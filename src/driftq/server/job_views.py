@@ -47,10 +47,10 @@ class JobPage(msgspec.Struct, frozen=True):
     more: bool
 
 
-def job_facts(state: State, offset: int, *, now: int) -> JobFacts:
+def job_facts(state: State, offset: int, *, now: int, wall: int) -> JobFacts:
     """One job; JobNotFound when there is none."""
     jobs = state.jobs
-    name = jobs.state_name(offset, now)
+    name = jobs.state_name(offset, now=now, wall=wall)
     if name is None:
         raise JobNotFound(job_id(offset))
     grant = jobs.grants.get(offset)
@@ -80,7 +80,7 @@ def _history(jobs: JobTable, offset: int) -> list[JobAttempt]:
 
 
 def list_jobs(
-    state: State, *, queue: str | None, state_name: str | None, limit: int, start: int, now: int
+    state: State, *, queue: str | None, state_name: str | None, limit: int, start: int, now: int, wall: int
 ) -> JobPage:
     """Jobs from an offset on, oldest first; fewer than the limit where they are large."""
     topic = state.topics.get(JOBS_TOPIC)
@@ -93,13 +93,13 @@ def list_jobs(
         wanted = JobState[state_name.upper()]
     size = 0
     for offset in state.jobs.offsets(queue=queue, state=wanted, start=start):
-        if state_name in _WAITING and state.jobs.state_name(offset, now) != state_name:
+        if state_name in _WAITING and state.jobs.state_name(offset, now=now, wall=wall) != state_name:
             continue
         ordinal = index.find(offset)
         size += index.place_at(ordinal).length if ordinal is not None else 0
         if len(page) == limit or (page and size > PAGE_BYTES):
             return JobPage(page, more=True)
-        page.append(job_facts(state, offset, now=now))
+        page.append(job_facts(state, offset, now=now, wall=wall))
     return JobPage(page, more=False)
 
 

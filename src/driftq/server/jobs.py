@@ -63,6 +63,8 @@ class JobDesk:
         self._asked = _Asked()
         self._waiting: list[ClaimRequest] = []
         self._stopping = False
+        self._lead_ms = 0
+        """How far engine time was ahead of the wall clock in the latest turn."""
 
     @property
     def _jobs(self) -> JobTable:
@@ -98,12 +100,16 @@ class JobDesk:
         return bool(asked.enqueues or asked.claims or asked.settles or asked.actions)
 
     def next_at(self) -> int | None:
-        """When to look again without being asked."""
+        """When to look again without being asked.
+
+        A `run_at` is put into engine time here. Should the wall clock move before then, the next turn says
+        another time, and the engine has one at least once a tick.
+        """
         times = [self._jobs.next_end()]
         if self._waiting:
             times.append(min(request.until for request in self._waiting))
             queues = {queue for request in self._waiting for queue in request.queues}
-            times += [self._jobs.next_due(queue) for queue in queues]
+            times += [self._jobs.next_due(queue, lead_ms=self._lead_ms) for queue in queues]
         return min((at for at in times if at is not None), default=None)
 
     def release_waiting(self) -> None:
@@ -113,33 +119,34 @@ class JobDesk:
         for request in waiting:
             request.reply(None)
 
-    def turn(self, replies: Replies, now: int, *, quiet: bool) -> None:
+    def turn(self, replies: Replies, now: int, *, wall: int, quiet: bool) -> None:
         """Decide everything that was asked. When quiet, nothing is done that nobody asked for."""
+        self._lead_ms = now - wall
         asked, self._asked = self._asked, _Asked()
         self._jobs.expire(now)
         if asked.settles:
             self._settle(asked.settles, replies, now)
         for action in asked.actions:
-            self._act(action, replies, now)
+            self._act(action, replies, now, wall)
         if not quiet:
             for record in decide_job_expiries(self._jobs, now=now, draw=self._draw):
                 self._journal.add(record)
         if asked.enqueues:
-            self._enqueue(asked.enqueues, replies, now)
+            self._enqueue(asked.enqueues, replies, now, wall)
         if self._waiting:
-            self._serve_waiting(replies, now)
+            self._serve_waiting(replies, now, wall)
         for claim in asked.claims:
-            self._claim(claim, replies, now)
+            self._claim(claim, replies, now, wall)
 
-    def _serve_waiting(self, replies: Replies, now: int) -> None:
+    def _serve_waiting(self, replies: Replies, now: int, wall: int) -> None:
         """Those whose queues have work, first come first served, and those who waited long enough."""
         queues = {queue for request in self._waiting for queue in request.queues}
-        due = ((queue, self._jobs.next_due(queue)) for queue in queues)
+        due = ((queue, self._jobs.next_due(queue, lead_ms=now - wall)) for queue in queues)
         ready = {queue for queue, at in due if at is not None and at <= now}
         waiting, self._waiting = self._waiting, []
         for request in waiting:
             if request.until <= now or not ready.isdisjoint(request.queues):
-                self._claim(request, replies, now)
+                self._claim(request, replies, now, wall)
             else:
                 self._waiting.append(request)
 
@@ -156,15 +163,15 @@ class JobDesk:
             replies.append((request.reply, outcomes[start:stop]))
             start = stop
 
-    def _act(self, action: JobAction, replies: Replies, now: int) -> None:
+    def _act(self, action: JobAction, replies: Replies, now: int, wall: int) -> None:
         answer: DriftQError | None = None
         try:
-            self._journal.add(action.decide(self._jobs, now))
+            self._journal.add(action.decide(self._jobs, now, wall))
         except DriftQError as refused:
             answer = refused
         replies.append((action.reply, answer))
 
-    def _claim(self, request: ClaimRequest, replies: Replies, now: int) -> None:
+    def _claim(self, request: ClaimRequest, replies: Replies, now: int, wall: int) -> None:
         answer: JobsGranted | DriftQError | None = None
         try:
             record = decide_claim(
@@ -174,6 +181,7 @@ class JobDesk:
                 lease_ms=request.lease_ms,
                 limit=request.limit,
                 now=now,
+                wall=wall,
             )
             if record is not None:
                 answer = self._grant(record)
@@ -205,7 +213,7 @@ class JobDesk:
 
     # Enqueueing
 
-    def _enqueue(self, requests: list[EnqueueRequest], replies: Replies, now: int) -> None:
+    def _enqueue(self, requests: list[EnqueueRequest], replies: Replies, now: int, wall: int) -> None:
         ready: list[EnqueueRequest] = []
         for request in requests:
             cold = self._entries.cold(self._holders(job) for job in request.jobs if job.idempotency_key)
@@ -216,7 +224,7 @@ class JobDesk:
         jobs = [job for request in ready for job in request.jobs]
         if not jobs:
             return
-        outcomes = self._store(jobs, now)
+        outcomes = self._store(jobs, now, wall)
         start = 0
         for request in ready:
             stop = start + len(request.jobs)
@@ -232,7 +240,7 @@ class JobDesk:
             for offset in self._jobs.keys.find(fingerprint(job.queue, job.idempotency_key))
         ]
 
-    def _store(self, jobs: list[JobRequest], now: int) -> list[EnqueuedJob]:
+    def _store(self, jobs: list[JobRequest], now: int, wall: int) -> list[EnqueuedJob]:
         topic = self._topic(now)
         outcomes: list[EnqueuedJob] = []
         fresh: dict[tuple[str, str], tuple[JobRequest, EnqueuedJob]] = {}
@@ -240,18 +248,27 @@ class JobDesk:
         entries: list[bytes] = []
         size = 0
         for job in jobs:
-            known = self._known(job, fresh, now)
+            known = self._known(job, fresh, now=now, wall=wall)
             if known is not None:
                 outcomes.append(known)
                 continue
             offset = topic.next_offset + len(entries)
-            due = max(job.run_at or now, now)
-            outcome = EnqueuedJob(job_id(offset), "scheduled" if due > now else "ready")
+            run_at = job.run_at if job.run_at is not None and job.run_at > wall else None
+            outcome = EnqueuedJob(job_id(offset), "ready" if run_at is None else "scheduled")
             if job.idempotency_key:
                 fresh[job.queue, job.idempotency_key] = (job, outcome)
             print_ = fingerprint(job.queue, job.idempotency_key) if job.idempotency_key else 0
             terms.append(
-                JobTerms(offset, job.queue, job.priority, due, job.max_retries, job.timeout_ms, print_)
+                JobTerms(
+                    offset,
+                    job.queue,
+                    job.priority,
+                    now if run_at is None else run_at,
+                    job.max_retries,
+                    job.timeout_ms,
+                    print_,
+                    run_at is not None,
+                )
             )
             entries.append(encode_job(job, now))
             size += len(entries[-1])
@@ -268,7 +285,12 @@ class JobDesk:
             self._counters.jobs_enqueued += len(terms)
 
     def _known(
-        self, job: JobRequest, fresh: dict[tuple[str, str], tuple[JobRequest, EnqueuedJob]], now: int
+        self,
+        job: JobRequest,
+        fresh: dict[tuple[str, str], tuple[JobRequest, EnqueuedJob]],
+        *,
+        now: int,
+        wall: int,
     ) -> EnqueuedJob | None:
         """The earlier job with the same key, if there is one."""
         if not job.idempotency_key:
@@ -282,7 +304,7 @@ class JobDesk:
             if stored.queue == job.queue and stored.idempotency_key == job.idempotency_key:
                 return EnqueuedJob(
                     job_id(claim.offset),
-                    self._jobs.state_name(claim.offset, now) or "",
+                    self._jobs.state_name(claim.offset, now=now, wall=wall) or "",
                     duplicate=True,
                     payload_mismatch=not is_same(stored, job),
                 )

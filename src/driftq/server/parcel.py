@@ -15,14 +15,18 @@ _encode = msgspec.json.Encoder().encode
 class Parcel:
     """Messages of one partition for one consumer, with attempt and last error as they were decided."""
 
-    __slots__ = ("again", "index", "ordinals", "partition")
+    __slots__ = ("again", "first_attempt", "index", "ordinals", "partition")
 
     def __init__(self, progress: GroupPartition, block: LeaseBlock, *, partition: int, again: bool) -> None:
         self.partition = partition
         self.index: PartitionIndex = progress.index
         self.ordinals: Sequence[int] = block.ordinals
+        self.first_attempt = progress.attempt_base + 1
         self.again = (
-            [(progress.attempt_of(ordinal), progress.errors.get(ordinal, "")) for ordinal in block.ordinals]
+            [
+                (progress.attempt_of(one), progress.tries_of(one), progress.errors.get(one, ""))
+                for one in block.ordinals
+            ]
             if again
             else None
         )
@@ -52,17 +56,18 @@ class Parcel:
         head = b'{"partition":%d,"offset":' % self.partition
         offsets = self._offsets()
         if self.again is None:
+            line = b'%%b%%d,%b"last_error":"",%%b\n' % _numbers(self.first_attempt, 1)
             return b"".join(
                 [
-                    b'%b%d,"attempts":1,"last_error":"",%b\n' % (head, offset, entry[BODY_AT:])
+                    line % (head, offset, entry[BODY_AT:])
                     for offset, entry in zip(offsets, entries, strict=True)
                 ]
             )
         return b"".join(
             [
-                b'%b%d,"attempts":%d,"last_error":%b,%b\n'
-                % (head, offset, attempt, _encode(error), entry[BODY_AT:])
-                for offset, entry, (attempt, error) in zip(offsets, entries, self.again, strict=True)
+                b'%b%d,%b"last_error":%b,%b\n'
+                % (head, offset, _numbers(attempt, tries), _encode(error), entry[BODY_AT:])
+                for offset, entry, (attempt, tries, error) in zip(offsets, entries, self.again, strict=True)
             ]
         )
 
@@ -74,3 +79,10 @@ class Parcel:
                 offsets += chunk.offsets[slots.start : slots.stop : slots.step]
             return offsets
         return [self.index.offset_at(ordinal) for ordinal in ordinals]
+
+
+def _numbers(attempt: int, tries: int) -> bytes:
+    """The delivery's number, and how many of them the policy counts where that is another."""
+    if attempt == tries:
+        return b'"attempts":%d,' % attempt
+    return b'"attempts":%d,"tries":%d,' % (attempt, tries)

@@ -14,9 +14,15 @@ class SyncLost(OSError):
 
 
 class Clock(Protocol):
-    """Milliseconds since 1970 that never go back."""
+    """Two times, both in milliseconds since 1970."""
 
-    def now(self) -> int: ...
+    def now(self) -> int:
+        """Engine time, for durations; it never goes back."""
+        ...
+
+    def wall(self) -> int:
+        """The machine's wall clock, for instants that users give; it may be set in either direction."""
+        ...
 
     def not_below(self, at: int) -> None:
         """From now on it is at least `at`."""

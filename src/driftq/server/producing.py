@@ -46,6 +46,7 @@ class Producing:
         replies: Replies,
         now: int,
         *,
+        wall: int,
         recall: Recall,
         new_keys: bool = False,
     ) -> None:
@@ -55,23 +56,25 @@ class Producing:
             if not request.atomic:
                 _line_up(request, lanes)
         for name, lane in lanes.items():
-            lane.tell(self._store(name, lane.commands, now, recall, new_keys=new_keys))
+            lane.tell(self._store(name, lane.commands, now, wall, recall, new_keys=new_keys))
         for request in requests:
             if isinstance(request, AppendRequest):
-                replies.append((request.reply, self._append(request, now, recall)))
+                replies.append((request.reply, self._append(request, now, wall, recall)))
                 continue
             if request.atomic:
-                self._store_atomic(request, now, recall)
+                self._store_atomic(request, now, wall, recall)
             replies.append((request.reply, request.outcomes))
 
     def _store(
-        self, name: str, commands: list[Produce], now: int, recall: Recall, *, new_keys: bool
+        self, name: str, commands: list[Produce], now: int, wall: int, recall: Recall, *, new_keys: bool
     ) -> list[Outcome]:
         topic = self._state.topics.get(name)
         if topic is None or name.startswith(DEAD_LETTER_PREFIX):
             self._counters.produce_refused += len(commands)
             return [_no_target(name)] * len(commands)
-        batch = decide_produce(self._state, topic, commands, recall=recall, now=now, new_keys=new_keys)
+        batch = decide_produce(
+            self._state, topic, commands, recall=recall, now=now, wall=wall, new_keys=new_keys
+        )
         self._keep(topic, batch)
         return batch.outcomes
 
@@ -98,7 +101,7 @@ class Producing:
             elif isinstance(outcome, DriftQError):
                 self._counters.produce_refused += 1
 
-    def _store_atomic(self, request: ProduceRequest, now: int, recall: Recall) -> None:
+    def _store_atomic(self, request: ProduceRequest, now: int, wall: int, recall: Recall) -> None:
         """All or nothing: every topic's part is decided before any of it is kept."""
         slots: dict[str, list[int]] = {}
         for slot, command in enumerate(request.commands):
@@ -111,7 +114,9 @@ class Producing:
             if topic is None or name.startswith(DEAD_LETTER_PREFIX):
                 continue
             commands = [request.commands[slot] for slot in mine]
-            batch = decide_produce(self._state, topic, commands, recall=recall, now=now, claimed=claimed)
+            batch = decide_produce(
+                self._state, topic, commands, recall=recall, now=now, wall=wall, claimed=claimed
+            )
             batches.append((topic, batch))
             for slot, outcome in zip(mine, batch.outcomes, strict=True):
                 request.outcomes[slot] = outcome
@@ -126,14 +131,14 @@ class Producing:
             for topic, batch in batches:
                 self._keep(topic, batch)
 
-    def _append(self, request: AppendRequest, now: int, recall: Recall) -> Appended | DriftQError:
+    def _append(self, request: AppendRequest, now: int, wall: int, recall: Recall) -> Appended | DriftQError:
         """The new messages of a lane and its position, in one frame; or an error, and nothing is stored."""
         command = request.append
         topic = self._state.topics.get(command.topic)
         if topic is None or command.topic.startswith(DEAD_LETTER_PREFIX):
             return _no_target(command.topic)
         try:
-            decided = decide_append(self._state, topic, command, recall=recall, now=now)
+            decided = decide_append(self._state, topic, command, recall=recall, now=now, wall=wall)
         except DriftQError as refused:
             self._counters.produce_refused += len(command.messages)
             return refused

@@ -12,6 +12,7 @@ from typing import Any
 from driftq.core.commands import Ack, Append, Extend, Nack, Produce
 from driftq.core.decide.ending import ResetTo
 from driftq.core.decide.produce import Outcome
+from driftq.core.lease import Holder
 from driftq.core.state import State
 from driftq.errors import DriftQError
 from driftq.model import TopicOptions
@@ -49,7 +50,7 @@ class AppendRequest(ProduceRequest):
 
 
 class AckRequest:
-    """Acks of one group; answered by a list with None or an error for each."""
+    """Acks of one owner in one group; answered by a list with None or an error for each."""
 
     __slots__ = ("acks", "group", "reply", "topic")
 
@@ -141,6 +142,16 @@ class LeaveRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class ReleaseRequest:
+    """Give back what a consumer held that has left; `reply` is called only when that cannot be done now."""
+
+    topic: str
+    group: str
+    holder: Holder
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
 class ReadRequest:
     """A question that is answered from durable state alone."""
 
@@ -157,6 +168,7 @@ SeldomRequest = (
     | DeleteGroupRequest
     | JoinRequest
     | LeaveRequest
+    | ReleaseRequest
     | NackRequest
     | ExtendRequest
 )

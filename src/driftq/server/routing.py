@@ -18,6 +18,7 @@ import msgspec
 from driftq.core.keys import fingerprint
 from driftq.core.state import State
 from driftq.errors import IdempotencyPending
+from driftq.errors.misfit import misfit
 from driftq.model import Envelope, Message, Routing, RoutingDecision
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.counters import Counters
@@ -53,7 +54,9 @@ def follow(message: Message, decision: object, state: State) -> Message:
         raise NonsenseDecision(f"expected a RoutingDecision or None, got {type(decision).__name__}")
     try:
         decision = msgspec.convert(msgspec.to_builtins(decision), RoutingDecision)
-    except (msgspec.ValidationError, TypeError) as error:
+    except msgspec.ValidationError as error:
+        raise NonsenseDecision(str(misfit(str(error), whole="the decision"))) from error
+    except TypeError as error:
         raise NonsenseDecision(str(error)) from error
     envelope = message.envelope
     if decision.target_topic is not None or decision.partition_override is not None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from driftq.errors import SealerReplaced
+from driftq.errors import DatabaseDamaged, EventDamaged, SealerReplaced
 
 if TYPE_CHECKING:
     from driftq.eventstore.sealer import Sealer
@@ -23,9 +24,13 @@ logger = logging.getLogger("driftq.events")
 class Sealing:
     """Places and seals what was appended, while this is the active sealer; else waits to become it."""
 
-    def __init__(self, sealer: Sealer, *, alone: bool) -> None:
+    def __init__(
+        self, sealer: Sealer, *, alone: bool, on_damage: Callable[[EventDamaged | DatabaseDamaged], None]
+    ) -> None:
+        """`on_damage` is called on this thread, once until a round succeeds again."""
         self._sealer = sealer
         self._alone = alone
+        self._on_damage = on_damage
         self._active = False
         self._troubled = False
         self._over = threading.Event()
@@ -79,6 +84,10 @@ class Sealing:
         except SealerReplaced as replaced:
             self._active = False
             logger.warning("%s; another server seals the event log now", replaced)
+        except (EventDamaged, DatabaseDamaged) as damage:
+            if not self._troubled:
+                self._on_damage(damage)
+            self._troubled = True
         except Exception as error:  # noqa: BLE001 - the supervisor: logged, and tried again
             if not self._troubled:
                 logger.warning("the event log cannot be sealed now, and will be later: %s", error)

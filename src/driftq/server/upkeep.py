@@ -103,14 +103,14 @@ class Upkeep:
         else:
             self._seals.add(reply)
 
-    def decide(self, now: int) -> None:
+    def decide(self, now: int, *, wall: int) -> None:
         """Add the records that are due; for the engine's turn."""
         if self._seals.asked:
             self._seal(now)
         if now < self.next_at:
             return
         self.next_at = now + self._options.tick_ms
-        self._trim_some(now)
+        self._trim_some(now, wall)
         if now - self._rolled_at >= self._options.roll_ms:
             if self._log.last_lsn > self._rolled_lsn:
                 self._roll(now)
@@ -142,7 +142,7 @@ class Upkeep:
 
     # Retention
 
-    def _trim_some(self, now: int) -> None:
+    def _trim_some(self, now: int, wall: int) -> None:
         """Look at the next topics, so many that a tick stays short."""
         state = self._journal.state
         if not self._topics:
@@ -153,7 +153,7 @@ class Upkeep:
             if state.topics_by_id.get(topic.id) is not topic:
                 continue
             looked += len(topic.partitions)
-            record = decide_retention(state, topic, now=now)
+            record = decide_retention(state, topic, now=now, wall=wall)
             if record is None:
                 continue
             before = [part.index.first for part in topic.partitions]

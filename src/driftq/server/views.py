@@ -1,8 +1,10 @@
 """What can be read of the state: answers for people and programs that look from outside."""
 
+from collections.abc import Sequence
+
 from driftq.core.state import State, Topic
 from driftq.errors import TopicNotFound
-from driftq.model import GroupView, PartitionView, ReaderView, TopicView, WriterView
+from driftq.model import GroupView, PartitionView, ReaderView, StreamView, TopicView, WriterView
 
 INTERNAL_PREFIX = "~"
 """Topics of the broker's own, which no client can name."""
@@ -21,8 +23,8 @@ def find_topic(state: State, name: str) -> Topic:
     return topic
 
 
-def topic_view(state: State, name: str) -> TopicView:
-    """A topic with its partitions, and every group's and reader's progress."""
+def topic_view(state: State, name: str, *, streams: Sequence[StreamView] = ()) -> TopicView:
+    """A topic with its partitions, every group's and reader's progress, and its open streams."""
     topic = find_topic(state, name)
     numbers = range(len(topic.partitions))
     return TopicView(
@@ -36,6 +38,8 @@ def topic_view(state: State, name: str) -> TopicView:
             WriterView(writer, found.epoch, {str(lane): at for lane, at in sorted(found.lanes.items())})
             for writer, found in sorted(topic.writers.items())
         ],
+        start_offset=topic.start_offset,
+        streams=sorted(streams, key=lambda stream: (stream.group, stream.owner)),
     )
 
 

@@ -11,6 +11,7 @@ Value = int | str
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_HOST_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 _TEXT_MAX = 4096
 
 
@@ -114,6 +115,20 @@ class HttpUrl:
         if not sound or parts.query or parts.fragment or parts.username is not None or " " in text:
             raise ValueError(self.allowed)
         return text.rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class HostNames:
+    """Names of hosts with commas between them, without ports."""
+
+    name: str = "names"
+    allowed: str = "names of hosts with commas between them, like queue.example.org,queue"
+
+    def read(self, text: str) -> str:
+        names = [name.strip() for name in text.split(",")]
+        if len(text) > _TEXT_MAX or not all(map(_HOST_NAME.fullmatch, names)):
+            raise ValueError(self.allowed)
+        return ",".join(names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

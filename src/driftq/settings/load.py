@@ -50,6 +50,7 @@ class Settings:
     free_bytes_min: int
     url: str
     data: str
+    allowed_hosts: tuple[str, ...]
     commit: str
     api_keys_file: str | None
     events: EventOptions
@@ -95,6 +96,7 @@ def load_settings(profile: Profile = DEFAULT, environ: Mapping[str, str] = os.en
         free_bytes_min=_number(values, table.FREE_BYTES_MIN),
         url=str(values[table.URL.name]),
         data=str(values[table.DATA.name]),
+        allowed_hosts=_names(values, table.ALLOWED_HOSTS),
         commit=str(values[table.COMMIT.name]),
         api_keys_file=None if api_keys_file is None else str(api_keys_file),
         events=event_options(values),
@@ -162,6 +164,11 @@ def _unknown_names(environ: Mapping[str, str]) -> tuple[UnknownName, ...]:
         for name in sorted(environ)
         if name.startswith(table.OWNED_PREFIXES) and name not in known
     )
+
+
+def _names(values: Mapping[str, Value | None], knob: Knob) -> tuple[str, ...]:
+    value = values[knob.name]
+    return () if value is None else tuple(str(value).split(","))
 
 
 def _number(values: Mapping[str, Value | None], knob: Knob) -> int:

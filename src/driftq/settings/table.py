@@ -2,7 +2,7 @@
 
 from driftq.core.limits import LEASE_MS_MAX, Limits
 from driftq.settings.event_table import EVENT_KNOBS
-from driftq.settings.knob import HttpUrl, Knob, Text, Whole, Word
+from driftq.settings.knob import HostNames, HttpUrl, Knob, Text, Whole, Word
 
 _COUNT_MAX = 2**31 - 1
 _BYTES_MAX = 2**60
@@ -85,6 +85,13 @@ DATA = Knob(
     kind=Text("folder", "the path of a folder"),
     meaning="the folder of the server; the log is in its subfolder log",
 )
+ALLOWED_HOSTS = Knob(
+    name="DRIFTQ_ALLOWED_HOSTS",
+    default=None,
+    kind=HostNames(),
+    meaning="host names that the server may be asked under; others get 403",
+    unset="addresses, localhost, --host",
+)
 COMMIT = Knob(
     name="DRIFTQ_COMMIT",
     default="unknown",
@@ -105,6 +112,7 @@ KNOBS: tuple[Knob, ...] = (
     MISMATCH_MODE,
     URL,
     DATA,
+    ALLOWED_HOSTS,
     COMMIT,
     *EVENT_KNOBS,
 )

@@ -45,6 +45,7 @@ class Checkpoints:
         self._anew_pages = anew_pages
         self.rows_due = step_pages // _FIRST_PAGES_PER_ROW
         """The next step comes after so many rows."""
+        self.steps_done = 0
         self._rows_moved = 0
         self._rows = 0
         self._rows_told = 0
@@ -89,6 +90,7 @@ class Checkpoints:
                 self.step(connection, rows=fresh)
             except sqlite3.Error as error:
                 _logger.warning("a checkpoint of %s failed: %s", self._path, error)
+            self.steps_done += 1
         if connection is not None:
             connection.close()
 

@@ -1,5 +1,6 @@
 """The port to a database, and how a transaction is begun, kept and given up."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TypeVar
@@ -7,6 +8,7 @@ from typing import Protocol, TypeVar
 from sqlalchemy import Engine, exc
 
 from driftq.errors import TransactionConflict
+from driftq.forking import leave_behind
 from driftq.sql.clock import Clock
 from driftq.sql.dialect import Dialect, Spelling
 from driftq.sql.failures import translate
@@ -21,6 +23,9 @@ class Database(Protocol):
     Every method that reaches the database raises DatabaseUnavailable when it cannot, and DatabaseBusy when
     others held it for too long; in both cases, and for any other exception, nothing of the transaction is
     kept — but for a DatabaseUnavailable that says `unconfirmed`.
+
+    In a forked child it has connections of its own. A transaction that was open when the process forked stays
+    the parent's, and raises UsedAfterFork in the child.
     """
 
     @property
@@ -60,13 +65,21 @@ def session(
 ) -> Iterator[Transaction]:
     """One transaction on a connection of the engine, with the engine's complaints translated."""
     committing = False
+    process = os.getpid()
     try:
-        with engine.connect() as connection:
-            # Leaving early closes the connection, and closing rolls back.
+        connection = engine.connect()
+        try:
             under_way = connection.begin()
-            yield Transaction(connection, spelling, clock)
+            transaction = Transaction(connection, spelling, clock)
+            yield transaction
+            transaction.require_own_process()
             committing = True
             under_way.commit()
+        finally:
+            if os.getpid() == process:
+                connection.close()  # Which rolls back what was not committed.
+            else:
+                leave_behind(connection)  # A forked child's: the parent goes on with it.
     except exc.SQLAlchemyError as error:
         meant = translate(error, address=address, waited_ms=waited_ms, committing=committing, reading=reading)
         if meant is None:

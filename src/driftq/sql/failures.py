@@ -2,19 +2,21 @@
 
 from sqlalchemy import exc
 
-from driftq.errors import DatabaseBusy, DatabaseUnavailable, DriftQError, TransactionConflict
+from driftq.errors import (
+    DatabaseBusy,
+    DatabaseDamaged,
+    DatabaseUnavailable,
+    DriftQError,
+    TransactionConflict,
+)
 
 # Primary result codes of SQLite.
 _SQLITE_BUSY = {5, 6}
 _SQLITE_READ_ONLY = 8
-_SQLITE_AWAY = {
-    _SQLITE_READ_ONLY,
-    10,
-    11,
-    13,
-    14,
-    26,
-}  # I/O error, corrupt, full, cannot open, not a database
+_SQLITE_AWAY = {_SQLITE_READ_ONLY, 10, 13, 14}  # I/O error, full, cannot open
+_SQLITE_DAMAGED = {11, 26}  # corrupt, not a database
+_NO_TEXT = "Could not decode to UTF-8"
+"""How Python's sqlite3 begins to tell of a text that is none; the text itself follows."""
 
 # SQLSTATE of PostgreSQL. 25006: the server became read-only, as a demoted primary does.
 _REPEAT = {"40001", "40P01"}
@@ -48,7 +50,11 @@ def translate(
             return None
         if sqlite_code & 0xFF in _SQLITE_BUSY:
             return DatabaseBusy(address, waited_ms=waited_ms)
+        if sqlite_code & 0xFF in _SQLITE_DAMAGED:
+            return DatabaseDamaged(address, cause=said, unconfirmed=committing)
         return away if sqlite_code & 0xFF in _SQLITE_AWAY else None
+    if said.startswith(_NO_TEXT):
+        return DatabaseDamaged(address, cause=said.partition(" with text")[0])
     state: str | None = getattr(cause, "sqlstate", None)
     if reading and state == _READ_ONLY:
         return None

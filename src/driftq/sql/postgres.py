@@ -20,6 +20,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 from driftq.errors import DatabaseUnsuitable
+from driftq.forking import in_forked_child, leave_behind
 from driftq.sql.clock import Clock, WallClock
 from driftq.sql.database import session
 from driftq.sql.dialect import Dialect, Spelling
@@ -83,6 +84,12 @@ class PostgresDatabase:
         except BaseException:
             self.close()
             raise
+        in_forked_child(self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        """The sockets are the parent's: to close them here would end its sessions."""
+        leave_behind(self._engine.pool)
+        self._engine.dispose(close=False)
 
     def transaction(self, *, planned_once: bool = False) -> AbstractContextManager[Transaction]:
         return self._session(self._planned_once if planned_once else self._engine, reading=False)

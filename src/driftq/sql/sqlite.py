@@ -5,6 +5,10 @@ Writing goes through one connection. The threads of a process take turns at it, 
 busy timeout is what processes wait with, so a transaction that reads first and writes later cannot be
 refused half-way. Reading has connections of its own that cannot write, and one more moves what was
 committed from the journal into the file.
+
+SQLite keeps its locks for each process and knows of no fork: a child that opened the file beside an inherited
+connection would believe in locks that only its parent has. So there is none while a process forks. Those who
+are inside are waited for, the connections are closed, and each side opens its own when it needs them.
 """
 
 import sqlite3
@@ -18,11 +22,13 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import QueuePool
 
-from driftq.errors import DatabaseBusy, DatabaseUnsuitable
+from driftq.errors import DatabaseBusy, DatabaseUnsuitable, UsedAfterFork
+from driftq.forking import around_fork, in_forked_child, leave_behind
 from driftq.sql.checkpoints import Checkpoints
 from driftq.sql.clock import Clock, WallClock
 from driftq.sql.database import session
 from driftq.sql.dialect import Dialect, Spelling
+from driftq.sql.gate import Gate
 from driftq.sql.transaction import Transaction
 from driftq.sql.turns import Turns
 
@@ -36,6 +42,9 @@ _PRAGMAS = {
     "wal_autocheckpoint": 40_000,
     "cache_size": -16_000,  # KiB, when negative.
 }
+
+
+_INSTEAD = "it was in memory or in use when the process forked, so open it in this process"
 
 
 class SqliteDatabase:
@@ -52,6 +61,10 @@ class SqliteDatabase:
         self.spelling = Spelling(Dialect.SQLITE, clock_given=clock is not None)
         self._clock = clock or WallClock()
         self._busy_ms = busy_timeout_ms
+        self._path = path
+        self._gate = Gate()
+        self._at_rest = False
+        self._left_to_parent = False
         self._turns = Turns()
         if path != MEMORY:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -64,22 +77,30 @@ class SqliteDatabase:
         if path != MEMORY:
             event.listen(self._writing, "checkin", self._count_rows)
         self.check()
+        if path != MEMORY:
+            around_fork(self._rest, self._go_on)
+        in_forked_child(self._begin_anew)
 
     @contextmanager
     def transaction(self, *, planned_once: bool = False) -> Iterator[Transaction]:
         """SQLite keeps the plans of its statements anyway."""
-        if not self._turns.take(timeout_s=self._busy_ms / 1000):
-            raise DatabaseBusy(self.address, waited_ms=self._busy_ms)
-        try:
-            with self._session(self._writing, reading=False) as transaction:
-                yield transaction
-        finally:
-            self._turns.give()
+        with self._gate.passing():
+            turns = self._turns
+            if not turns.take(timeout_s=self._busy_ms / 1000):
+                raise DatabaseBusy(self.address, waited_ms=self._busy_ms)
+            try:
+                with self._session(self._writing, reading=False) as transaction:
+                    yield transaction
+            finally:
+                turns.give()
 
     def snapshot(self) -> AbstractContextManager[Transaction]:
-        if self._reading is self._writing:
-            return self.transaction()
-        return self._session(self._reading, reading=True)
+        return self.transaction() if self._reading is self._writing else self._read()
+
+    @contextmanager
+    def _read(self) -> Iterator[Transaction]:
+        with self._gate.passing(), self._session(self._reading, reading=True) as transaction:
+            yield transaction
 
     def check(self) -> None:
         with self.transaction() as transaction:
@@ -90,11 +111,33 @@ class SqliteDatabase:
         self._reading.dispose()
         self._writing.dispose()
 
+    # When the process forks
+
+    def _rest(self) -> None:
+        self._at_rest = self._gate.shut(timeout_s=self._busy_ms / 1000)
+        if self._at_rest:
+            self.close()
+
+    def _go_on(self) -> None:
+        if self._at_rest:
+            self._checkpoints = Checkpoints(self._path, self._turns)
+            self._gate.open()
+
+    def _begin_anew(self) -> None:
+        self._left_to_parent = self._left_to_parent or not self._at_rest
+        if self._left_to_parent:
+            leave_behind(self._writing.pool, self._reading.pool)
+        self._gate = Gate()
+        self._turns = Turns()
+        self._checkpoints = Checkpoints(self._path, self._turns)
+
     def _count_rows(self, connection: sqlite3.Connection | None, _: Any) -> None:
         if connection is not None:  # None for one that broke.
             self._checkpoints.written(connection.total_changes)
 
     def _session(self, engine: Engine, *, reading: bool) -> AbstractContextManager[Transaction]:
+        if self._left_to_parent:
+            raise UsedAfterFork(self.address, instead=_INSTEAD)
         waited_ms = self._busy_ms
         return session(
             engine, self.spelling, self._clock, address=self.address, waited_ms=waited_ms, reading=reading

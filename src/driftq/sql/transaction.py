@@ -1,5 +1,6 @@
 """One open transaction: where statements run, and where a handler's own SQL may join."""
 
+import os
 import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,6 +9,7 @@ import msgspec
 from sqlalchemy import Connection, CursorResult
 from sqlalchemy.exc import DBAPIError
 
+from driftq.errors import UsedAfterFork
 from driftq.sql.clock import Clock
 from driftq.sql.dialect import Dialect, Spelling
 from driftq.sql.queries import Statement
@@ -26,13 +28,19 @@ class Transaction:
     apart. `change_each` and `look_up` are for SQLite only.
     """
 
-    __slots__ = ("_clock", "connection", "spelling")
+    __slots__ = ("_clock", "_process", "connection", "spelling")
 
     def __init__(self, connection: Connection, spelling: Spelling, clock: Clock) -> None:
         self.connection = connection
         """SQLAlchemy's connection, for SQL that shall be kept or dropped together with ours."""
         self.spelling = spelling
         self._clock = clock
+        self._process = os.getpid()
+
+    def require_own_process(self) -> None:
+        """Raise UsedAfterFork in a forked child: its statements would mix with the parent's."""
+        if os.getpid() != self._process:
+            raise UsedAfterFork("this transaction", instead="begin one in this process")
 
     @property
     def dialect(self) -> Dialect:
@@ -52,10 +60,12 @@ class Transaction:
 
     def change_each(self, statement: Statement, rows: Sequence[Sequence[Any]]) -> int:
         """Run the statement for each row of parameters, which have no names; how many rows were changed."""
+        self.require_own_process()
         return self.connection.exec_driver_sql(statement.text.text, rows).rowcount
 
     def look_up(self, statement: Statement, given: Sequence[Any]) -> list[tuple[Any, ...]]:
         """All rows that the statement gives for these parameters, which have no names."""
+        self.require_own_process()
         cursor = self.connection.connection.cursor()
         try:
             cursor.execute(statement.text.text, given)
@@ -70,6 +80,7 @@ class Transaction:
         return self._clock.now()
 
     def _execute(self, statement: Statement, given: dict[str, Any]) -> CursorResult[Any]:
+        self.require_own_process()
         if statement.timed:
             given["now_ms"] = self._clock.now()
         return self.connection.execute(statement.text, given)

@@ -14,6 +14,7 @@ from driftq.core.limits import Limits
 from driftq.errors import DriftQError
 from driftq.model import Delivery, Message, TopicOptions
 from driftq.server.ingest import prepare
+from driftq.server.letters import Redriven, RedriveRequest
 from driftq.server.requests import (
     AckRequest,
     ExtendRequest,
@@ -67,7 +68,13 @@ class SimBroker:
     """A broker with one topic to begin with, `orders`; its requests raise the errors they are answered by."""
 
     def __init__(
-        self, *, limits: Limits | None = None, partitions: int = 1, seed: int = 0, segment_bytes: int = 65_536
+        self,
+        *,
+        limits: Limits | None = None,
+        partitions: int = 1,
+        seed: int = 0,
+        segment_bytes: int = 65_536,
+        cold_reads: float = 0.0,
     ) -> None:
         self.limits = limits or Limits()
         self.damages: list[Exception] = []
@@ -76,6 +83,7 @@ class SimBroker:
         self._options = MachineOptions(
             limits=self.limits,
             segment_bytes=segment_bytes,
+            cold_reads=cold_reads,
             latency=Latency(write_ms=0, sync_ms=0, read_ms=0),
         )
         self.machine = self._start(SimFolder(self._random), VirtualClock())
@@ -95,11 +103,12 @@ class SimBroker:
 
     def power_cut(self) -> None:
         """The machine loses power and comes back; all streams are gone."""
-        self.machine = self._start(self.machine.folder.crash(), VirtualClock(self.clock.now()))
+        self.machine = self._start(self.machine.folder.crash(), VirtualClock(self.clock.machine_wall()))
 
-    def kill(self) -> None:
-        """The process is killed and started again; all streams are gone."""
-        self.machine = self._start(self.machine.folder.process_kill(), VirtualClock(self.clock.now()))
+    def kill(self, *, wall_set_by_ms: int = 0) -> None:
+        """The process is killed and started again; all streams are gone. The clock may be set in between."""
+        clock = VirtualClock(self.clock.machine_wall() + wall_set_by_ms)
+        self.machine = self._start(self.machine.folder.process_kill(), clock)
 
     def pass_time(self, *, ms: int) -> None:
         """Let time pass, with everything that happens in it."""
@@ -168,8 +177,9 @@ class SimBroker:
         if answer is not None:
             raise answer
 
-    def nack(self, handed: Handed, reason: str = "") -> None:
-        nack = Nack(handed.owner, handed.partition, handed.offset, reason, handed.attempt)
+    def nack(self, handed: Handed, reason: str = "", *, started: bool = True) -> None:
+        place = (handed.owner, handed.partition, handed.offset)
+        nack = Nack(*place, reason=reason, attempt=handed.attempt, started=started)
         self._ask(lambda reply: self.machine.engine.ask(NackRequest(handed.topic, handed.group, nack, reply)))
 
     def extend(self, handed: Handed, *, lease_ms: int) -> None:
@@ -178,9 +188,22 @@ class SimBroker:
             lambda reply: self.machine.engine.ask(ExtendRequest(handed.topic, handed.group, extend, reply))
         )
 
+    def redrive(self, offsets: list[int], *, topic: str = "orders", all_groups: bool = False) -> Redriven:
+        """Send these dead letters of a topic again."""
+        redriven: Redriven = self._ask(
+            lambda reply: self.machine.engine.ask_desk(
+                RedriveRequest(topic, offsets, "story", all_groups, reply)
+            )
+        )
+        return redriven
+
     def view(self, topic: str = "orders") -> TopicView:
         shown: TopicView = self._ask(
-            lambda reply: self.machine.engine.read(ReadRequest(lambda state: topic_view(state, topic), reply))
+            lambda reply: self.machine.engine.read(
+                ReadRequest(
+                    lambda state: topic_view(state, topic, streams=self.machine.engine.streams(topic)), reply
+                )
+            )
         )
         return shown
 

@@ -34,7 +34,8 @@ def canonical(state: State, *, now: int) -> dict[str, Any]:
         "keys": _keys(state.keys),
         "effects": _effects(state.effects),
         "jobs": _jobs(state.jobs),
-        "topics": {name: _topic(topic) for name, topic in sorted(state.topics.items())},
+        "topics": {name: _topic(topic, now) for name, topic in sorted(state.topics.items())},
+        "deleted_topics": sorted(state.deleted_topics.dump(now=now)),
     }
 
 
@@ -70,11 +71,14 @@ def unsettled(topic: Topic, partition: int, *, limits: Limits, now: int) -> tupl
     return max(count for count, _ in counts), max(size for _, size in counts)
 
 
-def _topic(topic: Topic) -> dict[str, Any]:
+def _topic(topic: Topic, now: int) -> dict[str, Any]:
     return {
         "id": topic.id,
         "options": topic.options,
         "next_offset": topic.next_offset,
+        "start_offset": topic.start_offset,
+        "created_at": topic.created_at,
+        "deleted_groups": sorted(topic.deleted_groups.dump(now=now)),
         "partitions": {number: _index(part.index) for number, part in enumerate(topic.partitions)},
         "groups": {
             name: {
@@ -105,7 +109,15 @@ def _jobs(jobs: JobTable) -> dict[str, Any]:
         "base": jobs.base,
         "next_token": jobs.next_token,
         "columns": list(
-            zip(jobs.states, jobs.priorities, jobs.queue_numbers, jobs.attempts, jobs.due, strict=True)
+            zip(
+                jobs.states,
+                jobs.priorities,
+                jobs.queue_numbers,
+                jobs.attempts,
+                jobs.due,
+                jobs.by_wall,
+                strict=True,
+            )
         ),
         "limits": list(zip(jobs.max_retries, jobs.timeouts, strict=True)),
         "queues": jobs.queue_names,
@@ -116,7 +128,7 @@ def _jobs(jobs: JobTable) -> dict[str, Any]:
         "completed": dict(jobs.completed_tokens),
         "keys": sorted(jobs.keys),
         "next_end": jobs.next_end(),
-        "next_due": {name: jobs.next_due(name) for name in jobs.queue_names},
+        "next_due": {name: jobs.next_due(name, lead_ms=0) for name in jobs.queue_names},
     }
 
 
@@ -148,6 +160,8 @@ def _progress(progress: GroupPartition) -> dict[str, Any]:
             for ordinal, block in progress.leases.leased.items()
         },
         "lease_end": progress.leases.next_end(),
+        "attempt_base": progress.attempt_base,
+        "highest_attempt": progress.highest_attempt,
         "attempts": {ordinal: progress.attempt_of(ordinal) for ordinal in unsettled},
         "errors": {ordinal: progress.errors.get(ordinal, "") for ordinal in unsettled},
         "waiting": dict(progress.waiting),

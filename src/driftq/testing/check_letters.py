@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from driftq.model import DeadLetterFacts, Delivery
 from driftq.testing.checkers import require
 
+MAX_BACKOFF_MS = 1_000
+"""Of every fragile message's policy."""
+
 
 @dataclass(slots=True)
 class Fragile:
@@ -28,6 +31,16 @@ class _Course:
     perhaps_acked: bool = False
     hopeless: bool = False
     """Somebody said that it is not retryable."""
+    unstarted: int = 0
+    """Deliveries that were surely given back unstarted."""
+    unstarted_asked: int = 0
+    """Those that may have been."""
+    not_before: int = 0
+    """It cannot come again before this."""
+    stream: object = None
+    """The stream that brought it last."""
+    loose: bool = False
+    """Its latest delivery may have been ended by something other than an ack or its lease."""
     letters: list[DeadLetterFacts] = field(default_factory=list)
 
 
@@ -47,7 +60,11 @@ class LetterChecker:
     def course(self, offset: int, group: str) -> _Course:
         return self._courses.setdefault((offset, group), _Course())
 
-    def delivered(self, group: str, delivery: Delivery, *, now: int, slack_ms: int) -> None:
+    def deadline_of(self, value: str) -> int | None:
+        return self._meant[value].deadline
+
+    def delivered(self, group: str, delivery: Delivery, *, stream: object, now: int, wall: int) -> None:
+        """A line of a stream; `wall` is the earliest time by the wall clock that it may have been sent at."""
         fragile = self._meant[delivery.value]
         name = f"{delivery.value} for {group}"
         self.stored[delivery.offset] = delivery.value
@@ -56,13 +73,32 @@ class LetterChecker:
         require(
             delivery.attempts > course.attempts, "W3", f"{name}: {delivery.attempts} after {course.attempts}"
         )
-        require(not most or delivery.attempts <= most, "D3", f"{name}: attempt {delivery.attempts} of {most}")
+        tries = delivery.attempts - course.unstarted_asked
+        require(
+            not most or tries <= most, "D3", f"{name}: attempt {delivery.attempts}, try {tries} of {most}"
+        )
+        require(now >= course.not_before, "D2", f"{name} comes {course.not_before - now} ms early")
         require(not course.acked, "A3", f"{name} was acked and comes again")
         require(not course.letters, "D3", f"{name} is a dead letter and comes again")
-        late = fragile.deadline is not None and now - slack_ms > fragile.deadline
-        require(not late, "P3", f"{name} comes at {now}, its deadline was {fragile.deadline}")
+        late = fragile.deadline is not None and wall > fragile.deadline
+        require(not late, "P3", f"{name} comes at {wall}, its deadline was {fragile.deadline}")
         course.attempts = delivery.attempts
         course.received_at = now
+        course.stream = stream
+        course.loose = False
+
+    def stream_released(self, stream: object) -> None:
+        """A stream closed and gave back what it held."""
+        for course in self._courses.values():
+            course.loose |= course.stream is stream
+
+    def released(self, group: str, delivery: Delivery, *, now: int) -> None:
+        """A stream that surely held this closed: after the first try it waits as after a nack."""
+        fragile, course = self._meant[delivery.value], self.course(delivery.offset, group)
+        tries = delivery.attempts - course.unstarted_asked
+        if tries > 1 and course.attempts == delivery.attempts:
+            wait_ms = min(fragile.backoff_ms << (tries - 1), MAX_BACKOFF_MS)
+            course.not_before = now + (wait_ms if wait_ms < MAX_BACKOFF_MS else MAX_BACKOFF_MS * 3 // 4)
 
     def letter(self, value: str, facts: DeadLetterFacts) -> None:
         """A dead letter was read, for the first time."""
@@ -79,7 +115,9 @@ class LetterChecker:
         require(facts.attempts >= course.attempts, "E4", f"{name}: {facts} after {course.attempts} attempts")
         match facts.reason:
             case "max_attempts":
-                require(facts.attempts == fragile.max_attempts, "D3", f"{name}: {facts}")
+                fewest = facts.attempts - course.unstarted_asked
+                most = facts.attempts - course.unstarted
+                require(fewest <= fragile.max_attempts <= most, "D3", f"{name}: {facts}, {course}")
             case "not_retryable":
                 require(course.hopeless, "D5", f"{name}: nobody said so: {facts}")
             case reason:

@@ -38,6 +38,8 @@ class Track:
     """It cannot be delivered again before this."""
     errors: set[str] = field(default_factory=lambda: {""})
     settled: Settled = Settled.NO
+    unstarted: int = 0
+    """Deliveries that may have been given back unstarted, and do not count for the backoff."""
     late_to: tuple[str, int] | None = None
     """An owner that may still be sent a delivery which its own ack has overtaken, until the next crash."""
     tickets: list[Ticket] = field(default_factory=list)
@@ -95,6 +97,7 @@ class Ticket:
     """An ack of the same message was under way at the same time."""
     reason: str = ""
     lease_ms: int = 0
+    started: bool = True
 
     @property
     def may_overtake(self) -> bool:
@@ -123,6 +126,7 @@ class SettledChecker:
         now: int,
         reason: str = "",
         lease_ms: int = 0,
+        started: bool = True,
     ) -> Ticket:
         """A request about a message; its answer comes with the ticket."""
         current = owner == track.owner and attempt in (None, track.attempt)
@@ -139,7 +143,9 @@ class SettledChecker:
             contended=any(other.ask is Ask.ACK for other in track.tickets),
             reason=reason,
             lease_ms=lease_ms,
+            started=started,
         )
+        track.unstarted += not started
         for other in track.tickets:
             other.contended |= ask is Ask.ACK
             other.sure &= ask is Ask.ACK and other.ask is Ask.ACK
@@ -183,7 +189,8 @@ class SettledChecker:
         require(ticket.settled is not Settled.YES, "A1", f"{track.name}: accepted after its ack: {ticket}")
         alone = ticket.attempt == track.attempt and not track.tickets
         if ticket.ask is Ask.NACK and alone:
-            track.again_from = ticket.asked_at + nack_delay_ms(track.attempt)
+            tries = max(1, track.attempt - track.unstarted)
+            track.again_from = ticket.asked_at + (nack_delay_ms(tries) if ticket.started else 0)
             track.errors = {ticket.reason} if ticket.reason else track.errors
         elif ticket.ask is Ask.NACK:
             self.lost(ticket)

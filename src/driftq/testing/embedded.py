@@ -3,21 +3,59 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Self
 
 from driftq.client import AsyncClient, Client
+from driftq.client.job_calls import AsyncJobCalls
 from driftq.client.loop_thread import LoopThread
+from driftq.client.subscription import LEASE_MS
+from driftq.core.event_options import EventOptions
 from driftq.core.limits import Limits
 from driftq.embedded.opening import EmbeddedConnector
+from driftq.housekeeping.in_memory import HousekeeperThread
 from driftq.log.memory import MemoryFolder
+from driftq.model.job import ClaimedJob
 from driftq.server.broker import BrokerOptions
 from driftq.server.routing import Router
 from driftq.testing.clock import VirtualClock
 from driftq.testing.turns import VirtualTurns
 
 
+class _VirtualJobCalls(AsyncJobCalls):
+    """A claim may wait on a clock that nobody moves, so the real one ends it as well."""
+
+    async def claim(
+        self,
+        queues: Sequence[str],
+        *,
+        owner: str,
+        lease_ms: int = LEASE_MS,
+        limit: int = 1,
+        wait_ms: int = 0,
+    ) -> list[ClaimedJob]:
+        claiming = super().claim(queues, owner=owner, lease_ms=lease_ms, limit=limit, wait_ms=wait_ms)
+        if not wait_ms:
+            return await claiming
+        try:
+            return await asyncio.wait_for(claiming, wait_ms / 1000)
+        except TimeoutError:
+            return []
+
+
+class _VirtualClient(AsyncClient):
+    def __init__(self, *, connector: EmbeddedConnector) -> None:
+        super().__init__(connector=connector)
+        self.jobs = _VirtualJobCalls(self._calls)
+
+
 class VirtualBroker(Client):
-    """All calls of a client; leases end, retries come and keys expire when `advance` says so."""
+    """All calls of a client; leases end, retries come and keys expire when `advance` says so.
+
+    Only what waits for an answer knows the real clock: a claim with `wait_ms` is over when so much time has
+    passed on either.
+    """
 
     clock: VirtualClock
     _connector: EmbeddedConnector
@@ -27,7 +65,13 @@ class VirtualBroker(Client):
     def start(cls, *, limits: Limits | None = None, router: Router | None = None) -> Self:
         """A broker with nothing in it; `close` it, or use `with`."""
         thread = LoopThread("driftq-testing")
-        options = BrokerOptions(limits=limits or Limits(), durable=False, router=router)
+        options = BrokerOptions(
+            limits=limits or Limits(),
+            durable=False,
+            router=router,
+            new_housekeeper=HousekeeperThread,
+            events=EventOptions().in_memory(),
+        )
         clock = VirtualClock()
 
         async def begin() -> tuple[EmbeddedConnector, VirtualTurns]:
@@ -35,11 +79,15 @@ class VirtualBroker(Client):
             return EmbeddedConnector(MemoryFolder(), options, clock=clock, turns=turns), turns
 
         connector, turns = thread.run(begin())
-        broker = cls.over(AsyncClient(connector=connector), thread)
+        broker = cls.over(_VirtualClient(connector=connector), thread)
         broker.clock = clock
         broker._connector = connector
         broker._turns = turns
         return broker
+
+    def now(self) -> datetime:
+        """What time it is for the broker: what deadlines and `run_at` are compared with."""
+        return self._connector.now()
 
     def advance(self, *, ms: int) -> None:
         """Let so much time pass for the broker; returns when all that was due has happened."""

@@ -62,6 +62,12 @@ class Errands:
         reply = self._reply(told, lambda answer: told(answer if isinstance(answer, DriftQError) else None))
         self.world.machine.engine.ask(make(reply))
 
+    def send(
+        self, put: Callable[[Callable[[Any], None]], None], told: Told, heard: Callable[[Any], None]
+    ) -> None:
+        """Any request; `heard` gets its answer, and `told` an Unavailable when there is none."""
+        put(self._reply(told, heard))
+
     def produce(self, value: str, told: Told, stored: Callable[[Place], None]) -> None:
         """One message without a key, in partition 0 of its topic."""
         self.world.say(f"produce {self.name} {value.rstrip('x')}")
@@ -88,8 +94,8 @@ class Errands:
 
         return reply
 
-    def listen(self, group: str, got: Callable[[Delivery], None]) -> None:
-        """A stream of this topic, until the next crash; everything that comes is acked at once."""
+    def listen(self, group: str, got: Callable[[Delivery], None], *, acks: bool = True) -> None:
+        """A stream of this topic, until the next crash; everything that comes is acked at once if `acks`."""
         engine, life = self.world.machine.engine, self._life
         listener = Listener(
             topic=self.name, group=group, owner="reader", lease_ms=LEASE_MS, release_on_close=False
@@ -99,6 +105,8 @@ class Errands:
             if life != self._life:
                 return
             got(delivery)
+            if not acks:
+                return
             ack = Ack("reader", delivery.partition, delivery.offset, delivery.attempts)
             engine.ack(AckRequest(self.name, group, [ack], lambda answer: None))
 

@@ -17,6 +17,7 @@ from typing import TypeVar
 from driftq.errors import LogError
 from driftq.log.frame import Frame
 from driftq.log.log import Log
+from driftq.server.payloads import MessagesGone
 from driftq.testing.clock import VirtualClock
 
 _T = TypeVar("_T")
@@ -145,7 +146,7 @@ class SimBackground:
             result: _T | Exception
             try:
                 result = work()
-            except (OSError, LogError) as error:
+            except (OSError, LogError, MessagesGone) as error:
                 result = error
             self._after(self._latency.read_ms, lambda: done(result))
 

@@ -64,6 +64,10 @@ class Machine:
         self.folder = folder
         self.options = options
         self.clock = clock
+        self.damaged_on_purpose = False
+        self.damages: list[Exception] = []
+        """What the server found that must stop it, of damage done on purpose."""
+        self._on_fatal = on_fatal
         self.loop = SimLoop(clock, random)
         folder.lock()
         log = _ColdLog(folder, options, random)
@@ -77,13 +81,19 @@ class Machine:
             clock=clock,
             loop=self.loop,
             background=self.background,
-            on_fatal=on_fatal,
+            on_fatal=self._stopped,
             upkeep=UpkeepOptions(tick_ms=200, roll_ms=5_000),
             housekeeper=SimHousekeeper(folder, options.limits, loop=self.loop, clock=clock, random=random)
             if options.housekeeping
             else None,
             draw=random.random,
         )
+
+    def _stopped(self, error: Exception) -> None:
+        if self.damaged_on_purpose:
+            self.damages.append(error)
+        else:
+            self._on_fatal(error)
 
     def start(self) -> Recovery:
         return self.engine.start()

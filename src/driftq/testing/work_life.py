@@ -11,6 +11,12 @@ from driftq.server.requests import ReadRequest
 from driftq.testing.clock import VirtualClock
 from driftq.testing.disk import PowerCut, SimFolder
 from driftq.testing.machine import MachineOptions, boot
+from driftq.testing.wall_history import WallHistory
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+_WRONG_BY_MS = (0, 0, 0, 0, -700, 90_000, HOUR_MS, DAY_MS, -HOUR_MS, -DAY_MS)
+"""How wrong the machine's clock may be when a server starts."""
 
 
 class WorkLife:
@@ -21,7 +27,10 @@ class WorkLife:
         self.options = options
         self._life = 0
         self._say = say
-        self.machine = boot(SimFolder(random), options, clock=VirtualClock(), random=random, say=say)
+        self.wall = WallHistory()
+        self._start(SimFolder(random), VirtualClock())
+        self._true_ahead = 0
+        """How far the true time, which no clock need show, is ahead of engine time."""
 
     def open_streams(self) -> None:
         """Consumers come back after a restart."""
@@ -29,6 +38,14 @@ class WorkLife:
     @property
     def now(self) -> int:
         return self.machine.clock.now()
+
+    @property
+    def true_time(self) -> int:
+        return self.now + self._true_ahead
+
+    def _start(self, folder: SimFolder, clock: VirtualClock) -> None:
+        self.machine = boot(folder, self.options, clock=clock, random=self.random, say=self._say)
+        self.wall.started(self.now, clock.machine_wall())
 
     def say(self, text: str) -> None:
         self._say(f"{self.now % 10_000_000:>8} {text}")
@@ -41,21 +58,26 @@ class WorkLife:
         except PowerCut:
             self.crash(power=True)
 
-    def crash(self, *, power: bool) -> None:
-        """What was asked and not answered stays open; workers keep what they hold."""
+    def crash(self, *, power: bool, away_ms: int = 0) -> None:
+        """What was asked and not answered stays open; workers keep what they hold.
+
+        The clock may be wrong when the server starts again, but not after it was away for long.
+        """
         self.say("POWER CUT" if power else "KILLED")
         folder = self.machine.folder
         self._life += 1
-        clock = VirtualClock(self.now + self.random.choice((0, 0, 40, 1_500, -700)))
-        self.machine = boot(
-            folder.crash() if power else folder.process_kill(),
-            self.options,
-            clock=clock,
-            random=self.random,
-            say=self._say,
-        )
+        true = self.true_time + (away_ms or self.random.choice((0, 0, 40, 1_500)))
+        wrong_by = 0 if away_ms else self.random.choice(_WRONG_BY_MS)
+        self._start(folder.crash() if power else folder.process_kill(), VirtualClock(true + wrong_by))
+        self._true_ahead = true - self.now
         self.machine.compare_with_log()
         self.open_streams()
+
+    def set_wall(self, *, by_ms: int) -> None:
+        """Somebody sets the machine's clock while the server runs."""
+        self.say(f"the wall clock is set by {by_ms} ms")
+        self.machine.clock.set_wall(by_ms=by_ms)
+        self.wall.stepped(self.now, by_ms=by_ms)
 
     def heard(self, story: str, take: Callable[[Any], None]) -> Callable[[Any], None]:
         """A reply that only the life of the server which it was asked of can give."""

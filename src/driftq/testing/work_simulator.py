@@ -3,7 +3,8 @@
     python -m driftq.testing.work_simulator --seed 123 --steps 250
 
 It stands beside `simulator`, which is about messages. At the end everything is worked off, and each job, each
-effect and each message must have ended once.
+effect and each message must have ended once. One topic is deleted and created again with other partitions
+while its messages wait, and its groups come and go while its dead letters are redriven: see `letter_life`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 from collections.abc import Callable
 from random import Random
 
+from driftq.core.jobs.run import JobState
 from driftq.core.limits import Limits
 from driftq.core.state import State
 from driftq.errors import WritingStopped
@@ -21,10 +23,15 @@ from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.testing.check_letters import Fragile
 from driftq.testing.machine import MachineOptions
 from driftq.testing.simulator import SimulationFailed
-from driftq.testing.work_world import TOPIC, WorkWorld
+from driftq.testing.work_life import DAY_MS, HOUR_MS
+from driftq.testing.work_world import GROUPS, TOPIC, WorkWorld
 
 STEPS = 200
 _KEYS = 6
+_STEPS_MS = (5_000, -5_000, 90_000, HOUR_MS, DAY_MS, -90_000, -DAY_MS)
+"""By how much the wall clock is set while the server runs."""
+_LONG_MS = 70_000
+"""Longer than a step of the clock is held back."""
 
 
 def simulate_work(seed: int, *, steps: int = STEPS, trace: list[str] | None = None) -> WorkWorld:
@@ -51,6 +58,7 @@ class _Run:
         self._world = WorkWorld(random, options, say=trace.append)
         self._serial = 0
         trouble = random.choice((0.0, 1.0, 2.0))
+        clocks = random.choice((0.0, 1.0, 3.0))
         self._actions: list[tuple[float, Callable[[], None]]] = [
             (14, self._enqueue),
             (14, self._claim),
@@ -58,11 +66,16 @@ class _Run:
             (10, self._begin),
             (8, self._end_effect),
             (16, self._produce),
-            (22, self._end_message),
+            (36, self._end_message),
+            (45, self._world.letter_life.step),
+            (4, self._reopen_stream),
+            (2, self._stop_worker),
             (1, self._compare),
             (1 * trouble, self._break_disk),
             (1 * trouble, self._crash),
             (1 * trouble, self._plan_power_cut),
+            (3 * clocks, self._set_clock),
+            (0.4 * clocks, self._wait_long),
         ]
 
     def go(self, steps: int) -> WorkWorld:
@@ -82,10 +95,16 @@ class _Run:
         random = self._random
         self._serial += random.random() < 0.7  # Else the same job once more.
         retries = self._serial % 3
-        delay = random.choice((0, 0, 0, 300))
+        delay = random.choice((0, 0, 0, 300, 300, 50_000))
+        run_at = self._clock_of_a_user() + delay if delay else None
         self._world.enqueue(
-            f"job-{self._serial}", priority=self._serial % 10, max_retries=retries, delay_ms=delay
+            f"job-{self._serial}", priority=self._serial % 10, max_retries=retries, run_at=run_at
         )
+
+    def _clock_of_a_user(self) -> int:
+        """Users go by the machine's clock, or by a better one."""
+        world = self._world
+        return self._random.choice((world.machine.clock.machine_wall(), world.true_time))
 
     def _claim(self) -> None:
         random = self._random
@@ -126,19 +145,33 @@ class _Run:
     def _produce(self) -> None:
         random = self._random
         self._serial += 1
-        deadline = self._world.now + random.choice((200, 2_000)) if random.random() < 0.3 else None
+        deadline = None
+        if random.random() < 0.3:
+            deadline = self._clock_of_a_user() + random.choice((200, 2_000, 50_000))
         self._world.produce(Fragile(f"v{self._serial}", random.choice((0, 1, 2, 3)), 50, deadline))
 
     def _end_message(self) -> None:
         world, random = self._world, self._random
-        if not world.hands:
+        awake = [hand for hand in world.hands if not world.is_stopped(hand[0])]
+        if not awake:
             return
-        group, delivery = world.hands.pop(random.randrange(len(world.hands)))
+        group, delivery = random.choice(awake)
+        world.hands.remove((group, delivery))
         chance = random.random()
-        if chance < 0.4:
+        if chance < 0.35:
             world.ack(group, delivery)
-        elif chance < 0.85:
-            world.nack(group, delivery, retryable=chance < 0.8)
+        elif chance < 0.75:
+            world.nack(group, delivery, retryable=chance < 0.7)
+        elif chance < 0.93:
+            world.give_back(group, delivery)
+
+    def _reopen_stream(self) -> None:
+        group = self._random.choice(GROUPS)
+        if not self._world.is_stopped(group):
+            self._world.reopen_stream(group)
+
+    def _stop_worker(self) -> None:
+        self._world.stop_worker(self._random.choice(GROUPS), ms=self._random.choice((2_000, 8_000)))
 
     # What happens to the server
 
@@ -156,28 +189,43 @@ class _Run:
         if self._world.options.fsync:
             self._world.machine.folder.cut_power_after(self._random.randint(0, 8))
 
+    def _set_clock(self) -> None:
+        """The clock is set, or set right again before the step counts."""
+        world = self._world
+        held_back = world.wall.held_back_ms(world.now)
+        if held_back:
+            world.set_wall(by_ms=-held_back)
+        elif world.wall.may_be_set(world.now):
+            world.set_wall(by_ms=self._random.choice(_STEPS_MS))
+
+    def _wait_long(self) -> None:
+        self._world.run_for(_LONG_MS)
+
     # The end of the day
 
     def _work_off(self) -> None:
         world = self._world
-        world.crash(power=False)
+        world.crash(power=False, away_ms=3 * DAY_MS)
         world.say("WORK OFF")
         world.held_jobs.clear()
         quiet_ms = 0
         while quiet_ms < 35_000:  # Longer than any lease or backoff.
             world.claim(limit=50, lease_ms=5_000, wait_ms=0)
             world.run_for(500)
-            quiet_ms = 0 if world.held_jobs or world.hands else quiet_ms + 500
+            worked = world.letter_life.work_off()
+            quiet_ms = 0 if world.held_jobs or world.hands or worked else quiet_ms + 500
             for offset, token in world.held_jobs:
                 world.complete(offset, token)
             for group, delivery in world.hands:
                 world.ack(group, delivery)
             world.held_jobs.clear()
             world.hands.clear()
-        states = world.look(lambda state: _job_states(state, world.now))
+        states = world.look(_job_states)
         world.jobs.ended(states)
         self._judge_messages()
+        world.letter_life.judge()
         world.machine.compare_with_log()
+        world.letter_life.judge_damage()
 
     def _judge_messages(self) -> None:
         world = self._world
@@ -188,8 +236,8 @@ class _Run:
         world.letters.ended(world.look(_offsets))
 
 
-def _job_states(state: State, now: int) -> dict[int, str]:
-    return {offset: state.jobs.state_name(offset, now) or "" for offset in state.jobs.offsets()}
+def _job_states(state: State) -> dict[int, str]:
+    return {offset: JobState(state.jobs.state(offset) or 0).name.lower() for offset in state.jobs.offsets()}
 
 
 def _offsets(state: State) -> set[int]:

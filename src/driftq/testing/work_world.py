@@ -30,15 +30,19 @@ from driftq.server.job_requests import (
 from driftq.server.requests import (
     AckRequest,
     JoinRequest,
+    LeaveRequest,
     NackRequest,
     ProduceRequest,
     TopicRequest,
 )
 from driftq.testing.check_delivered import Listener
 from driftq.testing.check_effects import EffectChecker
+from driftq.testing.check_instants import InstantChecker
 from driftq.testing.check_jobs import JobChecker
-from driftq.testing.check_letters import Fragile, LetterChecker
+from driftq.testing.check_letters import MAX_BACKOFF_MS, Fragile, LetterChecker
+from driftq.testing.check_silence import SilenceChecker
 from driftq.testing.consumer import SimConsumer, Worker
+from driftq.testing.letter_life import LetterLife
 from driftq.testing.machine import MachineOptions
 from driftq.testing.work_life import WorkLife
 
@@ -56,36 +60,58 @@ class WorkWorld(WorkLife):
         self.jobs = JobChecker()
         self.effects = EffectChecker()
         self.letters = LetterChecker(GROUPS)
+        self.instants = InstantChecker(self.wall)
         self.held_jobs: list[tuple[int, int]] = []
         self.held_effects: list[tuple[Identity, int, str]] = []
+        self._claiming: set[object] = set()
+        """Claims that this life of the server has not answered."""
         self.hands: list[tuple[str, Delivery]] = []
         self.read_letters: set[int] = set()
+        self.letter_life = LetterLife(self)
+        self.silence = SilenceChecker(lease_ms=LEASE_MS, slack_ms=SLACK_MS)
+        self._streams: dict[str, SimConsumer] = {}
+        self._stopped_until: dict[str, int] = {}
+        self._failures = 0
 
     # Jobs
 
-    def enqueue(self, key: str, *, priority: int, max_retries: int, delay_ms: int) -> None:
+    def enqueue(self, key: str, *, priority: int, max_retries: int, run_at: int | None) -> None:
         job = JobRequest(
             queue="mail",
             task="send",
             payload=msgspec.Raw(msgspec.json.encode(key)),
             priority=priority,
-            run_at=self.now + delay_ms if delay_ms else None,
+            run_at=run_at,
             idempotency_key=key,
             max_retries=max_retries,
         )
+        asked_at = self.now
 
         def take(answer: Any) -> None:
             if isinstance(answer, list):
                 offset = job_offset(answer[0].job_id)
                 assert offset is not None
                 self.jobs.enqueued(key, offset, max_retries=max_retries)
+                if run_at is not None and not answer[0].duplicate:
+                    self.instants.enqueued(
+                        answer[0], run_at, life=self._life, asked_at=asked_at, now=self.now
+                    )
 
         self.machine.engine.ask_desk(EnqueueRequest([job], self.heard(f"enqueue {key}", take)))
 
     def claim(self, *, limit: int, lease_ms: int, wait_ms: int) -> None:
+        asked_at, waiting, me = self.now, self.instants.waiting(self._life), object()
+        self._claiming.add(me)
+
         def take(answer: Any) -> None:
+            self._claiming.remove(me)
+            if (
+                answer is None and not self._claiming
+            ):  # Else another may have got them, and not heard of it yet.
+                self.instants.none_was_ready(waiting, asked_at=asked_at, now=self.now)
             if isinstance(answer, JobsGranted):
                 self.jobs.granted(answer)
+                self.instants.granted(answer)
                 first = answer.record.first_token
                 self.held_jobs += [(offset, first + n) for n, offset in enumerate(answer.record.offsets)]
 
@@ -111,6 +137,7 @@ class WorkWorld(WorkLife):
 
     def cancel(self, offset: int) -> None:
         self.jobs.loosened(offset, for_good=True)
+        self.instants.cancelling(offset)
         self.machine.engine.ask_desk(cancel(offset, self.heard(f"cancel {offset}", lambda _: None)))
 
     def heartbeat(self, offset: int, token: int, lease_ms: int) -> None:
@@ -160,15 +187,59 @@ class WorkWorld(WorkLife):
         self.open_streams()
 
     def open_streams(self) -> None:
-        """A stream a group, and one that reads the dead letters."""
+        """A stream a group, which may give back what it holds when it closes.
+
+        The life with dead letters opens its own.
+        """
+        self._claiming.clear()
         for group in GROUPS:
-            self._join(TOPIC, group, self._received, lease_ms=LEASE_MS)
+            self._open_stream(group)
+        self.letter_life.restarted()
+
+    def _open_stream(self, group: str) -> None:
+        self.silence.heard(group, self.now)
+        release = self.random.random() < 0.5
+        self._streams[group] = self._join(
+            TOPIC, group, self._received, lease_ms=LEASE_MS, release_on_close=release
+        )
+
+    def reopen_stream(self, group: str) -> None:
+        """The worker of a group goes, and another one comes in its place."""
+        stream, now = self._streams[group], self.now
+        self.say(f"{group} closes its stream, release_on_close is {stream.release_on_close}")
+        self.machine.engine.ask(LeaveRequest(stream))
+        if stream.release_on_close:
+            self.letters.stream_released(stream)
+            for held_by, delivery in self.hands:
+                course = self.letters.course(delivery.offset, held_by)
+                sure = now + 2 * SLACK_MS < course.received_at + LEASE_MS and course.stream is stream
+                if held_by == group and sure:
+                    self.letters.released(group, delivery, now=now)
+        self._open_stream(group)
+
+    def stop_worker(self, group: str, *, ms: int) -> None:
+        """The worker of a group is stopped: its stream takes what comes, and nobody says a word."""
+        self.say(f"the worker of {group} is stopped for {ms} ms")
+        self._stopped_until[group] = self.now + ms
+
+    def is_stopped(self, group: str) -> bool:
+        return self.now < self._stopped_until.get(group, 0)
 
     def read_graves(self) -> None:
         self._join(DEAD_LETTER_PREFIX + TOPIC, "audit", self._buried, lease_ms=60_000)
 
-    def _join(self, topic: str, group: str, take: Callable[..., None], *, lease_ms: int) -> None:
-        listener = Listener(topic=topic, group=group, owner="w", lease_ms=lease_ms, release_on_close=False)
+    def _join(
+        self,
+        topic: str,
+        group: str,
+        take: Callable[..., None],
+        *,
+        lease_ms: int,
+        release_on_close: bool = False,
+    ) -> SimConsumer:
+        listener = Listener(
+            topic=topic, group=group, owner="w", lease_ms=lease_ms, release_on_close=release_on_close
+        )
         life = self._life
 
         def receive(consumer: SimConsumer, delivery: Delivery) -> None:
@@ -177,11 +248,23 @@ class WorkWorld(WorkLife):
 
         consumer = SimConsumer(listener, Worker("w"), on_delivery=receive)
         self.machine.engine.ask(JoinRequest(consumer, self.heard(f"join {topic} {group}", lambda _: None)))
+        return consumer
 
     def _received(self, consumer: SimConsumer, delivery: Delivery) -> None:
         self.say(f"  {consumer.group} gets {delivery.offset} attempt {delivery.attempts}")
-        self.letters.delivered(consumer.group, delivery, now=self.now, slack_ms=SLACK_MS)
+        wall = self.wall.lowest(self.now - SLACK_MS, self.now)
+        self.letters.delivered(consumer.group, delivery, stream=consumer, now=self.now, wall=wall)
+        self._judge_silence(consumer)
         self.hands.append((consumer.group, delivery))
+
+    def _judge_silence(self, consumer: SimConsumer) -> None:
+        """After a commit that failed the server no longer knows who held what."""
+        failures = self.machine.engine.counters.commit_failures
+        if failures != self._failures:
+            self._failures = failures
+            self.silence.shaken(self.now)
+        if consumer is self._streams[consumer.group]:
+            self.silence.delivered(consumer.group, self.now)
 
     def _buried(self, consumer: SimConsumer, delivery: Delivery) -> None:
         ack = Ack("w", delivery.partition, delivery.offset, delivery.attempts)
@@ -192,15 +275,22 @@ class WorkWorld(WorkLife):
             assert delivery.envelope is not None
             assert delivery.envelope.dlq is not None
             self.letters.letter(delivery.value, delivery.envelope.dlq)
+            self.instants.buried(self.letters.deadline_of(delivery.value), delivery.envelope.dlq)
 
     def produce(self, fragile: Fragile) -> None:
         self.letters.meant(fragile)
         envelope = Envelope(
             deadline=rfc3339(fragile.deadline) if fragile.deadline is not None else None,
-            retry_policy=RetryPolicy(fragile.max_attempts, fragile.backoff_ms, 1_000),
+            retry_policy=RetryPolicy(fragile.max_attempts, fragile.backoff_ms, MAX_BACKOFF_MS),
         )
         message = Message(topic=TOPIC, value=fragile.value, key=fragile.value, envelope=envelope)
-        reply = self.heard(f"produce {fragile}", lambda _: None)
+        asked_at = self.now
+
+        def take(answer: Any) -> None:
+            if fragile.deadline is not None and isinstance(answer, list):
+                self.instants.produced(fragile.deadline, answer[0], asked_at=asked_at, now=self.now)
+
+        reply = self.heard(f"produce {fragile}", take)
         self.machine.engine.produce(ProduceRequest([prepare(message, at=self.now)], reply))
 
     def ack(self, group: str, delivery: Delivery) -> None:
@@ -210,15 +300,33 @@ class WorkWorld(WorkLife):
             """An ack is also fine when the message was given up before; in time it surely was not."""
             if isinstance(answer, list) and answer[0] is None:
                 in_time = self.now < course.received_at + LEASE_MS - SLACK_MS
-                course.acked |= in_time and not course.hopeless  # An ack of what was given up is fine.
+                # An ack of what was given up is fine.
+                course.acked |= in_time and not course.hopeless and not course.loose
 
         course.perhaps_acked = True
+        self.silence.heard(group, self.now)
         ack = Ack("w", delivery.partition, delivery.offset, delivery.attempts)
         self.machine.engine.ack(AckRequest(TOPIC, group, [ack], self.heard(f"ack {delivery.offset}", take)))
 
     def nack(self, group: str, delivery: Delivery, *, retryable: bool) -> None:
-        if not retryable:
-            self.letters.course(delivery.offset, group).hopeless = True
+        course = self.letters.course(delivery.offset, group)
+        course.loose = True
+        course.hopeless |= not retryable
+        self.silence.heard(group, self.now)
         nack = Nack("w", delivery.partition, delivery.offset, "boom", delivery.attempts, retryable)
         reply = self.heard(f"nack {delivery.offset} {retryable}", lambda _: None)
+        self.machine.engine.ask(NackRequest(TOPIC, group, nack, reply))
+
+    def give_back(self, group: str, delivery: Delivery) -> None:
+        """Nobody began to handle it."""
+        course = self.letters.course(delivery.offset, group)
+        course.loose = True
+        course.unstarted_asked += 1
+
+        def take(answer: Any) -> None:
+            course.unstarted += answer is None
+
+        self.silence.heard(group, self.now)
+        nack = Nack("w", delivery.partition, delivery.offset, attempt=delivery.attempts, started=False)
+        reply = self.heard(f"give back {delivery.offset}", take)
         self.machine.engine.ask(NackRequest(TOPIC, group, nack, reply))

@@ -10,6 +10,7 @@ from driftq.testing.checkers import LATE_GROUP
 from driftq.testing.consumer import Hand, SimConsumer, Worker
 from driftq.testing.disk import Operation
 from driftq.testing.errands import Errands
+from driftq.testing.identity_lives import IDENTITY_KINDS
 from driftq.testing.intent import Intent
 from driftq.testing.upkeep_lives import KINDS, Life
 from driftq.testing.world import World
@@ -30,7 +31,8 @@ class Workload:
         self._known: list[Intent] = []
         self._values = 0
         self._release = random.random() < 0.5
-        self.lives: list[Life] = [kind(self._errands(name), world.run) for name, kind in KINDS.items()]
+        kinds = {**KINDS, **IDENTITY_KINDS}
+        self.lives: list[Life] = [kind(self._errands(name), world.run) for name, kind in kinds.items()]
         trouble = random.choice((0.0, 0.6, 1.5))
         self._actions: list[tuple[float, Callable[[], None]]] = [
             (30, self._produce),
@@ -42,12 +44,13 @@ class Workload:
             (3, self._ack_again),
             (2, self._ack_for_another),
             (8, self._nack),
+            (2, self._give_back),
             (4, self._extend),
             (3, self._drop),
             (12, self._read),
             (2, self._create_topic),
             (1, self._look),
-            (25, self._live),
+            (6.25 * len(self.lives), self._live),
             (2 * trouble, self._break_disk),
             (0.5 * trouble, self._fill_disk),
             (1.5 * trouble, self._crash),
@@ -197,6 +200,13 @@ class Workload:
             worker, hand = found
             worker.hands.remove(hand)
             self._world.nack(worker.owner, hand, reason=self._random.choice(("boom", "later", "")))
+
+    def _give_back(self) -> None:
+        """A worker has not begun with what it holds."""
+        if (found := self._busy()) is not None:
+            worker, hand = found
+            worker.hands.remove(hand)
+            self._world.nack(worker.owner, hand, started=False)
 
     def _extend(self) -> None:
         if (found := self._busy()) is not None:

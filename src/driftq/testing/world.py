@@ -225,10 +225,12 @@ class World:
         self.say(f"ack by {owner} {hands[0].topic} {hands[0].group} {offsets} {[t.attempt for t in tickets]}")
         self.machine.engine.ack(AckRequest(hands[0].topic, hands[0].group, acks, reply))
 
-    def nack(self, owner: str, hand: Hand, *, reason: str) -> None:
-        ticket = self._ticket(Ask.NACK, owner, hand, with_attempt=True, reason=reason)
-        nack = Nack(owner, hand.delivery.partition, hand.delivery.offset, reason, ticket.attempt)
-        self.say(f"nack by {owner} {hand.topic} {hand.group} {hand.delivery.offset}: {reason}")
+    def nack(self, owner: str, hand: Hand, *, reason: str = "", started: bool = True) -> None:
+        ticket = self._ticket(Ask.NACK, owner, hand, with_attempt=True, reason=reason, started=started)
+        place = (owner, hand.delivery.partition, hand.delivery.offset)
+        nack = Nack(*place, reason=reason, attempt=ticket.attempt, started=started)
+        why = reason if started else "not started"
+        self.say(f"nack by {owner} {hand.topic} {hand.group} {hand.delivery.offset}: {why}")
         reply = self._answer_to(ticket)
         self.machine.engine.ask(NackRequest(hand.topic, hand.group, nack, reply))
 
@@ -248,12 +250,27 @@ class World:
         return reply
 
     def _ticket(
-        self, ask: Ask, owner: str, hand: Hand, *, with_attempt: bool, reason: str = "", lease_ms: int = 0
+        self,
+        ask: Ask,
+        owner: str,
+        hand: Hand,
+        *,
+        with_attempt: bool,
+        reason: str = "",
+        lease_ms: int = 0,
+        started: bool = True,
     ) -> Ticket:
         track = self.deliveries.track(hand.topic, hand.group, hand.delivery.offset)
         attempt = hand.delivery.attempts if with_attempt else None
         ticket = self.settled.asked(
-            ask, track, owner=owner, attempt=attempt, now=self.now, reason=reason, lease_ms=lease_ms
+            ask,
+            track,
+            owner=owner,
+            attempt=attempt,
+            now=self.now,
+            reason=reason,
+            lease_ms=lease_ms,
+            started=started,
         )
         self._tickets.append(ticket)
         return ticket

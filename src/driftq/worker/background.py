@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import threading
 from abc import ABC, abstractmethod
 from concurrent.futures import Future
 from typing import Self
 
 from driftq.client import Client
+from driftq.errors import DriftQError, TopicNotFound
+from driftq.forking import in_forked_child, leave_behind
+
+logger = logging.getLogger("driftq.worker")
 
 STOP_TIMEOUT_S = 30.0
 _SLACK_S = 5.0
 
 
 class BackgroundWork(ABC):
-    """What the worker of messages and that of jobs have in common: how they begin and how they end."""
+    """What the worker of messages and that of jobs have in common: how they begin and how they end.
+
+    After a fork the parent's goes on, and the child's has not begun and has another owner.
+    """
+
+    _owner: str
 
     def __init__(self, client: Client, *, stop_timeout_s: float) -> None:
         self._client = client
@@ -23,39 +34,65 @@ class BackgroundWork(ABC):
         self._working: Future[None] | None = None
         self._stopping: asyncio.Event | None = None
         self._ready = threading.Event()
+        in_forked_child(self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        leave_behind(self._working, self._stopping)
+        self._working = None
+        self._stopping = None
+        self._ready = threading.Event()
+        self._owner = f"{self._owner}-{os.getpid()}"
 
     @abstractmethod
     def _check(self) -> None:
         """Raise what makes it pointless to begin."""
 
     @abstractmethod
+    def _described(self) -> str:
+        """Who works on what, for the log."""
+
+    @abstractmethod
     async def _work(self, stopping: asyncio.Event) -> None:
         """Work until `stopping` is set, and end within `stop_timeout_s` of that."""
 
     def start(self) -> None:
-        """Begin to work in the background."""
+        """Begin to work in the background, also again after an end.
+
+        What ends it is logged at once, and raised by `stop` or `run`.
+        """
         self._check()
-        if self._working is None:
+        if self._working is None or self._working.done():
             self._ready.clear()
             self._working = asyncio.run_coroutine_threadsafe(self._begin(), self._client.thread.loop)
             self._ready.wait()
 
     def run(self) -> None:
         """Work until stopped. Raises what trying again cannot mend, such as TopicNotFound."""
-        self.start()
+        if self._working is None:
+            self.start()
         working = self._working
         assert working is not None
         try:
             working.result()
+            self._working = None
         except KeyboardInterrupt:
             self.stop()
+        except Exception:
+            self._working = None
+            raise
 
     def stop(self) -> None:
-        """Take no more, finish what runs, give back what waits; bounded by `stop_timeout_s`."""
+        """Take no more, finish what runs, give back what waits; bounded by `stop_timeout_s`.
+
+        Raises what ended it before.
+        """
         working = self.ask_to_stop()
         if working is not None:
-            working.result(self._stop_timeout_s + _SLACK_S)
-            self._working = None
+            try:
+                working.result(self._stop_timeout_s + _SLACK_S)
+            finally:
+                if working.done():
+                    self._working = None
 
     def ask_to_stop(self) -> Future[None] | None:
         """The same without waiting: safe where a signal is handled."""
@@ -73,4 +110,17 @@ class BackgroundWork(ABC):
     async def _begin(self) -> None:
         self._stopping = asyncio.Event()
         self._ready.set()
-        await self._work(self._stopping)
+        described = self._described()
+        logger.info("%s: starts", described)
+        try:
+            await self._work(self._stopping)
+        except TopicNotFound as missing:
+            logger.error("%s: ended, because %s; create it, then start again", described, missing)
+            raise
+        except DriftQError as failure:
+            logger.error("%s: ended: %s", described, failure)
+            raise
+        except Exception:
+            logger.exception("%s: ended", described)
+            raise
+        logger.info("%s: stopped", described)

@@ -48,17 +48,18 @@ class BrokerScope:
 
     async def begin(self, held: HeldDelivery, key: str) -> Grant | AlreadyCommitted:
         delivery = held.delivery
-        name = {
+        name: dict[str, Any] = {
             "topic": delivery.requested_topic,
             "group": delivery.group,
             "idempotency_key": key,
             "tenant_id": delivery.envelope.tenant_id or "",
         }
+        message = {"offset": delivery.offset, "source_topic": delivery.topic}
         # No other delivery has this owner, so whatever is held by it was granted to us and the answer lost.
         owner = f"{delivery.owner[:OWNER_CHARACTERS_MAX]}/{delivery.offset}.{delivery.attempt}"
         pause_s = POLL_FIRST_S
         while not held.lost:
-            answer = await self._ask(name, owner, delivery.lease_ms)
+            answer = await self._ask(name, message, owner, delivery.lease_ms)
             if isinstance(answer, Begun):
                 return BrokerGrant(self._effects, answer, lease_ms=delivery.lease_ms)
             if isinstance(answer, AlreadyCommitted):
@@ -67,21 +68,23 @@ class BrokerScope:
             pause_s = min(pause_s * 2, POLL_LONGEST_S)
         raise NoCurrentDelivery
 
-    async def _ask(self, name: dict[str, str], owner: str, lease_ms: int) -> Begun | AlreadyCommitted | Held:
+    async def _ask(
+        self, name: dict[str, Any], message: dict[str, Any], owner: str, lease_ms: int
+    ) -> Begun | AlreadyCommitted | Held:
         unknown = self._effect is Effect.UNKNOWN
-        cut_off_by = await self._other_holder(name, owner) if unknown else None
-        answer = await self._effects.begin(**name, owner=owner, lease_ms=lease_ms)
+        cut_off_by = await self._other_holder(name | message, owner) if unknown else None
+        answer = await self._effects.begin(**name, **message, owner=owner, lease_ms=lease_ms)
         if isinstance(answer, Begun) and cut_off_by is not None:
             # Its lease was over, by the server's clock, and nobody had ended it.
             await self._effects.extend(answer, lease_ms=1)
             raise UnknownEffect(f"begun by {cut_off_by}, which did not say how it ended")
         if isinstance(answer, Held) and answer.owner == owner:
-            found = await self._effects.status(**name)
+            found = await self._effects.status(**name, **message)
             if found.status == "PENDING" and found.owner == owner:
                 return Begun(**name, owner=owner, token=found.token)
         return answer
 
-    async def _other_holder(self, name: dict[str, str], owner: str) -> str | None:
+    async def _other_holder(self, name: dict[str, Any], owner: str) -> str | None:
         """Who else began this effect and has not ended it."""
         try:
             found = await self._effects.status(**name)

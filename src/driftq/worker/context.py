@@ -34,6 +34,8 @@ class Context:
         """The fencing token of the effect: hand it to whatever can refuse an older one."""
         self.last_error = last_error
         """Why the attempt before this one failed."""
+        self.envelope = envelope or Envelope()
+        """What travels with the message; empty when it has none."""
         self.run_id = (envelope.run_id if envelope else None) or ""
         self.step_id = (envelope.step_id if envelope else None) or ""
         self.lost = False

@@ -16,8 +16,10 @@ from driftq.model import Message
 from driftq.registry import Effect, Registry
 from driftq.registry.verdict import UnknownEffect
 from driftq.worker.broker_scope import BrokerScope
+from driftq.worker.dead_letters import DeadLetterPlaces
+from driftq.worker.failures import Again, GivenUp, fate_of, told
 from driftq.worker.held import HeldDelivery
-from driftq.worker.pool import HandlerPool
+from driftq.worker.pool import Ended, HandlerPool
 from driftq.worker.registry_scope import CUT_OFF, RegistryGrant, RegistryScope
 from driftq.worker.scope import POLL_LONGEST_S, Grant, Scope, effect_key
 from driftq.worker.verdict import Reject, Retry, error_text
@@ -43,6 +45,17 @@ class Declared:
     steps: bool
     name: str
     lease_ms: int
+    max_attempts: int | None = None
+    """A limit of the handler's own; None: only the message's."""
+
+    def described(self) -> str:
+        """For the log: what is done with which topic."""
+        facts = [str(self.effect), f"concurrency {self.concurrency}", f"prefetch {self.prefetch}"]
+        if self.max_attempts is not None:
+            facts.append(f"max_attempts {self.max_attempts}")
+        if self.steps:
+            facts.append("steps")
+        return f"{self.topic} ({', '.join(facts)})"
 
 
 class Handling:
@@ -65,6 +78,7 @@ class Handling:
         self.pool = HandlerPool(
             declared.call, concurrency=declared.concurrency, name=f"driftq-{declared.topic}"
         )
+        self._dead_letters = DeadLetterPlaces(client, declared.topic)
         self.unknown = 0
         """Effects that were found cut off, and dead-lettered for somebody to resolve."""
 
@@ -85,17 +99,18 @@ class Handling:
             await self._give_up(held, hopeless.reason)
         except FailedPrecondition as refused:
             held.lose()
-            logger.warning("%r is no longer ours: %s", held.delivery, refused)
+            logger.warning("%s: %s", self._told(held, "is no longer ours"), refused)
         except DriftQError as failure:
-            logger.warning("%r comes again: %s", held.delivery, failure)
+            what = "could not be settled and comes again when its lease ends"
+            logger.warning("%s: %s", self._told(held, what), failure)
 
     async def _in_scope(self, held: HeldDelivery) -> None:
         delivery, effect = held.delivery, self._declared.effect
-        key = effect_key(delivery, steps=self._declared.steps)
+        key = effect_key(delivery.envelope, steps=self._declared.steps)
         if not key:
             if effect is Effect.TRANSACTIONAL:
                 raise Reject("a transactional effect needs an idempotency key, and this message has none")
-            if effect is Effect.UNKNOWN and delivery.attempt > 1:
+            if effect is Effect.UNKNOWN and delivery.tries > 1:
                 raise UnknownEffect("delivered before, and without an idempotency key nothing is on record")
             await self._run(held, None)
             return
@@ -110,7 +125,7 @@ class Handling:
             try:
                 await self._run(held, begun)
             except CUT_OFF as cut_off:
-                logger.warning("%r is tried again: %s", delivery, cut_off)
+                logger.warning("%s: %s", self._told(held, "is tried again"), cut_off)
                 await asyncio.sleep(POLL_LONGEST_S)
                 with suppress(FailedPrecondition):  # It is over or another's, as the next begin will tell.
                     await self._give_back(held, begun, error_text(cut_off))
@@ -128,25 +143,25 @@ class Handling:
             return
         running = held.running = self._submit(held, grant)
         try:
-            result = await asyncio.wrap_future(running)
+            ended = await asyncio.wrap_future(running)
         except asyncio.CancelledError:
             if not held.context.lost:
                 running.cancel()
                 raise
             return  # Somebody else has it.
-        except Exception as error:  # The worker loop: whatever a handler raises fails its message.
-            if self._declared.effect is Effect.TRANSACTIONAL and isinstance(error, CUT_OFF):
-                raise
-            await self._failed(held, grant, error)
+        if ended.error is not None:
+            if self._declared.effect is Effect.TRANSACTIONAL and isinstance(ended.error, CUT_OFF):
+                raise ended.error
+            await self._failed(held, grant, ended.error)
             return
         # A crash from here to the commit repeats an idempotent effect, and leaves an unknown one to resolve.
         if grant is not None:
-            await grant.commit(result)
+            await grant.commit(ended.result)
             held.grant = None
         await held.delivery.ack()
-        self._done(held.message, result, duplicate=False)
+        self._done(held.message, ended.result, duplicate=False)
 
-    def _submit(self, held: HeldDelivery, grant: Grant | None) -> Future[Any]:
+    def _submit(self, held: HeldDelivery, grant: Grant | None) -> Future[Ended]:
         if self._declared.effect is Effect.TRANSACTIONAL:
             assert self._registry is not None, "checked when the handler was declared"
             assert isinstance(grant, RegistryGrant), "without a key it was rejected"
@@ -155,29 +170,47 @@ class Handling:
             )
         return self.pool.submit(held.message, held.context)
 
-    async def _failed(self, held: HeldDelivery, grant: Grant | None, error: Exception) -> None:
-        reason = error_text(error)
-        if isinstance(error, Retry | Reject):
-            logger.info("%r: %s", held.delivery, reason)
-        else:
-            logger.warning("%r failed", held.delivery, exc_info=error)
+    async def _failed(self, held: HeldDelivery, grant: Grant | None, error: BaseException) -> None:
+        delivery, reason = held.delivery, error_text(error)
+        fate = fate_of(delivery, error, max_attempts=self._declared.max_attempts)
+        await self._log_failure(held, error, fate)
         if grant is not None:
             await self._give_back(held, grant, reason)
-        if isinstance(error, Retry) and error.after_ms is not None:
-            await self._settle(held.delivery.extend(error.after_ms), held)  # It comes when this lease ends.
+        if isinstance(fate, Again) and isinstance(error, Retry) and error.after_ms is not None:
+            await self._settle(delivery.extend(error.after_ms), held)  # It comes when this lease ends.
         else:
-            await self._settle(held.delivery.nack(reason, retryable=not isinstance(error, Reject)), held)
+            retryable = not (isinstance(fate, GivenUp) and fate.by_worker)
+            await self._settle(delivery.nack(reason, retryable=retryable), held)
+
+    async def _log_failure(self, held: HeldDelivery, error: BaseException, fate: Again | GivenUp) -> None:
+        """What failed and what happens next; with the frames of whatever was not raised on purpose."""
+        place = "" if isinstance(fate, Again) else await self._dead_letters.place(held.delivery.partition)
+        follows = str(fate) if isinstance(fate, Again) else f"given up → {place}"
+        match error:
+            case Reject():
+                logger.warning("%s: %s", self._told(held, f"rejected, {follows}"), error.reason)
+            case Retry():
+                level = logging.INFO if isinstance(fate, Again) else logging.ERROR
+                logger.log(level, "%s: %s", self._told(held, f"asked for a retry, {follows}"), error.reason)
+            case _:
+                level = logging.WARNING if isinstance(fate, Again) else logging.ERROR
+                logger.log(level, "%s", self._told(held, f"failed, {follows}"), exc_info=error)
 
     async def _give_back(self, held: HeldDelivery, grant: Grant, reason: str) -> None:
         held.grant = None
         await grant.fail(reason)
 
     async def _give_up(self, held: HeldDelivery, reason: str) -> None:
-        logger.error("%r: %s", held.delivery, reason)
+        """What no handler was asked about."""
+        place = await self._dead_letters.place(held.delivery.partition)
+        logger.error("%s: %s", self._told(held, f"was not handled, given up → {place}"), reason)
         await self._settle(held.delivery.nack(reason, retryable=False), held)
 
     async def _settle(self, settling: Coroutine[Any, Any, None], held: HeldDelivery) -> None:
         try:
             await settling
         except DriftQError as refused:
-            logger.warning("%r could not be settled: %s", held.delivery, refused)
+            logger.warning("%s: %s", self._told(held, "could not be given back"), refused)
+
+    def _told(self, held: HeldDelivery, what: str) -> str:
+        return told(held.delivery, what, max_attempts=self._declared.max_attempts)

@@ -11,6 +11,7 @@ from driftq.client import AsyncDelivery
 from driftq.errors import DriftQError, FailedPrecondition
 from driftq.model import Message
 from driftq.worker.context import Context
+from driftq.worker.failures import told
 from driftq.worker.scope import Grant
 
 logger = logging.getLogger("driftq.worker")
@@ -98,6 +99,6 @@ class Heartbeats:
                 await held.extend()
             except FailedPrecondition as refused:
                 if held in self._held:
-                    logger.warning("lost %r: %s", held.delivery, refused)
+                    logger.warning("%s: %s", told(held.delivery, "lost its lease"), refused)
             except DriftQError as failure:
-                logger.warning("could not renew %r: %s", held.delivery, failure)
+                logger.warning("%s: %s", told(held.delivery, "could not renew its lease"), failure)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import threading
 from collections import deque
@@ -12,15 +11,16 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
-import msgspec
-
 from driftq.client import JobEnd
 from driftq.client.loop_thread import LoopThread
 from driftq.model.job import ClaimedJob
 from driftq.worker.context import JobContext
+from driftq.worker.signatures import awaits
 from driftq.worker.verdict import Reject, Retry, error_text, stored_result
 
 logger = logging.getLogger("driftq.worker")
+
+_NEXT = "failed, next after its backoff, or dead if this was its last attempt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class Runnable:
     """A task as the worker sees it."""
 
     call: Callable[..., Any]
-    arguments: Callable[[msgspec.Raw], dict[str, Any]]
+    arguments: Callable[[Any], dict[str, Any]]
     wants_context: bool = False
 
     @property
     def awaits(self) -> bool:
-        return inspect.iscoroutinefunction(self.call)
+        return awaits(self.call)
 
 
 class HeldJob:
@@ -111,7 +111,7 @@ class JobRuns:
             try:
                 task = self._task(held)
                 result = task.call(**self._given(held, task))
-            except Exception as error:  # noqa: BLE001 - the worker loop: whatever a task raises fails its job.
+            except BaseException as error:  # noqa: BLE001 - the worker loop: whatever it raises fails its job.
                 self._end(held, _failure(held, error))
             else:
                 self._end(held, _success(held, result))
@@ -126,7 +126,7 @@ class JobRuns:
                 result = await task.call(**self._given(held, task))
             except asyncio.CancelledError:
                 self._end(held, 1)
-            except Exception as error:  # noqa: BLE001 - the worker loop: whatever a task raises fails its job.
+            except BaseException as error:  # noqa: BLE001 - the worker loop: whatever it raises fails its job.
                 self._end(held, _failure(held, error))
             else:
                 self._end(held, _success(held, result))
@@ -134,6 +134,10 @@ class JobRuns:
     def _task(self, held: HeldJob) -> Runnable:
         task = self._tasks.get(held.job.task)
         if task is None:
+            known = ", ".join(sorted(self._tasks))
+            logger.error(
+                "%s: this worker has no such task; it knows %s", _told(held.job, "is unknown"), known
+            )
             raise Retry(f"this worker has no task {held.job.task!r}")
         return task
 
@@ -156,11 +160,21 @@ def _success(held: HeldJob, result: Any) -> JobEnd:
     return JobEnd(held.job.job_id, held.job.token, "complete", stored_result(result))
 
 
-def _failure(held: HeldJob, error: Exception) -> JobEnd | int:
+def _failure(held: HeldJob, error: BaseException) -> JobEnd | int:
     job, reason = held.job, error_text(error)
     if isinstance(error, Retry) and error.after_ms is not None:
+        logger.info("%s: %s", _told(job, f"asked for a retry, next in {error.after:g} s"), reason)
         return error.after_ms
-    if not isinstance(error, Retry | Reject):
-        logger.warning("%s (%s) failed", job.job_id, job.task, exc_info=error)
-    retryable = None if not isinstance(error, Reject) else False
-    return JobEnd(job.job_id, job.token, "fail", error=reason, retryable=retryable)
+    if isinstance(error, Reject):
+        logger.warning("%s: %s", _told(job, "rejected, dead"), reason)
+        return JobEnd(job.job_id, job.token, "fail", error=reason, retryable=False)
+    if isinstance(error, Retry):
+        logger.info("%s: %s", _told(job, "asked for a retry, next after its backoff"), reason)
+    else:
+        logger.warning("%s", _told(job, _NEXT), exc_info=error)
+    return JobEnd(job.job_id, job.token, "fail", error=reason, retryable=None)
+
+
+def _told(job: ClaimedJob, what: str) -> str:
+    """A line of log about one run of a job; never with its payload."""
+    return f"{job.queue}/{job.job_id} task {job.task} attempt {job.attempt} {what}"

@@ -1,6 +1,8 @@
 """Where handlers run: threads for those that block, a loop of their own for those that await.
 
-Neither is the client's loop, which sends the heartbeats: a handler can be as busy as it likes.
+Neither is the client's loop, which sends the heartbeats: a handler can be as busy as it likes. What a handler
+raises is handed over as a value: on its way through two kinds of futures asyncio would replace a TimeoutError
+by one without the user's frames, and let a SystemExit end its loop.
 """
 
 from __future__ import annotations
@@ -9,9 +11,20 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from driftq.client.loop_thread import LoopThread
+from driftq.worker.signatures import awaits
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run ended."""
+
+    result: Any = None
+    error: BaseException | None = None
+    """What it raised, with its traceback."""
 
 
 class HandlerPool:
@@ -19,21 +32,20 @@ class HandlerPool:
 
     def __init__(self, call: Callable[..., Any], *, concurrency: int, name: str) -> None:
         self.call = call
-        self.awaits = inspect.iscoroutinefunction(call)
+        self.awaits = awaits(call)
         self._loop: LoopThread | None = LoopThread(name) if self.awaits else None
         self._threads = None if self.awaits else ThreadPoolExecutor(concurrency, thread_name_prefix=name)
 
-    def submit(self, *args: Any, **named: Any) -> Future[Any]:
+    def submit(self, *args: Any) -> Future[Ended]:
         """Begin a run; cancelling reaches a handler that awaits."""
         if self._loop is not None:
-            return asyncio.run_coroutine_threadsafe(self.call(*args, **named), self._loop.loop)
-        assert self._threads is not None
-        return self._threads.submit(self.call, *args, **named)
+            return asyncio.run_coroutine_threadsafe(_awaited(self.call, args), self._loop.loop)
+        return self.submit_as(self.call, *args)
 
-    def submit_as(self, call: Callable[..., Any], *args: Any) -> Future[Any]:
+    def submit_as(self, call: Callable[..., Any], *args: Any) -> Future[Ended]:
         """Begin something else in one of the threads of a handler that blocks."""
         assert self._threads is not None
-        return self._threads.submit(call, *args)
+        return self._threads.submit(_called, call, args)
 
     def close(self) -> None:
         """Wait for no one: what still runs has lost its worker."""
@@ -41,3 +53,26 @@ class HandlerPool:
             self._loop.close()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _called(call: Callable[..., Any], args: tuple[Any, ...]) -> Ended:
+    try:
+        result = call(*args)
+        if inspect.iscoroutine(result):
+            result.close()
+            raise TypeError("the handler returned a coroutine that nobody awaits: declare it with async def")
+        return Ended(result)
+    except BaseException as error:  # noqa: BLE001 - the worker loop: whatever a handler raises fails its message.
+        return Ended(error=error)
+
+
+async def _awaited(call: Callable[..., Any], args: tuple[Any, ...]) -> Ended:
+    try:
+        return Ended(await call(*args))
+    except asyncio.CancelledError as cancelled:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise  # Its lease is lost, or the worker ends.
+        return Ended(error=cancelled)
+    except BaseException as error:  # noqa: BLE001 - the worker loop: whatever a handler raises fails its message.
+        return Ended(error=error)

@@ -29,6 +29,7 @@ from driftq.errors import (
 from driftq.model import Message
 from driftq.registry import Claim, ClaimOutcome, ClaimState, Effect, EventKey, Handler, Registry, Wait
 from driftq.registry.verdict import UnknownEffect
+from driftq.worker.failures import told
 from driftq.worker.held import HeldDelivery
 from driftq.worker.scope import POLL_FIRST_S, POLL_LONGEST_S, Grant
 from driftq.worker.verdict import Reject, stored_result
@@ -99,7 +100,7 @@ class RegistryScope:
             try:
                 return await self.in_thread(work)
             except PASSING as away:
-                logger.warning("%r waits: %s", held.delivery, away)
+                logger.warning("%s: %s", told(held.delivery, "waits for its registry"), away)
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, POLL_LONGEST_S)
         raise NoCurrentDelivery

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from driftq.client import AlreadyCommitted, AsyncDelivery
+from driftq.client import AlreadyCommitted
+from driftq.made_up_key import is_made_up
+from driftq.model import Envelope
 
 if TYPE_CHECKING:
     from driftq.worker.held import HeldDelivery
@@ -44,11 +46,13 @@ class Scope(Protocol):
         """
 
 
-def effect_key(delivery: AsyncDelivery, *, steps: bool) -> str:
-    """The message's own key, or that of its step; empty when it has neither."""
-    envelope = delivery.envelope
-    if envelope.idempotency_key:
-        return envelope.idempotency_key
-    if steps and envelope.run_id and envelope.step_id:
+def effect_key(envelope: Envelope, *, steps: bool) -> str:
+    """What the effect is known by; empty when there is nothing.
+
+    The caller's key comes first, then, for a handler of steps, run and step. A key that a client made up is
+    the last resort: it tells two deliveries of one message apart from two messages, and no more than that.
+    """
+    key = envelope.idempotency_key or ""
+    if steps and envelope.run_id and envelope.step_id and (not key or is_made_up(key)):
         return f"step:{envelope.run_id}/{envelope.step_id}"
-    return ""
+    return key

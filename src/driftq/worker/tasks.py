@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Generic, ParamSpec, TypeVar
-
-import msgspec
 
 from driftq.client import Client
 from driftq.client.subscription import LEASE_MS, new_owner
@@ -16,6 +14,7 @@ from driftq.errors import InvalidArgument
 from driftq.model.job import EnqueuedJob
 from driftq.worker.background import STOP_TIMEOUT_S, BackgroundWork
 from driftq.worker.job_loop import JobLoop, Runnable
+from driftq.worker.signatures import check_returns
 
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
@@ -43,7 +42,8 @@ class Task(Generic[_Given, _Result]):
         self.queue = queue
         self._max_retries = max_retries
         self._timeout_ms = timeout_ms
-        parameters = inspect.signature(call).parameters
+        check_returns(call, field="task")
+        parameters = _parameters(call, name)
         self.wants_context = "context" in parameters
         for parameter in parameters.values():
             if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
@@ -82,9 +82,8 @@ class Task(Generic[_Given, _Result]):
             timeout_ms=self._timeout_ms,
         )
 
-    def arguments(self, payload: msgspec.Raw) -> dict[str, Any]:
+    def arguments(self, given: Any) -> dict[str, Any]:
         """The arguments of a job; raises TypeError when they are not this task's."""
-        given = msgspec.json.decode(payload)
         if not isinstance(given, dict):
             raise TypeError("the payload is not an object of arguments")
         if not self._needed <= given.keys():
@@ -92,6 +91,15 @@ class Task(Generic[_Given, _Result]):
         if not self._takes_any and not given.keys() <= self._named:
             raise TypeError(f"unexpected: {', '.join(sorted(given.keys() - self._named))}")
         return given
+
+
+def _parameters(call: Callable[..., Any], name: str) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(call).parameters
+    except (TypeError, ValueError):
+        raise InvalidArgument(
+            "task", f"{name}: nobody can tell its arguments; give a plain function"
+        ) from None
 
 
 class Jobs(BackgroundWork):
@@ -149,6 +157,13 @@ class Jobs(BackgroundWork):
     def _check(self) -> None:
         if not self._tasks:
             raise InvalidArgument("jobs", "has no tasks")
+
+    def _described(self) -> str:
+        of_queue: dict[str, list[str]] = {}
+        for one in self._tasks.values():
+            of_queue.setdefault(one.queue, []).append(one.name)
+        queues = ", ".join(f"{queue} ({', '.join(names)})" for queue, names in sorted(of_queue.items()))
+        return f"jobs worker {self._owner}, {self._client.url}: {queues}, concurrency {self._concurrency}"
 
     async def _work(self, stopping: asyncio.Event) -> None:
         loop = JobLoop(

@@ -8,7 +8,6 @@ All of this happens on the client's loop, in its own thread; handlers run elsewh
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
@@ -22,6 +21,7 @@ from driftq.registry.handler import HANDLER_BYTES_MAX
 from driftq.worker.background import STOP_TIMEOUT_S, BackgroundWork
 from driftq.worker.handling import Declared, Handling
 from driftq.worker.held import Heartbeats, HeldDelivery
+from driftq.worker.signatures import awaits, check_handler
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
 
@@ -72,19 +72,25 @@ class Worker(BackgroundWork):
         concurrency: int = 8,
         prefetch: int | None = None,
         steps: bool = False,
+        max_attempts: int | None = None,
     ) -> Callable[[_Handler], _Handler]:
         """Declare the handler of a topic: called with a Message and a Context, plain or `async`.
 
-        `effect` says what a crash in between means. `steps`: a message without an idempotency key is known
-        by its run and step. `prefetch` bounds what is held; twice `concurrency` if not given.
+        `effect` says what a crash in between means. `steps`: a message whose producer gave no key is known by
+        its run and step. `prefetch` bounds what is held; twice `concurrency` if not given. A message that
+        fails at attempt `max_attempts` or later is given up, also where its own policy would allow more.
+        Raises InvalidArgument for a handler that cannot be called like that.
         """
         if concurrency < 1 or (prefetch is not None and prefetch < 1):
             raise InvalidArgument("concurrency", "and prefetch must be at least 1")
+        if max_attempts is not None and max_attempts < 1:
+            raise InvalidArgument("max_attempts", "must be at least 1")
 
         def declare(handler: _Handler) -> _Handler:
+            check_handler(handler)
             if effect is Effect.TRANSACTIONAL and self._registry is None:
                 raise InvalidArgument("effect", "TRANSACTIONAL needs a registry: Worker(…, registry=…)")
-            if effect is Effect.TRANSACTIONAL and inspect.iscoroutinefunction(handler):
+            if effect is Effect.TRANSACTIONAL and awaits(handler):
                 raise InvalidArgument("effect", "TRANSACTIONAL is for handlers that are not async")
             name = f"{self._group}/{topic}"
             if self._registry is not None and len(name.encode()) > HANDLER_BYTES_MAX:
@@ -103,6 +109,7 @@ class Worker(BackgroundWork):
                     steps=steps,
                     name=name,
                     lease_ms=self._lease_ms,
+                    max_attempts=max_attempts,
                 )
             )
             return handler
@@ -114,6 +121,10 @@ class Worker(BackgroundWork):
             raise InvalidArgument("worker", "has no handlers")
         if self._registry is not None:
             self._registry.check()
+
+    def _described(self) -> str:
+        handlers = ", ".join(one.described() for one in self._declared)
+        return f"worker {self._owner}, group {self._group}, {self._client.url}: {handlers}"
 
     # On the client's loop
 
@@ -167,6 +178,9 @@ class Worker(BackgroundWork):
             if reading.done():
                 await reading
             reading.cancel()
+            await consumer.leave()
+            for _ in tasks:
+                room.release()  # What waits for its turn gets it now, only to be given back.
             if tasks:
                 _, left = await asyncio.wait(set(tasks), timeout=self._stop_timeout_s)
                 for task in left:
@@ -186,8 +200,8 @@ class Worker(BackgroundWork):
 
 
 async def _release(held: HeldDelivery) -> None:
-    """Give it back: somebody else gets it when this lease ends, which is at once."""
+    """Give it back unstarted: somebody else gets it at once, and it costs no try."""
     try:
-        await held.delivery.extend(1)
+        await held.delivery.nack(started=False)
     except DriftQError as refused:
         logger.info("%r could not be given back: %s", held.delivery, refused)

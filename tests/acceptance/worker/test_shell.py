@@ -70,6 +70,20 @@ def test_workers_run_from_the_shell_and_end_on_sigterm(tmp_path: Path) -> None:
             process.stderr.close()
 
 
+@pytest.mark.clause("I8")
+def test_a_worker_whose_topic_is_missing_says_so_and_ends(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data") as server:
+        (tmp_path / "billing.py").write_text(APP.format(url=f"http://127.0.0.1:{server.port}"))
+        process = command(tmp_path, "worker", "billing:worker")
+        _, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1
+    assert "INFO driftq.worker: worker " in errors
+    assert "orders (idempotent, concurrency 8, prefetch 16): starts" in errors
+    assert "ended, because topic 'orders' does not exist; create it, then start again" in errors
+    assert errors.count("does not exist") == 2, "in the log when it happens, and last why the command ends"
+    assert "Traceback" not in errors
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [("billing", "module:app"), ("nowhere:worker", "no module"), ("os:path", "not a Worker")],

@@ -11,11 +11,18 @@ from driftq.registry.sql_registry import MIGRATIONS, SqlRegistry
 from driftq.sql import Clock, Database, open_database, upgrade
 from driftq.testing.clock import VirtualClock
 from tests.services_postgres import postgres_database_url, postgres_url, private_postgres
+from tests.support.forked import PROCESSES
 
 __all__ = ["postgres_database_url", "postgres_url", "private_postgres"]
 
 OpenDatabase = Callable[[Clock | None], Database]
 _schemas = itertools.count()
+
+
+@pytest.fixture(params=PROCESSES, autouse=True)
+def process(request: pytest.FixtureRequest) -> str:
+    """Where the test's body runs: here, or in a child that was forked when everything had been made."""
+    return str(request.param)
 
 
 @pytest.fixture

@@ -82,7 +82,11 @@ class History:
 
 @pytest.mark.clause("K1", "K4", "K8")
 @pytest.mark.parametrize("policy", list(GapPolicy))
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(steps=st.lists(STEPS, min_size=5, max_size=40))
 def test_any_history_keeps_the_promises(
     registry: SqlRegistry,

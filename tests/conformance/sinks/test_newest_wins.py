@@ -90,7 +90,11 @@ def test_keys_are_kept_byte_for_byte_and_states_as_they_are(model: ReadModel) ->
 
 
 @pytest.mark.clause("V1", "X4")
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=8,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(data=st.data())
 def test_shuffled_doubled_and_replayed_batches_converge(sink: ReadModelSink, data: st.DataObject) -> None:
     events = [

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from driftq.made_up_key import MADE_UP_PREFIX
 from tests.harness import ServerProcess
 from tests.unit.cli.conftest import Run
 
@@ -62,7 +63,7 @@ def test_a_key_is_made_unless_there_are_no_retries(run_client: Run, topic: str) 
     run_client("produce", topic, "bare", "--retries", "0")
     lines = run_client("consume", topic, "--group", "g", "--max", "2", "--json").stdout.splitlines()
     keyed, bare = (json.loads(line) for line in lines)
-    assert keyed["envelope"]["idempotency_key"].startswith("cli-")
+    assert keyed["envelope"]["idempotency_key"].startswith(MADE_UP_PREFIX)
     assert "envelope" not in bare
 
 
@@ -159,3 +160,18 @@ def _wait_for_ack(server: ServerProcess, topic: str) -> None:
             return
         time.sleep(0.01)
     raise AssertionError("never acked")
+
+
+@pytest.mark.clause("N1")
+def test_a_server_without_anything_says_so(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ServerProcess(tmp_path / "data", "--no-wal") as empty:
+        monkeypatch.setenv("DRIFTQ_URL", f"http://127.0.0.1:{empty.port}")
+        assert run("topic", "list").stdout == "no topics yet; make one with: driftq topic create orders\n"
+        assert run("job", "list").stdout == "no jobs\n"
+        assert run("job", "list", "-q", "mail", "-s", "dead").stdout == "no dead jobs in queue mail\n"
+        assert run("dlq", "list").stdout == "no dead letters\n"
+        assert run("event", "list", "order", "o-1").stdout == "no events of order o-1\n"
+        log = run("event", "log")
+        assert (log.stdout, log.stderr) == ("", "no events from position 1 on\n")
+        for noun, name in (("topic", "topics"), ("job", "jobs"), ("dlq", "dlqs")):
+            assert json.loads(run(noun, "list", "--json").stdout) == {name: []}

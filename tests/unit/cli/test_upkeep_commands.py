@@ -23,7 +23,7 @@ def test_topics_and_groups_are_deleted_and_reset(
     assert sum(one["lag"] for one in view(real_server, topic)["groups"]) == 1
     assert run_client("group", "delete", topic, "billing").exit_code == 0
     assert run_client("group", "delete", topic, "billing").exit_code == 1
-    assert run_client("topic", "delete", topic).exit_code == 0
+    assert run_client("topic", "delete", topic, "--yes").exit_code == 0
     assert real_server.client().get(f"/v1/topics/{topic}").status == 404
 
 

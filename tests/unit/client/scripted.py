@@ -1,8 +1,10 @@
 """A server that says what it was told to say: each request gets the next answer of a script."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -58,9 +60,16 @@ class Script:
     url: str = "http://script"
     host: str = "script"
     prefix: str = ""
+
     hold: asyncio.Event | None = None
     """While this is not set nothing is answered."""
     open: list["_ServerEnd"] = field(default_factory=list)
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
 
     async def connect(self, *, within_s: float) -> HttpConnection:
         if self.replies and self.replies[0] == REFUSE:

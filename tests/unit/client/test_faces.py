@@ -5,11 +5,26 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from driftq.client import AsyncClient, Client, Idempotency, JobCalls
+from driftq.client import (
+    AsyncClient,
+    AsyncDeadLetters,
+    AsyncEventStore,
+    Client,
+    DeadLetters,
+    EventStore,
+    Idempotency,
+    JobCalls,
+)
 from driftq.client.effects import AsyncIdempotency
 from driftq.client.job_calls import AsyncJobCalls
 
-PAIRS = [(AsyncClient, Client), (AsyncIdempotency, Idempotency), (AsyncJobCalls, JobCalls)]
+PAIRS = [
+    (AsyncClient, Client),
+    (AsyncIdempotency, Idempotency),
+    (AsyncJobCalls, JobCalls),
+    (AsyncDeadLetters, DeadLetters),
+    (AsyncEventStore, EventStore),
+]
 OWN = {"over"}
 """What only the face has, because it lives on a thread: how it is put in front of a client."""
 

@@ -7,10 +7,12 @@ import os
 import msgspec
 import pytest
 
+from driftq.client import AppendReceipt, EventReceipt, Receipt
 from driftq.client.incoming import bytes_of, json_of
 from driftq.client.outgoing import BYTES_MARK, keys, outgoing, text_of
 from driftq.errors import InvalidArgument
-from driftq.model import RetryPolicy
+from driftq.model import Message, RetryPolicy
+from driftq.model.job import EnqueuedJob
 
 
 @dataclasses.dataclass
@@ -114,3 +116,45 @@ def test_no_two_keys_are_the_same_also_not_in_a_child_process() -> None:
     os.close(write_end)
     assert theirs
     assert not theirs.startswith(prefix)
+
+
+def test_a_message_in_a_handlers_hands_is_read_as_a_type() -> None:
+    message = Message("orders", text_of(Order(1, ["coffee"])))
+    assert message.decode(Order) == Order(1, ["coffee"])
+    assert message.json() == {"id": 1, "items": ["coffee"]}
+    with pytest.raises(ValueError, match="Expected `int`"):
+        Message("orders", '{"id": "one", "items": []}').decode(Order)
+
+
+def test_what_a_call_gives_back_can_be_given_on_as_an_object() -> None:
+    """As FastAPI's encoder does with what it does not know: it asks for a dict."""
+    assert dict(Receipt("orders", 1, 2)) == {
+        "topic": "orders",
+        "partition": 1,
+        "offset": 2,
+        "duplicate": False,
+        "payload_mismatch": False,
+    }
+    assert dict(EnqueuedJob("job-1", "ready"))["job_id"] == "job-1"
+    assert dict(EventReceipt("e", 3, False))["sequence_number"] == 3
+    assert dict(AppendReceipt(1, 0, 7))["position"] == 7
+    assert msgspec.json.decode(msgspec.json.encode(Receipt("orders", 1, 2)), type=Receipt).offset == 2
+
+
+def test_a_schema_for_pydantic_names_every_field() -> None:
+    """Schemas are data: pydantic is no dependency, and its handler says only what each type looks like."""
+
+    class Handler:
+        def generate_schema(self, kind: type) -> dict[str, str]:
+            return {"type": kind.__name__}
+
+    schema = Receipt.__get_pydantic_core_schema__(Receipt, Handler())
+    assert (schema["type"], schema["cls"]) == ("is-instance", Receipt)
+    shown = schema["serialization"]["return_schema"]["fields"]
+    assert {name: field["schema"]["type"] for name, field in shown.items()} == {
+        "topic": "str",
+        "partition": "int",
+        "offset": "int",
+        "duplicate": "bool",
+        "payload_mismatch": "bool",
+    }

@@ -22,11 +22,17 @@ class PureJobs:
     """A job table with its clock. A job is named by its offset, a claimed one by its offset and token."""
 
     def __init__(self) -> None:
-        self.now = 1_000_000
+        self.now = 1_700_000_000_000
+        self.wall_ahead_ms = 0
         self.draw = 1.0
         self.table = JobTable()
         self.log: list[Record] = []
         self._next = 0
+
+    @property
+    def wall(self) -> int:
+        """What the wall clock says."""
+        return self.now + self.wall_ahead_ms
 
     def fold(self, record: Record) -> None:
         self.log.append(record)
@@ -49,7 +55,10 @@ class PureJobs:
         fingerprint: int = 0,
     ) -> int:
         offset, self._next = self._next, self._next + 1
-        terms = JobTerms(offset, queue, priority, self.now + delay_ms, max_retries, timeout_ms, fingerprint)
+        run_at = self.wall + delay_ms if delay_ms else self.now
+        terms = JobTerms(
+            offset, queue, priority, run_at, max_retries, timeout_ms, fingerprint, bool(delay_ms)
+        )
         self.fold(JobsEnqueued(at=self.now, jobs=[terms]))
         return offset
 
@@ -58,12 +67,22 @@ class PureJobs:
     ) -> list[tuple[int, int]]:
         """Offsets and tokens of what is claimed."""
         record = decide_claim(
-            self.table, list(queues) or ["mail"], owner=owner, lease_ms=lease_ms, limit=limit, now=self.now
+            self.table,
+            list(queues) or ["mail"],
+            owner=owner,
+            lease_ms=lease_ms,
+            limit=limit,
+            now=self.now,
+            wall=self.wall,
         )
         if record is None:
             return []
         self.fold(record)
         return [(offset, record.first_token + number) for number, offset in enumerate(record.offsets)]
+
+    def best(self) -> list[int]:
+        """All that could be claimed, in the order of claims."""
+        return self.table.best(["mail"], limit=100, now=self.now, wall=self.wall)
 
     def heartbeat(self, offset: int, token: int, lease_ms: int | None = None) -> None:
         self.fold(decide_heartbeat(self.table, offset, token=token, lease_ms=lease_ms, now=self.now))
@@ -91,7 +110,7 @@ class PureJobs:
         self.fold(decide_cancel(self.table, offset, self.now))
 
     def requeue(self, offset: int) -> None:
-        self.fold(decide_requeue(self.table, offset, self.now))
+        self.fold(decide_requeue(self.table, offset, now=self.now, wall=self.wall))
 
     def pass_time(self, ms: int) -> None:
         """Time passes, and what is over then ends."""
@@ -101,4 +120,4 @@ class PureJobs:
         self.table.expire(self.now)
 
     def state(self, offset: int) -> str | None:
-        return self.table.state_name(offset, self.now)
+        return self.table.state_name(offset, now=self.now, wall=self.wall)

@@ -13,6 +13,7 @@ from driftq.core.decide import (
     decide_group,
     decide_nack,
     decide_produce,
+    decide_release,
     decide_topic,
     settled,
 )
@@ -21,6 +22,7 @@ from driftq.core.decide.produce import Outcome
 from driftq.core.evolve import evolve
 from driftq.core.group import GroupPartition
 from driftq.core.keys import Claim, fingerprint
+from driftq.core.lease import Holder
 from driftq.core.limits import Limits
 from driftq.core.records import SETTLED_DEAD, MessagesDelivered, MessagesSettled, Record, Terms
 from driftq.core.state import State, Topic
@@ -33,6 +35,7 @@ class PureBroker:
 
     def __init__(self, *, partitions: int = 1, limits: Limits | None = None) -> None:
         self.now = 1_000
+        self.wall_ahead_ms = 0
         self.state = State(limits or Limits())
         self.stored: dict[int, Produce] = {}
         record = decide_topic(
@@ -40,6 +43,11 @@ class PureBroker:
         )
         assert record is not None
         self.fold(record)
+
+    @property
+    def wall(self) -> int:
+        """What the wall clock says."""
+        return self.now + self.wall_ahead_ms
 
     @property
     def topic(self) -> Topic:
@@ -57,7 +65,9 @@ class PureBroker:
         return self.produce_commands([command(value, **fields) for value in values])
 
     def produce_commands(self, commands: list[Produce]) -> list[Outcome]:
-        batch = decide_produce(self.state, self.topic, commands, recall=self.recall, now=self.now)
+        batch = decide_produce(
+            self.state, self.topic, commands, recall=self.recall, now=self.now, wall=self.wall
+        )
         for record, _ in batch.records:
             self.fold(record)
         for asked, outcome in zip(commands, batch.outcomes, strict=True):
@@ -89,7 +99,9 @@ class PureBroker:
     ) -> Appended:
         asked = Append("orders", writer, lane, epoch, positions, commands, after)
         last = self.topic.writers[writer].position(lane) if writer in self.topic.writers else -1
-        decided = decide_append(self.state, self.topic, asked, recall=self.recall, now=self.now)
+        decided = decide_append(
+            self.state, self.topic, asked, recall=self.recall, now=self.now, wall=self.wall
+        )
         for record, _ in decided.batch.records:
             self.fold(record)
         fresh = [one for position, one in zip(positions, commands, strict=True) if position > last]
@@ -133,12 +145,21 @@ class PureBroker:
             self.fold(record)
         return records, outcomes
 
-    def nack(self, offset: int, reason: str = "", *, owner: str = "a", attempt: int | None = None) -> None:
+    def nack(
+        self,
+        offset: int,
+        reason: str = "",
+        *,
+        owner: str = "a",
+        attempt: int | None = None,
+        retryable: bool = True,
+        started: bool = True,
+    ) -> None:
         record = decide_nack(
             self.state,
             self.topic,
             self.topic.groups["workers"],
-            Nack(owner, 0, offset, reason, attempt),
+            Nack(owner, 0, offset, reason, attempt, retryable, started),
             now=self.now,
             draw=0.0,
         )
@@ -187,6 +208,19 @@ class PureBroker:
         if casualties:
             self._bury(casualties, group)
         return {one.ordinal: one.due_at for one in record.ended} if record else {}, casualties
+
+    def release(
+        self, holder: Holder, group: str = "workers", *, draw: float = 0.0
+    ) -> tuple[dict[int, int], list[Casualty]]:
+        """A consumer goes: due times by ordinal, and those given up."""
+        records, casualties = decide_release(
+            self.state, self.topic, self.topic.groups[group], holder, now=self.now, draw=lambda: draw
+        )
+        for record in records:
+            self.fold(record)
+        if casualties:
+            self._bury(casualties, group)
+        return {one.ordinal: one.due_at for record in records for one in record.ended}, casualties
 
     def _bury(self, casualties: list[Casualty], group: str) -> None:
         ordinals = [casualty.ordinal for casualty in casualties]

@@ -30,7 +30,9 @@ class PureEffects:
         done: Committed | None = None,
     ) -> EffectBegun | Held | Committed:
         self.state.effects.expire(self.now)
-        decided = decide_begin(self.state, identity, owner=owner, lease_ms=lease_ms, done=done, now=self.now)
+        decided = decide_begin(
+            self.state, identity, topic=0, owner=owner, lease_ms=lease_ms, done=done, now=self.now
+        )
         if isinstance(decided, EffectBegun):
             evolve(self.state, decided, segment=1, blob_at=0)
         return decided
@@ -99,7 +101,7 @@ def test_a_lapsed_lease_that_nobody_took_can_still_be_finished(effects: PureEffe
     token = effects.token()
     effects.now += 60_000
     effects.commit(token)
-    assert KEY not in effects.state.effects.pending
+    assert not effects.state.effects.pending
 
 
 @pytest.mark.clause("I6", "I2")
@@ -107,11 +109,11 @@ def test_a_failed_effect_may_begin_again_and_says_why_it_failed(effects: PureEff
     token = effects.token()
     assert effects.fail(token, error="card declined")
     assert not effects.fail(token, error="said twice")
-    assert effects.state.effects.failed[KEY].error == "card declined"
+    assert effects.state.effects.failed[KEY, 0].error == "card declined"
     with pytest.raises(EffectSuperseded):
         effects.commit(token)
     assert effects.token(owner="b") > token
-    assert KEY not in effects.state.effects.failed
+    assert not effects.state.effects.failed
 
 
 @pytest.mark.clause("I6")
@@ -140,7 +142,7 @@ def test_pending_under_a_live_lease_does_not_expire(effects: PureEffects) -> Non
         effects.extend(token, TTL_MS + 5_000)
         effects.now += TTL_MS + 4_000
         effects.state.effects.expire(effects.now)
-        assert effects.state.effects.pending[KEY].token == token
+        assert effects.state.effects.pending[KEY, 0].token == token
     effects.now += TTL_MS
     effects.state.effects.expire(effects.now)
     assert not effects.state.effects.pending
@@ -153,7 +155,7 @@ def test_a_failure_is_forgotten_after_its_time_from_its_last_change(effects: Pur
     effects.fail(effects.token(), error="again")
     effects.now += TTL_MS - 1
     effects.state.effects.expire(effects.now)
-    assert effects.state.effects.failed[KEY].error == "again"
+    assert effects.state.effects.failed[KEY, 0].error == "again"
     effects.now += 1
     effects.state.effects.expire(effects.now)
     assert not effects.state.effects.failed
@@ -168,7 +170,7 @@ def test_notes_of_what_is_over_are_not_kept_and_heartbeats_leave_none(effects: P
     for number in range(1_000):
         begun = effects.begin((*KEY[:3], f"order-{number + 2}"))
         assert isinstance(begun, EffectBegun)
-        effects.state.effects.commit(begun.identity)
+        effects.state.effects.commit(begun.identity, topic=begun.topic)
     assert len(effects.state.effects.leaving) < 100
 
 

@@ -1,8 +1,10 @@
 """Which job is claimed next, for how long it is held, and when it is tried again."""
 
+import msgspec
 import pytest
 
 from driftq.core.jobs.decide import BACKOFF_CAP_MS, backoff_ms
+from driftq.core.jobs.records import JobsEnqueued, JobTerms
 from driftq.core.jobs.table import AGE_STEP_MS, KEY_TTL_MS
 from driftq.errors import InvalidArgument, StaleLease
 from tests.unit.core.job_machine import PureJobs
@@ -36,11 +38,49 @@ def test_each_full_minute_of_waiting_is_worth_one_priority(jobs: PureJobs) -> No
     old = jobs.enqueue(priority=4)
     jobs.pass_time(AGE_STEP_MS - 1)
     new = jobs.enqueue(priority=5)
-    assert jobs.table.best(["mail"], limit=2, now=jobs.now) == [new, old]
+    assert jobs.best() == [new, old]
     jobs.pass_time(1)
-    assert jobs.table.best(["mail"], limit=2, now=jobs.now) == [old, new]  # Equal now, and due before.
+    assert jobs.best() == [old, new]  # Equal now, and due before.
     jobs.pass_time(AGE_STEP_MS - 1)
-    assert jobs.table.best(["mail"], limit=2, now=jobs.now) == [new, old]  # Only full minutes count.
+    assert jobs.best() == [new, old]  # Only full minutes count.
+
+
+@pytest.mark.clause("J4", "W9")
+def test_a_job_ages_by_its_own_kind_of_time(jobs: PureJobs) -> None:
+    jobs.wall_ahead_ms = -86_400_000
+    scheduled = jobs.enqueue(priority=4, delay_ms=1_000)
+    jobs.pass_time(1_000)
+    plain = jobs.enqueue(priority=4)
+    assert jobs.best() == [scheduled, plain], "both are due now, and it came first"
+    jobs.wall_ahead_ms -= 1
+    assert jobs.best() == [plain]
+    jobs.wall_ahead_ms += AGE_STEP_MS
+    urgent = jobs.enqueue(priority=5)
+    assert jobs.best() == [urgent, scheduled, plain]
+    jobs.wall_ahead_ms += 1
+    assert jobs.best() == [scheduled, urgent, plain], "it has waited for a minute by the wall clock"
+
+
+@pytest.mark.clause("J11", "W9")
+def test_a_scheduled_job_that_is_cancelled_and_requeued_is_due_at_once(jobs: PureJobs) -> None:
+    job = jobs.enqueue(delay_ms=3_600_000)
+    jobs.cancel(job)
+    jobs.requeue(job)
+    assert jobs.state(job) == "ready"
+    jobs.wall_ahead_ms = 86_400_000
+    assert jobs.best() == [job], "it stands in the queue once"
+
+
+@pytest.mark.clause("J11", "W9", "W6")
+def test_a_job_of_an_older_log_waits_for_its_run_at_by_the_wall_clock(jobs: PureJobs) -> None:
+    """There the terms end with the fingerprint, and a job without a `run_at` has the time of its record."""
+    at, in_an_hour = jobs.now, jobs.now + 3_600_000
+    old = msgspec.msgpack.encode([[0, "mail", 5, in_an_hour, 3, 0, 0], [1, "mail", 5, at, 3, 0, 0]])
+    jobs.fold(JobsEnqueued(at=at, jobs=msgspec.msgpack.decode(old, type=list[JobTerms])))
+    jobs.wall_ahead_ms = -86_400_000
+    assert jobs.best() == [1], "it was due at once, whatever the wall clock says"
+    jobs.wall_ahead_ms = 3_600_000
+    assert sorted(jobs.best()) == [0, 1]
 
 
 @pytest.mark.clause("J4")
@@ -65,7 +105,7 @@ def test_a_scheduled_job_is_claimed_by_its_due_time_and_blocks_nothing(jobs: Pur
     assert order(jobs) == [now]
     jobs.pass_time(999)
     assert order(jobs) == []
-    assert jobs.table.next_due("mail") == jobs.now + 1
+    assert jobs.table.next_due("mail", lead_ms=0) == jobs.now + 1
     jobs.pass_time(1)
     third = jobs.enqueue()
     assert order(jobs) == [later, third]

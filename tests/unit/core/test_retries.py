@@ -5,8 +5,9 @@ import pytest
 from driftq.core.backoff import nack_delay_ms, retry_delay_ms
 from driftq.core.casualty import Casualty
 from driftq.core.decide import decide_passing
+from driftq.core.limits import Limits
 from driftq.core.records import Terms
-from driftq.errors import AlreadySettled, NoCurrentDelivery
+from driftq.errors import AlreadySettled, InvalidArgument, NoCurrentDelivery
 from tests.unit.core.machine import PureBroker
 
 DRAWS = (0.0, 0.25, 0.5, 0.999, 1.0)
@@ -159,9 +160,10 @@ def test_what_is_too_late_is_passed_over_and_given_up(broker: PureBroker) -> Non
     group = broker.topic.groups["workers"]
     broker.deliver(("a", 1))
     broker.now += 99
-    assert decide_passing(broker.state, broker.topic, group, 0, now=broker.now) == ([], [], 3)
+    nobody_yet = decide_passing(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)
+    assert nobody_yet == ([], [], 3)
     broker.now += 1
-    passed, late, end = decide_passing(broker.state, broker.topic, group, 0, now=broker.now)
+    passed, late, end = decide_passing(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)
     assert (passed, [one.ordinal for one in late], end) == ([], [1], 3)
     assert (late[0].reason, late[0].last_error, late[0].attempts) == (
         "deadline_exceeded",
@@ -179,8 +181,41 @@ def test_a_retry_that_is_too_late_is_given_up_however_many_are_due() -> None:
     broker.now += 2_000
     assert len(broker.expire_or_give_up()[0]) == 1_500
     broker.now += 8_000
-    _, late, _ = decide_passing(broker.state, broker.topic, broker.topic.groups["workers"], 0, now=broker.now)
+    _, late, _ = decide_passing(
+        broker.state, broker.topic, broker.topic.groups["workers"], 0, now=broker.now, wall=broker.wall
+    )
     assert [(one.ordinal, one.attempts) for one in late] == [(ordinal, 1) for ordinal in range(1_500)]
+
+
+@pytest.mark.clause("P3")
+def test_what_takes_the_place_of_a_late_retry_is_looked_at_too() -> None:
+    """Two may be in flight and four are due: the two behind the late ones are late as well."""
+    broker = PureBroker()
+    broker.group()
+    broker.produce("v", "v", "v", "v", deadline=broker.now + 10_000)
+    broker.deliver(("a", 10))
+    broker.now += 2_000
+    assert len(broker.expire_or_give_up()[0]) == 4
+    broker.now += 8_000
+    broker.state.limits = Limits(in_flight_max=2)
+    group = broker.topic.groups["workers"]
+    _, late, _ = decide_passing(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)
+    assert [one.ordinal for one in late] == [0, 1, 2, 3]
+
+
+@pytest.mark.clause("P2", "P3", "W9")
+def test_a_deadline_is_judged_by_the_wall_clock(broker: PureBroker) -> None:
+    broker.group()
+    broker.wall_ahead_ms = -500
+    assert broker.produce("in time", deadline=broker.now) == [(0, 0)]
+    (refused,) = broker.produce("late", deadline=broker.wall)
+    assert isinstance(refused, InvalidArgument)
+    group = broker.topic.groups["workers"]
+    broker.now += 499
+    assert not decide_passing(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)[1]
+    broker.now += 1
+    _, (late,), _ = decide_passing(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)
+    assert late.reason == "deadline_exceeded"
 
 
 @pytest.mark.clause("A1")

@@ -4,7 +4,7 @@ import pytest
 
 from driftq.core.backoff import nack_delay_ms
 from driftq.core.commands import Extend
-from driftq.core.decide import decide_extend, decide_release
+from driftq.core.decide import decide_extend
 from driftq.core.limits import LEASE_MS_MAX
 from driftq.errors import AlreadySettled, InvalidArgument, NoCurrentDelivery, NotOwner, StaleAttempt
 from tests.unit.core.machine import PureBroker
@@ -118,9 +118,7 @@ def test_a_consumer_gives_back_only_what_it_holds(delivered: PureBroker) -> None
     other = type(block.holder)()
     mine = type(block.holder)()
     block.give_to(mine, size_bytes=4)
-    group = delivered.topic.groups["workers"]
-    assert decide_release(group, other, now=delivered.now) == []
-    (record,) = decide_release(group, mine, now=delivered.now)
-    delivered.fold(record)
+    assert delivered.release(other) == ({}, [])
+    assert delivered.release(mine) == (dict.fromkeys(range(4), delivered.now), [])
     assert progress.waiting == dict.fromkeys(range(4), delivered.now)
     assert (mine.held, mine.held_bytes, progress.errors) == (0, 0, {})

@@ -45,7 +45,8 @@ def history() -> Iterator[Record]:
         jobs=[
             JobTerms(offset, "mail", 5 + offset % 2, 7, 3, 500, 90 + offset if offset == 2 else 0)
             for offset in range(6)
-        ],
+        ]
+        + [JobTerms(6, "mail", 5, 9_000, 3, 500, 0, by_wall=True)],
     )
     yield JobsClaimed(at=8, owner="w", lease_ms=1_000, first_token=1, offsets=[1, 3, 5])
     yield JobsCompleted(at=9, offsets=[1], results=['"sent"'])
@@ -75,6 +76,7 @@ def job_facts(state: State) -> dict[str, Any]:
         "attempts",
         "max_retries",
         "due",
+        "by_wall",
         "timeouts",
         "queue_names",
     )
@@ -87,17 +89,27 @@ def test_jobs_are_what_they_were_and_go_on(state: State) -> None:
     again = loaded(state)
     assert job_facts(again) == job_facts(state)
     for one in (state, again):
-        claimed = decide_claim(one.jobs, ["mail"], owner="x", lease_ms=100, limit=10, now=5_000)
+        claimed = decide_claim(one.jobs, ["mail"], owner="x", lease_ms=100, limit=10, now=5_000, wall=5_000)
         assert claimed is not None
         assert claimed.offsets == [3, 0, 2, 4]
         assert claimed.first_token == 4
         assert one.jobs.next_end() == state.jobs.next_end()
 
 
+@pytest.mark.clause("W6", "W9", "J11")
+def test_a_snapshot_of_an_older_version_still_tells_a_run_at_from_a_retry(state: State) -> None:
+    parts = {name: memoryview(part) for name, part in dump_state(state).items() if name != "jobs.by_wall"}
+    again = load_state(parts, state.limits)
+    assert job_facts(again) == job_facts(state)
+    assert again.jobs.state_name(3, now=5_000, wall=0) == "ready", "a retry"
+    assert again.jobs.state_name(6, now=1 << 40, wall=8_999) == "scheduled", "a run_at"
+    assert again.jobs.state_name(6, now=0, wall=9_000) == "ready"
+
+
 @pytest.mark.clause("W3", "W6")
 def test_effects_keep_their_holders_tokens_and_errors(state: State) -> None:
     again = loaded(state)
-    assert list(again.effects.pending) == [ADA]
+    assert list(again.effects.pending) == [(ADA, 0)]
     assert again.effects.pending == state.effects.pending
     assert again.effects.failed == state.effects.failed
     assert again.effects.next_token == 3

@@ -9,6 +9,7 @@ import pytest
 from driftq.core.casualty import Casualty
 from driftq.core.commands import Nack
 from driftq.core.decide import decide_expiries, decide_nack, settled
+from driftq.core.decide.ending import decide_reset
 from driftq.core.records import SETTLED_DEAD, SETTLED_PASSED, LettersRedriven, SegmentRolled, TopicCreated
 from driftq.housekeeping.following import Names, find_steps, tell_pasts
 from driftq.housekeeping.history import History
@@ -60,6 +61,32 @@ def test_every_attempt_is_told_across_rounds(tmp_path: Path) -> None:
     round_of(story, path)
     assert attempts(path, 0) == [("g", 1, "w1", "nacked", "out of milk"), ("g", 2, "w2", "acked", None)]
     assert attempts(path, 1) == [("g", 1, "w1", "expired", None), ("g", 2, "w2", None, None)]
+
+
+@pytest.mark.clause("D8", "A7")
+def test_the_attempts_from_before_a_reset_are_told_beside_those_after_it(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    story = Story(SimFolder(Random(1)))
+    topic = story.topic("t")
+    story.group("t", "g")
+    story.produce("t", "a")
+    story.deliver("t", "g", 1, owner="w1")
+    story.journal.add(decide_reset(topic, "g", to="earliest", now=story.now))
+    story.deliver("t", "g", 1, owner="w2")
+    round_of(story, path)
+    story.journal.add(decide_reset(topic, "g", to="earliest", now=story.now))
+    story.deliver("t", "g", 1, owner="w3")
+    group = topic.groups["g"]
+    wanted = Wanted(topic.id, 0, 0, 0)
+    names = Names({group.id: (topic.id, "g")}, {})
+    (past,) = tell_pasts(story.folder, str(path), [wanted], names, end=story.log.confirmed).values()
+    assert {number: one.owner for (_, number), one in past.attempts.items()} == {1: "w1", 2: "w2", 3: "w3"}
+    round_of(story, path)
+    assert [(number, owner) for _, number, owner, *_ in attempts(path, 0)] == [
+        (1, "w1"),
+        (2, "w2"),
+        (3, "w3"),
+    ]
 
 
 @pytest.mark.clause("D8", "T7")

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftq.errors import InvalidArgument
+from driftq.errors import DriftQError, InvalidArgument
 from driftq.http.exchange import Exchange
+from driftq.http.hosts import HostRule
 from driftq.http.known import HEADS_MAX, KnownHead, KnownHeads
 from driftq.http.options import HttpOptions
 from driftq.http.reader import RequestReader
 
-Seen = tuple[bytes, bytes, bytes, bytes, bytes]
+Seen = tuple[bytes, bytes, bytes, bytes, bool, bytes]
 
 
 class _Forgetful(KnownHeads):
@@ -26,12 +27,12 @@ class _Desk:
 
     def __init__(self, known: KnownHeads) -> None:
         self.seen: list[Seen] = []
-        edge = SimpleNamespace(options=HttpOptions(), known_heads=known)
+        edge = SimpleNamespace(options=HttpOptions(), known_heads=known, host_rule=HostRule(()))
         self.reader = RequestReader(cast(Any, edge), cast(Any, self))
 
-    def received(self, exchange: Exchange) -> None:
+    def received(self, exchange: Exchange, refusal: DriftQError | None = None) -> None:
         place = (exchange.method, exchange.path, exchange.query)
-        self.seen.append((*place, exchange.content_type, exchange.body))
+        self.seen.append((*place, exchange.content_type, refusal is not None, exchange.body))
 
     def owe_continue(self) -> None:
         """The body is on its way already."""
@@ -39,13 +40,13 @@ class _Desk:
 
 def post(body: bytes, *headers: bytes) -> bytes:
     length = b"Content-Length: %d" % len(body)
-    return b"\r\n".join((b"POST /v1/produce?a=1 HTTP/1.1", b"Host: x", *headers, length, b"", body))
+    return b"\r\n".join((b"POST /v1/produce?a=1 HTTP/1.1", b"Host: localhost", *headers, length, b"", body))
 
 
 REQUESTS = (
-    b"GET /v1/healthz HTTP/1.1\r\nHost: x\r\n\r\n",
-    b"GET /v1/healthz HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\n\r\n",
-    b"\r\n\r\nGET /v1/topics HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /v1/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /v1/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n",
+    b"\r\n\r\nGET /v1/topics HTTP/1.1\r\nHost: localhost\r\n\r\n",
     post(b'{"value":"a"}', b"Content-Type: application/json"),
     post(b'{"value":"b"}', b"Content-Type: application/json"),
     post(b"GET / HTTP/1.1\r\n\r\n", b"Content-Type: text/plain"),
@@ -53,6 +54,9 @@ REQUESTS = (
     post(b"long " * 50, b"X-Own: " + b"y" * 300),
     b"POST /v1/ack HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
     b"GET /v1/topics HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
+    b"GET /v1/topics HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\n\r\n",
+    b"GET /v1/topics HTTP/1.1\r\nHost: localhost\r\nOrigin: http://elsewhere\r\n\r\n",
+    b"GET /v1/topics HTTP/1.1\r\nHost: elsewhere\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
 )
 
 streams = st.lists(st.sampled_from(REQUESTS), min_size=1, max_size=12)
@@ -90,6 +94,16 @@ def test_what_does_not_begin_with_its_head_is_not_learned() -> None:
     desk.reader.feed(REQUESTS[8])
     desk.reader.feed(b"GET /v1/old HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
     assert len(desk.seen) == 3
+    assert not known
+
+
+@pytest.mark.clause("Y6")
+def test_a_head_that_is_refused_is_not_learned() -> None:
+    known = KnownHeads()
+    desk = _Desk(known)
+    for request in (*REQUESTS[-2:], *REQUESTS[-2:]):
+        desk.reader.feed(request)
+    assert [refused for *_, refused, _ in desk.seen] == [True] * 4
     assert not known
 
 

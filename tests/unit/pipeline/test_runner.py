@@ -157,6 +157,41 @@ def test_what_cannot_start_is_not_tried_again_unless_it_ran_before(stage: Stage)
     assert job.starts == 2
 
 
+LATE = "org.apache.spark.SparkException: Python worker failed to connect back."
+
+
+@pytest.mark.clause("Z6")
+def test_a_python_worker_that_came_too_late_is_waited_for_a_moment_and_not_a_minute(stage: Stage) -> None:
+    stage.runner._backoff = Backoff(0.001, 600.0)
+    job = StreamedJob("publisher", *[LATE] * 12, RuntimeError(LATE), "KeyError: gone")
+    stage.enough = lambda: job.starts == 15
+    stage.runner.run_on([job])
+    failed = stage.reports("Failed")
+    assert [report.retry_s for report in failed] == [0.001] * 14
+    assert {report.error for report in failed[:-1]} == {
+        "the machine was too busy to start Spark's Python worker in time"
+    }
+
+
+@pytest.mark.clause("Z6")
+def test_a_first_start_that_came_too_late_is_no_refusal(stage: Stage) -> None:
+    job = StreamedJob("publisher", RuntimeError(LATE))
+    stage.enough = lambda: job.starts == 2
+    stage.runner.run_on([job])
+    assert [report.retry_s for report in stage.reports("Failed")] == [0.0]
+
+    once = StreamedJob("compacting", RuntimeError(LATE), *[LATE] * 5)
+    stage.enough = lambda: False
+    stage.runner.run_once([once])
+    assert (once.starts, stage.state("compacting")) == (7, ("ended", None))
+
+
+def test_the_whole_account_of_a_failure_is_in_the_log(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(JobFailed):
+        stage.runner.run_once([StreamedJob("publisher", *["KeyError: gone"] * 3)])
+    assert 'File "a.py", line 1' in caplog.text
+
+
 def test_a_job_that_another_run_has_taken_over_ends(stage: Stage) -> None:
     replaced = "driftq.errors.pipeline.PublisherReplaced: another publisher has taken over"
     fenced = "driftq.errors.projections.ProjectionFenced: run 1 was replaced by run 2"

@@ -1,5 +1,7 @@
 """How a rebuild cuts topics: every message up to the pinned end lies in one slice."""
 
+import msgspec
+
 from driftq.housekeeping.tables import TableFile
 from driftq.model import TopicView
 from driftq.model.view import PartitionView
@@ -42,3 +44,10 @@ def test_what_was_sealed_after_the_end_was_pinned_is_left_out() -> None:
 
 def test_an_empty_topic_has_no_slices() -> None:
     assert list(slices_of(view((0, 0, 0)), [], messages_max=10)) == []
+
+
+def test_files_of_a_deleted_topic_with_the_same_name_are_left_out() -> None:
+    reborn = msgspec.structs.replace(view((20, 30, 10)), start_offset=20)
+    cut = list(slices_of(reborn, [file(0, 0, 19, 20), file(0, 20, 24, 5)], messages_max=100))
+    assert [piece.files for piece in cut] == [("0-20-24",), ()]
+    assert (cut[1].starts, cut[1].messages) == ({0: 25}, 5)

@@ -12,6 +12,7 @@ import pytest
 
 from driftq.pipeline.causes import Cause, cause_of
 from driftq.pipeline.metrics import serve_metrics
+from driftq.pipeline.processes import mark_of
 from driftq.pipeline.progress import Progress, lag_of
 from driftq.pipeline.reports import Progressed, Reporter, read_report
 from driftq.pipeline.status import JobState, JobStatus, StatusFolder
@@ -103,6 +104,36 @@ def test_a_driver_that_died_is_noticed(folder: StatusFolder) -> None:
     assert [status.state for status in folder.all()] == ["gone", "running", "ended"]
 
 
+@pytest.mark.clause("U5")
+def test_a_dead_drivers_last_numbers_are_not_told_as_if_they_were_true(folder: StatusFolder) -> None:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    last = "2026-01-05T10:00:00.123456Z"
+    numbers: dict[str, Any] = {"lag": 0, "rows": 12, "rows_per_second": 40.0, "updated_at": last}
+    folder.write(JobStatus(job="a", state=JobState.RUNNING, driver=child, **numbers))
+    folder.write(JobStatus(job="b", state=JobState.FAILED, driver=child, error="no table", **numbers))
+    folder.write(JobStatus(job="c", state=JobState.ENDED, driver=child, **numbers))
+    folder.write(JobStatus(job="d", state=JobState.RUNNING, driver=os.getpid(), **numbers))
+    gone, failed, ended, running = folder.all()
+    assert (gone.lag, gone.rows, gone.rows_per_second, gone.not_running_since) == (None, 12, 0.0, last)
+    assert gone.notes() == [
+        f"not running: its driver (process {child}) died; last heard of at 2026-01-05T10:00:00Z"
+    ]
+    assert failed.notes() == ["not running since 2026-01-05T10:00:00Z", "no table"]
+    assert (failed.lag, ended.lag, ended.not_running_since) == (None, 0, last)
+    assert (running.lag, running.rows_per_second, running.notes()) == (0, 40.0, [])
+
+
+def test_another_process_with_the_drivers_number_is_not_the_driver(folder: StatusFolder) -> None:
+    mark = mark_of(os.getpid())
+    assert mark is not None
+    folder.write(JobStatus(job="a", state=JobState.RUNNING, driver=os.getpid(), driver_mark=mark - 1))
+    folder.write(JobStatus(job="b", state=JobState.RUNNING, driver=os.getpid(), driver_mark=mark))
+    assert [status.state for status in folder.all()] == ["gone", "running"]
+
+
 def test_other_files_and_an_empty_folder_do_no_harm(folder: StatusFolder) -> None:
     assert folder.all() == []
     folder.write(JobStatus(job="a", state=JobState.ENDED))
@@ -160,6 +191,19 @@ driftq.errors.events.EventStoreUnusable: the database is away
     short = RuntimeError("[STREAM_FAILED] Query [a] terminated with exception: no space\nmore")
     assert cause_of(short).text == "no space"
     assert cause_of(KeyError()) == Cause("KeyError", "KeyError")
+
+
+@pytest.mark.clause("Z1")
+def test_workers_without_driftq_are_told_in_a_sentence_and_not_as_a_pickle() -> None:
+    text = """[PYTHON_DATA_SOURCE_ERROR] Failed to create Python data source:
+Traceback (most recent call last):
+  File "pyspark/serializers.py", line 3, in loads
+    return cloudpickle.loads(obj, encoding=encoding)
+ModuleNotFoundError: No module named 'driftq'
+"""
+    said = cause_of(RuntimeError(text)).text
+    assert said.startswith("Spark's Python workers cannot import driftq: install driftq where")
+    assert "PYSPARK_PYTHON" in said
 
 
 def test_no_password_is_told() -> None:

@@ -114,6 +114,23 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert failed.retry_s == 0.01
 
 
+@pytest.mark.clause("U5")
+def test_metrics_of_a_driver_that_died_no_longer_say_that_its_jobs_run(
+    tmp_path: Path, options: PipelineOptions
+) -> None:
+    program = """
+from driftq.pipeline.progress import Progress
+from driftq.pipeline.status import StatusFolder
+told = assignment.options
+progress = Progress(StatusFolder(told.folder), reporter, checkpoint=told.checkpoint)
+progress.expect("publisher")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert Stage(tmp_path, options, program, once=True).supervisor.run() == 1
+    text = Path(options.folder, "status", "publisher.prom").read_text()
+    assert 'driftq_pipeline_running{job="publisher"} 0.0' in text
+
+
 def test_pauses_grow_until_a_batch_gets_through(tmp_path: Path, options: PipelineOptions) -> None:
     program = """
 counter = os.path.join(assignment.options.data, "starts")

@@ -68,7 +68,7 @@ async def test_appends_that_wait_share_a_transaction(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(EventStore, "append_many", counted)
     loop = asyncio.get_running_loop()
-    desk = EventDesk(EventOptions(), loop=loop)
+    desk = EventDesk(EventOptions(), loop=loop, on_damage=lambda damage: pytest.fail(str(damage)))
     answers: list[Any] = []
     for number in range(150):
         desk.append(AppendRequest([(fact(number), None)], answers.append))

@@ -35,6 +35,12 @@ TABLE = [
         ],
     ),
     ("DRIFTQ_DATA", "./driftq-data", ["/var/lib/driftq", "a b"], ["", "  ", "a\nb"]),
+    (
+        "DRIFTQ_ALLOWED_HOSTS",
+        None,
+        ["queue", "queue.example.org,db_1", "Queue."],
+        ["", ",", "queue,", "queue:8080", "http://queue", "*", "two words", "a..b"],
+    ),
     ("DRIFTQ_COMMIT", "unknown", ["0123abc"], ["", "a\nb"]),
     *EVENT_TABLE,
 ]

@@ -31,11 +31,23 @@ def test_messages_decisions_and_every_error_are_there() -> None:
     from driftq import errors, model
 
     tree = {name: value for name, value in vars(errors).items() if isinstance(value, type)}
-    assert {"DriftQError", "LogCorrupt"} <= set(tree) <= set(dir(driftq))
+    assert {"DriftQError", "LogCorrupt"} <= set(tree)
     assert all(getattr(driftq, name) is value for name, value in tree.items())
     assert driftq.Message is model.Message
     assert driftq.RoutingDecision is model.RoutingDecision
     assert driftq.__version__.count(".") == 2
+
+
+def test_what_one_uses_is_listed_and_the_errors_do_not_hide_it() -> None:
+    from driftq import errors
+
+    listed = dir(driftq)
+    assert {"Client", "AsyncClient", "Worker", "Jobs", "EventStore", "AsyncEventStore", "open"} <= set(listed)
+    assert [name for name in listed if hasattr(errors, name) and name[0].isupper()] == ["DriftQError"]
+    assert set(driftq.__all__) <= set(listed)
+    assert all(getattr(driftq, name) is not None for name in driftq.__all__)
+    assert driftq.__all__[0] == "Client"
+    assert driftq.errors is errors
 
 
 def test_other_names_are_not() -> None:

@@ -43,7 +43,10 @@ def test_tasks_run_with_their_arguments_sync_or_async(broker: VirtualBroker) -> 
         }
         wait_for_state(broker, first.job_id, "succeeded")
         wait_for_state(broker, second.job_id, "succeeded")
-    assert bytes(broker.jobs.get(first.job_id).result) == b'"sent to a@b.c"'  # type: ignore[arg-type]
+    done, archived = broker.jobs.get(first.job_id), broker.jobs.get(second.job_id)
+    assert (done.payload, done.result) == ({"to": "a@b.c"}, "sent to a@b.c")
+    assert (archived.payload, archived.result) == ({"to": "d@e.f"}, None)
+    assert [job.payload for job in broker.jobs.list(queue="mail")] == [done.payload, archived.payload]
     assert send("x@y.z") == "sent to x@y.z"
 
 

@@ -3,11 +3,14 @@
 import asyncio
 import threading
 from collections import Counter
+from typing import Any
 
 import pytest
 
 import driftq
+from driftq.made_up_key import MADE_UP_PREFIX
 from driftq.testing.embedded import VirtualBroker
+from driftq.worker.scope import effect_key
 from tests.unit.worker.conftest import PATIENCE_S, Mailbox
 
 LEASE_MS = 30_000
@@ -137,7 +140,7 @@ def test_retry_comes_not_sooner_than_it_asked(broker: VirtualBroker, mailbox: Ma
 def test_an_unknown_effect_that_was_cut_off_is_reported_and_runs_only_once_resolved(
     broker: VirtualBroker, mailbox: Mailbox
 ) -> None:
-    name = {"topic": "orders", "group": "billing", "idempotency_key": "order-1"}
+    name: dict[str, Any] = {"topic": "orders", "group": "billing", "idempotency_key": "order-1"}
     broker.produce("orders", {"id": 1}, idempotency_key="order-1")
     begun = broker.idempotency.begin(**name, owner="crashed", lease_ms=1_000)
     assert isinstance(begun, driftq.Begun)
@@ -173,6 +176,7 @@ def test_a_step_runs_once_and_its_retry_gets_the_stored_result(
 
     @worker.on("orders", effect=driftq.Effect.IDEMPOTENT, steps=True)
     def step(message: driftq.Message, context: driftq.Context) -> dict:
+        assert context.envelope.run_id == context.run_id
         ran.append(f"{context.run_id}/{context.step_id}")
         return {"tokens": 7}
 
@@ -183,6 +187,74 @@ def test_a_step_runs_once_and_its_retry_gets_the_stored_result(
     assert ran == ["run-1/plan"]
     assert sorted(one.duplicate for one in settled) == [False, True]
     assert [one.result for one in settled] == [{"tokens": 7}] * 2
+
+
+@pytest.mark.clause("I10", "P7")
+def test_a_step_runs_once_with_an_ordinary_produce_whose_key_the_client_made_up(
+    broker: VirtualBroker, mailbox: Mailbox
+) -> None:
+    ran: list[str] = []
+    worker = driftq.Worker(broker, group="agent", on_settled=mailbox.put)
+
+    @worker.on("orders", effect=driftq.Effect.IDEMPOTENT, steps=True)
+    def step(message: driftq.Message, context: driftq.Context) -> str:
+        ran.append(context.step_id)
+        return context.step_id
+
+    with worker:
+        for _ in range(2):
+            broker.produce("orders", "plan", run_id="run-1", step_id="plan")
+        broker.produce_many("orders", ["plan"], run_id="run-1", step_id="plan")
+        plans = [mailbox.next() for _ in range(3)]
+        broker.produce("orders", "plan", run_id="run-1", step_id="plan", idempotency_key="on purpose")
+        own = mailbox.next()
+    assert sorted(one.duplicate for one in plans) == [False, True, True]
+    assert (own.duplicate, ran) == (False, ["plan", "plan"]), "a key of the caller's is an identity"
+
+
+@pytest.mark.clause("I10", "D6")
+def test_a_redriven_step_is_still_the_step(broker: VirtualBroker, mailbox: Mailbox) -> None:
+    """The made-up key is known as such behind the dead letter, too."""
+    broken, ran = True, []
+    worker = driftq.Worker(broker, group="agent", on_settled=mailbox.put)
+
+    @worker.on("orders", effect=driftq.Effect.IDEMPOTENT, steps=True)
+    def step(message: driftq.Message, context: driftq.Context) -> str:
+        if broken:
+            raise driftq.Reject("no model today")
+        ran.append(context.offset)
+        return "planned"
+
+    with worker:
+        broker.produce("orders", "plan", run_id="run-1", step_id="plan")
+        wait_for_topic(broker, "dlq.orders")
+        broken = False
+        broker.produce("orders", "plan", run_id="run-1", step_id="plan")
+        assert mailbox.next().duplicate is False
+        broker.call("POST", "/v1/dlq/orders/redrive", body={})
+        redriven = mailbox.next()
+    assert (redriven.duplicate, redriven.result, len(ran)) == (True, "planned", 1)
+
+
+@pytest.mark.clause("I10", "P7")
+@pytest.mark.parametrize(
+    ("key", "steps", "known_by"),
+    [
+        ("order-1", True, "order-1"),
+        ("order-1", False, "order-1"),
+        (MADE_UP_PREFIX + "x-1", True, "step:run-1/plan"),
+        (MADE_UP_PREFIX + "x-1", False, MADE_UP_PREFIX + "x-1"),
+        (None, True, "step:run-1/plan"),
+        (None, False, ""),
+    ],
+)
+def test_an_effect_is_known_by_the_callers_key_then_its_step_then_a_made_up_key(
+    key: str | None, steps: bool, known_by: str
+) -> None:
+    envelope = driftq.Envelope(run_id="run-1", step_id="plan", idempotency_key=key)
+    assert effect_key(envelope, steps=steps) == known_by
+    without_step = driftq.Envelope(run_id="run-1", idempotency_key=key)
+    assert effect_key(without_step, steps=steps) == (key or "")
 
 
 @pytest.mark.clause("I9")
@@ -202,7 +274,7 @@ def test_a_message_whose_effect_is_committed_is_settled_when_its_lease_ends(brok
 
 @pytest.mark.clause("A7", "I6")
 def test_a_holder_whose_lease_lapsed_can_no_longer_finish(broker: VirtualBroker) -> None:
-    name = {"topic": "orders", "group": "billing", "idempotency_key": "k"}
+    name: dict[str, Any] = {"topic": "orders", "group": "billing", "idempotency_key": "k"}
     old = broker.idempotency.begin(**name, owner="a", lease_ms=1_000)
     assert isinstance(broker.idempotency.begin(**name, owner="b", lease_ms=1_000), driftq.Held)
     broker.advance(ms=1_001)
@@ -213,6 +285,8 @@ def test_a_holder_whose_lease_lapsed_can_no_longer_finish(broker: VirtualBroker)
     with pytest.raises(driftq.EffectSuperseded):
         broker.idempotency.mark_success(old)
     broker.idempotency.extend(new, lease_ms=5_000)
+    broker.advance(ms=4_999)
+    assert isinstance(broker.idempotency.begin(**name, owner="c", lease_ms=1_000), driftq.Held)
     broker.idempotency.mark_failure(new, error="no")
     assert broker.idempotency.status(**name).last_error == "no"
 

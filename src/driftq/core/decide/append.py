@@ -51,7 +51,9 @@ def decide_writer(topic: Topic, writer: str, *, epoch: int | None, now: int) -> 
     return WriterOpened(at=now, topic=topic.id, writer=writer, epoch=epoch)
 
 
-def decide_append(state: State, topic: Topic, command: Append, *, recall: Recall, now: int) -> AppendDecision:
+def decide_append(
+    state: State, topic: Topic, command: Append, *, recall: Recall, now: int, wall: int
+) -> AppendDecision:
     """What is new of this append. Raises the first error of a message, and nothing is stored then."""
     writer = topic.writers.get(command.writer, Writer())
     if command.epoch < writer.epoch:
@@ -68,7 +70,7 @@ def decide_append(state: State, topic: Topic, command: Append, *, recall: Recall
     ]
     if not fresh:
         return AppendDecision(Appended(0, len(command.messages), last), Batch([], []), None)
-    batch = decide_produce(state, topic, fresh, recall=recall, now=now)
+    batch = decide_produce(state, topic, fresh, recall=recall, now=now, wall=wall)
     stored = 0
     for outcome in batch.outcomes:
         if isinstance(outcome, DriftQError):

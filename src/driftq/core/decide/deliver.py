@@ -32,7 +32,8 @@ def decide_deliveries(
     """Deal out what is due and what is new, a message each in turn; None when there is nothing to deal.
 
     Takers come in the order of their turn and leave with less room. Messages that were delivered before go
-    first, because they are older. New ones are dealt up to the ordinal `end`.
+    first, because they are older, and to a stalled taker only where no other has room. New ones are dealt up
+    to the ordinal `end`.
     """
     progress = group.partitions[partition]
     room = min(limits.in_flight_max - len(progress.leases), sum(taker.room for taker in takers))
@@ -49,7 +50,7 @@ def decide_deliveries(
         hand = [taker for taker in hand[turn:] + hand[:turn] if taker.room > 0]
     upto = progress.upto
     stop = min(upto + room - len(ready), progress.index.end if end is None else end)
-    fresh = _deal_fresh(upto, stop, hand) if stop > upto else []
+    fresh = _deal_fresh(upto, stop, hand, attempt=progress.attempt_base + 1) if stop > upto else []
     if not fresh and not again:
         return None
     record = MessagesDelivered(
@@ -70,8 +71,9 @@ def _deal_again(ordinals: list[int], hand: list[Taker]) -> tuple[list[tuple[int,
     """One block a taker, and whose turn comes next."""
     dealt: dict[int, list[int]] = {}
     turn = 0
-    for ordinal in ordinals:
-        while hand[turn].room <= 0:
+    lively = sum([taker.room for taker in hand if not taker.stalled])
+    for count, ordinal in enumerate(ordinals):
+        while hand[turn].room <= 0 or (hand[turn].stalled and count < lively):
             turn = (turn + 1) % len(hand)
         dealt.setdefault(turn, []).append(ordinal)
         hand[turn].room -= 1
@@ -83,7 +85,7 @@ def _deal_again(ordinals: list[int], hand: list[Taker]) -> tuple[list[tuple[int,
     return blocks, turn
 
 
-def _deal_fresh(start: int, stop: int, hand: list[Taker]) -> list[tuple[int, FreshBlock]]:
+def _deal_fresh(start: int, stop: int, hand: list[Taker], *, attempt: int) -> list[tuple[int, FreshBlock]]:
     """Stripes: with three takers each gets every third message, until one of them is full."""
     blocks: list[tuple[int, FreshBlock]] = []
     while start < stop:
@@ -92,7 +94,12 @@ def _deal_fresh(start: int, stop: int, hand: list[Taker]) -> list[tuple[int, Fre
         end = start + rows * width
         for slot, taker in enumerate(hand[:width]):
             block = FreshBlock(
-                owner=taker.owner, lease_ms=taker.lease_ms, start=start + slot, stop=end, step=width
+                owner=taker.owner,
+                lease_ms=taker.lease_ms,
+                start=start + slot,
+                stop=end,
+                step=width,
+                attempt=attempt,
             )
             blocks.append((taker.seat, block))
             taker.room -= rows

@@ -26,7 +26,10 @@ def _require(topic: Topic, group: str) -> Group:
 
 
 def decide_reset(topic: Topic, group: str, *, to: ResetTo, now: int) -> GroupReset:
-    """The group forgets all its progress and goes on from there; what it holds is no longer leased."""
+    """The group forgets all its progress and goes on from there; what it holds is no longer leased.
+
+    Its attempts are numbered on, so that what was handed out before can never be taken for what comes next.
+    """
     found = _require(topic, group)
     starts: list[int] = []
     for part in topic.partitions:
@@ -41,7 +44,8 @@ def decide_reset(topic: Topic, group: str, *, to: ResetTo, now: int) -> GroupRes
             case _:
                 start = index.first
         starts.append(min(start, index.end))
-    return GroupReset(at=now, group=found.id, starts=starts)
+    attempts = [progress.highest_attempt for progress in found.partitions]
+    return GroupReset(at=now, group=found.id, starts=starts, attempts=attempts)
 
 
 def decide_delete_group(topic: Topic, group: str, *, now: int) -> GroupDeleted:

@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Sequence
 
 from driftq.core.casualty import DEADLINE_EXCEEDED, Casualty
-from driftq.core.group import Group
+from driftq.core.group import Group, GroupPartition
 from driftq.core.records import MessagesSettled, run_of
 from driftq.core.state import State, Topic
 
@@ -12,12 +12,15 @@ _LOOK_AHEAD = 1_000
 
 
 def decide_passing(
-    state: State, topic: Topic, group: Group, partition: int, *, now: int
+    state: State, topic: Topic, group: Group, partition: int, *, now: int, wall: int
 ) -> tuple[list[int], list[Casualty], int]:
     """Among the next messages: ordinals that pass this group by, those that are too late for it, and up to
     which ordinal everything else may be delivered.
 
-    Only a run at the head of what is new is passed, so that deliveries stay in order.
+    Only a run at the head of what is new is passed or too late, so that deliveries stay in order. The run is
+    of one kind: a dead letter may have to wait, and a message that is settled behind it would take it along,
+    as delivered. Who has settled the run asks again. Retries are due by `now`, deadlines are judged by
+    `wall`.
     """
     progress = group.partitions[partition]
     index = progress.index
@@ -28,25 +31,42 @@ def decide_passing(
     if topic.has_dead_letters:
         late = [
             _late(topic, group, partition, ordinal, attempts=progress.attempt_of(ordinal))
-            for ordinal in progress.due(now, limit=state.limits.in_flight_max)
-            if 0 < index.specials.deadline_at(ordinal) <= now
+            for ordinal in _late_retries(progress, limit=state.limits.in_flight_max, now=now, wall=wall)
         ]
     ordinal = progress.upto
     stop = min(index.end, ordinal + _LOOK_AHEAD)
-    ahead = True
+    ahead, run_is_late = True, False
     while ordinal < stop:
         only = state.terms[index.specials.terms_at(ordinal)].group
-        is_late = topic.has_dead_letters and 0 < index.specials.deadline_at(ordinal) <= now
+        is_late = topic.has_dead_letters and 0 < index.specials.deadline_at(ordinal) <= wall
         if not is_late and only in (0, group.id):
             ahead = False
         elif not ahead:
             break
         elif only not in (0, group.id):
+            if run_is_late:
+                break
             passed.append(ordinal)
+        elif passed:
+            break
         else:
+            run_is_late = True
             late.append(_late(topic, group, partition, ordinal, attempts=0))
         ordinal += 1
     return passed, late, ordinal
+
+
+def _late_retries(progress: GroupPartition, *, limit: int, now: int, wall: int) -> list[int]:
+    """Due retries that are too late. It looks on until there are as many in time as may be in flight, so that
+    none that nobody looked at takes the place of one that leaves."""
+    specials = progress.index.specials
+    looked = limit
+    while True:
+        due = progress.due(now, limit=looked)
+        late = [ordinal for ordinal in due if 0 < specials.deadline_at(ordinal) <= wall]
+        if len(due) < looked or len(due) - len(late) >= limit:
+            return late
+        looked = limit + len(late)
 
 
 def _late(topic: Topic, group: Group, partition: int, ordinal: int, *, attempts: int) -> Casualty:

@@ -59,11 +59,12 @@ def decide_produce(
     *,
     recall: Recall,
     now: int,
+    wall: int,
     claimed: Claimed | None = None,
     unlimited: bool = False,
     new_keys: bool = False,
 ) -> Batch:
-    """Decide all of a topic's new messages at once.
+    """Decide all of a topic's new messages at once. Deadlines are judged by `wall`.
 
     `claimed` is given, and filled, where several topics' parts are decided before any of them is folded.
     `unlimited` messages always find room. `new_keys`: no key among them is known or comes twice.
@@ -83,6 +84,7 @@ def decide_produce(
         topic,
         recall=recall,
         now=now,
+        wall=wall,
         claimed={} if claimed is None else claimed,
         unlimited=unlimited,
     )
@@ -206,6 +208,7 @@ class _Plan:
         *,
         recall: Recall,
         now: int,
+        wall: int,
         claimed: Claimed,
         unlimited: bool,
     ) -> None:
@@ -214,6 +217,7 @@ class _Plan:
         self._topic = topic
         self._recall = recall
         self._now = now
+        self._wall = wall
         self.accepted: list[Produce] = []
         self.partitions: list[int] = []
         self._next_offset = topic.next_offset
@@ -223,7 +227,7 @@ class _Plan:
     def place(self, command: Produce) -> Outcome:
         topic = self._topic
         try:
-            if command.deadline is not None and command.deadline <= self._now:
+            if command.deadline is not None and command.deadline <= self._wall:
                 raise InvalidArgument("deadline", "is already past")
             count = len(topic.partitions)
             if command.override is None:

@@ -3,7 +3,8 @@
 A message is kept until every group has settled it and every reader has passed it, and for the topic's
 retention after it was produced. The exception is a topic with `retention_bytes`: above it the oldest
 messages go, settled or not. Only the beginning of a partition is ever dropped, so one message that nobody
-settles keeps those behind it.
+settles keeps those behind it. Ages are counted by engine time or by the wall clock, whichever is earlier: a
+clock that is ahead makes nothing old.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from driftq.core.state import State, Topic
 from driftq.model.topic import DEAD_LETTER_PREFIX
 
 
-def decide_retention(state: State, topic: Topic, *, now: int) -> PartitionsTrimmed | None:
+def decide_retention(state: State, topic: Topic, *, now: int, wall: int) -> PartitionsTrimmed | None:
     """What may go now; None when nothing may. Costs O(partitions) and nothing for what stays."""
     if topic.name.startswith(DEAD_LETTER_PREFIX):
         return _drop_purged(topic, now)
     limits = state.limits
     # A key that is remembered needs its message, or a repeated produce could not be told from a new one.
     remembered_ms = limits.idempotency_ttl_ms + limits.idempotency_ttl_ms // 64 + 2
-    old = now - max(topic.retention_ms(limits), remembered_ms)
+    old = min(now, wall) - max(topic.retention_ms(limits), remembered_ms)
     firsts = [_done_upto(topic, number, old) for number in range(len(topic.partitions))]
     if topic.name == JOBS_TOPIC:
         firsts = [min(firsts[0], max(topic.partitions[0].index.first, state.jobs.first_needed()))]

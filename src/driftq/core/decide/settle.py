@@ -6,17 +6,20 @@ and changes nothing.
 
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from driftq.core.backoff import retry_delay_ms
 from driftq.core.casualty import MAX_ATTEMPTS, NOT_RETRYABLE, Casualty
 from driftq.core.commands import Ack, Extend, Nack
 from driftq.core.decide.passing import settled, settled_between
-from driftq.core.group import ACK_TIMEOUT, Group, GroupPartition
+from driftq.core.group import ACK_TIMEOUT, CONSUMER_CLOSED, Group, GroupPartition
 from driftq.core.lease import Holder
 from driftq.core.limits import LEASE_MS_MAX
 from driftq.core.records import (
     CAUSE_EXPIRED,
     CAUSE_NACKED,
     CAUSE_RELEASED,
+    CAUSE_UNSTARTED,
     SETTLED_BY_ACK,
     DeliveriesEnded,
     EndedDelivery,
@@ -32,9 +35,6 @@ from driftq.errors import (
     NotOwner,
     StaleAttempt,
 )
-
-_FIRST = (None, 1)
-"""What an ack says of the attempt when it means the first one, or does not care."""
 
 
 def check_place(topic: Topic, *, partition: int, offset: int) -> None:
@@ -53,8 +53,10 @@ def _require_current(
         raise NoCurrentDelivery
     if block.owner != owner:
         raise NotOwner
-    if attempt is not None and attempt != progress.attempts.get(ordinal, 1):
-        raise StaleAttempt(held=progress.attempts.get(ordinal, 1), given=attempt)
+    if attempt is not None:
+        held = progress.attempts.get(ordinal, progress.attempt_base + 1)
+        if attempt != held:
+            raise StaleAttempt(held=held, given=attempt)
 
 
 class _Lane:
@@ -113,14 +115,17 @@ def _settle_all(group: Group, acks: Sequence[Ack], now: int) -> MessagesSettled 
     None when it is another case; then each ack is judged by itself.
     """
     owner, partition = acks[0].owner, acks[0].partition
+    if not 0 <= partition < len(group.partitions):
+        return None
+    progress = group.partitions[partition]
+    first_or_any = (None, progress.attempt_base + 1)
     offsets = [
         ack.offset
         for ack in acks
-        if ack.partition == partition and ack.owner == owner and ack.attempt in _FIRST
+        if ack.partition == partition and ack.owner == owner and ack.attempt in first_or_any
     ]
-    if len(offsets) < len(acks) or not 0 <= partition < len(group.partitions):
+    if len(offsets) < len(acks):
         return None
-    progress = group.partitions[partition]
     first, last, shift = progress.index.dense_tail()
     low, high = min(offsets), max(offsets)
     if low < first or high > last:
@@ -143,13 +148,21 @@ def _judge(topic: Topic, lane: _Lane, ack: Ack, now: int) -> None:
     progress = lane.progress
     ordinal = progress.index.find(ack.offset)
     if ordinal is None:
-        if ack.offset < progress.index.first_offset:
-            return  # It was settled and has been dropped since.
+        if _was_dropped(topic, progress, ack.offset):
+            return
         raise NoCurrentDelivery
     if progress.is_settled(ordinal) or ordinal in lane.fresh:
         return
     _require_current(progress, ordinal, owner=ack.owner, attempt=ack.attempt, now=now)
     lane.fresh[ordinal] = None
+
+
+def _was_dropped(topic: Topic, progress: GroupPartition, offset: int) -> bool:
+    """Whether a message of this topic was settled and has been dropped since.
+
+    Offsets below the topic's first belong to a topic that had its name before: nothing is known of them.
+    """
+    return topic.start_offset <= offset < progress.index.first_offset
 
 
 def _current(
@@ -168,7 +181,7 @@ def _current(
         raise NoCurrentDelivery
     progress = group.partitions[partition]
     ordinal = progress.index.find(offset)
-    if ordinal is None and offset < progress.index.first_offset:
+    if ordinal is None and _was_dropped(topic, progress, offset):
         raise AlreadySettled
     if ordinal is None:
         raise NoCurrentDelivery
@@ -181,7 +194,11 @@ def _current(
 def decide_nack(
     state: State, topic: Topic, group: Group | None, nack: Nack, *, now: int, draw: float
 ) -> DeliveriesEnded | Casualty:
-    """The delivery failed: the message waits, longer after each attempt, or it is given up."""
+    """The delivery failed: the message waits, longer after each try, or it is given up.
+
+    One that nobody began to handle is due at once and does not count as a try.
+    """
+    _check_unstarted(nack)
     holder, progress, ordinal = _current(
         topic,
         group,
@@ -191,22 +208,37 @@ def decide_nack(
         attempt=nack.attempt,
         now=now,
     )
-    attempt = progress.attempt_of(ordinal)
-    terms = state.terms[progress.index.specials.terms_at(ordinal)]
-    if topic.has_dead_letters and (not nack.retryable or 0 < terms.max_attempts <= attempt):
-        return Casualty(
-            topic=topic.name,
-            group=holder.name,
-            partition=nack.partition,
-            ordinal=ordinal,
-            attempts=attempt,
-            last_error=nack.reason or progress.errors.get(ordinal, ""),
-            reason=MAX_ATTEMPTS if nack.retryable else NOT_RETRYABLE,
-        )
-    due_at = now + retry_delay_ms(terms, attempt=attempt, nacked=True, draw=draw)
+    cause, due_at = CAUSE_UNSTARTED, now
+    if nack.started:
+        tries = progress.tries_of(ordinal)
+        terms = state.terms[progress.index.specials.terms_at(ordinal)]
+        if topic.has_dead_letters and (not nack.retryable or 0 < terms.max_attempts <= tries):
+            error = nack.reason or progress.errors.get(ordinal, "")
+            casualty = _exhausted(topic, holder, nack.partition, ordinal, last_error=error)
+            return casualty if nack.retryable else msgspec.structs.replace(casualty, reason=NOT_RETRYABLE)
+        cause, due_at = CAUSE_NACKED, now + retry_delay_ms(terms, attempt=tries, nacked=True, draw=draw)
     ended = EndedDelivery(ordinal=ordinal, due_at=due_at, error=nack.reason)
-    return DeliveriesEnded(
-        at=now, group=holder.id, partition=nack.partition, cause=CAUSE_NACKED, ended=[ended]
+    return DeliveriesEnded(at=now, group=holder.id, partition=nack.partition, cause=cause, ended=[ended])
+
+
+def _check_unstarted(nack: Nack) -> None:
+    """What nobody began to handle has not failed: it has no reason, and nobody knows it to be hopeless."""
+    if not nack.started and nack.reason:
+        raise InvalidArgument("reason", "says why a delivery failed, and with started=false none has")
+    if not nack.started and not nack.retryable:
+        raise InvalidArgument("retryable", "must not be false with started=false")
+
+
+def _exhausted(topic: Topic, group: Group, partition: int, ordinal: int, *, last_error: str) -> Casualty:
+    """The message has had as many tries as it may have."""
+    return Casualty(
+        topic=topic.name,
+        group=group.name,
+        partition=partition,
+        ordinal=ordinal,
+        attempts=group.partitions[partition].attempt_of(ordinal),
+        last_error=last_error,
+        reason=MAX_ATTEMPTS,
     )
 
 
@@ -241,21 +273,12 @@ def decide_expiries(
             if not number:
                 ended.append(EndedDelivery(ordinal=ordinal, due_at=block.until, error=""))
                 continue
-            terms, attempt = state.terms[number], progress.attempt_of(ordinal)
-            if topic.has_dead_letters and 0 < terms.max_attempts <= attempt:
-                casualties.append(
-                    Casualty(
-                        topic=topic.name,
-                        group=group.name,
-                        partition=partition,
-                        ordinal=ordinal,
-                        attempts=attempt,
-                        last_error=progress.errors.get(ordinal, ACK_TIMEOUT),
-                        reason=MAX_ATTEMPTS,
-                    )
-                )
+            terms, tries = state.terms[number], progress.tries_of(ordinal)
+            if topic.has_dead_letters and 0 < terms.max_attempts <= tries:
+                error = progress.errors.get(ordinal, ACK_TIMEOUT)
+                casualties.append(_exhausted(topic, group, partition, ordinal, last_error=error))
             else:
-                wait = retry_delay_ms(terms, attempt=attempt, nacked=False, draw=draw())
+                wait = retry_delay_ms(terms, attempt=tries, nacked=False, draw=draw())
                 ended.append(EndedDelivery(ordinal=ordinal, due_at=block.until + wait, error=""))
     record = (
         DeliveriesEnded(at=now, group=group.id, partition=partition, cause=CAUSE_EXPIRED, ended=ended)
@@ -265,21 +288,32 @@ def decide_expiries(
     return record, casualties
 
 
-def decide_release(group: Group, holder: Holder, *, now: int) -> list[DeliveriesEnded]:
-    """A consumer that goes gives back everything that it holds."""
+def decide_release(
+    state: State, topic: Topic, group: Group, holder: Holder, *, now: int, draw: Callable[[], float]
+) -> tuple[list[DeliveriesEnded], list[Casualty]]:
+    """A consumer that goes gives back everything that it holds.
+
+    Nobody knows whether it went in peace or was killed by what it handled, so these were tries: after the
+    first a message is due at once, later it waits as after a nack, and after the last it is given up.
+    """
     records: list[DeliveriesEnded] = []
+    casualties: list[Casualty] = []
     for partition, progress in enumerate(group.partitions):
-        if not progress.leases.leased:
-            continue
-        ended = [
-            EndedDelivery(ordinal=ordinal, due_at=now, error="")
-            for ordinal, block in progress.leases.leased.items()
-            if block.holder is holder
-        ]
+        ended: list[EndedDelivery] = []
+        for ordinal, block in progress.leases.leased.items():
+            if block.holder is not holder:
+                continue
+            tries = progress.tries_of(ordinal)
+            terms = state.terms[progress.index.specials.terms_at(ordinal)]
+            if topic.has_dead_letters and 0 < terms.max_attempts <= tries:
+                casualties.append(_exhausted(topic, group, partition, ordinal, last_error=CONSUMER_CLOSED))
+                continue
+            wait = retry_delay_ms(terms, attempt=tries, nacked=True, draw=draw()) if tries > 1 else 0
+            ended.append(EndedDelivery(ordinal=ordinal, due_at=now + wait, error=""))
         if ended:
             records.append(
                 DeliveriesEnded(
                     at=now, group=group.id, partition=partition, cause=CAUSE_RELEASED, ended=ended
                 )
             )
-    return records
+    return records, casualties

@@ -21,18 +21,41 @@ def decide_topic(
             raise InvalidArgument(field, "must be at least 1")
     topic = state.topics.get(name)
     if topic is None:
-        return TopicCreated(at=now, topic=state.next_topic, name=name, partitions=partitions, options=options)
+        return new_topic(state, name, partitions=partitions, options=options, now=now)
     if len(topic.partitions) != partitions:
         raise TopicExists(name, partitions=len(topic.partitions), asked=partitions)
     return None
 
 
+def new_topic(state: State, name: str, *, partitions: int, options: TopicOptions, now: int) -> TopicCreated:
+    """A topic that is not there. It begins behind the offsets of the one that had its name before."""
+    earlier = state.deleted_topics.find(name, now=now)
+    return TopicCreated(
+        at=now,
+        topic=state.next_topic,
+        name=name,
+        partitions=partitions,
+        options=options,
+        start_offset=earlier.next_offset if earlier is not None else 0,
+    )
+
+
 def decide_group(state: State, topic: Topic, name: str, *, latest: bool, now: int) -> GroupCreated | None:
-    """A group that nobody used before; None when it is there. It starts at the oldest kept message."""
+    """A group that is new; None when it is there. It starts at the oldest kept message.
+
+    Where one of this name was deleted lately, its attempts are numbered on.
+    """
     if name in topic.groups:
         return None
     starts = [part.index.end if latest else part.index.first for part in topic.partitions]
-    return GroupCreated(at=now, topic=topic.id, group=state.next_group, name=name, starts=starts)
+    return GroupCreated(
+        at=now,
+        topic=topic.id,
+        group=state.next_group,
+        name=name,
+        starts=starts,
+        attempt_base=topic.deleted_groups.find(name, now=now) or 0,
+    )
 
 
 def decide_reader(topic: Topic, reader: str, *, offsets: dict[int, int], now: int) -> ReaderReported:

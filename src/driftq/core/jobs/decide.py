@@ -54,11 +54,11 @@ def check_lease(lease_ms: int) -> None:
 
 
 def decide_claim(
-    jobs: JobTable, queues: list[str], *, owner: str, lease_ms: int, limit: int, now: int
+    jobs: JobTable, queues: list[str], *, owner: str, lease_ms: int, limit: int, now: int, wall: int
 ) -> JobsClaimed | None:
     """The next jobs of these queues for this owner; None when nothing is ready."""
     check_lease(lease_ms)
-    offsets = jobs.best(queues, limit=limit, now=now)
+    offsets = jobs.best(queues, limit=limit, now=now, wall=wall)
     if not offsets:
         return None
     return JobsClaimed(at=now, owner=owner, lease_ms=lease_ms, first_token=jobs.next_token, offsets=offsets)
@@ -148,12 +148,14 @@ def decide_job_expiries(jobs: JobTable, *, now: int, draw: Callable[[], float]) 
 
 
 def decide_cancel(jobs: JobTable, offset: int, now: int) -> JobCancelled:
-    if _require_state(jobs, offset) in (JobState.SUCCEEDED, JobState.DEAD):
-        raise WrongJobState(job_id(offset), state=jobs.state_name(offset, now) or "", wanted="cancel")
+    state = _require_state(jobs, offset)
+    if state in (JobState.SUCCEEDED, JobState.DEAD):
+        raise WrongJobState(job_id(offset), state=state.name.lower(), wanted="cancel")
     return JobCancelled(at=now, offset=offset)
 
 
-def decide_requeue(jobs: JobTable, offset: int, now: int) -> JobRequeued:
+def decide_requeue(jobs: JobTable, offset: int, *, now: int, wall: int) -> JobRequeued:
     if _require_state(jobs, offset) is not JobState.DEAD:
-        raise WrongJobState(job_id(offset), state=jobs.state_name(offset, now) or "", wanted="requeue")
+        state = jobs.state_name(offset, now=now, wall=wall) or ""
+        raise WrongJobState(job_id(offset), state=state, wanted="requeue")
     return JobRequeued(at=now, offset=offset)

@@ -16,11 +16,18 @@ class JobTerms(msgspec.Struct, array_like=True, gc=False):
     queue: str
     priority: int
     run_at: int
+    """When it is due: the user's instant, or the time of its enqueueing."""
     max_retries: int
     timeout_ms: int
     """0 is no limit."""
     fingerprint: int
     """Of its queue and idempotency key; 0 is none."""
+    by_wall: bool = False
+    """Whether `run_at` is the user's instant. Older logs do not say: there it is one when it lies ahead."""
+
+    def is_by_wall(self, at: int) -> bool:
+        """Whether the wall clock decides when it is due; `at` is the time of its record."""
+        return self.by_wall or self.run_at > at
 
 
 class JobsEnqueued(Record):

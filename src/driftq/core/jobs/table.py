@@ -3,6 +3,10 @@
 A job that waits has a due time and stands in a heap of its queue and priority. Whether it is ready or
 scheduled is a question of the time, not a state of its own. A heap may hold entries that are out of date;
 they are passed over when they come up.
+
+There are two kinds of due times, and they are never compared with each other: a `run_at` is an instant of the
+wall clock, a retry is due in engine time, and so is a job that was due at once. Each kind has its own heaps;
+what the kinds have in common is for how long a job has been due.
 """
 
 import heapq
@@ -25,14 +29,17 @@ _MASK = (1 << _BITS) - 1
 
 
 class JobQueue:
-    """The waiting jobs of one queue: a heap a priority, by due time and then by age."""
+    """The waiting jobs of one queue: two heaps a priority, by due time and then by age."""
 
-    __slots__ = ("heaps", "name", "number")
+    __slots__ = ("heaps", "name", "number", "wall_heaps")
 
     def __init__(self, name: str, number: int) -> None:
         self.name = name
         self.number = number
         self.heaps: list[list[int]] = [[] for _ in range(PRIORITIES)]
+        """Due in engine time."""
+        self.wall_heaps: list[list[int]] = [[] for _ in range(PRIORITIES)]
+        """Due at an instant of the wall clock."""
 
 
 class JobTable:
@@ -47,6 +54,8 @@ class JobTable:
         self.attempts = array("I")
         self.max_retries = array("I")
         self.due = array("Q")
+        self.by_wall = bytearray()
+        """1 where the due time is an instant of the wall clock."""
         self.timeouts = array("Q")
         self.queues: dict[str, JobQueue] = {}
         self.queue_names: list[str] = []
@@ -78,11 +87,12 @@ class JobTable:
         slot = self.slot(offset)
         return JobState(self.states[slot]) if slot is not None else None
 
-    def state_name(self, offset: int, now: int) -> str | None:
+    def state_name(self, offset: int, *, now: int, wall: int) -> str | None:
         """What people and the wire call the state: a job that waits is ready or scheduled."""
         state = self.state(offset)
         if state is JobState.WAITING:
-            return "scheduled" if self.due[offset - self.base] > now else "ready"
+            slot = offset - self.base
+            return "scheduled" if self.due[slot] > (wall if self.by_wall[slot] else now) else "ready"
         return state.name.lower() if state is not None else None
 
     def queue_of(self, offset: int) -> str:
@@ -111,22 +121,22 @@ class JobTable:
                 yield self.base + slot
             slot += 1
 
-    def best(self, names: list[str], *, limit: int, now: int) -> list[int]:
+    def best(self, names: list[str], *, limit: int, now: int, wall: int) -> list[int]:
         """The next jobs to claim: by priority and age, then due time, then order of enqueueing."""
-        heaps = [heap for name in names if name in self.queues for heap in enumerate(self.queues[name].heaps)]
+        heaps = self._heaps(names, now=now, wall=wall)
         taken: dict[int, None] = {}
         popped: list[tuple[list[int], int]] = []
         while len(taken) < limit:
             chosen: tuple[tuple[int, int, int], list[int]] | None = None
-            for priority, heap in heaps:
-                head = self._head(heap)
+            for priority, heap, by_wall, time in heaps:
+                head = self._head(heap, by_wall)
                 while head is not None and head & _MASK in taken:
                     heapq.heappop(heap)  # Given up and requeued in one millisecond: it stands here twice.
-                    head = self._head(heap)
-                if head is None or head >> _BITS > now:
+                    head = self._head(heap, by_wall)
+                if head is None or head >> _BITS > time:
                     continue
-                due, offset = head >> _BITS, head & _MASK
-                rank = (-(priority + (now - due) // AGE_STEP_MS), due, offset)
+                waited, offset = time - (head >> _BITS), head & _MASK
+                rank = (-(priority + waited // AGE_STEP_MS), -waited, offset)
                 if chosen is None or rank < chosen[0]:
                     chosen = (rank, heap)
             if chosen is None:
@@ -138,7 +148,17 @@ class JobTable:
             heapq.heappush(heap, entry)  # They leave when the claim is a fact.
         return list(taken)
 
-    def _head(self, heap: list[int]) -> int | None:
+    def _heaps(self, names: list[str], *, now: int, wall: int) -> list[tuple[int, list[int], int, int]]:
+        """Where something waits: the priority, its heap, whether that is by the wall clock, and the time."""
+        found: list[tuple[int, list[int], int, int]] = []
+        for name in names:
+            queue = self.queues.get(name)
+            if queue is not None:
+                found += [(number, heap, 0, now) for number, heap in enumerate(queue.heaps) if heap]
+                found += [(number, heap, 1, wall) for number, heap in enumerate(queue.wall_heaps) if heap]
+        return found
+
+    def _head(self, heap: list[int], by_wall: int) -> int | None:
         """The first entry that is still true."""
         while heap:
             offset = heap[0] & _MASK
@@ -147,18 +167,24 @@ class JobTable:
                 slot is not None
                 and self.states[slot] == JobState.WAITING
                 and self.due[slot] == heap[0] >> _BITS
+                and self.by_wall[slot] == by_wall
             ):
                 return heap[0]
             heapq.heappop(heap)
         return None
 
-    def next_due(self, name: str) -> int | None:
-        """When the next job of a queue may be claimed."""
+    def next_due(self, name: str, *, lead_ms: int) -> int | None:
+        """When the next job of a queue may be claimed, in engine time; `lead_ms`: it is ahead of the wall."""
         queue = self.queues.get(name)
-        heads = (
-            [head >> _BITS for heap in queue.heaps if (head := self._head(heap)) is not None] if queue else []
-        )
-        return min(heads, default=None)
+        if queue is None:
+            return None
+        times = [head >> _BITS for heap in queue.heaps if (head := self._head(heap, 0)) is not None]
+        times += [
+            (head >> _BITS) + lead_ms
+            for heap in queue.wall_heaps
+            if (head := self._head(heap, 1)) is not None
+        ]
+        return min(times, default=None)
 
     def next_end(self) -> int | None:
         """When the next grant may end."""
@@ -198,7 +224,7 @@ class JobTable:
         if count <= 0:
             return
         del self.states[:count], self.priorities[:count], self.queue_numbers[:count], self.attempts[:count]
-        del self.max_retries[:count], self.due[:count], self.timeouts[:count]
+        del self.max_retries[:count], self.due[:count], self.timeouts[:count], self.by_wall[:count]
         self.base += count
         self._done_upto = max(0, self._done_upto - count)
         for known in (self.results, self.errors, self.completed_tokens, self.histories):
@@ -215,7 +241,10 @@ class JobTable:
         if terms.fingerprint:
             self.keys.add(terms.fingerprint, terms.offset)
             self.prints[terms.offset] = terms.fingerprint
-        self.wait(terms.offset, max(terms.run_at, at))
+        if terms.is_by_wall(at):
+            self.wait(terms.offset, terms.run_at, by_wall=True)
+        else:
+            self.wait(terms.offset, at)
 
     def queue(self, name: str) -> JobQueue:
         """The queue of this name, made on need."""
@@ -234,15 +263,19 @@ class JobTable:
         self.attempts.append(0)
         self.max_retries.append(max_retries)
         self.due.append(due)
+        self.by_wall.append(0)
         self.timeouts.append(timeout_ms)
 
-    def wait(self, offset: int, due_at: int) -> None:
+    def wait(self, offset: int, due_at: int, *, by_wall: bool = False) -> None:
+        """The job is due in engine time, or at an instant of the wall clock."""
         slot = offset - self.base
         self.ended_at.pop(offset, None)
         self.states[slot] = JobState.WAITING
         self.due[slot] = due_at
-        heap = self.queues[self.queue_of(offset)].heaps[self.priorities[slot]]
-        heapq.heappush(heap, due_at << _BITS | offset)
+        self.by_wall[slot] = by_wall
+        queue = self.queues[self.queue_of(offset)]
+        heaps = queue.wall_heaps if by_wall else queue.heaps
+        heapq.heappush(heaps[self.priorities[slot]], due_at << _BITS | offset)
 
     def hold(self, offset: int, grant: Grant) -> None:
         self.grants[offset] = grant

@@ -17,6 +17,7 @@ import msgspec
 
 from driftq.core.pipeline_options import PipelineOptions
 from driftq.errors import ProjectionError, ProjectionFenced, ReadModelSwapped, Unavailable
+from driftq.pipeline.causes import WORKER_LATE, cause_of
 from driftq.pipeline.folds import LatestState
 from driftq.pipeline.projection.delivery import Patience
 from driftq.pipeline.projection.projector import Projector, Target
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
 _EVERY = "500 milliseconds"
 _CHECKPOINTS_KEPT = 2
 _OUTAGE_S = 20.0
-_TOO_BUSY = "Python worker failed to connect back"
-"""Spark gives a worker ten seconds to start, more than a busy machine may have, and tells it as text only."""
 
 
 class ProjectionJob:
     """One projection's query."""
+
+    needs_server = True
 
     def __init__(self, projection: Projection, options: PipelineOptions) -> None:
         self.projection = projection
@@ -48,6 +49,11 @@ class ProjectionJob:
     @property
     def name(self) -> str:
         return f"projection-{self.projection.name}"
+
+    def check(self) -> None:
+        """Its targets are there, or there is no start. Raises ReadModelUnavailable and the like."""
+        for sink in self.projection.targets(self._options):
+            sink.connect(self.projection.name).close()
 
     @property
     def failure(self) -> ProjectionError | Unavailable | None:
@@ -132,7 +138,7 @@ def _run_to_end(job: ProjectionJob, spark: SparkSession, *, once: bool) -> bool:
             return False
         if job.failure is not None:
             raise job.failure from None
-        if _TOO_BUSY in str(failure):
+        if cause_of(failure).kind == WORKER_LATE:
             return False
         raise
     return True

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 class RebuildJob:
     """One projection, made again."""
 
+    needs_server = True
+
     def __init__(self, projection: Projection, options: PipelineOptions) -> None:
         self.projection = projection
         self._options = options
@@ -93,10 +95,10 @@ class RebuildJob:
         finally:
             server.close()
         for view in views:
-            # The first offset of a topic is 0, in whichever partition it lies.
+            # The topic's first offset is there, in whichever partition it lies.
             filled = [one.first_offset for one in view.partitions if one.messages]
             oldest = min(filled, default=max(one.next_offset for one in view.partitions))
-            if oldest > 0:
+            if oldest > view.start_offset:
                 raise MessagesGone(view.name, oldest=oldest, projection=self.projection.name)
         return views
 

@@ -26,7 +26,11 @@ def slices_of(view: TopicView, files: Sequence[TableFile], *, messages_max: int)
     ends = {one.partition: one.next_offset for one in view.partitions}
     sealed = {one.partition: one.first_offset for one in view.partitions}
     left = {one.partition: one.messages for one in view.partitions}
-    wanted = [file for file in files if file.first_offset < ends.get(file.partition, 0)]
+    wanted = [
+        file
+        for file in files  # Those of a deleted topic that had the name lie below, until they are removed.
+        if file.first_offset < ends.get(file.partition, 0) and file.last_offset >= view.start_offset
+    ]
     for group in _groups(wanted, messages_max):
         yield Slice(view.name, sum(file.rows for file in group), ends, tuple(file.name for file in group))
     for file in wanted:

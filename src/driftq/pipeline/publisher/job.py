@@ -37,6 +37,7 @@ class Publisher:
     """A StreamJob. Run one for an event log: a second takes over from the first."""
 
     name = NAME
+    needs_server = True
 
     def __init__(self, options: PipelineOptions) -> None:
         if options.publisher.transport != TRANSPORT:

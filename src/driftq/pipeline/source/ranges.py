@@ -80,8 +80,9 @@ def _plan_topic(
         number = str(span.partition)
         begin = topics.checked(topic, span, next_offset=found.next_offset) if number in known else span.from_
         upto = ends[number]
+        kept_from = max(begin, span.first_offset)  # Files below may be of a deleted topic that had the name.
         mine = [file for file in files if file.partition == span.partition]
-        mine = [file for file in mine if file.last_offset >= begin and file.first_offset < upto]
+        mine = [file for file in mine if file.last_offset >= kept_from and file.first_offset < upto]
         for one in _sealed_ranges(topic, mine, folder, begin=begin, upto=upto):
             one.instance = found.instance
             yield one

@@ -39,6 +39,8 @@ SWEEP_S = 2.0
 class WorkerJob:
     """Implements `StreamJob`."""
 
+    needs_server = True
+
     def __init__(self, spec: WorkerSpec, options: PipelineOptions) -> None:
         self.spec = spec
         self.options = options
@@ -49,10 +51,14 @@ class WorkerJob:
     def name(self) -> str:
         return f"worker-{self.spec.name}"
 
+    def check(self) -> None:
+        """The registry is there, or there is no start. Raises DatabaseUnavailable, SchemaOutdated."""
+        Ledger.open(self.options).close()
+
     def start(self, spark: SparkSession, *, once: bool) -> StreamingQuery:
         """Raises InvalidArgument for what must not run as it is set, DatabaseUnavailable, SchemaOutdated."""
         self._refuse_what_is_unsafe(master=spark.sparkContext.master or "")
-        Ledger.open(self.options).close()  # The registry is there, or there is no start.
+        self.check()
         self.take_up_parked()
         writer = self.rows(spark).writeStream.queryName(self.name).foreachBatch(self.handle_batch)
         writer = writer.option("checkpointLocation", self.options.checkpoint(self.name))

@@ -1,0 +1,57 @@
+"""How handlers read: an answer from durable state, and stored messages.
+
+Every handler that reads stored messages does it here, because of one rule: damage of a stored message,
+whoever reads it, is answered with 503 and stops the server. What memory or the page cache holds is read at
+once, the rest by a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from driftq.core.index import PartitionIndex
+from driftq.core.state import State
+from driftq.errors import DriftQError
+from driftq.http.edge import Edge
+from driftq.http.exchange import Exchange
+from driftq.server.requests import ReadRequest
+
+_T = TypeVar("_T")
+
+
+async def ask_state(exchange: Exchange, query: Callable[[State], _T]) -> _T:
+    """An answer from durable state."""
+    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    exchange.edge.engine.read(ReadRequest(query, answer.set_result))
+    return await result_of(answer)  # type: ignore[no-any-return]
+
+
+async def result_of(answer: asyncio.Future[Any]) -> Any:
+    """What the engine answers; its refusals are raised."""
+    result = await answer
+    if isinstance(result, DriftQError):
+        raise result
+    return result
+
+
+async def read_stored(edge: Edge, index: PartitionIndex, ordinals: Sequence[int]) -> list[bytes]:
+    """The stored forms of these messages, in order.
+
+    MessagesGone when some of them are no longer kept; Unavailable when they are damaged, which stops the
+    server, or when the disk does not give them.
+    """
+    engine = edge.engine
+    with engine.reading():
+        entries = engine.payloads.fetch(index, ordinals)
+        if entries is None:
+            entries = await asyncio.to_thread(engine.payloads.read, index, ordinals)
+        return entries
+
+
+async def in_thread(exchange: Exchange, work: Callable[[], _T]) -> _T:
+    """Read much of the log away from the loop; one such reading is under way at a time."""
+    async with exchange.edge.reading:
+        with exchange.edge.engine.reading():
+            return await asyncio.to_thread(work)

@@ -1,0 +1,84 @@
+"""Which dead letters a topic has, found in the index alone: no message is read or decoded for it.
+
+Offsets are numbered through a topic, so the partitions are merged by offset. A call looks at a bounded number
+of letters: it runs in a turn, and everybody else waits meanwhile.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from driftq.core.index import PartitionIndex
+from driftq.core.state import State, Topic
+from driftq.errors import TopicNotFound
+from driftq.model.topic import DEAD_LETTER_PREFIX
+
+LOOK_MAX = 4_096
+"""Letters that one call looks at, purged ones among them."""
+
+
+class LetterRef(NamedTuple):
+    """Where a dead letter lies, and when it was sent again. Refs sort by offset."""
+
+    offset: int
+    partition: int
+    ordinal: int
+    redriven_at: int | None = None
+
+
+class LetterPage(NamedTuple):
+    """Some letters by offset, and behind which offset to look for more; None when there are none."""
+
+    refs: list[LetterRef]
+    more_after: int | None
+
+
+def dlq_topic_of(state: State, name: str) -> Topic:
+    """The dead-letter topic of a topic; TopicNotFound when nothing was ever given up there."""
+    found = state.topics.get(DEAD_LETTER_PREFIX + name)
+    if found is None:
+        raise TopicNotFound(DEAD_LETTER_PREFIX + name)
+    return found
+
+
+def letter_page(topic: Topic, *, after: int = -1, limit: int = LOOK_MAX) -> LetterPage:
+    """At most `limit` letters behind an offset that are not purged."""
+    parts = [_refs(number, part.index, after) for number, part in enumerate(topic.partitions)]
+    refs: list[LetterRef] = []
+    looked = 0
+    for ref in islice(heapq.merge(*parts), LOOK_MAX):
+        looked += 1
+        after = ref.offset
+        if ref.offset not in topic.purged:
+            refs.append(_as_it_is(topic, ref))
+            if len(refs) == limit:
+                return LetterPage(refs, after)
+    return LetterPage(refs, after if looked == LOOK_MAX else None)
+
+
+def _refs(number: int, index: PartitionIndex, after: int) -> Iterator[LetterRef]:
+    for chunk, slots in index.runs(index.first_ordinal_from(after + 1), index.end):
+        for slot in slots:
+            yield LetterRef(chunk.offsets[slot], number, chunk.first + slot)
+
+
+def _as_it_is(topic: Topic, ref: LetterRef) -> LetterRef:
+    sent = topic.redriven.get(ref.offset)
+    return ref._replace(redriven_at=sent[0]) if sent is not None else ref
+
+
+def named_letters(topic: Topic, offsets: Iterable[int]) -> list[LetterRef]:
+    """Those of these letters that are there and not purged."""
+    refs: list[LetterRef] = []
+    for offset in sorted(set(offsets)):
+        place = topic.locate(offset) if offset not in topic.purged else None
+        if place is not None:
+            refs.append(_as_it_is(topic, LetterRef(offset, *place)))
+    return refs
+
+
+def count_letters(topic: Topic) -> int:
+    return sum(part.index.end - part.index.first for part in topic.partitions) - len(topic.purged)

@@ -1,0 +1,88 @@
+"""What becomes of a message whose attempt failed, and the line of log that says so.
+
+The broker decides when a message is delivered again and when it is a dead letter. Its rules are known here
+too, so that the log can say what happens next without asking: the wait is a range where the broker draws it.
+A line names topic, partition, group, attempt and offset, never a key or a value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from driftq.client.delivery import Received
+from driftq.core.backoff import retry_delay_ms
+from driftq.core.records import ORDINARY, Terms
+from driftq.model.envelope import MAX_BACKOFF_MS
+from driftq.model.topic import DEAD_LETTER_PREFIX
+from driftq.worker.verdict import Reject, Retry
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """It is delivered again, after so many milliseconds: at least and at most."""
+
+    from_ms: int
+    to_ms: int
+
+    def __str__(self) -> str:
+        if self.from_ms == self.to_ms:
+            return f"next in {_span(self.from_ms)}"
+        return f"next in {_span(self.from_ms)} to {_span(self.to_ms)}"
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """It becomes a dead letter."""
+
+    by_worker: bool
+    """The worker asks for it; else the broker sees to it, by the message's own limit."""
+
+
+def fate_of(delivery: Received, error: BaseException, *, max_attempts: int | None) -> Again | GivenUp:
+    """What follows an attempt that failed like that. `max_attempts` is the limit of the handler's own."""
+    terms, tries = _terms(delivery), delivery.tries
+    if not _is_dead_letter(delivery):  # Those are given up already.
+        if isinstance(error, Reject) or (max_attempts is not None and tries >= max_attempts):
+            return GivenUp(by_worker=True)
+        if 0 < terms.max_attempts <= tries:
+            return GivenUp(by_worker=False)
+    asked_ms = error.after_ms if isinstance(error, Retry) else None
+    shortest, longest = (
+        retry_delay_ms(terms, attempt=tries, nacked=asked_ms is None, draw=draw) for draw in (0.0, 1.0)
+    )
+    return Again((asked_ms or 0) + shortest, (asked_ms or 0) + longest)
+
+
+def told(delivery: Received, what: str, *, max_attempts: int | None = None) -> str:
+    """A line of log about one delivery; `of` is said where there is a limit that still counts.
+
+    Where the broker counts fewer tries than attempts, as after a reset, the tries are said too.
+    """
+    limits = [limit for limit in (_terms(delivery).max_attempts, max_attempts) if limit]
+    limit = min(limits, default=0)
+    of = f" of {limit}" if delivery.tries <= limit and not _is_dead_letter(delivery) else ""
+    if delivery.tries != delivery.attempt:
+        of = f", try {delivery.tries}{of},"
+    return (
+        f"{delivery.topic}/{delivery.partition} group {delivery.group} attempt {delivery.attempt}{of} {what} "
+        f"(offset {delivery.offset})"
+    )
+
+
+def _is_dead_letter(delivery: Received) -> bool:
+    return delivery.topic.startswith(DEAD_LETTER_PREFIX)
+
+
+def _terms(delivery: Received) -> Terms:
+    policy = delivery.envelope.retry_policy
+    if policy is None or _is_dead_letter(delivery):  # Its policy is over with its first life.
+        return ORDINARY
+    return Terms(
+        max_attempts=policy.max_attempts or 0,
+        backoff_ms=-1 if policy.backoff_ms is None else policy.backoff_ms,
+        max_backoff_ms=MAX_BACKOFF_MS if policy.max_backoff_ms is None else policy.max_backoff_ms,
+    )
+
+
+def _span(milliseconds: int) -> str:
+    return f"{milliseconds} ms" if milliseconds < 1_000 else f"{milliseconds / 1_000:g} s"

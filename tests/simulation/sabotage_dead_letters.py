@@ -1,0 +1,87 @@
+"""Ways of losing dead letters and of sending them to the wrong ones, each with the promise that it breaks."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from driftq.core.decide.dead_letters import Placed, decide_placing
+from driftq.server.engine import Engine
+from driftq.server.letters import LetterDesk, Skipped
+from driftq.server.reading import Reading
+
+Sabotage = Callable[[pytest.MonkeyPatch], None]
+
+
+def _believe_that_all_are_stored(state, topic, commands, *, recall, now, wall) -> Placed:
+    """The outcomes are not looked at."""
+    placed = decide_placing(state, topic, commands, recall=recall, now=now, wall=wall)
+    for slot in placed.refused:
+        placed.partitions[slot] = 0
+    placed.partitions = dict(sorted(placed.partitions.items()))
+    placed.refused = {}
+    return placed
+
+
+def _where_it_was(original: int, *, partitions: int) -> int:
+    """Whether or not there is such a partition."""
+    return original
+
+
+def settle_although_the_letter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("driftq.server.deadletters.dead_letter_partition", _where_it_was)
+    monkeypatch.setattr("driftq.server.deadletters.decide_placing", _believe_that_all_are_stored)
+
+
+def put_all_letters_into_the_first_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("driftq.server.deadletters.dead_letter_partition", lambda original, *, partitions: 0)
+
+
+def mark_what_was_not_redriven(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("driftq.server.letters.redrive_partition", _where_it_was)
+    monkeypatch.setattr("driftq.server.letters.decide_placing", _believe_that_all_are_stored)
+
+
+def redrive_for_everybody_when_the_group_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = LetterDesk._message
+
+    def generous(self: LetterDesk, claim, origin, *, all_groups, now, wall):
+        decided = message(self, claim, origin, all_groups=all_groups, now=now, wall=wall)
+        if isinstance(decided, Skipped):
+            return message(self, claim, origin, all_groups=True, now=now, wall=wall)
+        return decided
+
+    monkeypatch.setattr(LetterDesk, "_message", generous)
+
+
+def redrive_a_letter_as_often_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    redrive = LetterDesk._redrive
+
+    def forgetful(self: LetterDesk, request, grave, *, now, wall):
+        grave.redriven.clear()
+        return redrive(self, request, grave, now=now, wall=wall)
+
+    monkeypatch.setattr(LetterDesk, "_redrive", forgetful)
+
+
+def go_on_after_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def carefree(self: Reading) -> Iterator[None]:
+        yield
+
+    monkeypatch.setattr(Reading, "__call__", carefree)
+
+
+def answer_damage_and_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Engine, "damaged", lambda self, damage: None)
+
+
+CAUGHT: list[tuple[Sabotage, set[str]]] = [
+    (settle_although_the_letter_is_refused, {"D4"}),
+    (put_all_letters_into_the_first_partition, {"D4"}),
+    (mark_what_was_not_redriven, {"D6"}),
+    (redrive_for_everybody_when_the_group_is_gone, {"D6"}),
+    (redrive_a_letter_as_often_as_asked, {"D6"}),
+    (go_on_after_damage, {"W4"}),
+    (answer_damage_and_go_on, {"W4"}),
+]

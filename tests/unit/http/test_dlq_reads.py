@@ -1,0 +1,140 @@
+"""What looking at dead letters costs: those that are shown, redriven or filtered are read, and no others."""
+
+import asyncio
+import http.client
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from driftq.core.commands import Nack
+from driftq.core.index import PartitionIndex
+from driftq.http.options import HttpOptions
+from driftq.http.server import HttpServer
+from driftq.log.disk import OsFolder
+from driftq.server.letter_pages import LOOK_MAX
+from driftq.server.payloads import Payloads
+from driftq.server.requests import NackRequest
+from tests.support.desk import Desk, Listener, start
+
+LETTERS = 1_200
+PARTITIONS = 3
+IN_FLIGHT = 50
+
+
+class Office:
+    """A server in this process whose reads of stored messages are counted."""
+
+    def __init__(self, desk: Desk, server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.desk = desk
+        self._server = server
+        self._reads = 0
+        for name in ("fetch", "read"):
+            monkeypatch.setattr(Payloads, name, self._counting(getattr(Payloads, name)))
+
+    def _counting(self, read: Any) -> Any:
+        def counted(payloads: Payloads, index: PartitionIndex, ordinals: Sequence[int]) -> Any:
+            entries = read(payloads, index, ordinals)
+            self._reads += len(entries) if entries is not None else 0
+            return entries
+
+        return counted
+
+    async def call(self, method: str, path: str, body: Any = None) -> tuple[Any, int]:
+        """The answer, and how many stored messages were read for it."""
+        self._reads = 0
+        answer = await asyncio.to_thread(self._call, method, path, body)
+        return answer, self._reads
+
+    def _call(self, method: str, path: str, body: Any) -> Any:
+        connection = http.client.HTTPConnection("127.0.0.1", self._server.port, timeout=60)
+        connection.request(method, path, json.dumps(body) if body is not None else None)
+        response = connection.getresponse()
+        content = json.loads(response.read())
+        connection.close()
+        assert response.status == 200, content
+        return content
+
+
+async def _give_up(desk: Desk, line: dict[str, Any]) -> None:
+    nack = Nack("w", line["partition"], line["offset"], "bad", retryable=False)
+    await desk.ask(lambda reply: desk.engine.ask(NackRequest("t", "g", nack, reply)))
+
+
+@asynccontextmanager
+async def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
+    """A topic with many dead letters, in the partitions as they came."""
+    desk = start(OsFolder(str(tmp_path)))
+    await desk.create("t", PARTITIONS)
+    for key in ("k0", "k1", "k2", "k3", "k4", "k5"):
+        await desk.produce("t", *[f"value of {key}"] * (LETTERS // 6), key=key)
+    listener = await desk.join(Listener("t", "g", "w"))
+    for _ in range(LETTERS // IN_FLIGHT):
+        lines = [await asyncio.wait_for(listener.got.get(), 30) for _ in range(IN_FLIGHT)]
+        await asyncio.gather(*(_give_up(desk, line) for line in lines))
+    server = HttpServer()
+    await server.start(desk.broker, "127.0.0.1", 0, HttpOptions())
+    yield Office(desk, server, monkeypatch)
+    await server.stop()
+
+
+@pytest.mark.clause("D6")
+async def test_each_letter_that_is_asked_for_is_read_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path, monkeypatch) as office:
+        await _look(office)
+
+
+async def _look(office: Office) -> None:
+    first, reads = await office.call("GET", "/v1/dlq/t?limit=1")
+    assert (len(first["messages"]), reads) == (1, 1)
+
+    page, reads = await office.call("GET", "/v1/dlq/t?limit=300&after=99")
+    assert [letter["offset"] for letter in page["messages"]] == list(range(100, 400))
+    assert reads == 300
+
+    whole, reads = await office.call("GET", f"/v1/dlq/t?limit={2 * LETTERS}")
+    assert [letter["offset"] for letter in whole["messages"]] == list(range(LETTERS))
+    assert {letter["partition"] for letter in whole["messages"]} == {0, 1, 2}
+    assert reads == LETTERS
+
+    listed, reads = await office.call("GET", "/v1/dlq")
+    assert (listed["dlqs"][0]["messages"], reads) == (LETTERS, 1)
+
+    named = {"offsets": [3, 5, 9_999]}
+    filtered = named | {"filter": {"group": "g"}, "dry_run": True}
+    answer, reads = await office.call("POST", "/v1/dlq/t/purge", filtered)
+    assert (answer, reads) == ({"matched": 2, "purged": 0}, 2)
+    answer, reads = await office.call("POST", "/v1/dlq/t/purge", named)
+    assert (answer, reads) == ({"matched": 2, "purged": 2}, 0)
+    answer, reads = await office.call("POST", "/v1/dlq/t/redrive", {"offsets": [3, 4, 6]})
+    assert answer == {"matched": 2, "redriven": 2, "skipped": []}
+    assert reads <= 2 * 4, "a letter is looked for, and read, in one turn"
+
+    left, reads = await office.call("POST", "/v1/dlq/t/purge", {})
+    assert (left, reads) == ({"matched": LETTERS - 2, "purged": LETTERS - 2}, 0)
+    listed, reads = await office.call("GET", "/v1/dlq")
+    assert (listed["dlqs"], reads) == (
+        [{"topic": "t", "dlq_topic": "dlq.t", "messages": 0, "oldest_at": None}],
+        0,
+    )
+    assert (await office.call("GET", "/v1/dlq/t"))[0] == {"messages": []}
+
+
+@pytest.mark.clause("D6")
+async def test_letters_behind_many_purged_ones_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert LOOK_MAX > LETTERS
+    monkeypatch.setattr("driftq.server.letter_pages.LOOK_MAX", 100)
+    async with opened(tmp_path, monkeypatch) as office:
+        await office.call("POST", "/v1/dlq/t/purge", {"offsets": list(range(LETTERS - 1))})
+        page, reads = await office.call("GET", "/v1/dlq/t?limit=5")
+        assert ([letter["offset"] for letter in page["messages"]], reads) == ([LETTERS - 1], 1)
+        listed, _ = await office.call("GET", "/v1/dlq")
+        assert listed["dlqs"][0]["oldest_at"] is not None
+        assert (await office.call("POST", "/v1/dlq/t/redrive", {}))[0]["redriven"] == 1

@@ -6,6 +6,7 @@ offsets and effects belong to which life, by what was answered alone.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -37,7 +38,7 @@ _PAUSE_MS = 150
 _KEYS = ("k0", "k1", "k2")
 
 
-class _Generations:
+class _Generations(ABC):
     """A topic whose clients remember more than they should; one generation follows another."""
 
     def __init__(self, errands: Errands, run: Circumstances) -> None:
@@ -61,8 +62,9 @@ class _Generations:
         if not self.errands.busy:
             self.act()
 
+    @abstractmethod
     def act(self) -> None:
-        raise NotImplementedError
+        """One act of a client, drawn from the run's seed."""
 
     def listen(self) -> bool:
         """Open a stream for this generation, if there is none; whether it was opened."""

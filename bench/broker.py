@@ -19,8 +19,8 @@ from driftq.log.disk import OsFolder
 from driftq.log.log import Log
 from driftq.model import Message, TopicOptions
 from driftq.server.ingest import prepare_all
-from driftq.server.journal import Journal
-from driftq.server.payloads import Payloads
+from driftq.storage.journal import Journal
+from driftq.storage.payloads import Payloads
 
 SECONDS = 6.0
 VALUE = "x" * 200

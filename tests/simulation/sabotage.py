@@ -18,8 +18,8 @@ from driftq.log.log import Log
 from driftq.server.dispatcher import Dispatcher
 from driftq.server.engine import Engine
 from driftq.server.gathering import Gathering
-from driftq.server.journal import Journal
 from driftq.server.timers import Timers
+from driftq.storage.journal import Journal
 
 Sabotage = Callable[[pytest.MonkeyPatch], None]
 

@@ -13,8 +13,8 @@ from driftq.core.group import GroupPartition
 from driftq.core.lease import LeaseBlock
 from driftq.core.records import CAUSE_RELEASED, CAUSE_UNSTARTED, DeliveriesEnded, EndedDelivery
 from driftq.server.dispatcher import Dispatcher, Seat
-from driftq.server.journal import Journal
 from driftq.server.stall import Stall
+from driftq.storage.journal import Journal
 
 Sabotage = Callable[[pytest.MonkeyPatch], None]
 

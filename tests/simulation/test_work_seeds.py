@@ -19,7 +19,7 @@ from driftq.core.state import State
 from driftq.errors import EffectSuperseded, StaleLease
 from driftq.server import effects
 from driftq.server.deadletters import DeadLetters
-from driftq.server.journal import Journal
+from driftq.storage.journal import Journal
 from driftq.testing.checkers import Violation
 from driftq.testing.machine import Machine
 from driftq.testing.simulator import SimulationFailed

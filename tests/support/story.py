@@ -10,11 +10,11 @@ from driftq.core.state import State, Topic
 from driftq.log.files import Folder
 from driftq.log.log import Log
 from driftq.model import Envelope, Message, TopicOptions
-from driftq.server.entry import decode_entry
 from driftq.server.ingest import prepare_all
-from driftq.server.journal import Journal
-from driftq.server.payloads import Payloads
 from driftq.server.recaller import Recaller
+from driftq.storage.entry import decode_entry
+from driftq.storage.journal import Journal
+from driftq.storage.payloads import Payloads
 
 START = 1_700_000_000_000
 

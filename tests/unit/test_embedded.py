@@ -8,7 +8,7 @@ import pytest
 import driftq
 import driftq.model
 from driftq.embedded.pipe import join
-from driftq.server.address import read_address, write_address
+from driftq.storage.address import read_address, write_address
 from tests.harness import ServerProcess
 
 

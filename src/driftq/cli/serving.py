@@ -17,18 +17,18 @@ from driftq.cli.loglines import log_to_stderr
 from driftq.cli.router import RouterNotUsable, find_router
 from driftq.cli.screen import say, say_error
 from driftq.errors import LogError, Unavailable
+from driftq.eventstore.opening import open_events
+from driftq.housekeeping.process import NewHousekeeper
 from driftq.http.options import HttpOptions
 from driftq.http.server import HttpServer, run
 from driftq.log.disk import OsFolder
 from driftq.log.files import Folder
 from driftq.log.memory import MemoryFolder
-from driftq.server.address import remove_address, write_address
 from driftq.server.broker import BrokerOptions
-from driftq.server.event_opening import open_events
-from driftq.server.housekeeper import NewHousekeeper
 from driftq.server.thread import Fsync
 from driftq.server.upkeep import UpkeepOptions
 from driftq.settings import Settings
+from driftq.storage.address import remove_address, write_address
 
 _NO_ADDRESS = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 

@@ -23,13 +23,13 @@ from driftq.http.options import HttpOptions
 from driftq.http.server import HttpServer
 from driftq.log.disk import OsFolder
 from driftq.log.files import Folder
-from driftq.server.address import read_address, remove_address
 from driftq.server.broker import BrokerOptions, open_broker
 from driftq.server.clock import SystemClock
 from driftq.server.ports import Clock, Loop
 from driftq.server.routing import Router
 from driftq.server.thread import Fsync
 from driftq.settings import load_settings
+from driftq.storage.address import read_address, remove_address
 
 _STARTING_S = 3.0
 """How long a server that holds the folder may take until it says where it listens."""

@@ -12,10 +12,10 @@ from typing import Any
 
 from driftq.core.limits import Limits
 from driftq.errors import LogError
+from driftq.housekeeping.process import LOCK
 from driftq.housekeeping.projections import make_projections
 from driftq.housekeeping.round import run_round
 from driftq.log.disk import OsFolder
-from driftq.server.housekeeper import LOCK
 
 _PR_SET_PDEATHSIG = 1
 

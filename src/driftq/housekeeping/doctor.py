@@ -23,7 +23,7 @@ from driftq.log.manifest import MANIFEST, Manifest, read_manifest
 from driftq.log.recovery import Cut, examine
 from driftq.log.scan import look_behind, read_frames
 from driftq.log.segment import segment_name, segment_numbers
-from driftq.server.restore import folding, restore
+from driftq.storage.restore import folding, restore
 
 
 @dataclass(slots=True)

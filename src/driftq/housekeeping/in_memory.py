@@ -10,9 +10,9 @@ import threading
 
 from driftq.core.limits import Limits
 from driftq.errors import LogError
+from driftq.housekeeping.process import Done, Tell
 from driftq.housekeeping.round import run_round
 from driftq.log.files import Folder
-from driftq.server.housekeeper import Done, Tell
 
 
 class HousekeeperThread:

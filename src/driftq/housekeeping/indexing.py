@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from driftq.core.index import Numbers
 from driftq.log.arrays import write_arrays
 from driftq.log.files import Bytes, Folder
-from driftq.server.restore import Run, encode_runs
+from driftq.storage.restore import Run, encode_runs
 
 Stretch = tuple[int, int, int, Numbers, Numbers, Numbers]
 """Topic, partition, first ordinal, offsets, places, ends."""

@@ -8,7 +8,7 @@ from driftq.core.index import LENGTH_MASK, Chunk, Numbers
 from driftq.core.state import State
 from driftq.log.files import Folder
 from driftq.log.segment import file_name
-from driftq.server.entry import is_whole
+from driftq.storage.entry import is_whole
 
 _READ_BYTES = 1 << 20
 _GAP_BYTES = 4_096

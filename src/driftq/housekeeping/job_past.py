@@ -21,7 +21,7 @@ from driftq.core.jobs.records import (
     JobsFailed,
 )
 from driftq.core.records import MessagesStored, Record, unpack_array
-from driftq.server.job_entry import without_large_payload
+from driftq.storage.job_entry import without_large_payload
 
 if TYPE_CHECKING:
     import sqlite3

@@ -14,7 +14,7 @@ from driftq.housekeeping.indexing import IndexWriter
 from driftq.housekeeping.inspection import read_places
 from driftq.log.files import File, Folder
 from driftq.log.segment import SEGMENT_HEADER_BYTES, encode_segment_header, file_name
-from driftq.server.entry import is_whole
+from driftq.storage.entry import is_whole
 
 _WRITE_BYTES = 1 << 20
 

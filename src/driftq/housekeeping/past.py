@@ -19,7 +19,7 @@ from driftq.core.records import (
     unpack_array,
 )
 from driftq.model import Envelope
-from driftq.server.entry import decode_entry
+from driftq.storage.entry import decode_entry
 
 if TYPE_CHECKING:
     import sqlite3

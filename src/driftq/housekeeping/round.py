@@ -25,7 +25,7 @@ from driftq.log.handles import OpenSegments
 from driftq.log.manifest import KeptFile, Manifest, publish_manifest, remove_leftovers
 from driftq.log.recovery import examine
 from driftq.log.segment import KEPT
-from driftq.server.restore import Restored, folding, restore
+from driftq.storage.restore import Restored, folding, restore
 
 
 class Projection(Protocol):

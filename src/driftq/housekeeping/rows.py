@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from driftq.model import Envelope, StoredMessage
-from driftq.server.entry import decode_entry, produced_at
+from driftq.storage.entry import decode_entry, produced_at
 
 _EVENT_FIELDS = ("event_id", "aggregate_type", "aggregate_id")
 _ENVELOPE_FIELDS = ("run_id", "step_id", "tenant_id", "idempotency_key")

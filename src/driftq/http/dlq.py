@@ -34,7 +34,6 @@ from driftq.http.schemas import Request
 from driftq.model import StoredMessage
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.deadletters import rfc3339
-from driftq.server.entry import decode_entry, produced_at
 from driftq.server.letter_pages import (
     LetterPage,
     LetterRef,
@@ -44,7 +43,8 @@ from driftq.server.letter_pages import (
     named_letters,
 )
 from driftq.server.letters import TOGETHER_MAX, LetterAsk, PurgeRequest, Redriven, RedriveRequest, Skipped
-from driftq.server.payloads import MessagesGone
+from driftq.storage.entry import decode_entry, produced_at
+from driftq.storage.payloads import MessagesGone
 
 NOTHING = Form(Request)
 DLQ = Form(DlqQuery)

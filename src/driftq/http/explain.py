@@ -24,9 +24,9 @@ from driftq.http.telling import happenings, standings
 from driftq.log.frame import LogEnd
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.deadletters import rfc3339
-from driftq.server.entry import decode_entry, produced_at
-from driftq.server.payloads import MessagesGone
 from driftq.server.views import INTERNAL_PREFIX
+from driftq.storage.entry import decode_entry, produced_at
+from driftq.storage.payloads import MessagesGone
 
 NOTHING = Form(Request)
 _OFFSET = re.compile(r"0|[1-9][0-9]{0,17}")

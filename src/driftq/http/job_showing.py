@@ -18,9 +18,9 @@ from driftq.http.reads import in_thread
 from driftq.log.frame import LogEnd
 from driftq.model.job import JobAttempt, JobView, job_id
 from driftq.server.deadletters import rfc3339
-from driftq.server.entry import produced_at
 from driftq.server.job_views import JobFacts, job_facts, job_view
 from driftq.server.requests import ReadRequest
+from driftq.storage.entry import produced_at
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ from driftq.http.exchange import Exchange
 from driftq.http.params import Form
 from driftq.http.reads import read_stored
 from driftq.http.schemas import RecordsQuery
-from driftq.server.entry import BODY_AT, produced_at
-from driftq.server.payloads import MessagesGone
 from driftq.server.requests import ReadRequest
 from driftq.server.views import find_topic
+from driftq.storage.entry import BODY_AT, produced_at
+from driftq.storage.payloads import MessagesGone
 
 RECORDS = Form(RecordsQuery)
 PIECE_MESSAGES = 512

@@ -14,9 +14,9 @@ from driftq.core.index import Chunk
 from driftq.core.state import State
 from driftq.log.log import Log
 from driftq.log.manifest import KeptFile, Manifest, read_manifest, remove_leftovers
-from driftq.server.journal import Journal
 from driftq.server.ports import Background, Loop
-from driftq.server.restore import Run, read_index
+from driftq.storage.journal import Journal
+from driftq.storage.restore import Run, read_index
 
 CHUNKS_A_STEP = 400
 

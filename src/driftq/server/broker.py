@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from driftq.core.event_options import EventOptions
 from driftq.core.limits import Limits
+from driftq.housekeeping.process import Housekeeper, HousekeeperProcess, NewHousekeeper
 from driftq.log.disk import OsFolder
 from driftq.log.files import Folder
 from driftq.log.log import SEGMENT_BYTES, SEGMENT_RECORDS, Log
@@ -16,7 +17,6 @@ from driftq.log.recovery import Recovery
 from driftq.server.clock import SystemClock
 from driftq.server.engine import Engine
 from driftq.server.events import EventDesk
-from driftq.server.housekeeper import Housekeeper, HousekeeperProcess, NewHousekeeper
 from driftq.server.ports import Clock, Loop
 from driftq.server.routing import ROUTER_TIMEOUT_MS, Router, RouterDesk
 from driftq.server.thread import AsyncioLoop, Fsync, Threads

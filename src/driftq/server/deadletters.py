@@ -26,10 +26,10 @@ from driftq.model import DeadLetterFacts, Envelope
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.counters import Counters
 from driftq.server.dispatcher import Dispatcher
-from driftq.server.entry import decode_entry, encode_entry, encode_time
 from driftq.server.ingest import size_of
-from driftq.server.journal import Journal
 from driftq.server.recaller import Recaller
+from driftq.storage.entry import decode_entry, encode_entry, encode_time
+from driftq.storage.journal import Journal
 
 _TOGETHER_BYTES = 4 << 20
 _OVERHEAD_BYTES = 4_096

@@ -19,12 +19,12 @@ from driftq.server.counters import Counters
 from driftq.server.deadletters import DeadLetters
 from driftq.server.dispatcher import Dispatcher, Ring
 from driftq.server.effects import EffectDesk, identity_of
-from driftq.server.entry import decode_entry, produced_at
-from driftq.server.journal import Journal
 from driftq.server.outbox import Outbox
 from driftq.server.parcel import Parcel
 from driftq.server.recaller import Recaller
 from driftq.server.timers import Timers
+from driftq.storage.entry import decode_entry, produced_at
+from driftq.storage.journal import Journal
 
 _READ_AGAIN_MS = 1_000
 

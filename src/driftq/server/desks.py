@@ -9,13 +9,13 @@ from driftq.errors import DriftQError, NotConfirmed
 from driftq.server.counters import Counters
 from driftq.server.dispatcher import Dispatcher
 from driftq.server.effects import EffectAsk, EffectDesk
-from driftq.server.job_entry import JobEntries
+from driftq.server.job_entries import JobEntries
 from driftq.server.job_requests import JobAsk
 from driftq.server.jobs import JobDesk
-from driftq.server.journal import Journal
 from driftq.server.letters import LetterAsk, LetterDesk
 from driftq.server.recaller import Recaller
 from driftq.server.requests import Reply
+from driftq.storage.journal import Journal
 
 Replies = list[tuple[Reply, Any]]
 Return = Callable[[Callable[[], None], Reply, NotConfirmed | None], None]

@@ -8,8 +8,8 @@ from driftq.core.decide.ending import decide_delete_group, decide_delete_topic, 
 from driftq.core.state import Topic
 from driftq.errors import DriftQError, TopicNotFound
 from driftq.server.dispatcher import Dispatcher, Ring
-from driftq.server.journal import Journal
 from driftq.server.requests import DeleteGroupRequest, DeleteTopicRequest, Reply, ResetRequest
+from driftq.storage.journal import Journal
 
 
 class Endings:

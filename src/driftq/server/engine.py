@@ -25,6 +25,7 @@ from driftq.errors import (
     Unavailable,
     WritingStopped,
 )
+from driftq.housekeeping.process import Housekeeper
 from driftq.log.log import Log
 from driftq.log.recovery import Recovery
 from driftq.model import StreamView
@@ -37,14 +38,11 @@ from driftq.server.desks import Desks
 from driftq.server.dispatcher import Dispatcher
 from driftq.server.effects import EffectAsk
 from driftq.server.gathering import Gathering
-from driftq.server.housekeeper import Housekeeper
 from driftq.server.intake import Intake
 from driftq.server.job_requests import JobAsk
 from driftq.server.job_views import JobReader
-from driftq.server.journal import Journal
 from driftq.server.letters import LetterAsk
 from driftq.server.outbox import Outbox
-from driftq.server.payloads import Payloads
 from driftq.server.ports import Background, Clock, Consumer, Loop, SyncLost
 from driftq.server.producing import Producing
 from driftq.server.reading import Damage, Reading
@@ -59,6 +57,8 @@ from driftq.server.requests import (
 )
 from driftq.server.timers import Timers
 from driftq.server.upkeep import Upkeep, UpkeepOptions
+from driftq.storage.journal import Journal
+from driftq.storage.payloads import Payloads
 
 logger = logging.getLogger("driftq.engine")
 

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from driftq.core.event_options import EventOptions
 from driftq.errors import DatabaseDamaged, EventDamaged, ShuttingDown
+from driftq.eventstore.opening import OpenEvents, open_events
 from driftq.model import Event
-from driftq.server.event_opening import OpenEvents, open_events
 from driftq.server.ports import Clock
 from driftq.server.sealing import Sealing
 
@@ -174,7 +174,7 @@ class EventDesk:
 
     def _open(self) -> OpenEvents:
         if self._events is None:
-            self._events = open_events(self._options, clock=self._clock)
+            self._events = open_events(self._options, now_ms=None if self._clock is None else self._clock.now)
             self._sealing = Sealing(self._events.sealer, alone=self._events.alone, on_damage=self._damaged)
         return self._events
 

@@ -24,7 +24,6 @@ from driftq.server.counters import Counters
 from driftq.server.deadletters import DeadLetters
 from driftq.server.dispatcher import Dispatcher, Seat
 from driftq.server.endings import Endings
-from driftq.server.journal import Journal
 from driftq.server.outbox import Outbox
 from driftq.server.ports import Consumer
 from driftq.server.recaller import Recaller
@@ -45,6 +44,7 @@ from driftq.server.requests import (
     WriterRequest,
 )
 from driftq.server.timers import Timers
+from driftq.storage.journal import Journal
 
 logger = logging.getLogger("driftq.engine")
 

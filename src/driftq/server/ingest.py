@@ -10,7 +10,7 @@ from driftq.core.records import ORDINARY, Terms
 from driftq.errors import InvalidArgument
 from driftq.model import Envelope, RetryPolicy, Routing, StoredMessage
 from driftq.model.envelope import MAX_BACKOFF_MS, deadline_ms
-from driftq.server.entry import encode_entries, encode_entry, encode_time
+from driftq.storage.entry import encode_entries, encode_entry, encode_time
 
 ENTRY_MAX = 16 << 20
 """Stored bytes of one message: what one request may carry, and half of what a frame holds."""

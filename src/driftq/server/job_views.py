@@ -14,10 +14,10 @@ from driftq.core.state import State
 from driftq.errors import JobNotFound, NotConfirmed
 from driftq.model.job import ClaimedJob, JobAttempt, JobView, job_id
 from driftq.server.deadletters import rfc3339
-from driftq.server.entry import produced_at
-from driftq.server.job_entry import decode_job
 from driftq.server.job_requests import JobsGranted
 from driftq.server.recaller import Recaller
+from driftq.storage.entry import produced_at
+from driftq.storage.job_entry import decode_job
 
 PAGE_BYTES = 4 << 20
 _WAITING = ("ready", "scheduled")

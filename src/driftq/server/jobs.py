@@ -18,7 +18,7 @@ from driftq.errors import DriftQError, NotConfirmed
 from driftq.model import TopicOptions
 from driftq.model.job import EnqueuedJob, JobRequest, job_id
 from driftq.server.counters import Counters
-from driftq.server.job_entry import JobEntries, encode_job, is_same
+from driftq.server.job_entries import JobEntries
 from driftq.server.job_requests import (
     ClaimRequest,
     EnqueueRequest,
@@ -27,8 +27,9 @@ from driftq.server.job_requests import (
     JobsGranted,
     SettleRequest,
 )
-from driftq.server.journal import Journal
 from driftq.server.requests import Reply
+from driftq.storage.job_entry import encode_job, is_same
+from driftq.storage.journal import Journal
 
 _TOGETHER_BYTES = 4 << 20
 

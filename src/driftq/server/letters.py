@@ -31,11 +31,11 @@ from driftq.model.envelope import deadline_ms
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.counters import Counters
 from driftq.server.dispatcher import Dispatcher
-from driftq.server.entry import decode_entry, encode_entry, encode_time
 from driftq.server.ingest import size_of, terms_of
-from driftq.server.journal import Journal
 from driftq.server.recaller import Recaller
 from driftq.server.requests import Reply
+from driftq.storage.entry import decode_entry, encode_entry, encode_time
+from driftq.storage.journal import Journal
 
 TOGETHER_MAX = 100
 """Letters that one request may name."""

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from driftq.errors import LogCorrupt
 from driftq.server.parcel import Parcel
-from driftq.server.payloads import MessagesGone, Payloads
 from driftq.server.ports import Background, Consumer
+from driftq.storage.payloads import MessagesGone, Payloads
 
 
 class Outbox:

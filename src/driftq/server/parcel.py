@@ -7,7 +7,7 @@ import msgspec
 from driftq.core.group import GroupPartition
 from driftq.core.index import PartitionIndex
 from driftq.core.lease import LeaseBlock
-from driftq.server.entry import BODY_AT
+from driftq.storage.entry import BODY_AT
 
 _encode = msgspec.json.Encoder().encode
 

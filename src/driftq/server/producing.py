@@ -17,8 +17,8 @@ from driftq.log.frame import MAX_PAYLOAD
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.counters import Counters
 from driftq.server.dispatcher import Dispatcher
-from driftq.server.journal import Journal
 from driftq.server.requests import AppendRequest, ProduceRequest, Reply
+from driftq.storage.journal import Journal
 
 logger = logging.getLogger("driftq.engine")
 

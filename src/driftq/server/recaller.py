@@ -10,10 +10,10 @@ from driftq.core.index import PartitionIndex
 from driftq.core.keys import Claim
 from driftq.errors import LogCorrupt, NotConfirmed
 from driftq.model import StoredMessage
-from driftq.server.entry import decode_entry
-from driftq.server.journal import Journal
-from driftq.server.payloads import Payloads
 from driftq.server.ports import Background
+from driftq.storage.entry import decode_entry
+from driftq.storage.journal import Journal
+from driftq.storage.payloads import Payloads
 
 
 class Recaller:

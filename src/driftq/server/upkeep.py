@@ -17,14 +17,14 @@ from driftq.core.decide.retention import decide_retention
 from driftq.core.records import SegmentRolled
 from driftq.core.state import Topic
 from driftq.errors import DiskFull, DriftQError, NotConfirmed
+from driftq.housekeeping.process import Housekeeper
 from driftq.log.log import Log
 from driftq.server.adoption import Adoption
 from driftq.server.counters import Counters
-from driftq.server.housekeeper import Housekeeper
-from driftq.server.journal import Journal
 from driftq.server.ports import Background, Loop
 from driftq.server.requests import Reply
 from driftq.server.seals import Seals
+from driftq.storage.journal import Journal
 
 PARTITIONS_A_TICK = 2_000
 _RETRY_MS = 1_000

@@ -12,7 +12,7 @@ from driftq.core.state import State, Topic
 from driftq.log.files import Folder
 from driftq.log.handles import OpenSegments
 from driftq.log.recovery import examine
-from driftq.server.restore import folding, restore
+from driftq.storage.restore import folding, restore
 
 
 def fold_folder(folder: Folder, limits: Limits) -> State:

@@ -6,8 +6,8 @@ from random import Random
 
 from driftq.core.limits import Limits
 from driftq.errors import LogError
+from driftq.housekeeping.process import Done
 from driftq.housekeeping.round import RoundOptions, run_round
-from driftq.server.housekeeper import Done
 from driftq.testing.clock import VirtualClock
 from driftq.testing.disk import ProcessKilled, SimFolder
 from driftq.testing.loop import SimLoop

@@ -17,7 +17,7 @@ from typing import TypeVar
 from driftq.errors import LogError
 from driftq.log.frame import Frame
 from driftq.log.log import Log
-from driftq.server.payloads import MessagesGone
+from driftq.storage.payloads import MessagesGone
 from driftq.testing.clock import VirtualClock
 
 _T = TypeVar("_T")

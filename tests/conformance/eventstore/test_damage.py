@@ -12,7 +12,7 @@ from sqlalchemy import text
 from driftq.core.event_options import EventOptions
 from driftq.errors import EventDamaged
 from driftq.eventstore import EventStore, rooms
-from driftq.server.event_opening import open_event_database
+from driftq.eventstore.opening import open_event_database
 from driftq.server.events import EventDesk, QueryRequest
 from driftq.server.sealing import Sealing
 from driftq.sql import Database, upgrade

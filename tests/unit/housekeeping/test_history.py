@@ -17,7 +17,7 @@ from driftq.housekeeping.history_file import open_history
 from driftq.housekeeping.past import Wanted
 from driftq.housekeeping.round import run_round
 from driftq.model import DeadLetterFacts, Envelope
-from driftq.server.entry import encode_text, encode_time
+from driftq.storage.entry import encode_text, encode_time
 from driftq.testing.disk import SimFolder
 from tests.support.story import Story
 

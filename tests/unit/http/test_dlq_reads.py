@@ -16,8 +16,8 @@ from driftq.http.options import HttpOptions
 from driftq.http.server import HttpServer
 from driftq.log.disk import OsFolder
 from driftq.server.letter_pages import LOOK_MAX
-from driftq.server.payloads import Payloads
 from driftq.server.requests import NackRequest
+from driftq.storage.payloads import Payloads
 from tests.support.desk import Desk, Listener, start
 
 LETTERS = 1_200

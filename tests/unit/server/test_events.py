@@ -13,8 +13,8 @@ import pytest
 from driftq.core.event_options import EventOptions
 from driftq.errors import EventStoreUnusable, ShuttingDown
 from driftq.eventstore import Append, EventStore
+from driftq.eventstore.opening import open_events
 from driftq.model import Event
-from driftq.server.event_opening import open_events
 from driftq.server.events import AppendRequest, EventDesk, QueryRequest
 
 

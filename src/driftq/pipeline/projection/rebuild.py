@@ -25,8 +25,8 @@ from driftq.pipeline.projection.slices import Slice, slices_of
 from driftq.pipeline.server import Server, topic_path
 from driftq.pipeline.source.options import TopicOptions
 from driftq.pipeline.source.topics import Topics
-from driftq.server.address import read_instance
 from driftq.sinks import Application, Place
+from driftq.storage.address import read_instance
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

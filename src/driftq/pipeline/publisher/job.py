@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from driftq.core.pipeline_options import PipelineOptions
 from driftq.errors import EventStoreUnusable, InvalidArgument
+from driftq.eventstore.opening import open_event_objects
 from driftq.eventstore.segment import SCHEMA
 from driftq.pipeline.publisher.beginning import Beginning, begin
 from driftq.pipeline.publisher.checkpoint import CheckpointStore
@@ -21,7 +22,6 @@ from driftq.pipeline.publisher.lane_task import LANE, REPORT_SCHEMA
 from driftq.pipeline.publisher.meter import Meter
 from driftq.pipeline.publisher.run import Run
 from driftq.pipeline.server import Server
-from driftq.server.event_opening import open_event_objects
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,7 +21,7 @@ from driftq.eventstore.segment import SCHEMA as SEALED
 from driftq.eventstore.segment import StoredEvent, read_segment
 from driftq.pipeline.server import Server
 from driftq.pipeline.source.event_options import EventLogOptions
-from driftq.server.address import read_instance
+from driftq.storage.address import read_instance
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -14,7 +14,7 @@ from driftq.pipeline.source.options import TopicOptions
 from driftq.pipeline.source.ranges import TopicRange
 from driftq.pipeline.source.rows import SCHEMA, fetch_rows
 from driftq.pipeline.source.topics import Topics
-from driftq.server.address import read_instance
+from driftq.storage.address import read_instance
 
 BATCH_ROWS = 50_000
 

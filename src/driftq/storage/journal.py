@@ -12,8 +12,8 @@ from driftq.log.frame import Frame
 from driftq.log.log import Log
 from driftq.log.manifest import MANIFEST
 from driftq.log.recovery import Recovery
-from driftq.server.payloads import Payloads
-from driftq.server.restore import folding, restore
+from driftq.storage.payloads import Payloads
+from driftq.storage.restore import folding, restore
 
 
 class Journal:

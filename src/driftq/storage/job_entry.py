@@ -1,17 +1,13 @@
-"""The stored form of a job, and reading it back."""
+"""The stored form of a job."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
 
 import msgspec
 
-from driftq.core.keys import Claim
-from driftq.errors import JobNotFound, NotConfirmed
-from driftq.model.job import JobRequest, StoredJob, job_id
-from driftq.server.entry import PREFIX_BYTES, encode_text, encode_time, produced_at
-from driftq.server.recaller import Recaller
+from driftq.model.job import JobRequest, StoredJob
+from driftq.storage.entry import PREFIX_BYTES, encode_text, encode_time, produced_at
 
 KEPT_BYTES_MAX = 16_384
 _decoder = msgspec.json.Decoder(StoredJob)
@@ -47,22 +43,3 @@ def is_same(one: StoredJob | JobRequest, other: JobRequest) -> bool:
     """Whether two jobs are the same work: same task, same payload, however it is written."""
     first, second = bytes(one.payload), bytes(other.payload)
     return one.task == other.task and (first == second or json.loads(first) == json.loads(second))
-
-
-class JobEntries:
-    """Jobs as they were stored."""
-
-    def __init__(self, recaller: Recaller) -> None:
-        self._recaller = recaller
-
-    def cold(self, claims: Iterable[list[Claim]]) -> list[Claim]:
-        return self._recaller.cold(claim for some in claims for claim in some)
-
-    def fetch(self, claims: list[Claim], done: Callable[[NotConfirmed | None], None]) -> None:
-        self._recaller.fetch(claims, done)
-
-    def read(self, claim: Claim) -> StoredJob:
-        entry = self._recaller.entry(claim)
-        if entry is None:
-            raise JobNotFound(job_id(claim.offset))
-        return decode_job(entry)

@@ -6,6 +6,7 @@ import importlib.util
 import logging
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from driftq.core.event_options import EventOptions
 from driftq.errors import EventStoreUnusable, InvalidArgument, SchemaError, SegmentError
-from driftq.server.ports import Clock
 
 if TYPE_CHECKING:
     from driftq.eventstore import EventStore
@@ -39,7 +39,7 @@ class OpenEvents:
         self.database.close()
 
 
-def open_events(options: EventOptions, *, clock: Clock | None = None) -> OpenEvents:
+def open_events(options: EventOptions, *, now_ms: Callable[[], int] | None = None) -> OpenEvents:
     """Open what the options name. Raises Unavailable when it is away, or cannot be used as it is."""
     if importlib.util.find_spec("sqlalchemy") is None:
         raise EventStoreUnusable("SQLAlchemy is missing: install driftq[sql]")
@@ -55,10 +55,12 @@ def open_events(options: EventOptions, *, clock: Clock | None = None) -> OpenEve
     database = open_event_database(options)
     try:
         objects = open_event_objects(options)
-        if clock is None:
+        if now_ms is None:
             store = EventStore(database, options=store_options, objects=objects)
         else:
-            store = EventStore(database, options=store_options, objects=objects, now=partial(_instant, clock))
+            store = EventStore(
+                database, options=store_options, objects=objects, now=partial(_instant, now_ms)
+            )
         sealer = Sealer(database, objects, owner=f"{socket.gethostname()}:{os.getpid()}")
     except (SchemaError, SegmentError, InvalidArgument, OSError) as problem:
         database.close()
@@ -69,8 +71,8 @@ def open_events(options: EventOptions, *, clock: Clock | None = None) -> OpenEve
     return OpenEvents(database, store, sealer, alone=options.database_url is None)
 
 
-def _instant(clock: Clock) -> datetime:
-    return datetime.fromtimestamp(clock.now() / 1000, UTC)
+def _instant(now_ms: Callable[[], int]) -> datetime:
+    return datetime.fromtimestamp(now_ms() / 1000, UTC)
 
 
 def open_event_database(options: EventOptions) -> Database:

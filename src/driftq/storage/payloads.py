@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from driftq.core.index import LENGTH_MASK, PartitionIndex
 from driftq.log.log import Log
-from driftq.server.entry import is_whole
+from driftq.storage.entry import is_whole
 
 CACHE_BYTES = 16 << 20
 _GAP_BYTES = 4_096

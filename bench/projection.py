@@ -29,10 +29,10 @@ import pyarrow.parquet as pq
 
 from bench.machine import Server, folder
 from bench.report import Figure
-from driftq.housekeeping.tables import read_table
 from driftq.pipeline import Projection, open_session
 from driftq.settings import load_settings
 from driftq.sinks import PostgresSink
+from driftq.tables.reader import read_table
 from tests.services_postgres import PostgresServer
 
 if TYPE_CHECKING:

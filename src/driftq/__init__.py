@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from driftq.embedded import open as open  # noqa: A004 - said as `driftq.open`.
     from driftq.embedded import open_async as open_async
     from driftq.errors import *  # noqa: F403 - every error there is, also those of later rooms.
-    from driftq.housekeeping.tables import table_files as table_files
     from driftq.model import Envelope as Envelope
     from driftq.model import Event as Event
     from driftq.model import Message as Message
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from driftq.model import RetryPolicy as RetryPolicy
     from driftq.model import Routing as Routing
     from driftq.model import RoutingDecision as RoutingDecision
+    from driftq.tables.reader import table_files as table_files
     from driftq.worker import Context as Context
     from driftq.worker import Effect as Effect
     from driftq.worker import JobContext as JobContext
@@ -90,7 +90,7 @@ _HOMES = {
     "Begun": "driftq.client",
     "AlreadyCommitted": "driftq.client",
     "Held": "driftq.client",
-    "table_files": "driftq.housekeeping.tables",
+    "table_files": "driftq.tables.reader",
     "DriftQError": "driftq.errors",
 }
 """Which package each name lives in; every other name with a capital is an error's."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from driftq.housekeeping.history_file import history_end, read_history
+from driftq.history.file import history_end, read_history
 from tests.contract.serving import PATIENCE_S, Server
 
 TWICE = {"max_attempts": 2, "backoff_ms": 1}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from driftq.housekeeping.history_file import history_end, read_history
+from driftq.history.file import history_end, read_history
 from tests.contract.job_queue import Queue
 from tests.contract.serving import Server
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import duckdb
 
-from driftq.housekeeping.tables import table_files
+from driftq.tables.reader import table_files
 
 PAUSE_S = 0.002
 

@@ -11,8 +11,8 @@ import pyarrow.parquet  # noqa: F401 - loaded before the first round, so that a 
 
 from driftq.core.limits import Limits
 from driftq.housekeeping.round import run_round
-from driftq.housekeeping.table_writer import Tables
 from driftq.log.disk import OsFolder
+from driftq.tables.writer import Tables
 
 
 def main() -> None:

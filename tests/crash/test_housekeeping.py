@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from driftq.core.limits import Limits
-from driftq.housekeeping.backup import back_up
+from driftq.repair.backup import back_up
 from tests.harness import ServerProcess
 
 VALUE = "x" * 1_000

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from driftq.housekeeping.tables import read_table, table_files
 from driftq.pipeline.source.lag import messages_behind
+from driftq.tables.reader import read_table, table_files
 from tests.harness import ServerProcess
 from tests.spark.topics import create, fill
 from tests.spark.waiting import run_to_end, wait_until

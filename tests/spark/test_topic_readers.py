@@ -13,11 +13,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 import driftq
 from driftq.errors import InvalidArgument, MessagesExpired, TopicNotFound, TopicStartedOver
-from driftq.housekeeping.tables import read_table
 from driftq.pipeline.source.offsets import allot
 from driftq.pipeline.source.options import read_topic_options
 from driftq.pipeline.source.ranges import TopicRange
 from driftq.pipeline.source.topic_readers import TopicReader, TopicStreamReader
+from driftq.tables.reader import read_table
 from tests.harness import ServerProcess
 from tests.spark.topics import create, fill
 from tests.spark.waiting import wait_until

@@ -17,9 +17,9 @@ from driftq.settings import load_settings
 
 if TYPE_CHECKING:
     from driftq.core.limits import Limits
-    from driftq.housekeeping.backup import Backup
-    from driftq.housekeeping.doctor import Findings
     from driftq.log.disk import OsFolder
+    from driftq.repair.backup import Backup
+    from driftq.repair.doctor import Findings
 
 DOCTOR_EXAMPLES = examples("driftq doctor", "driftq doctor ./driftq-data --json")
 BACKUP_EXAMPLES = examples("driftq backup ./driftq-data ./monday")
@@ -40,8 +40,8 @@ def doctor(
     as_json: Json = False,
 ) -> None:
     """Verify every file of a server. Says what a repair would cut, and whether the pipeline could run."""
-    from driftq.housekeeping.doctor import repair
     from driftq.log.disk import OsFolder
+    from driftq.repair.doctor import repair
 
     settings = load_settings()
     path = _log_in(folder or settings.data)
@@ -105,7 +105,7 @@ def _tell_means(means: Means) -> None:
 
 
 def _examine(opened: OsFolder, limits: Limits, *, mend: bool) -> Findings:
-    from driftq.housekeeping.doctor import look_at
+    from driftq.repair.doctor import look_at
 
     try:
         opened.lock()
@@ -126,7 +126,7 @@ def backup(
     target: Annotated[str, typer.Argument(metavar="TO", help="A new folder for the copy.")],
 ) -> None:
     """Copy a server's folder; the server may be running."""
-    from driftq.housekeeping.backup import back_up
+    from driftq.repair.backup import back_up
 
     _copied(lambda: back_up(folder, target, limits=load_settings().limits), target)
 
@@ -136,7 +136,7 @@ def restore(
     folder: Data,
 ) -> None:
     """Make a server's folder from a backup. The folder must not exist or be empty."""
-    from driftq.housekeeping.backup import bring_back
+    from driftq.repair.backup import bring_back
 
     _copied(lambda: bring_back(source, folder, limits=load_settings().limits), folder)
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from driftq.core.limits import Limits
 from driftq.errors import LogError
+from driftq.housekeeping.observers import make_projections
 from driftq.housekeeping.process import LOCK
-from driftq.housekeeping.projections import make_projections
 from driftq.housekeeping.round import run_round
 from driftq.log.disk import OsFolder
 

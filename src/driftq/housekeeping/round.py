@@ -17,8 +17,8 @@ from driftq.core.records import Record
 from driftq.core.snapshot import dump_state
 from driftq.core.state import State
 from driftq.housekeeping.catalog import DataFile, choose_sources, take_stock
+from driftq.housekeeping.compact import copy_forward
 from driftq.housekeeping.indexing import write_index
-from driftq.housekeeping.moving import copy_forward
 from driftq.log.arrays import write_arrays
 from driftq.log.files import Folder
 from driftq.log.handles import OpenSegments

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from driftq.core.index import PartitionIndex
 from driftq.core.state import State, Topic
 from driftq.errors import InvalidArgument, MessageNotFound, TopicNotFound
-from driftq.housekeeping.following import Names, tell_pasts
-from driftq.housekeeping.past import Past, Wanted
+from driftq.history.message import Past, Wanted
+from driftq.history.replay import Names, tell_pasts
 from driftq.http.exchange import Exchange
 from driftq.http.explain_schemas import MessageView
 from driftq.http.params import Form

@@ -10,8 +10,8 @@ import msgspec
 from driftq.core.jobs.table import JOBS_TOPIC
 from driftq.core.state import State
 from driftq.errors import JobNotFound
-from driftq.housekeeping.job_history import tell_job
-from driftq.housekeeping.job_past import JobPast
+from driftq.history.job import JobPast
+from driftq.history.job_writer import tell_job
 from driftq.http.exchange import Exchange
 from driftq.http.jobs import NOTHING, offset_of
 from driftq.http.reads import in_thread

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from driftq.core.state import State, Topic
 from driftq.errors import RunNotFound
-from driftq.housekeeping.following import find_steps
-from driftq.housekeeping.past import Step
+from driftq.history.message import Step
+from driftq.history.replay import find_steps
 from driftq.http.exchange import Exchange
 from driftq.http.explain import NOTHING, Found, find, read_pasts
 from driftq.http.explain_schemas import RunView, StepMessage, StepView

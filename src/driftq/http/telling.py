@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from driftq.core.group import ACK_TIMEOUT
-from driftq.housekeeping.past import Attempt, Letter, Past
+from driftq.history.message import Attempt, Letter, Past
 from driftq.http.explain_schemas import GroupStanding, GroupState, Happening
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.deadletters import rfc3339

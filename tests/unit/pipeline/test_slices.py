@@ -2,10 +2,10 @@
 
 import msgspec
 
-from driftq.housekeeping.tables import TableFile
 from driftq.model import TopicView
 from driftq.model.view import PartitionView
 from driftq.pipeline.projection.slices import slices_of
+from driftq.tables.reader import TableFile
 
 
 def view(*partitions: tuple[int, int, int]) -> TopicView:

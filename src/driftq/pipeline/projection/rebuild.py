@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from driftq.core.pipeline_options import PipelineOptions
 from driftq.errors import MessagesGone
-from driftq.housekeeping.tables import TableFile, read_table
 from driftq.model import TopicView
 from driftq.pipeline.job import Tell
 from driftq.pipeline.projection.delivery import Patience
@@ -27,6 +26,7 @@ from driftq.pipeline.source.options import TopicOptions
 from driftq.pipeline.source.topics import Topics
 from driftq.sinks import Application, Place
 from driftq.storage.address import read_instance
+from driftq.tables.reader import TableFile, read_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from driftq.housekeeping.tables import TableFile
 from driftq.model import TopicView
+from driftq.tables.reader import TableFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
-from driftq.housekeeping.tables import TableFile, read_table
 from driftq.pipeline.source.offsets import Offsets
 from driftq.pipeline.source.topics import Spans, Topics
 from driftq.storage.address import read_instance
+from driftq.tables.reader import TableFile, read_table
 
 PIECE_MESSAGES = 100_000
 """What one task fetches over HTTP at most."""

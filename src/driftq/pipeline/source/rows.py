@@ -9,10 +9,10 @@ import msgspec
 import pyarrow as arrow
 
 from driftq.errors import ServerUnreachable
-from driftq.housekeeping.parquet import row_schema
-from driftq.housekeeping.rows import COLUMNS, message_columns
 from driftq.model import Envelope
 from driftq.pipeline.server import Server, topic_path
+from driftq.tables.parquet import row_schema
+from driftq.tables.rows import COLUMNS, message_columns
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

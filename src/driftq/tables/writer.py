@@ -13,11 +13,11 @@ from itertools import chain
 
 from driftq.core.records import Record
 from driftq.core.state import State, Topic
-from driftq.housekeeping.inspection import read_chunk
-from driftq.housekeeping.rows import columns
-from driftq.housekeeping.table_folder import TableFolder
-from driftq.housekeeping.tables import TableFile
 from driftq.log.files import Folder
+from driftq.storage.inspect import read_chunk
+from driftq.tables.folder import TableFolder
+from driftq.tables.reader import TableFile
+from driftq.tables.rows import columns
 
 ROWS_MAX = 200_000
 SMALL_FILES_MAX = 8
@@ -88,7 +88,7 @@ class TableWriter:
             yield self._write(number, waiting)
 
     def _write(self, number: int, messages: list[tuple[int, bytes]]) -> TableFile:
-        from driftq.housekeeping.parquet import write_rows
+        from driftq.tables.parquet import write_rows
 
         made = columns(self._topic.name, number, messages)
         return self._table.put(number, messages[0][0], messages[-1][0], lambda path: write_rows(path, made))
@@ -98,7 +98,7 @@ class TableWriter:
         small = [file for file in files if file.rows < SMALL_ROWS]
         if len(small) < SMALL_FILES_MAX:
             return files
-        from driftq.housekeeping.parquet import join_files
+        from driftq.tables.parquet import join_files
 
         made: list[TableFile] = []
         run: list[TableFile] = []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from driftq.core.records import Record, decode_records
 from driftq.errors import LogCorrupt
-from driftq.housekeeping.history_file import history_end, read_history
+from driftq.history.file import history_end, read_history
 from driftq.log.files import File, Folder
 from driftq.log.frame import LogEnd
 from driftq.log.scan import read_frames

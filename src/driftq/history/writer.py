@@ -21,9 +21,9 @@ from driftq.core.records import (
     unpack_array,
 )
 from driftq.core.state import State
-from driftq.housekeeping.history_file import forget_dropped, open_history
-from driftq.housekeeping.job_history import JobHistory
-from driftq.housekeeping.past import ENDINGS, SETTLEMENTS, Attempt, Letter, envelopes_with
+from driftq.history.file import forget_dropped, open_history
+from driftq.history.job_writer import JobHistory
+from driftq.history.message import ENDINGS, SETTLEMENTS, Attempt, Letter, envelopes_with
 from driftq.model.topic import DEAD_LETTER_PREFIX
 
 _Place = tuple[int, int, int, str]

@@ -21,7 +21,7 @@ from driftq.core.records import (
     Record,
     unpack_array,
 )
-from driftq.housekeeping.past import (
+from driftq.history.message import (
     ENDINGS,
     SETTLEMENTS,
     Attempt,
@@ -33,7 +33,7 @@ from driftq.housekeeping.past import (
     read_pasts,
     read_steps,
 )
-from driftq.housekeeping.tail import read_with_tail, scan
+from driftq.history.tail import read_with_tail, scan
 from driftq.log.files import Folder
 from driftq.log.frame import LogEnd
 

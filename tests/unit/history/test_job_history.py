@@ -19,9 +19,9 @@ from driftq.core.jobs.records import (
 from driftq.core.limits import Limits
 from driftq.core.records import Record
 from driftq.core.state import State
-from driftq.housekeeping.history_file import open_history
-from driftq.housekeeping.job_history import JOBS_KEPT_MS, JobHistory
-from driftq.housekeeping.job_past import JobPast, JobRun, read_job
+from driftq.history.file import open_history
+from driftq.history.job import JobPast, JobRun, read_job
+from driftq.history.job_writer import JOBS_KEPT_MS, JobHistory
 
 NONE = memoryview(b"")
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from driftq.core.jobs.table import JOBS_TOPIC
 from driftq.core.records import MessagesStored, Record
 from driftq.core.state import State
-from driftq.housekeeping.job_past import JobPast, JobPasts, read_job
-from driftq.housekeeping.tail import read_with_tail, scan
+from driftq.history.job import JobPast, JobPasts, read_job
+from driftq.history.tail import read_with_tail, scan
 from driftq.log.files import Folder
 from driftq.log.frame import LogEnd
 

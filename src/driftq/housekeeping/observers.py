@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from driftq.housekeeping.history import History
+from driftq.history.writer import History
 from driftq.housekeeping.round import Projection
-from driftq.housekeeping.table_writer import Tables
 from driftq.log.files import Folder
+from driftq.tables.writer import Tables
 
 
 def make_projections(folder: Folder, *, tables: str | None, history: str | None) -> list[Projection]:

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from driftq.housekeeping import table_folder, table_writer
 from driftq.housekeeping.round import run_round
-from driftq.housekeeping.table_writer import Tables
-from driftq.housekeeping.tables import read_table, table_files
 from driftq.log.disk import OsFolder
 from driftq.model import Envelope
+from driftq.tables import folder as table_folder
+from driftq.tables import writer as table_writer
+from driftq.tables.reader import read_table, table_files
+from driftq.tables.writer import Tables
 from tests.support.story import Story
 
 
@@ -246,7 +247,7 @@ def test_a_missing_arrow_is_said_and_stops_nothing(
 ) -> None:
     produce(story, 0, 20)
     with monkeypatch.context() as without:
-        without.delitem(sys.modules, "driftq.housekeeping.parquet", raising=False)
+        without.delitem(sys.modules, "driftq.tables.parquet", raising=False)
         without.setitem(sys.modules, "pyarrow", None)
         round_of(story, tmp_path)
     assert "install driftq[tables]" in capsys.readouterr().err

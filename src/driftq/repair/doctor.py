@@ -16,13 +16,13 @@ from driftq.core.limits import Limits
 from driftq.core.records import MessagesStored, decode_records
 from driftq.core.state import State
 from driftq.errors import FormatTooNew, LogCorrupt, SnapshotDamaged
-from driftq.housekeeping.inspection import messages_damaged
 from driftq.log.disk import OsFolder
 from driftq.log.handles import OpenSegments
 from driftq.log.manifest import MANIFEST, Manifest, read_manifest
 from driftq.log.recovery import Cut, examine
 from driftq.log.scan import look_behind, read_frames
 from driftq.log.segment import segment_name, segment_numbers
+from driftq.storage.inspect import messages_damaged
 from driftq.storage.restore import folding, restore
 
 

@@ -11,10 +11,10 @@ from array import array
 from driftq.errors import LogCorrupt
 from driftq.housekeeping.catalog import DataFile, Holding
 from driftq.housekeeping.indexing import IndexWriter
-from driftq.housekeeping.inspection import read_places
 from driftq.log.files import File, Folder
 from driftq.log.segment import SEGMENT_HEADER_BYTES, encode_segment_header, file_name
 from driftq.storage.entry import is_whole
+from driftq.storage.inspect import read_places
 
 _WRITE_BYTES = 1 << 20
 

@@ -11,10 +11,10 @@ from driftq.core.commands import Nack
 from driftq.core.decide import decide_expiries, decide_nack, settled
 from driftq.core.decide.ending import decide_reset
 from driftq.core.records import SETTLED_DEAD, SETTLED_PASSED, LettersRedriven, SegmentRolled, TopicCreated
-from driftq.housekeeping.following import Names, find_steps, tell_pasts
-from driftq.housekeeping.history import History
-from driftq.housekeeping.history_file import open_history
-from driftq.housekeeping.past import Wanted
+from driftq.history.file import open_history
+from driftq.history.message import Wanted
+from driftq.history.replay import Names, find_steps, tell_pasts
+from driftq.history.writer import History
 from driftq.housekeeping.round import run_round
 from driftq.model import DeadLetterFacts, Envelope
 from driftq.storage.entry import encode_text, encode_time

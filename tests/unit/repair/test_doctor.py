@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from driftq.housekeeping.backup import BackupFailed, back_up, bring_back
-from driftq.housekeeping.doctor import look_at, repair
 from driftq.housekeeping.round import RoundOptions, run_round
 from driftq.log.disk import OsFolder
+from driftq.repair.backup import BackupFailed, back_up, bring_back
+from driftq.repair.doctor import look_at, repair
 from tests.support.story import Story
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from driftq.housekeeping.tables import (
+from driftq.tables.reader import (
     CURRENT,
     FILES,
     GENERATIONS,

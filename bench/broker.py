@@ -13,11 +13,11 @@ from bench.report import Figure
 from driftq.core.commands import Ack, Produce, Taker
 from driftq.core.decide import decide_acks, decide_deliveries, decide_group, decide_produce, decide_topic
 from driftq.core.decide.produce import Accepted
-from driftq.core.limits import Limits
 from driftq.http.server import GC_THRESHOLD
 from driftq.log.disk import OsFolder
 from driftq.log.log import Log
 from driftq.model import Message, TopicOptions
+from driftq.model.options.limits import Limits
 from driftq.server.ingest import prepare_all
 from driftq.storage.journal import Journal
 from driftq.storage.payloads import Payloads

@@ -38,7 +38,7 @@ from tests.services_postgres import PostgresServer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from driftq.core.pipeline_options import PipelineOptions
+    from driftq.model.options.pipeline import PipelineOptions
 
 EVENTS = 2_000_000
 GROWTH = (1_000_000, 2_000_000, 4_000_000)

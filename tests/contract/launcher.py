@@ -14,13 +14,13 @@ from typing import Any
 
 import uvloop
 
-from driftq.core.event_options import EventOptions
-from driftq.core.limits import Limits
 from driftq.http.options import HttpOptions
 from driftq.http.server import HttpServer, run
 from driftq.log.disk import OsFolder
 from driftq.log.log import SEGMENT_RECORDS
 from driftq.log.memory import MemoryFolder
+from driftq.model.options.events import EventOptions
+from driftq.model.options.limits import Limits
 from driftq.server.broker import BrokerOptions
 from driftq.server.thread import Fsync
 

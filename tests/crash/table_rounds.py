@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pyarrow.parquet  # noqa: F401 - loaded before the first round, so that a kill hits the round itself.
 
-from driftq.core.limits import Limits
 from driftq.housekeeping.round import run_round
 from driftq.log.disk import OsFolder
+from driftq.model.options.limits import Limits
 from driftq.tables.writer import Tables
 
 

@@ -14,7 +14,7 @@ from threading import Thread
 import psutil
 import pytest
 
-from driftq.core.limits import Limits
+from driftq.model.options.limits import Limits
 from driftq.repair.backup import back_up
 from tests.harness import ServerProcess
 

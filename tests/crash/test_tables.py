@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from driftq.core.limits import Limits
 from driftq.log.disk import OsFolder
+from driftq.model.options.limits import Limits
 from tests.support.story import Story
 
 LIVES = 3

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from driftq.core.limits import Limits
+from driftq.model.options.limits import Limits
 from driftq.settings import KNOBS, PROFILES, load_settings
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/configuration.md").read_text(encoding="utf-8")

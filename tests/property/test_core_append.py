@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftq.core.snapshot import dump_state, load_state
+from driftq.core.snapshot.state import dump_state, load_state
 from driftq.errors import LaneBehind, WriterFenced
 from driftq.testing.canonical import canonical
 from tests.unit.core.machine import PureBroker

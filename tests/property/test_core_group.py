@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from driftq.core.backoff import nack_delay_ms
-from driftq.core.limits import Limits
+from driftq.core.decide.backoff import nack_delay_ms
+from driftq.model.options.limits import Limits
 from tests.unit.core.machine import PureBroker
 
 LIMIT = 5

@@ -4,17 +4,19 @@ from collections.abc import Callable
 
 import pytest
 
-from driftq.core import evolve, snapshot
 from driftq.core.commands import Ack
-from driftq.core.decide import deliver, ending, retention, settle
+from driftq.core.decide import delete as ending
+from driftq.core.decide import deliver, retention, settle
+from driftq.core.evolve import fold as evolve
 from driftq.core.group import GroupPartition
 from driftq.core.keys import KeyTable
 from driftq.core.lease import LeaseBlock, LeaseTable
-from driftq.core.limits import Limits
 from driftq.core.records import TopicDeleted
+from driftq.core.snapshot import state as snapshot
 from driftq.core.state import State, Topic
 from driftq.errors import NotConfirmed
 from driftq.log.log import Log
+from driftq.model.options.limits import Limits
 from driftq.server.dispatcher import Dispatcher
 from driftq.server.engine import Engine
 from driftq.server.gathering import Gathering
@@ -161,7 +163,7 @@ def set_no_timers_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def retry_at_once_after_a_nack(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("driftq.core.backoff.nack_delay_ms", lambda attempt: 0)
+    monkeypatch.setattr("driftq.core.decide.backoff.nack_delay_ms", lambda attempt: 0)
 
 
 def end_leases_early(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from driftq.core import snapshot_desks
 from driftq.core.jobs.table import JobTable
+from driftq.core.snapshot import components as snapshot_desks
 from driftq.server import clock
 from driftq.server.clock import WallWatch
 from driftq.testing.clock import VirtualClock

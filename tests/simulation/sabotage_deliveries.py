@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from driftq.core.casualty import Casualty
+from driftq.core.dead_lettered import Casualty
 from driftq.core.decide import settle
 from driftq.core.group import GroupPartition
 from driftq.core.lease import LeaseBlock

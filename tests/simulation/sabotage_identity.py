@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from driftq.core import snapshot
-from driftq.core.decide import ending, topics
+from driftq.core.decide import delete as ending
+from driftq.core.decide import topics
 from driftq.core.memory import Memory
+from driftq.core.snapshot import state as snapshot
 from driftq.core.state import State
 from driftq.server.effects import EffectDesk
 from tests.simulation.sabotage import Sabotage, _after_recovery, _every_progress

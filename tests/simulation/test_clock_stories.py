@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from driftq.core.commands import Nack
-from driftq.core.limits import Limits
 from driftq.errors import InvalidArgument
 from driftq.model import Envelope, Message
 from driftq.model.job import EnqueuedJob, JobRequest
+from driftq.model.options.limits import Limits
 from driftq.server.deadletters import rfc3339
 from driftq.server.job_requests import ClaimRequest, EnqueueRequest, JobsGranted
 from driftq.server.requests import NackRequest

@@ -2,8 +2,8 @@
 
 import pytest
 
-from driftq.core.limits import Limits
 from driftq.model import Envelope, Message
+from driftq.model.options.limits import Limits
 from driftq.server.deadletters import rfc3339
 from driftq.testing.broker import SimBroker
 

@@ -3,7 +3,6 @@
 import pytest
 
 from driftq.core.decide import Duplicate
-from driftq.core.limits import Limits
 from driftq.errors import (
     AlreadySettled,
     NoCurrentDelivery,
@@ -11,6 +10,7 @@ from driftq.errors import (
     StaleAttempt,
 )
 from driftq.model import Envelope, Message
+from driftq.model.options.limits import Limits
 from driftq.testing.broker import SimBroker
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from driftq.core.limits import Limits
 from driftq.housekeeping.round import RoundOptions, run_round
 from driftq.log.manifest import remove_leftovers
 from driftq.log.memory import MemoryFolder
+from driftq.model.options.limits import Limits
 from tests.support.story import Story
 
 HOUR_MS = 3_600_000

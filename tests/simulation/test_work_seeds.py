@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from driftq.core.casualty import Casualty
+from driftq.core.dead_lettered import Casualty
 from driftq.core.decide import settle
 from driftq.core.effects import EffectTable
 from driftq.core.jobs import decide

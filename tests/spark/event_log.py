@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from driftq.core.event_options import EventOptions
 from driftq.eventstore import SealOptions
 from driftq.eventstore.opening import open_event_database
 from driftq.eventstore.sealer import Sealer
+from driftq.model.options.events import EventOptions
 from driftq.pipeline.compaction import events_place
 from tests.harness import ServerProcess
 

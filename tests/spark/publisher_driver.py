@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
-from driftq.core.pipeline_options import PipelineOptions
+from driftq.model.options.pipeline import PipelineOptions
 from tests.spark.publishing import TOO_BUSY
 
 if TYPE_CHECKING:

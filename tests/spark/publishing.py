@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from pyspark.errors import StreamingQueryException
 
-from driftq.core.pipeline_options import PipelineOptions
 from driftq.eventstore.published import PublishedEvent, decode_published
+from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.publisher.checkpoint import Checkpoint
 from driftq.pipeline.publisher.job import Publisher
 from driftq.registry import ClaimOutcome, Effect, Handler

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from driftq.core.pipeline_options import PipelineOptions
 from driftq.errors import ProjectionFenced, ReadModelSwapped
 from driftq.eventstore.published import PublishedEvent
+from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline import Projection, ordered
 from driftq.pipeline.read_model import dead_letters, rows
 from driftq.settings import load_settings

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from driftq.core.pipeline_options import PipelineOptions
 from driftq.errors import DatabaseUnavailable, InvalidArgument
+from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.worker.derived import derived_id
 from driftq.pipeline.worker.job import WorkerJob
 from driftq.pipeline.worker.spec import HandlerCall, WorkerSpec

@@ -7,10 +7,10 @@ from typing import Any
 
 from driftq.core.commands import Ack, Produce
 from driftq.core.lease import Holder
-from driftq.core.limits import Limits
 from driftq.errors import DriftQError
 from driftq.log.files import Folder
 from driftq.model import Envelope, Message, TopicOptions
+from driftq.model.options.limits import Limits
 from driftq.server.broker import Broker, BrokerOptions, open_broker
 from driftq.server.ingest import prepare_all
 from driftq.server.requests import AckRequest, JoinRequest, ProduceRequest, ReadRequest, TopicRequest

@@ -5,11 +5,11 @@ from __future__ import annotations
 from driftq.core.commands import Ack, Produce, Taker
 from driftq.core.decide import decide_acks, decide_deliveries, decide_group, decide_produce, decide_topic
 from driftq.core.decide.retention import decide_retention
-from driftq.core.limits import Limits
 from driftq.core.state import State, Topic
 from driftq.log.files import Folder
 from driftq.log.log import Log
 from driftq.model import Envelope, Message, TopicOptions
+from driftq.model.options.limits import Limits
 from driftq.server.ingest import prepare_all
 from driftq.server.recaller import Recaller
 from driftq.storage.entry import decode_entry

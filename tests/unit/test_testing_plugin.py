@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import driftq
-from driftq.core.limits import Limits
+from driftq.model.options.limits import Limits
 from driftq.testing.embedded import VirtualBroker
 
 USERS_TEST = """

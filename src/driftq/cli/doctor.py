@@ -16,8 +16,8 @@ from driftq.pipeline.java import Means, find_means
 from driftq.settings import load_settings
 
 if TYPE_CHECKING:
-    from driftq.core.limits import Limits
     from driftq.log.disk import OsFolder
+    from driftq.model.options.limits import Limits
     from driftq.repair.backup import Backup
     from driftq.repair.doctor import Findings
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias
 
-from driftq.core.specials import Specials
+from driftq.core.delivery_terms import Specials
 
 LENGTH_BITS = 28
 LENGTH_MASK = (1 << LENGTH_BITS) - 1

@@ -1,16 +1,16 @@
 """Everything the broker knows: topics with their index, groups with their progress, live keys."""
 
-from driftq.core.ages import Ages
 from driftq.core.effects import EffectTable
 from driftq.core.group import Group, GroupPartition
 from driftq.core.index import PartitionIndex
 from driftq.core.jobs.table import JobTable
 from driftq.core.keys import KeyTable
-from driftq.core.limits import Limits
 from driftq.core.memory import DeletedTopic, Memory
 from driftq.core.records import ORDINARY, Terms
+from driftq.core.time_index import Ages
 from driftq.core.writers import Writer
 from driftq.model import TopicOptions
+from driftq.model.options.limits import Limits
 from driftq.model.topic import DEAD_LETTER_PREFIX
 
 

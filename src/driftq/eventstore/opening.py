@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftq.core.event_options import EventOptions
 from driftq.errors import EventStoreUnusable, InvalidArgument, SchemaError, SegmentError
+from driftq.model.options.events import EventOptions
 
 if TYPE_CHECKING:
     from driftq.eventstore import EventStore

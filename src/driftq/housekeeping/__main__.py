@@ -10,12 +10,12 @@ import sqlite3
 import sys
 from typing import Any
 
-from driftq.core.limits import Limits
 from driftq.errors import LogError
 from driftq.housekeeping.observers import make_projections
 from driftq.housekeeping.process import LOCK
 from driftq.housekeeping.round import run_round
 from driftq.log.disk import OsFolder
+from driftq.model.options.limits import Limits
 
 _PR_SET_PDEATHSIG = 1
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import threading
 
-from driftq.core.limits import Limits
 from driftq.errors import LogError
 from driftq.housekeeping.process import Done, Tell
 from driftq.housekeeping.round import run_round
 from driftq.log.files import Folder
+from driftq.model.options.limits import Limits
 
 
 class HousekeeperThread:

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Protocol
 
-from driftq.core.limits import Limits
 from driftq.errors import LogLocked
 from driftq.log.files import Folder
+from driftq.model.options.limits import Limits
 
 LOCK = "housekeeper.lock"
 

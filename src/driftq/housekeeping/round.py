@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from driftq.core.limits import Limits
 from driftq.core.records import Record
-from driftq.core.snapshot import dump_state
+from driftq.core.snapshot.state import dump_state
 from driftq.core.state import State
 from driftq.housekeeping.catalog import DataFile, choose_sources, take_stock
 from driftq.housekeeping.compact import copy_forward
@@ -25,6 +24,7 @@ from driftq.log.handles import OpenSegments
 from driftq.log.manifest import KeptFile, Manifest, publish_manifest, remove_leftovers
 from driftq.log.recovery import examine
 from driftq.log.segment import KEPT
+from driftq.model.options.limits import Limits
 from driftq.storage.restore import Restored, folding, restore
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from driftq.core.decide.ending import EARLIEST, LATEST, ResetTo
+from driftq.core.decide.delete import EARLIEST, LATEST, ResetTo
 from driftq.errors import InvalidArgument
 from driftq.http.exchange import Exchange
 from driftq.http.params import Form

@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import Meta, field
 
-from driftq.core.limits import LEASE_MS_MAX
 from driftq.model import Envelope
+from driftq.model.options.limits import LEASE_MS_MAX
 
 NAME_MAX = 255
 REASON_MAX = 65_536

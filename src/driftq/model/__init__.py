@@ -1,11 +1,18 @@
-"""The vocabulary: what a message, an envelope, a routing decision and a delivery are. Data only."""
+"""The vocabulary: what a message, an envelope, a routing decision and a delivery are. Data only.
 
-from driftq.model.delivery import Delivery
-from driftq.model.envelope import DeadLetterFacts, Envelope, RetryPolicy
-from driftq.model.event import Aggregate, Event, Operation
-from driftq.model.message import Message, Routing, RoutingDecision, StoredMessage
-from driftq.model.topic import MAX_PARTITIONS, TopicOptions, topic_name_problem
-from driftq.model.view import GroupView, PartitionView, ReaderView, StreamView, TopicView, WriterView
+Names load when they are first used: commands read the options below this package and need no msgspec.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from driftq.model.delivery import Delivery
+    from driftq.model.envelope import DeadLetterFacts, Envelope, RetryPolicy
+    from driftq.model.event import Aggregate, Event, Operation
+    from driftq.model.message import Message, Routing, RoutingDecision, StoredMessage
+    from driftq.model.topic import MAX_PARTITIONS, TopicOptions, topic_name_problem
+    from driftq.model.view import GroupView, PartitionView, ReaderView, StreamView, TopicView, WriterView
 
 __all__ = [
     "MAX_PARTITIONS",
@@ -29,3 +36,33 @@ __all__ = [
     "WriterView",
     "topic_name_problem",
 ]
+
+_HOMES = {
+    "Delivery": "delivery",
+    "DeadLetterFacts": "envelope",
+    "Envelope": "envelope",
+    "RetryPolicy": "envelope",
+    "Aggregate": "event",
+    "Event": "event",
+    "Operation": "event",
+    "Message": "message",
+    "Routing": "message",
+    "RoutingDecision": "message",
+    "StoredMessage": "message",
+    "MAX_PARTITIONS": "topic",
+    "TopicOptions": "topic",
+    "topic_name_problem": "topic",
+    "GroupView": "view",
+    "PartitionView": "view",
+    "ReaderView": "view",
+    "StreamView": "view",
+    "TopicView": "view",
+    "WriterView": "view",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return value

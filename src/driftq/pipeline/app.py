@@ -18,7 +18,7 @@ from driftq.pipeline.worker.spec import Family, HandlerCall, WorkerSpec
 from driftq.registry import Effect, GapPolicy
 
 if TYPE_CHECKING:
-    from driftq.core.pipeline_options import PipelineOptions
+    from driftq.model.options.pipeline import PipelineOptions
     from driftq.pipeline.job import BatchJob, StreamJob
 
 _Handler = TypeVar("_Handler", bound=HandlerCall)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftq.core.event_options import EventOptions
-from driftq.core.pipeline_options import PipelineOptions
 from driftq.eventstore.compaction import EVENTS_MAX, GRACE_S, join, plan_joins, remove_covered
 from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.objects import JoinableObjects, S3Access, open_objects
+from driftq.model.options.events import EventOptions
+from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.job import Tell
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from driftq.core.pipeline_options import PipelineOptions
 from driftq.errors import ServerUnreachable
+from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.server import Server
 from driftq.pipeline.shipped import Job
 

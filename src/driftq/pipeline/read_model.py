@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-from driftq.core.pipeline_options import PipelineOptions
 from driftq.errors import ReadModelNotFound
+from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.projection.definition import default_sink
 from driftq.sinks import DeadLetter, ReadModel, ReadModelSink, SqliteSink
 

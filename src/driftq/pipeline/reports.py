@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from driftq.core.pipeline_options import PipelineOptions
+from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.status import JobStatus
 
 DRIVER = "driver"

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftq.core.pipeline_options import PipelineOptions
+from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.java import require_spark
 from driftq.settings import prefer_python
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from driftq.core.pipeline_options import PipelineOptions
 from driftq.errors import InvalidArgument
+from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.app import App, RunsAsJob
 from driftq.pipeline.app_file import load_app_file
 from driftq.pipeline.job import BatchJob, StreamJob

@@ -13,11 +13,11 @@ import shutil
 import sqlite3
 from dataclasses import dataclass
 
-from driftq.core.limits import Limits
 from driftq.errors import LogError
 from driftq.log.disk import OsFolder
 from driftq.log.manifest import MANIFEST, read_manifest
 from driftq.log.segment import segment_name, segment_numbers
+from driftq.model.options.limits import Limits
 from driftq.repair.doctor import Findings, look_at
 
 _TRIES = 20

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from driftq.core.index import Chunk
-from driftq.core.limits import Limits
 from driftq.core.records import MessagesStored, decode_records
 from driftq.core.state import State
 from driftq.errors import FormatTooNew, LogCorrupt, SnapshotDamaged
@@ -22,6 +21,7 @@ from driftq.log.manifest import MANIFEST, Manifest, read_manifest
 from driftq.log.recovery import Cut, examine
 from driftq.log.scan import look_behind, read_frames
 from driftq.log.segment import segment_name, segment_numbers
+from driftq.model.options.limits import Limits
 from driftq.storage.inspect import messages_damaged
 from driftq.storage.restore import folding, restore
 

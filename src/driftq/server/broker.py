@@ -7,13 +7,13 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from driftq.core.event_options import EventOptions
-from driftq.core.limits import Limits
 from driftq.housekeeping.process import Housekeeper, HousekeeperProcess, NewHousekeeper
 from driftq.log.disk import OsFolder
 from driftq.log.files import Folder
 from driftq.log.log import SEGMENT_BYTES, SEGMENT_RECORDS, Log
 from driftq.log.recovery import Recovery
+from driftq.model.options.events import EventOptions
+from driftq.model.options.limits import Limits
 from driftq.server.clock import SystemClock
 from driftq.server.engine import Engine
 from driftq.server.events import EventDesk

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from driftq.core.casualty import Casualty
 from driftq.core.commands import Produce
+from driftq.core.dead_lettered import Casualty
 from driftq.core.decide import settled
 from driftq.core.decide.dead_letters import dead_letter_partition, decide_placing
 from driftq.core.decide.topics import new_topic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from driftq.core.casualty import Casualty
+from driftq.core.dead_lettered import Casualty
 from driftq.core.decide import decide_deliveries, decide_expiries, decide_passing, settled
 from driftq.core.decide.effects import scope_of
 from driftq.core.group import Group

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from driftq.core.decide.ending import decide_delete_group, decide_delete_topic, decide_reset
+from driftq.core.decide.delete import decide_delete_group, decide_delete_topic, decide_reset
 from driftq.core.state import Topic
 from driftq.errors import DriftQError, TopicNotFound
 from driftq.server.dispatcher import Dispatcher, Ring

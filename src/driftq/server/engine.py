@@ -15,7 +15,6 @@ import logging
 import random
 from collections.abc import Callable
 
-from driftq.core.limits import Limits
 from driftq.core.state import State
 from driftq.errors import (
     DriftQError,
@@ -29,6 +28,7 @@ from driftq.housekeeping.process import Housekeeper
 from driftq.log.log import Log
 from driftq.log.recovery import Recovery
 from driftq.model import StreamView
+from driftq.model.options.limits import Limits
 from driftq.server.bell import Bell, Setbacks
 from driftq.server.clock import report_log_ahead
 from driftq.server.counters import Counters

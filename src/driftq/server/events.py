@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from driftq.core.event_options import EventOptions
 from driftq.errors import DatabaseDamaged, EventDamaged, ShuttingDown
 from driftq.eventstore.opening import OpenEvents, open_events
 from driftq.model import Event
+from driftq.model.options.events import EventOptions
 from driftq.server.ports import Clock
 from driftq.server.sealing import Sealing
 

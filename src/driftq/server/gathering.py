@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from driftq.core.casualty import Casualty
 from driftq.core.commands import Ack
+from driftq.core.dead_lettered import Casualty
 from driftq.core.decide import (
     decide_acks,
     decide_extend,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from driftq.core.commands import Ack, Append, Extend, Nack, Produce
-from driftq.core.decide.ending import ResetTo
+from driftq.core.decide.delete import ResetTo
 from driftq.core.decide.produce import Outcome
 from driftq.core.lease import Holder
 from driftq.core.state import State

@@ -1,6 +1,6 @@
 """What can be set from outside: knobs in the environment and named profiles, as one frozen object."""
 
-from driftq.core.pipeline_options import PipelineOptions, PublisherSettings, RegistrySettings
+from driftq.model.options.pipeline import PipelineOptions, PublisherSettings, RegistrySettings
 from driftq.settings.address import is_postgres, without_password
 from driftq.settings.knob import Knob, Problem, SettingsRefused, UnknownName
 from driftq.settings.load import (

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from driftq.core.event_options import EventOptions
-from driftq.core.pipeline_options import PublisherSettings, RegistrySettings
+from driftq.model.options.events import EventOptions
+from driftq.model.options.pipeline import PublisherSettings, RegistrySettings
 from driftq.settings import event_table as table
 from driftq.settings.address import is_postgres
 from driftq.settings.knob import Knob, Problem, Value

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from driftq.core.event_options import EventOptions
-from driftq.core.limits import Limits
-from driftq.core.pipeline_options import PipelineOptions, PublisherSettings, RegistrySettings
+from driftq.model.options.events import EventOptions
+from driftq.model.options.limits import Limits
+from driftq.model.options.pipeline import PipelineOptions, PublisherSettings, RegistrySettings
 from driftq.settings import event_table, table
 from driftq.settings.event_settings import (
     contradictions,

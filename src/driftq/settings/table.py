@@ -1,6 +1,6 @@
 """Every knob, in the order in which `driftq config` lists them."""
 
-from driftq.core.limits import LEASE_MS_MAX, Limits
+from driftq.model.options.limits import LEASE_MS_MAX, Limits
 from driftq.settings.event_table import EVENT_KNOBS
 from driftq.settings.knob import HostNames, HttpUrl, Knob, Text, Whole, Word
 

@@ -3,15 +3,15 @@
 from array import array
 from collections.abc import Sequence
 
-from driftq.core.evolve import deliver, evolve
+from driftq.core.evolve.fold import deliver, evolve
 from driftq.core.lease import LeaseBlock
-from driftq.core.limits import Limits
 from driftq.core.records import MessagesDelivered, MessagesStored, Record, SegmentRolled, encode_record
 from driftq.core.state import State, Topic
 from driftq.log.frame import Frame
 from driftq.log.log import Log
 from driftq.log.manifest import MANIFEST
 from driftq.log.recovery import Recovery
+from driftq.model.options.limits import Limits
 from driftq.storage.payloads import Payloads
 from driftq.storage.restore import folding, restore
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from driftq.core.evolve import evolve
+from driftq.core.evolve.fold import evolve
 from driftq.core.index import Chunk
-from driftq.core.limits import Limits
 from driftq.core.records import Record, decode_records
-from driftq.core.snapshot import load_state, settle_loaded
+from driftq.core.snapshot.state import load_state, settle_loaded
 from driftq.core.state import State
 from driftq.errors import LogCorrupt, SnapshotDamaged
 from driftq.log.arrays import read_arrays
@@ -25,6 +24,7 @@ from driftq.log.frame import NOTHING, LogEnd
 from driftq.log.manifest import MANIFEST, Manifest, read_manifest
 from driftq.log.scan import Fold
 from driftq.log.segment import segment_numbers
+from driftq.model.options.limits import Limits
 
 logger = logging.getLogger("driftq.log")
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from driftq.core.commands import Ack, Extend, Nack
 from driftq.core.decide.produce import Outcome
-from driftq.core.limits import Limits
 from driftq.errors import DriftQError
 from driftq.model import Delivery, Message, TopicOptions
+from driftq.model.options.limits import Limits
 from driftq.server.ingest import prepare
 from driftq.server.letters import Redriven, RedriveRequest
 from driftq.server.requests import (

@@ -7,11 +7,11 @@ from driftq.core.group import GroupPartition
 from driftq.core.index import PartitionIndex
 from driftq.core.jobs.table import JobTable
 from driftq.core.keys import KeyTable
-from driftq.core.limits import Limits
 from driftq.core.state import State, Topic
 from driftq.log.files import Folder
 from driftq.log.handles import OpenSegments
 from driftq.log.recovery import examine
+from driftq.model.options.limits import Limits
 from driftq.storage.restore import folding, restore
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from driftq.core.casualty import DEADLINE_EXCEEDED
+from driftq.core.dead_lettered import DEADLINE_EXCEEDED
 from driftq.core.decide.dead_letters import GROUP_DELETED
 from driftq.model import DeadLetterFacts
 from driftq.server.letters import Redriven

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from driftq.core.backoff import nack_delay_ms
+from driftq.core.decide.backoff import nack_delay_ms
 from driftq.errors import AlreadySettled, DriftQError, FailedPrecondition, StaleAttempt, Unavailable
 from driftq.testing.checkers import Circumstances, require
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from driftq.core.limits import Limits
+from driftq.model.options.limits import Limits
 
 LATE_GROUP = "late"
 """The one group whose consumers start at the newest message."""

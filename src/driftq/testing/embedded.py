@@ -11,12 +11,12 @@ from driftq.client import AsyncClient, Client
 from driftq.client.job_calls import AsyncJobCalls
 from driftq.client.loop_thread import LoopThread
 from driftq.client.subscription import LEASE_MS
-from driftq.core.event_options import EventOptions
-from driftq.core.limits import Limits
 from driftq.embedded.opening import EmbeddedConnector
 from driftq.housekeeping.in_memory import HousekeeperThread
 from driftq.log.memory import MemoryFolder
 from driftq.model.job import ClaimedJob
+from driftq.model.options.events import EventOptions
+from driftq.model.options.limits import Limits
 from driftq.server.broker import BrokerOptions
 from driftq.server.routing import Router
 from driftq.testing.clock import VirtualClock

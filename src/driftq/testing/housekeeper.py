@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
-from driftq.core.limits import Limits
 from driftq.errors import LogError
 from driftq.housekeeping.process import Done
 from driftq.housekeeping.round import RoundOptions, run_round
+from driftq.model.options.limits import Limits
 from driftq.testing.clock import VirtualClock
 from driftq.testing.disk import ProcessKilled, SimFolder
 from driftq.testing.loop import SimLoop

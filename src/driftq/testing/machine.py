@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from driftq.core.limits import Limits
 from driftq.errors import LogError
 from driftq.log.log import Log
 from driftq.log.recovery import Recovery
+from driftq.model.options.limits import Limits
 from driftq.server.engine import Engine
 from driftq.server.upkeep import UpkeepOptions
 from driftq.testing.canonical import canonical, differences, fold_folder, unsettled

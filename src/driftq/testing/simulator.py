@@ -14,8 +14,8 @@ import logging
 import sys
 from random import Random
 
-from driftq.core.limits import Limits
 from driftq.errors import WritingStopped
+from driftq.model.options.limits import Limits
 from driftq.testing.check_delivered import Listener
 from driftq.testing.checkers import LATE_GROUP, require
 from driftq.testing.consumer import Hand, SimConsumer, Worker

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Protocol
 
-from driftq.core.decide.ending import ResetTo
+from driftq.core.decide.delete import ResetTo
 from driftq.errors import DriftQError, Overloaded, TopicNotFound, Unavailable
 from driftq.model import Delivery, TopicOptions
 from driftq.server.requests import DeleteTopicRequest, ReaderRequest, ResetRequest, TopicRequest

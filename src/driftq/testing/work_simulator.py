@@ -16,9 +16,9 @@ from collections.abc import Callable
 from random import Random
 
 from driftq.core.jobs.run import JobState
-from driftq.core.limits import Limits
 from driftq.core.state import State
 from driftq.errors import WritingStopped
+from driftq.model.options.limits import Limits
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.testing.check_letters import Fragile
 from driftq.testing.machine import MachineOptions

@@ -9,10 +9,10 @@ from queue import SimpleQueue
 import pytest
 from sqlalchemy import text
 
-from driftq.core.event_options import EventOptions
 from driftq.errors import EventDamaged
 from driftq.eventstore import EventStore, rooms
 from driftq.eventstore.opening import open_event_database
+from driftq.model.options.events import EventOptions
 from driftq.server.events import EventDesk, QueryRequest
 from driftq.server.sealing import Sealing
 from driftq.sql import Database, upgrade

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from driftq.core.casualty import Casualty
 from driftq.core.commands import Ack, Append, Nack, Produce, Taker
+from driftq.core.dead_lettered import Casualty
 from driftq.core.decide import (
     decide_acks,
     decide_deliveries,
@@ -19,15 +19,15 @@ from driftq.core.decide import (
 )
 from driftq.core.decide.append import Appended, decide_append, decide_writer
 from driftq.core.decide.produce import Outcome
-from driftq.core.evolve import evolve
+from driftq.core.evolve.fold import evolve
 from driftq.core.group import GroupPartition
 from driftq.core.keys import Claim, fingerprint
 from driftq.core.lease import Holder
-from driftq.core.limits import Limits
 from driftq.core.records import SETTLED_DEAD, MessagesDelivered, MessagesSettled, Record, Terms
 from driftq.core.state import State, Topic
 from driftq.errors import DriftQError
 from driftq.model import Envelope, StoredMessage, TopicOptions
+from driftq.model.options.limits import Limits
 
 
 class PureBroker:

@@ -3,8 +3,8 @@
 import pytest
 
 from driftq.core.decide.append import Appended
-from driftq.core.limits import Limits
 from driftq.errors import InvalidArgument, LaneBehind, Overloaded, WriterFenced
+from driftq.model.options.limits import Limits
 from tests.unit.core.machine import PureBroker, command
 
 

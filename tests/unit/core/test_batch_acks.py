@@ -2,10 +2,10 @@
 
 import pytest
 
-from driftq.core.backoff import retry_delay_ms
-from driftq.core.casualty import Casualty
 from driftq.core.commands import Ack
+from driftq.core.dead_lettered import Casualty
 from driftq.core.decide import decide_acks
+from driftq.core.decide.backoff import retry_delay_ms
 from driftq.core.records import Terms
 from driftq.errors import NoCurrentDelivery, NotOwner, StaleAttempt
 from tests.unit.core.machine import PureBroker

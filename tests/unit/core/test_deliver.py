@@ -2,8 +2,8 @@
 
 import pytest
 
-from driftq.core.limits import Limits
 from driftq.core.records import FreshBlock
+from driftq.model.options.limits import Limits
 from tests.unit.core.machine import PureBroker
 
 

@@ -4,11 +4,11 @@ import pytest
 
 from driftq.core.decide.effects import Committed, Held, decide_begin, decide_fail, require_pending
 from driftq.core.effects import Identity
-from driftq.core.evolve import evolve
-from driftq.core.limits import LEASE_MS_MAX, Limits
+from driftq.core.evolve.fold import evolve
 from driftq.core.records import EffectBegun, EffectCommitted
 from driftq.core.state import State
 from driftq.errors import EffectSuperseded, IdempotencyFull, InvalidArgument
+from driftq.model.options.limits import LEASE_MS_MAX, Limits
 
 KEY: Identity = ("acme", "orders", "billing", "order-1")
 TTL_MS = 640_000

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from driftq.core.casualty import Casualty
 from driftq.core.commands import Ack, Extend, Nack
+from driftq.core.dead_lettered import Casualty
 from driftq.core.decide import decide_acks, decide_extend, decide_nack, decide_topic
-from driftq.core.decide.ending import decide_delete_group, decide_delete_topic, decide_reset
+from driftq.core.decide.delete import decide_delete_group, decide_delete_topic, decide_reset
 from driftq.core.memory import REMEMBERED_MS
 from driftq.core.records import GroupReset, Terms
-from driftq.core.snapshot import dump_state, load_state
+from driftq.core.snapshot.state import dump_state, load_state
 from driftq.core.state import State
 from driftq.errors import AlreadySettled, DriftQError, NoCurrentDelivery, StaleAttempt
 from driftq.model import TopicOptions

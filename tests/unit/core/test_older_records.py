@@ -8,12 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from driftq.core.decide.delete import decide_reset
 from driftq.core.decide.effects import Held, decide_begin, decide_fail
-from driftq.core.decide.ending import decide_reset
 from driftq.core.decide.topics import new_topic
 from driftq.core.effects import Identity
-from driftq.core.evolve import evolve
-from driftq.core.limits import Limits
+from driftq.core.evolve.fold import evolve
 from driftq.core.records import (
     AgainBlock,
     DeliveriesEnded,
@@ -29,9 +28,10 @@ from driftq.core.records import (
     decode_records,
     encode_record,
 )
-from driftq.core.snapshot import dump_state, load_state
+from driftq.core.snapshot.state import dump_state, load_state
 from driftq.core.state import State
 from driftq.model import TopicOptions
+from driftq.model.options.limits import Limits
 
 ADA: Identity = ("", "orders", "billing", "k")
 _ADDED = {  # How many last fields each kind of record has got since.

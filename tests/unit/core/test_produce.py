@@ -4,8 +4,8 @@ import pytest
 
 from driftq.core.decide import Duplicate
 from driftq.core.decide.produce import RECORD_MESSAGES_MAX, decide_produce
-from driftq.core.limits import Limits
 from driftq.errors import IdempotencyFull, IdempotencyMismatch, InvalidArgument, Overloaded
+from driftq.model.options.limits import Limits
 from tests.unit.core.machine import PureBroker, command
 
 

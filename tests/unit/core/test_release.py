@@ -2,7 +2,7 @@
 
 import pytest
 
-from driftq.core.casualty import Casualty
+from driftq.core.dead_lettered import Casualty
 from driftq.core.lease import Holder
 from driftq.core.records import Terms
 from driftq.errors import InvalidArgument

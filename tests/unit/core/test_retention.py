@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from driftq.core.ages import Ages
-from driftq.core.limits import Limits
 from driftq.core.records import ReaderReported
+from driftq.core.time_index import Ages
 from driftq.errors import Overloaded
+from driftq.model.options.limits import Limits
 from driftq.testing.disk import SimFolder
 from tests.support.story import Story
 

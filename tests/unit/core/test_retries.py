@@ -2,12 +2,12 @@
 
 import pytest
 
-from driftq.core.backoff import nack_delay_ms, retry_delay_ms
-from driftq.core.casualty import Casualty
+from driftq.core.dead_lettered import Casualty
 from driftq.core.decide import decide_passing
-from driftq.core.limits import Limits
+from driftq.core.decide.backoff import nack_delay_ms, retry_delay_ms
 from driftq.core.records import Terms
 from driftq.errors import AlreadySettled, InvalidArgument, NoCurrentDelivery
+from driftq.model.options.limits import Limits
 from tests.unit.core.machine import PureBroker
 
 DRAWS = (0.0, 0.25, 0.5, 0.999, 1.0)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from driftq.core.backoff import nack_delay_ms
 from driftq.core.commands import Extend
 from driftq.core.decide import decide_extend
-from driftq.core.limits import LEASE_MS_MAX
+from driftq.core.decide.backoff import nack_delay_ms
 from driftq.errors import AlreadySettled, InvalidArgument, NoCurrentDelivery, NotOwner, StaleAttempt
+from driftq.model.options.limits import LEASE_MS_MAX
 from tests.unit.core.machine import PureBroker
 
 

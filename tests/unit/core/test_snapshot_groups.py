@@ -7,7 +7,7 @@ import pytest
 
 from driftq.core.group import GroupPartition
 from driftq.core.records import Terms
-from driftq.core.snapshot import dump_state, load_state
+from driftq.core.snapshot.state import dump_state, load_state
 from tests.unit.core.machine import PureBroker
 
 

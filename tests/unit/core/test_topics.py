@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from driftq.core.decide import decide_group, decide_reader, decide_topic
-from driftq.core.evolve import evolve
-from driftq.core.limits import Limits
+from driftq.core.evolve.fold import evolve
 from driftq.core.records import MessagesStored, TopicCreated, decode_records, encode_record
 from driftq.core.state import State
 from driftq.errors import InvalidArgument, TopicExists
 from driftq.model import TopicOptions
+from driftq.model.options.limits import Limits
 from driftq.testing.canonical import canonical, differences
 from tests.unit.core.machine import PureBroker
 

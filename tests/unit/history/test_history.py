@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from driftq.core.casualty import Casualty
 from driftq.core.commands import Nack
+from driftq.core.dead_lettered import Casualty
 from driftq.core.decide import decide_expiries, decide_nack, settled
-from driftq.core.decide.ending import decide_reset
+from driftq.core.decide.delete import decide_reset
 from driftq.core.records import SETTLED_DEAD, SETTLED_PASSED, LettersRedriven, SegmentRolled, TopicCreated
 from driftq.history.file import open_history
 from driftq.history.message import Wanted

@@ -16,12 +16,12 @@ from driftq.core.jobs.records import (
     JobsFailed,
     JobTerms,
 )
-from driftq.core.limits import Limits
 from driftq.core.records import Record
 from driftq.core.state import State
 from driftq.history.file import open_history
 from driftq.history.job import JobPast, JobRun, read_job
 from driftq.history.job_writer import JOBS_KEPT_MS, JobHistory
+from driftq.model.options.limits import Limits
 
 NONE = memoryview(b"")
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from driftq.core.pipeline_options import PublisherSettings
 from driftq.errors import PublisherReplaced
 from driftq.eventstore.objects import open_objects
+from driftq.model.options.pipeline import PublisherSettings
 from driftq.pipeline.publisher.beginning import decide_beginning
 from driftq.pipeline.publisher.checkpoint import Checkpoint, CheckpointStore
 from driftq.settings import load_settings

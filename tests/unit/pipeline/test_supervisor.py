@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from driftq.core.pipeline_options import PipelineOptions
+from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.backoff import Backoff
 from driftq.pipeline.processes import is_alive, members
 from driftq.pipeline.reports import Assignment, Failed, Progressed, Refused, Report, Started, Told

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from driftq.core.event_options import EventOptions
 from driftq.errors import EventStoreUnusable, ShuttingDown
 from driftq.eventstore import Append, EventStore
 from driftq.eventstore.opening import open_events
 from driftq.model import Event
+from driftq.model.options.events import EventOptions
 from driftq.server.events import AppendRequest, EventDesk, QueryRequest
 
 

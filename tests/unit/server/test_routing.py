@@ -8,12 +8,12 @@ from array import array
 import msgspec
 import pytest
 
-from driftq.core.evolve import evolve
+from driftq.core.evolve.fold import evolve
 from driftq.core.keys import fingerprint
-from driftq.core.limits import Limits
 from driftq.core.records import MessagesStored, TopicCreated
 from driftq.core.state import State
 from driftq.model import Envelope, Message, RoutingDecision
+from driftq.model.options.limits import Limits
 from driftq.server.counters import Counters
 from driftq.server.routing import NonsenseDecision, RouterDesk, follow
 

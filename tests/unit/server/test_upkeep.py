@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from driftq.core.limits import Limits
 from driftq.errors import NotConfirmed, ShuttingDown
 from driftq.housekeeping.in_memory import HousekeeperThread
 from driftq.log.disk import OsFolder
 from driftq.log.manifest import read_manifest
 from driftq.log.memory import MemoryFolder
+from driftq.model.options.limits import Limits
 from driftq.server.upkeep import UpkeepOptions
 from tests.support.desk import Desk, Listener, start
 

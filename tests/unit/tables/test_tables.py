@@ -197,7 +197,7 @@ def test_a_reader_who_has_listed_a_table_can_read_it_while_it_is_replaced(
 
 @pytest.mark.clause("T7", "Z3")
 def test_a_table_made_anew_under_an_old_name_has_nothing_of_the_old_one(story: Story, tmp_path: Path) -> None:
-    from driftq.core.decide.ending import decide_delete_topic
+    from driftq.core.decide.delete import decide_delete_topic
 
     produce(story, 0, 20)
     seal(story)
@@ -224,7 +224,7 @@ def test_rows_go_when_no_message_of_their_file_is_kept_and_tables_with_their_top
     seal(story)
     round_of(story, tmp_path)
     assert sorted(row["sequence_number"] for row in rows(tmp_path)) == list(range(20, 30))  # type: ignore[type-var]
-    from driftq.core.decide.ending import decide_delete_topic
+    from driftq.core.decide.delete import decide_delete_topic
 
     story.journal.add(decide_delete_topic(story.state.topics["events.order"], now=story.now))
     story.commit()

@@ -6,8 +6,8 @@ import msgspec
 
 from driftq.core.commands import Taker
 from driftq.core.group import Group
-from driftq.core.limits import Limits
 from driftq.core.records import AgainBlock, FreshBlock, MessagesDelivered
+from driftq.model.options.limits import Limits
 
 
 class Deal(msgspec.Struct, gc=False):

@@ -7,10 +7,10 @@ made, the effects of the old topic's messages say nothing about the new one's.
 import msgspec
 
 from driftq.core.effects import ANY_TOPIC, Identity, Pending
-from driftq.core.limits import LEASE_MS_MAX
 from driftq.core.records import EffectBegun, EffectFailed
 from driftq.core.state import State
 from driftq.errors import EffectSuperseded, IdempotencyFull, InvalidArgument
+from driftq.model.options.limits import LEASE_MS_MAX
 
 
 class Held(msgspec.Struct, frozen=True):

@@ -12,11 +12,11 @@ import msgspec
 
 from driftq.core.commands import Produce
 from driftq.core.keys import Claim
-from driftq.core.partitioner import partition_of
 from driftq.core.records import MessagesStored, Terms
 from driftq.core.state import Partition, State, Topic
 from driftq.errors import DriftQError, IdempotencyFull, IdempotencyMismatch, InvalidArgument, Overloaded
 from driftq.model import StoredMessage
+from driftq.model.partitioner import partition_of
 
 RECORD_MESSAGES_MAX = 1_000
 RECORD_BYTES_MAX = 1 << 20

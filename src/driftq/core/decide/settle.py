@@ -8,13 +8,12 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from driftq.core.backoff import retry_delay_ms
-from driftq.core.casualty import MAX_ATTEMPTS, NOT_RETRYABLE, Casualty
 from driftq.core.commands import Ack, Extend, Nack
-from driftq.core.decide.passing import settled, settled_between
+from driftq.core.dead_lettered import MAX_ATTEMPTS, NOT_RETRYABLE, Casualty
+from driftq.core.decide.backoff import retry_delay_ms
+from driftq.core.decide.skip import settled, settled_between
 from driftq.core.group import ACK_TIMEOUT, CONSUMER_CLOSED, Group, GroupPartition
 from driftq.core.lease import Holder
-from driftq.core.limits import LEASE_MS_MAX
 from driftq.core.records import (
     CAUSE_EXPIRED,
     CAUSE_NACKED,
@@ -35,6 +34,7 @@ from driftq.errors import (
     NotOwner,
     StaleAttempt,
 )
+from driftq.model.options.limits import LEASE_MS_MAX
 
 
 def check_place(topic: Topic, *, partition: int, offset: int) -> None:

@@ -25,9 +25,9 @@ from driftq.core.jobs.records import (
 )
 from driftq.core.jobs.run import Grant, JobState
 from driftq.core.jobs.table import JobTable
-from driftq.core.limits import LEASE_MS_MAX
 from driftq.errors import DriftQError, InvalidArgument, JobNotFound, StaleLease, WrongJobState
 from driftq.model.job import job_id
+from driftq.model.options.limits import LEASE_MS_MAX
 
 BACKOFF_BASE_MS = 500
 BACKOFF_CAP_MS = 30_000

@@ -14,7 +14,7 @@ from driftq.sinks.names import projection_name
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from driftq.core.pipeline_options import PipelineOptions
+    from driftq.model.options.pipeline import PipelineOptions
     from driftq.pipeline.projection.job import ProjectionJob
     from driftq.pipeline.projection.rebuild import RebuildJob
     from driftq.pipeline.projection.user_fold import DataFrameFold

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from driftq.core.pipeline_options import PipelineOptions
 from driftq.errors import ProjectionError, ProjectionFenced, ReadModelSwapped, Unavailable
+from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.causes import WORKER_LATE, cause_of
 from driftq.pipeline.folds import LatestState
 from driftq.pipeline.projection.delivery import Patience

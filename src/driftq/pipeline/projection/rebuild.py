@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftq.core.pipeline_options import PipelineOptions
 from driftq.errors import MessagesGone
 from driftq.model import TopicView
+from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.job import Tell
 from driftq.pipeline.projection.delivery import Patience
 from driftq.pipeline.projection.job import make_projector, offsets_text, source_options

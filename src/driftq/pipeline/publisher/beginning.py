@@ -16,9 +16,9 @@ from uuid import uuid4
 import msgspec
 
 from driftq.client.appending import OpenWriter
-from driftq.core.pipeline_options import PublisherSettings
 from driftq.eventstore.names import TOPIC_PREFIX
 from driftq.model import TopicView
+from driftq.model.options.pipeline import PublisherSettings
 from driftq.pipeline.publisher.checkpoint import Checkpoint, CheckpointStore
 from driftq.pipeline.server import Server, topic_path
 

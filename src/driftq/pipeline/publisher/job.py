@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from driftq.core.pipeline_options import PipelineOptions
 from driftq.errors import EventStoreUnusable, InvalidArgument
 from driftq.eventstore.opening import open_event_objects
 from driftq.eventstore.segment import SCHEMA
+from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.publisher.beginning import Beginning, begin
 from driftq.pipeline.publisher.checkpoint import CheckpointStore
 from driftq.pipeline.publisher.lane_task import LANE, REPORT_SCHEMA

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from driftq.core.pipeline_options import PipelineOptions
 from driftq.errors import PublisherReplaced, TopicBehind
+from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.publisher.beginning import Beginning
 from driftq.pipeline.publisher.checkpoint import Checkpoint, CheckpointStore
 from driftq.pipeline.publisher.lane_task import LaneTask, Report

@@ -16,8 +16,8 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
-from driftq.core.pipeline_options import PipelineOptions
 from driftq.errors import InvalidArgument
+from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.worker.ledger import Ledger
 from driftq.pipeline.worker.runtime import open_run
 from driftq.pipeline.worker.spec import WorkerSpec

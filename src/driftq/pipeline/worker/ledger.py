@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from driftq.core.pipeline_options import PipelineOptions
+from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.worker.claims import Claims
 from driftq.pipeline.worker.guard import SequenceGuard
 from driftq.registry import Claim

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from driftq.core.pipeline_options import PipelineOptions
 from driftq.model import Event
+from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.server import Server
 from driftq.pipeline.worker.appending import DerivedAppends
 from driftq.pipeline.worker.effect import Effects

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from driftq.core.pipeline_options import PipelineOptions, RegistrySettings
 from driftq.errors import InvalidArgument
 from driftq.eventstore.published import PublishedEvent
+from driftq.model.options.pipeline import PipelineOptions, RegistrySettings
 from driftq.pipeline.worker.context import WorkerContext
 from driftq.pipeline.worker.derived import DerivedEvent
 from driftq.registry import Effect, GapPolicy, Handler

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
-from driftq.core.pipeline_options import PipelineOptions
+from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.worker.lanes import Arrived
 from driftq.pipeline.worker.runtime import open_run
 from driftq.pipeline.worker.spec import WorkerSpec

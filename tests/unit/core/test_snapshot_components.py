@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from driftq.core.evolve import evolve
+from driftq.core.evolve.fold import evolve
 from driftq.core.jobs.decide import decide_claim
 from driftq.core.jobs.records import (
     CAUSE_FAILED,
@@ -16,7 +16,6 @@ from driftq.core.jobs.records import (
     JobsFailed,
     JobTerms,
 )
-from driftq.core.limits import Limits
 from driftq.core.records import (
     EffectBegun,
     EffectFailed,
@@ -26,8 +25,9 @@ from driftq.core.records import (
     Terms,
     TopicCreated,
 )
-from driftq.core.snapshot import dump_state, load_state
+from driftq.core.snapshot.state import dump_state, load_state
 from driftq.core.state import State
+from driftq.model.options.limits import Limits
 
 ADA = ("", "orders", "billing", "a")
 BEA = ("t", "orders", "billing", "b")

@@ -10,12 +10,12 @@ import msgspec
 
 from driftq.core.group import Group, GroupPartition
 from driftq.core.lease import LeaseBlock
-from driftq.core.limits import Limits
 from driftq.core.memory import DeletedTopic
-from driftq.core.snapshot_desks import dump_desks, load_desks
+from driftq.core.snapshot.components import dump_desks, load_desks
 from driftq.core.state import State, Topic
 from driftq.core.writers import Writer
 from driftq.model import TopicOptions
+from driftq.model.options.limits import Limits
 
 Parts = Mapping[str, memoryview]
 

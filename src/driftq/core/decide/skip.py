@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Sequence
 
-from driftq.core.casualty import DEADLINE_EXCEEDED, Casualty
+from driftq.core.dead_lettered import DEADLINE_EXCEEDED, Casualty
 from driftq.core.group import Group, GroupPartition
 from driftq.core.records import MessagesSettled, run_of
 from driftq.core.state import State, Topic

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 from driftq.core.effects import EFFECTS_TOPIC, Pending
-from driftq.core.endings import count_all, delete_group, delete_topic, reset_group, roll, trim
+from driftq.core.evolve.remove import count_all, delete_group, delete_topic, reset_group, roll, trim
 from driftq.core.group import ACK_TIMEOUT, Group, GroupPartition
 from driftq.core.index import pack_places
 from driftq.core.jobs.evolve import fold_job

@@ -2,8 +2,8 @@
 
 import pytest
 
-from driftq.core.partitioner import fnv1a_32, partition_of
 from driftq.errors import InvalidArgument
+from driftq.model.partitioner import fnv1a_32, partition_of
 from tests.unit.core.machine import PureBroker
 
 # From the authors' own list of test vectors.

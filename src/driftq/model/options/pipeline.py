@@ -5,7 +5,7 @@ These objects travel to Spark's workers, so they hold nothing but values.
 
 from dataclasses import dataclass
 
-from driftq.core.event_options import EventOptions
+from driftq.model.options.events import EventOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""Folding records into the state: `fold` dispatches on the kind of record, `remove` takes things away."""

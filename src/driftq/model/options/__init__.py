@@ -1,0 +1,1 @@
+"""Options of the server and of the pipeline as plain data: nothing here needs a driver or Spark."""

@@ -18,7 +18,7 @@ from driftq.log.disk import OsFolder
 from driftq.log.log import Log
 from driftq.model import Message, TopicOptions
 from driftq.model.options.limits import Limits
-from driftq.server.ingest import prepare_all
+from driftq.server.produce.prepare import prepare_all
 from driftq.storage.journal import Journal
 from driftq.storage.payloads import Payloads
 

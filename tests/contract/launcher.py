@@ -22,7 +22,7 @@ from driftq.log.memory import MemoryFolder
 from driftq.model.options.events import EventOptions
 from driftq.model.options.limits import Limits
 from driftq.server.broker import BrokerOptions
-from driftq.server.thread import Fsync
+from driftq.server.io_threads import Fsync
 
 
 def _find(name: str) -> Any:

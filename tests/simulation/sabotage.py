@@ -17,10 +17,10 @@ from driftq.core.state import State, Topic
 from driftq.errors import NotConfirmed
 from driftq.log.log import Log
 from driftq.model.options.limits import Limits
-from driftq.server.dispatcher import Dispatcher
+from driftq.server.deliver.consumers import Dispatcher
+from driftq.server.deliver.timers import Timers
 from driftq.server.engine import Engine
-from driftq.server.gathering import Gathering
-from driftq.server.timers import Timers
+from driftq.server.settle.stage import Gathering
 from driftq.storage.journal import Journal
 
 Sabotage = Callable[[pytest.MonkeyPatch], None]
@@ -144,7 +144,7 @@ def deliver_more_than_may_be_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
         more = Limits(in_flight_max=limits.in_flight_max + 1)
         return decide(group, partition, takers, limits=more, now=now, end=end)
 
-    monkeypatch.setattr("driftq.server.deliveries.decide_deliveries", greedy)
+    monkeypatch.setattr("driftq.server.deliver.stage.decide_deliveries", greedy)
 
 
 def accept_any_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +153,7 @@ def accept_any_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     def lenient(topic, group, acks, *, now):
         return decide(topic, group, [Ack(ack.owner, ack.partition, ack.offset) for ack in acks], now=now)
 
-    monkeypatch.setattr("driftq.server.gathering.decide_acks", lenient)
+    monkeypatch.setattr("driftq.server.settle.stage.decide_acks", lenient)
 
 
 def set_no_timers_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +262,7 @@ def reset_groups_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     def careless(topic, group, *, to, now):
         return decide(topic, group, to="latest", now=now)
 
-    monkeypatch.setattr("driftq.server.endings.decide_reset", careless)
+    monkeypatch.setattr("driftq.server.topics.delete.decide_reset", careless)
 
 
 def leave_leases_out_of_the_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,7 +283,7 @@ def publish_before_the_files_are_written(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def remove_old_files_before_their_messages_have_moved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("driftq.server.adoption._attach", lambda state, run, chunk: True)
+    monkeypatch.setattr("driftq.server.maintenance.adoption._attach", lambda state, run, chunk: True)
 
 
 CAUGHT: list[tuple[Sabotage, set[str]]] = [

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import pytest
 
 from driftq.core.decide.dead_letters import Placed, decide_placing
+from driftq.server.dlq.stage import LetterDesk, Skipped
 from driftq.server.engine import Engine
-from driftq.server.letters import LetterDesk, Skipped
 from driftq.server.reading import Reading
 
 Sabotage = Callable[[pytest.MonkeyPatch], None]
@@ -29,17 +29,19 @@ def _where_it_was(original: int, *, partitions: int) -> int:
 
 
 def settle_although_the_letter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("driftq.server.deadletters.dead_letter_partition", _where_it_was)
-    monkeypatch.setattr("driftq.server.deadletters.decide_placing", _believe_that_all_are_stored)
+    monkeypatch.setattr("driftq.server.settle.dead_letters.dead_letter_partition", _where_it_was)
+    monkeypatch.setattr("driftq.server.settle.dead_letters.decide_placing", _believe_that_all_are_stored)
 
 
 def put_all_letters_into_the_first_partition(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("driftq.server.deadletters.dead_letter_partition", lambda original, *, partitions: 0)
+    monkeypatch.setattr(
+        "driftq.server.settle.dead_letters.dead_letter_partition", lambda original, *, partitions: 0
+    )
 
 
 def mark_what_was_not_redriven(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("driftq.server.letters.redrive_partition", _where_it_was)
-    monkeypatch.setattr("driftq.server.letters.decide_placing", _believe_that_all_are_stored)
+    monkeypatch.setattr("driftq.server.dlq.stage.redrive_partition", _where_it_was)
+    monkeypatch.setattr("driftq.server.dlq.stage.decide_placing", _believe_that_all_are_stored)
 
 
 def redrive_for_everybody_when_the_group_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:

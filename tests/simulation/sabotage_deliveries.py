@@ -12,8 +12,8 @@ from driftq.core.decide import settle
 from driftq.core.group import GroupPartition
 from driftq.core.lease import LeaseBlock
 from driftq.core.records import CAUSE_RELEASED, CAUSE_UNSTARTED, DeliveriesEnded, EndedDelivery
-from driftq.server.dispatcher import Dispatcher, Seat
-from driftq.server.stall import Stall
+from driftq.server.deliver.consumers import Dispatcher, Seat
+from driftq.server.deliver.stall import Stall
 from driftq.storage.journal import Journal
 
 Sabotage = Callable[[pytest.MonkeyPatch], None]
@@ -34,7 +34,7 @@ def give_back_everything_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
                 records.append(DeliveriesEnded(now, group.id, partition, CAUSE_RELEASED, ended))
         return records, []
 
-    monkeypatch.setattr("driftq.server.gathering.decide_release", careless)
+    monkeypatch.setattr("driftq.server.settle.stage.decide_release", careless)
 
 
 def release_without_a_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +48,7 @@ def release_without_a_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
                 ended.due_at = now
         return records, casualties
 
-    monkeypatch.setattr("driftq.server.gathering.decide_release", hasty)
+    monkeypatch.setattr("driftq.server.settle.stage.decide_release", hasty)
 
 
 def count_what_was_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +79,7 @@ def count_no_nack(monkeypatch: pytest.MonkeyPatch) -> None:
             decided.cause = CAUSE_UNSTARTED
         return decided
 
-    monkeypatch.setattr("driftq.server.gathering.decide_nack", lenient)
+    monkeypatch.setattr("driftq.server.settle.stage.decide_nack", lenient)
 
 
 def trust_the_silent(monkeypatch: pytest.MonkeyPatch) -> None:

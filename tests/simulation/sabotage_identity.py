@@ -10,7 +10,7 @@ from driftq.core.decide import topics
 from driftq.core.memory import Memory
 from driftq.core.snapshot import state as snapshot
 from driftq.core.state import State
-from driftq.server.effects import EffectDesk
+from driftq.server.effects.stage import EffectDesk
 from tests.simulation.sabotage import Sabotage, _after_recovery, _every_progress
 
 
@@ -20,7 +20,7 @@ def number_attempts_anew_after_a_reset(monkeypatch: pytest.MonkeyPatch) -> None:
     def forgetful(topic, group, *, to, now):
         return msgspec.structs.replace(decide(topic, group, to=to, now=now), attempts=[])
 
-    monkeypatch.setattr("driftq.server.endings.decide_reset", forgetful)
+    monkeypatch.setattr("driftq.server.topics.delete.decide_reset", forgetful)
 
 
 def number_attempts_anew_in_a_group_that_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,7 +30,7 @@ def number_attempts_anew_in_a_group_that_comes_again(monkeypatch: pytest.MonkeyP
         made = decide(state, topic, name, latest=latest, now=now)
         return made and msgspec.structs.replace(made, attempt_base=0)
 
-    monkeypatch.setattr("driftq.server.gathering.decide_group", forgetful)
+    monkeypatch.setattr("driftq.server.settle.stage.decide_group", forgetful)
 
 
 def forget_the_base_of_attempts_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +68,7 @@ def leave_deleted_topics_out_of_the_snapshot(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def let_effects_of_a_deleted_topic_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("driftq.server.effects.belongs", lambda topic, to: True)
+    monkeypatch.setattr("driftq.server.effects.stage.belongs", lambda topic, to: True)
 
 
 def settle_by_effects_of_a_deleted_topic(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from driftq.errors import NotConfirmed
 from driftq.model import Envelope, Message, RetryPolicy
 from driftq.testing.broker import SimBroker
 
-_PLACE = "driftq.server.deadletters.dead_letter_partition"
+_PLACE = "driftq.server.settle.dead_letters.dead_letter_partition"
 ONCE = Envelope(retry_policy=RetryPolicy(max_attempts=1))
 
 

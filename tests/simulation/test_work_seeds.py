@@ -17,8 +17,8 @@ from driftq.core.jobs.table import JobTable
 from driftq.core.records import CAUSE_NACKED, DeliveriesEnded, EndedDelivery
 from driftq.core.state import State
 from driftq.errors import EffectSuperseded, StaleLease
-from driftq.server import effects
-from driftq.server.deadletters import DeadLetters
+from driftq.server.effects import stage as effects
+from driftq.server.settle.dead_letters import DeadLetters
 from driftq.storage.journal import Journal
 from driftq.testing.checkers import Violation
 from driftq.testing.machine import Machine
@@ -120,7 +120,7 @@ def deliver_once_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
             at=now, group=group.id, partition=decided.partition, cause=CAUSE_NACKED, ended=[ended]
         )
 
-    monkeypatch.setattr("driftq.server.gathering.decide_nack", hopeful)
+    monkeypatch.setattr("driftq.server.settle.stage.decide_nack", hopeful)
 
 
 def write_letters_twice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from driftq.core.commands import Append
 from driftq.errors import DriftQError, Unavailable, WritingStopped
 from driftq.model import Message, TopicOptions
-from driftq.server.ingest import prepare
+from driftq.server.produce.prepare import prepare
 from driftq.server.requests import AppendRequest, TopicRequest, WriterRequest
 from driftq.testing.clock import VirtualClock
 from driftq.testing.disk import Operation, PowerCut, SimFolder

@@ -12,9 +12,9 @@ from driftq.log.files import Folder
 from driftq.model import Envelope, Message, TopicOptions
 from driftq.model.options.limits import Limits
 from driftq.server.broker import Broker, BrokerOptions, open_broker
-from driftq.server.ingest import prepare_all
+from driftq.server.produce.prepare import prepare_all
 from driftq.server.requests import AckRequest, JoinRequest, ProduceRequest, ReadRequest, TopicRequest
-from driftq.server.views import TopicView, topic_view
+from driftq.server.topics.views import TopicView, topic_view
 
 
 class Listener:

@@ -10,8 +10,8 @@ from driftq.log.files import Folder
 from driftq.log.log import Log
 from driftq.model import Envelope, Message, TopicOptions
 from driftq.model.options.limits import Limits
-from driftq.server.ingest import prepare_all
-from driftq.server.recaller import Recaller
+from driftq.server.lookup import Recaller
+from driftq.server.produce.prepare import prepare_all
 from driftq.storage.entry import decode_entry
 from driftq.storage.journal import Journal
 from driftq.storage.payloads import Payloads

@@ -7,8 +7,8 @@ import os
 import sys
 from typing import Any
 
-from driftq.server.routers.rules import RulesRefused, read_rules
-from driftq.server.routers.webhook import WebhookRouter
+from driftq.server.routing.rules import RulesRefused, read_rules
+from driftq.server.routing.webhook import WebhookRouter
 
 
 class RouterNotUsable(Exception):

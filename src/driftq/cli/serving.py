@@ -25,8 +25,8 @@ from driftq.log.disk import OsFolder
 from driftq.log.files import Folder
 from driftq.log.memory import MemoryFolder
 from driftq.server.broker import BrokerOptions
-from driftq.server.thread import Fsync
-from driftq.server.upkeep import UpkeepOptions
+from driftq.server.io_threads import Fsync
+from driftq.server.maintenance.stage import UpkeepOptions
 from driftq.settings import Settings
 from driftq.storage.address import remove_address, write_address
 

@@ -25,9 +25,9 @@ from driftq.log.disk import OsFolder
 from driftq.log.files import Folder
 from driftq.server.broker import BrokerOptions, open_broker
 from driftq.server.clock import SystemClock
+from driftq.server.io_threads import Fsync
 from driftq.server.ports import Clock, Loop
-from driftq.server.routing import Router
-from driftq.server.thread import Fsync
+from driftq.server.routing.service import Router
 from driftq.settings import load_settings
 from driftq.storage.address import read_address, remove_address
 

@@ -15,7 +15,7 @@ from driftq.http.params import Form, check_name
 from driftq.http.produce import to_envelope
 from driftq.http.schemas import AppendBody, AppendMessage, WriterBody
 from driftq.model import Envelope
-from driftq.server.ingest import Produced, prepare_all
+from driftq.server.produce.prepare import Produced, prepare_all
 from driftq.server.requests import AppendRequest, WriterRequest
 
 APPEND = Form(AppendBody)

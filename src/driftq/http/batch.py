@@ -23,9 +23,9 @@ from driftq.http.params import Form, decode
 from driftq.http.produce import as_produced, produced, read_message, whole_message
 from driftq.http.replies import BatchReply
 from driftq.http.schemas import BatchBody, BatchParts, BatchQuery, ProduceBody
-from driftq.server.ingest import Produced, prepare_all
+from driftq.server.produce.prepare import Produced, prepare_all
 from driftq.server.requests import ProduceRequest
-from driftq.server.routing import RouterDesk
+from driftq.server.routing.service import RouterDesk
 
 QUERY = Form(BatchQuery)
 _decode = msgspec.json.Decoder(BatchBody).decode

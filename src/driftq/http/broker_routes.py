@@ -18,7 +18,7 @@ from driftq.http import (
 )
 from driftq.http.route import Answer, Route
 from driftq.model import Delivery
-from driftq.server.views import TopicView
+from driftq.server.topics.views import TopicView
 
 _NDJSON = "application/x-ndjson"
 

@@ -33,8 +33,7 @@ from driftq.http.reads import ask_state, read_stored, result_of
 from driftq.http.schemas import Request
 from driftq.model import StoredMessage
 from driftq.model.topic import DEAD_LETTER_PREFIX
-from driftq.server.deadletters import rfc3339
-from driftq.server.letter_pages import (
+from driftq.server.dlq.pages import (
     LetterPage,
     LetterRef,
     count_letters,
@@ -42,7 +41,8 @@ from driftq.server.letter_pages import (
     letter_page,
     named_letters,
 )
-from driftq.server.letters import TOGETHER_MAX, LetterAsk, PurgeRequest, Redriven, RedriveRequest, Skipped
+from driftq.server.dlq.stage import TOGETHER_MAX, LetterAsk, PurgeRequest, Redriven, RedriveRequest, Skipped
+from driftq.server.settle.dead_letters import rfc3339
 from driftq.storage.entry import decode_entry, produced_at
 from driftq.storage.payloads import MessagesGone
 

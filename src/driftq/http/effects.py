@@ -24,8 +24,7 @@ from driftq.http.effect_schemas import (
 from driftq.http.exchange import Exchange
 from driftq.http.outcomes import reply_outcome
 from driftq.http.params import Form, check_json, check_name
-from driftq.server.deadletters import rfc3339
-from driftq.server.effects import (
+from driftq.server.effects.stage import (
     BeginRequest,
     CommitRequest,
     EffectStatus,
@@ -34,6 +33,7 @@ from driftq.server.effects import (
     Source,
     StatusRequest,
 )
+from driftq.server.settle.dead_letters import rfc3339
 
 BEGIN = Form(BeginBody)
 COMMIT = Form(CommitBody)

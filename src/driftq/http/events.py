@@ -26,7 +26,7 @@ from driftq.http.event_schemas import (
 from driftq.http.exchange import Exchange
 from driftq.http.params import Form, body_problem
 from driftq.http.schemas import Request
-from driftq.server.events import AppendRequest, EventDesk, QueryRequest
+from driftq.server.events.service import AppendRequest, EventDesk, QueryRequest
 
 if TYPE_CHECKING:
     from driftq.eventstore import Appended, EventStore, Refused

@@ -23,8 +23,8 @@ from driftq.http.schemas import Request
 from driftq.http.telling import happenings, standings
 from driftq.log.frame import LogEnd
 from driftq.model.topic import DEAD_LETTER_PREFIX
-from driftq.server.deadletters import rfc3339
-from driftq.server.views import INTERNAL_PREFIX
+from driftq.server.settle.dead_letters import rfc3339
+from driftq.server.topics.views import INTERNAL_PREFIX
 from driftq.storage.entry import decode_entry, produced_at
 from driftq.storage.payloads import MessagesGone
 

@@ -22,7 +22,7 @@ from driftq.http.jobs import offset_of
 from driftq.http.outcomes import check_count, read_many, reply_each, reply_only, reply_outcome
 from driftq.http.params import Form, body_problem, check_json, check_name
 from driftq.model.job import JOB_PAYLOAD_MAX, ClaimedJob
-from driftq.server.job_requests import ClaimRequest, JobsGranted, SettleRequest, heartbeat
+from driftq.server.jobs.requests import ClaimRequest, JobsGranted, SettleRequest, heartbeat
 
 CLAIM = Form(ClaimBody)
 HEARTBEAT = Form(HeartbeatBody)

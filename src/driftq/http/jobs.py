@@ -13,8 +13,8 @@ from driftq.http.params import Form, check_json, check_name
 from driftq.http.schemas import Request
 from driftq.model.envelope import deadline_ms
 from driftq.model.job import JOB_PAYLOAD_MAX, EnqueuedJob, JobRequest, JobView, job_id, job_offset
-from driftq.server.job_requests import EnqueueRequest, cancel, requeue
-from driftq.server.job_views import JobPage, list_jobs
+from driftq.server.jobs.requests import EnqueueRequest, cancel, requeue
+from driftq.server.jobs.views import JobPage, list_jobs
 from driftq.server.requests import ReadRequest
 
 JOB = Form(JobBody)

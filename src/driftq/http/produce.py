@@ -19,9 +19,9 @@ from driftq.http.schemas import (
     RetryPolicyBody,
 )
 from driftq.model import Envelope, Message, RetryPolicy
-from driftq.server.ingest import Produced, prepare
+from driftq.server.produce.prepare import Produced, prepare
 from driftq.server.requests import ProduceRequest
-from driftq.server.routing import RouterDesk
+from driftq.server.routing.service import RouterDesk
 
 QUERY = Form(ProduceQuery)
 _VALUE_HINT = (

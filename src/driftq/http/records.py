@@ -21,7 +21,7 @@ from driftq.http.params import Form
 from driftq.http.reads import read_stored
 from driftq.http.schemas import RecordsQuery
 from driftq.server.requests import ReadRequest
-from driftq.server.views import find_topic
+from driftq.server.topics.views import find_topic
 from driftq.storage.entry import BODY_AT, produced_at
 from driftq.storage.payloads import MessagesGone
 

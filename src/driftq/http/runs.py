@@ -18,8 +18,8 @@ from driftq.http.explain_schemas import RunView, StepMessage, StepView
 from driftq.http.reads import ask_state, in_thread
 from driftq.http.telling import most_urgent, standings
 from driftq.log.frame import LogEnd
-from driftq.server.deadletters import rfc3339
-from driftq.server.views import INTERNAL_PREFIX
+from driftq.server.settle.dead_letters import rfc3339
+from driftq.server.topics.views import INTERNAL_PREFIX
 
 
 def show_run(exchange: Exchange) -> None:

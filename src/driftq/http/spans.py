@@ -13,7 +13,7 @@ from driftq.http.params import Form
 from driftq.http.replies import SpanReply, SpansReply
 from driftq.http.schemas import SpanBody, SpansBody
 from driftq.server.requests import ReadRequest
-from driftq.server.views import find_topic
+from driftq.server.topics.views import find_topic
 
 SPANS = Form(SpansBody)
 CUTS_MAX = 10_000

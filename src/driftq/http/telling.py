@@ -8,7 +8,7 @@ from driftq.core.group import ACK_TIMEOUT
 from driftq.history.message import Attempt, Letter, Past
 from driftq.http.explain_schemas import GroupStanding, GroupState, Happening
 from driftq.model.topic import DEAD_LETTER_PREFIX
-from driftq.server.deadletters import rfc3339
+from driftq.server.settle.dead_letters import rfc3339
 
 _LAST = 1 << 31
 _URGENCY: tuple[GroupState, ...] = ("in_flight", "waiting", "dead", "done", "redriven", "settled")

@@ -14,7 +14,7 @@ from driftq.http.schemas import PageQuery, ReaderBody, Request, TopicBody
 from driftq.model import TopicOptions
 from driftq.model.topic import TABLE_PREFIX
 from driftq.server.requests import ReaderRequest, ReadRequest, TopicRequest
-from driftq.server.views import TopicView, topic_names, topic_view
+from driftq.server.topics.views import TopicView, topic_names, topic_view
 
 PAGE = Form(PageQuery)
 TOPIC = Form(TopicBody)

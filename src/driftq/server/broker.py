@@ -16,11 +16,12 @@ from driftq.model.options.events import EventOptions
 from driftq.model.options.limits import Limits
 from driftq.server.clock import SystemClock
 from driftq.server.engine import Engine
-from driftq.server.events import EventDesk
+from driftq.server.events.service import EventDesk
+from driftq.server.io_threads import Fsync, Threads
+from driftq.server.loop import AsyncioLoop
+from driftq.server.maintenance.stage import UpkeepOptions
 from driftq.server.ports import Clock, Loop
-from driftq.server.routing import ROUTER_TIMEOUT_MS, Router, RouterDesk
-from driftq.server.thread import AsyncioLoop, Fsync, Threads
-from driftq.server.upkeep import UpkeepOptions
+from driftq.server.routing.service import ROUTER_TIMEOUT_MS, Router, RouterDesk
 
 logger = logging.getLogger("driftq.broker")
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from driftq.errors import DriftQError, NotConfirmed
 from driftq.server.counters import Counters
-from driftq.server.dispatcher import Dispatcher
-from driftq.server.effects import EffectAsk, EffectDesk
-from driftq.server.job_entries import JobEntries
-from driftq.server.job_requests import JobAsk
-from driftq.server.jobs import JobDesk
-from driftq.server.letters import LetterAsk, LetterDesk
-from driftq.server.recaller import Recaller
+from driftq.server.deliver.consumers import Dispatcher
+from driftq.server.dlq.stage import LetterAsk, LetterDesk
+from driftq.server.effects.stage import EffectAsk, EffectDesk
+from driftq.server.jobs.entries import JobEntries
+from driftq.server.jobs.requests import JobAsk
+from driftq.server.jobs.stage import JobDesk
+from driftq.server.lookup import Recaller
 from driftq.server.requests import Reply
 from driftq.storage.journal import Journal
 

@@ -29,24 +29,23 @@ from driftq.log.log import Log
 from driftq.log.recovery import Recovery
 from driftq.model import StreamView
 from driftq.model.options.limits import Limits
-from driftq.server.bell import Bell, Setbacks
 from driftq.server.clock import report_log_ahead
 from driftq.server.counters import Counters
-from driftq.server.deadletters import DeadLetters
-from driftq.server.deliveries import Deliveries, Parcels
+from driftq.server.deliver.consumers import Dispatcher
+from driftq.server.deliver.outbox import Outbox
+from driftq.server.deliver.stage import Deliveries, Parcels
+from driftq.server.deliver.timers import Timers
 from driftq.server.desks import Desks
-from driftq.server.dispatcher import Dispatcher
-from driftq.server.effects import EffectAsk
-from driftq.server.gathering import Gathering
-from driftq.server.intake import Intake
-from driftq.server.job_requests import JobAsk
-from driftq.server.job_views import JobReader
-from driftq.server.letters import LetterAsk
-from driftq.server.outbox import Outbox
+from driftq.server.dlq.stage import LetterAsk
+from driftq.server.effects.stage import EffectAsk
+from driftq.server.jobs.requests import JobAsk
+from driftq.server.jobs.views import JobReader
+from driftq.server.lookup import Recaller
+from driftq.server.maintenance.stage import Upkeep, UpkeepOptions
 from driftq.server.ports import Background, Clock, Consumer, Loop, SyncLost
-from driftq.server.producing import Producing
+from driftq.server.produce.queue import Intake
+from driftq.server.produce.stage import Producing
 from driftq.server.reading import Damage, Reading
-from driftq.server.recaller import Recaller
 from driftq.server.requests import (
     AckRequest,
     ProduceRequest,
@@ -55,8 +54,9 @@ from driftq.server.requests import (
     SeldomRequest,
     Waiting,
 )
-from driftq.server.timers import Timers
-from driftq.server.upkeep import Upkeep, UpkeepOptions
+from driftq.server.settle.dead_letters import DeadLetters
+from driftq.server.settle.stage import Gathering
+from driftq.server.wakeup import Bell, Setbacks
 from driftq.storage.journal import Journal
 from driftq.storage.payloads import Payloads
 

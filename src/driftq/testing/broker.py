@@ -13,8 +13,8 @@ from driftq.core.decide.produce import Outcome
 from driftq.errors import DriftQError
 from driftq.model import Delivery, Message, TopicOptions
 from driftq.model.options.limits import Limits
-from driftq.server.ingest import prepare
-from driftq.server.letters import Redriven, RedriveRequest
+from driftq.server.dlq.stage import Redriven, RedriveRequest
+from driftq.server.produce.prepare import prepare
 from driftq.server.requests import (
     AckRequest,
     ExtendRequest,
@@ -25,7 +25,7 @@ from driftq.server.requests import (
     ReadRequest,
     TopicRequest,
 )
-from driftq.server.views import TopicView, topic_view
+from driftq.server.topics.views import TopicView, topic_view
 from driftq.testing.check_delivered import Listener
 from driftq.testing.clock import VirtualClock
 from driftq.testing.consumer import SimConsumer, Worker

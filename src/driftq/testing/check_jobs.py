@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from driftq.errors import DriftQError, StaleLease, Unavailable
-from driftq.server.job_requests import JobsGranted
+from driftq.server.jobs.requests import JobsGranted
 from driftq.testing.checkers import require
 
 

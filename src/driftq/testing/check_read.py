@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from driftq.errors import TopicNotFound
-from driftq.server.views import GroupView, PartitionView, TopicView
+from driftq.server.topics.views import GroupView, PartitionView, TopicView
 from driftq.testing.check_delivered import DeliveryChecker
 from driftq.testing.check_settled import Settled
 from driftq.testing.check_stored import StoredChecker

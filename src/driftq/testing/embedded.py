@@ -18,7 +18,7 @@ from driftq.model.job import ClaimedJob
 from driftq.model.options.events import EventOptions
 from driftq.model.options.limits import Limits
 from driftq.server.broker import BrokerOptions
-from driftq.server.routing import Router
+from driftq.server.routing.service import Router
 from driftq.testing.clock import VirtualClock
 from driftq.testing.turns import VirtualTurns
 

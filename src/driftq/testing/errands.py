@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from driftq.core.commands import Ack
 from driftq.errors import DriftQError, Unavailable
 from driftq.model import Delivery, Message
-from driftq.server.ingest import prepare
+from driftq.server.produce.prepare import prepare
 from driftq.server.requests import AckRequest, JoinRequest, ProduceRequest, SeldomRequest
 from driftq.testing.check_delivered import Listener
 from driftq.testing.consumer import SimConsumer, Worker

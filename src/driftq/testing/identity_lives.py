@@ -17,8 +17,8 @@ from driftq.core.decide.produce import Duplicate
 from driftq.core.records import EffectBegun
 from driftq.errors import DriftQError, TopicExists, TopicNotFound, Unavailable
 from driftq.model import Delivery, Envelope, Message, TopicOptions
-from driftq.server.effects import BeginRequest, CommitRequest
-from driftq.server.ingest import prepare
+from driftq.server.effects.stage import BeginRequest, CommitRequest
+from driftq.server.produce.prepare import prepare
 from driftq.server.requests import (
     AckRequest,
     DeleteGroupRequest,

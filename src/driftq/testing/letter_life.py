@@ -15,10 +15,9 @@ from driftq.errors import DriftQError, LogError, Unavailable, WritingStopped
 from driftq.log.segment import file_name
 from driftq.model import Delivery, Envelope, Message, RetryPolicy, TopicOptions
 from driftq.model.topic import DEAD_LETTER_PREFIX
-from driftq.server.deadletters import rfc3339
-from driftq.server.ingest import prepare
-from driftq.server.letter_pages import letter_page
-from driftq.server.letters import Redriven, RedriveRequest
+from driftq.server.dlq.pages import letter_page
+from driftq.server.dlq.stage import Redriven, RedriveRequest
+from driftq.server.produce.prepare import prepare
 from driftq.server.requests import (
     AckRequest,
     DeleteGroupRequest,
@@ -28,6 +27,7 @@ from driftq.server.requests import (
     ProduceRequest,
     TopicRequest,
 )
+from driftq.server.settle.dead_letters import rfc3339
 from driftq.testing.check_delivered import Listener
 from driftq.testing.check_redriven import Copy, RedriveChecker, Stand
 from driftq.testing.checkers import require

@@ -11,7 +11,7 @@ from driftq.log.log import Log
 from driftq.log.recovery import Recovery
 from driftq.model.options.limits import Limits
 from driftq.server.engine import Engine
-from driftq.server.upkeep import UpkeepOptions
+from driftq.server.maintenance.stage import UpkeepOptions
 from driftq.testing.canonical import canonical, differences, fold_folder, unsettled
 from driftq.testing.checkers import Violation
 from driftq.testing.clock import VirtualClock

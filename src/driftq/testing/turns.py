@@ -26,7 +26,7 @@ class _Due:
 
 
 class VirtualTurns:
-    """Takes the place of `driftq.server.thread.AsyncioLoop`."""
+    """Takes the place of `driftq.server.io_threads.AsyncioLoop`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: VirtualClock) -> None:
         self._loop = loop

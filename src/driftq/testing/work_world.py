@@ -16,10 +16,8 @@ from driftq.errors import DriftQError
 from driftq.model import Delivery, Envelope, Message, RetryPolicy, TopicOptions
 from driftq.model.job import JobRequest, job_offset
 from driftq.model.topic import DEAD_LETTER_PREFIX
-from driftq.server.deadletters import rfc3339
-from driftq.server.effects import BeginRequest, CommitRequest, FailRequest
-from driftq.server.ingest import prepare
-from driftq.server.job_requests import (
+from driftq.server.effects.stage import BeginRequest, CommitRequest, FailRequest
+from driftq.server.jobs.requests import (
     ClaimRequest,
     EnqueueRequest,
     JobsGranted,
@@ -27,6 +25,7 @@ from driftq.server.job_requests import (
     cancel,
     heartbeat,
 )
+from driftq.server.produce.prepare import prepare
 from driftq.server.requests import (
     AckRequest,
     JoinRequest,
@@ -35,6 +34,7 @@ from driftq.server.requests import (
     ProduceRequest,
     TopicRequest,
 )
+from driftq.server.settle.dead_letters import rfc3339
 from driftq.testing.check_delivered import Listener
 from driftq.testing.check_effects import EffectChecker
 from driftq.testing.check_instants import InstantChecker

@@ -8,7 +8,7 @@ from random import Random
 from driftq.core.commands import Ack, Extend, Nack
 from driftq.errors import DriftQError, Unavailable
 from driftq.model import Delivery, TopicOptions
-from driftq.server.ingest import prepare
+from driftq.server.produce.prepare import prepare
 from driftq.server.requests import (
     AckRequest,
     ExtendRequest,
@@ -19,7 +19,7 @@ from driftq.server.requests import (
     ReadRequest,
     TopicRequest,
 )
-from driftq.server.views import topic_view
+from driftq.server.topics.views import topic_view
 from driftq.testing.check_delivered import DeliveryChecker
 from driftq.testing.check_pressure import PressureChecker
 from driftq.testing.check_read import ReadChecker

@@ -13,8 +13,8 @@ from driftq.errors import EventDamaged
 from driftq.eventstore import EventStore, rooms
 from driftq.eventstore.opening import open_event_database
 from driftq.model.options.events import EventOptions
-from driftq.server.events import EventDesk, QueryRequest
-from driftq.server.sealing import Sealing
+from driftq.server.events.sealer import Sealing
+from driftq.server.events.service import EventDesk, QueryRequest
 from driftq.sql import Database, upgrade
 from tests.conformance.eventstore.conftest import Setup
 from tests.unit.eventstore.making import command

@@ -13,7 +13,7 @@ import pytest
 from driftq.cli.config import ProfileName
 from driftq.cli.router import RouterNotUsable, load_router
 from driftq.cli.serve import FsyncName, is_loopback
-from driftq.server.thread import Fsync
+from driftq.server.io_threads import Fsync
 from driftq.settings import KNOBS, PROFILES
 from tests.harness import ServerProcess
 from tests.unit.cli.conftest import Run

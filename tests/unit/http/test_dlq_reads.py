@@ -15,7 +15,7 @@ from driftq.core.index import PartitionIndex
 from driftq.http.options import HttpOptions
 from driftq.http.server import HttpServer
 from driftq.log.disk import OsFolder
-from driftq.server.letter_pages import LOOK_MAX
+from driftq.server.dlq.pages import LOOK_MAX
 from driftq.server.requests import NackRequest
 from driftq.storage.payloads import Payloads
 from tests.support.desk import Desk, Listener, start
@@ -130,7 +130,7 @@ async def test_letters_behind_many_purged_ones_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert LOOK_MAX > LETTERS
-    monkeypatch.setattr("driftq.server.letter_pages.LOOK_MAX", 100)
+    monkeypatch.setattr("driftq.server.dlq.pages.LOOK_MAX", 100)
     async with opened(tmp_path, monkeypatch) as office:
         await office.call("POST", "/v1/dlq/t/purge", {"offsets": list(range(LETTERS - 1))})
         page, reads = await office.call("GET", "/v1/dlq/t?limit=5")

@@ -6,7 +6,7 @@ import errno
 import pytest
 
 from driftq.errors import DiskFull, NotConfirmed
-from driftq.server.upkeep import UpkeepOptions
+from driftq.server.maintenance.stage import UpkeepOptions
 from driftq.testing.disk import SimFolder
 from tests.support.desk import Desk, Listener, start
 

@@ -15,7 +15,7 @@ from driftq.eventstore import Append, EventStore
 from driftq.eventstore.opening import open_events
 from driftq.model import Event
 from driftq.model.options.events import EventOptions
-from driftq.server.events import AppendRequest, EventDesk, QueryRequest
+from driftq.server.events.service import AppendRequest, EventDesk, QueryRequest
 
 
 def fact(number: int) -> Event:

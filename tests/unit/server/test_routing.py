@@ -15,7 +15,7 @@ from driftq.core.state import State
 from driftq.model import Envelope, Message, RoutingDecision
 from driftq.model.options.limits import Limits
 from driftq.server.counters import Counters
-from driftq.server.routing import NonsenseDecision, RouterDesk, follow
+from driftq.server.routing.service import NonsenseDecision, RouterDesk, follow
 
 
 @pytest.fixture

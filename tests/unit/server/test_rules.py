@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from driftq.model import Envelope, Message
-from driftq.server.routers.rules import RulesRefused, RulesRouter, read_rules
+from driftq.server.routing.rules import RulesRefused, RulesRouter, read_rules
 
 RULES = """
 [[rule]]

@@ -11,7 +11,7 @@ from driftq.log.disk import OsFolder
 from driftq.log.manifest import read_manifest
 from driftq.log.memory import MemoryFolder
 from driftq.model.options.limits import Limits
-from driftq.server.upkeep import UpkeepOptions
+from driftq.server.maintenance.stage import UpkeepOptions
 from tests.support.desk import Desk, Listener, start
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from driftq.model import Envelope, Message, RoutingDecision
-from driftq.server.routers.webhook import WebhookFailed, WebhookRouter
+from driftq.server.routing.webhook import WebhookFailed, WebhookRouter
 
 MESSAGE = Message("orders", "v", "k", Envelope(tenant_id="acme"))
 

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable
 
 from driftq.errors import LogCorrupt
-from driftq.server.parcel import Parcel
+from driftq.server.deliver.batch import Parcel
 from driftq.server.ports import Background, Consumer
 from driftq.storage.payloads import MessagesGone, Payloads
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from driftq.core.keys import Claim
 from driftq.errors import JobNotFound, NotConfirmed
 from driftq.model.job import StoredJob, job_id
-from driftq.server.recaller import Recaller
+from driftq.server.lookup import Recaller
 from driftq.storage.job_entry import decode_job
 
 

@@ -22,7 +22,7 @@ from driftq.errors.misfit import misfit
 from driftq.model import Envelope, Message, Routing, RoutingDecision
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.counters import Counters
-from driftq.server.router_threads import RouterThreads
+from driftq.server.routing.threads import RouterThreads
 
 ROUTER_TIMEOUT_MS = 1_000
 _WORKERS = 8

@@ -14,15 +14,15 @@ from driftq.core.records import SETTLED_BY_ACK, SETTLED_PASSED
 from driftq.core.state import Topic
 from driftq.errors import NotConfirmed
 from driftq.model import StoredMessage
-from driftq.server.bell import Setbacks
 from driftq.server.counters import Counters
-from driftq.server.deadletters import DeadLetters
-from driftq.server.dispatcher import Dispatcher, Ring
-from driftq.server.effects import EffectDesk, identity_of
-from driftq.server.outbox import Outbox
-from driftq.server.parcel import Parcel
-from driftq.server.recaller import Recaller
-from driftq.server.timers import Timers
+from driftq.server.deliver.batch import Parcel
+from driftq.server.deliver.consumers import Dispatcher, Ring
+from driftq.server.deliver.outbox import Outbox
+from driftq.server.deliver.timers import Timers
+from driftq.server.effects.stage import EffectDesk, identity_of
+from driftq.server.lookup import Recaller
+from driftq.server.settle.dead_letters import DeadLetters
+from driftq.server.wakeup import Setbacks
 from driftq.storage.entry import decode_entry, produced_at
 from driftq.storage.journal import Journal
 

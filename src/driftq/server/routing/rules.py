@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from driftq.model import Envelope, Message, RoutingDecision
-from driftq.server.routers.matching import MISSING, ConditionRefused, Test, find, read_condition
+from driftq.server.routing.matching import MISSING, ConditionRefused, Test, find, read_condition
 
 _EMPTY = Envelope()
 

@@ -19,11 +19,11 @@ from driftq.core.state import Topic
 from driftq.errors import DiskFull, DriftQError, NotConfirmed
 from driftq.housekeeping.process import Housekeeper
 from driftq.log.log import Log
-from driftq.server.adoption import Adoption
 from driftq.server.counters import Counters
+from driftq.server.events.seal_waiters import Seals
+from driftq.server.maintenance.adoption import Adoption
 from driftq.server.ports import Background, Loop
 from driftq.server.requests import Reply
-from driftq.server.seals import Seals
 from driftq.storage.journal import Journal
 
 PARTITIONS_A_TICK = 2_000

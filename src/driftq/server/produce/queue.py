@@ -7,7 +7,7 @@ from functools import partial
 
 from driftq.core.keys import KeyTable
 from driftq.server.desks import Return
-from driftq.server.recaller import Recaller
+from driftq.server.lookup import Recaller
 from driftq.server.requests import ProduceRequest
 
 COMMIT_BYTES_MAX = 8 << 20

@@ -23,8 +23,8 @@ from driftq.errors import DatabaseDamaged, EventDamaged, ShuttingDown
 from driftq.eventstore.opening import OpenEvents, open_events
 from driftq.model import Event
 from driftq.model.options.events import EventOptions
+from driftq.server.events.sealer import Sealing
 from driftq.server.ports import Clock
-from driftq.server.sealing import Sealing
 
 if TYPE_CHECKING:
     from driftq.eventstore import Appended, EventStore, Refused

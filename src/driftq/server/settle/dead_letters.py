@@ -25,9 +25,9 @@ from driftq.errors import NotConfirmed
 from driftq.model import DeadLetterFacts, Envelope
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.counters import Counters
-from driftq.server.dispatcher import Dispatcher
-from driftq.server.ingest import size_of
-from driftq.server.recaller import Recaller
+from driftq.server.deliver.consumers import Dispatcher
+from driftq.server.lookup import Recaller
+from driftq.server.produce.prepare import size_of
 from driftq.storage.entry import decode_entry, encode_entry, encode_time
 from driftq.storage.journal import Journal
 

@@ -27,7 +27,7 @@ from driftq.core.records import EffectBegun, EffectCommitted, TopicCreated
 from driftq.core.state import State, Topic
 from driftq.errors import DriftQError, EffectNotFound, NotConfirmed
 from driftq.model import StoredMessage, TopicOptions
-from driftq.server.recaller import Recaller
+from driftq.server.lookup import Recaller
 from driftq.server.requests import Reply
 from driftq.storage.entry import PREFIX_BYTES, encode_text, encode_time, produced_at
 from driftq.storage.journal import Journal

@@ -18,8 +18,8 @@ from driftq.errors import DriftQError, NotConfirmed
 from driftq.model import TopicOptions
 from driftq.model.job import EnqueuedJob, JobRequest, job_id
 from driftq.server.counters import Counters
-from driftq.server.job_entries import JobEntries
-from driftq.server.job_requests import (
+from driftq.server.jobs.entries import JobEntries
+from driftq.server.jobs.requests import (
     ClaimRequest,
     EnqueueRequest,
     JobAction,

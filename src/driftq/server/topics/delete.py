@@ -7,7 +7,7 @@ from typing import Any
 from driftq.core.decide.delete import decide_delete_group, decide_delete_topic, decide_reset
 from driftq.core.state import Topic
 from driftq.errors import DriftQError, TopicNotFound
-from driftq.server.dispatcher import Dispatcher, Ring
+from driftq.server.deliver.consumers import Dispatcher, Ring
 from driftq.server.requests import DeleteGroupRequest, DeleteTopicRequest, Reply, ResetRequest
 from driftq.storage.journal import Journal
 

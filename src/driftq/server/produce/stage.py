@@ -16,7 +16,7 @@ from driftq.errors import DriftQError, InvalidArgument, PayloadTooLarge, TopicNo
 from driftq.log.frame import MAX_PAYLOAD
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.counters import Counters
-from driftq.server.dispatcher import Dispatcher
+from driftq.server.deliver.consumers import Dispatcher
 from driftq.server.requests import AppendRequest, ProduceRequest, Reply
 from driftq.storage.journal import Journal
 

@@ -13,9 +13,9 @@ from driftq.core.group import Group
 from driftq.core.lease import Holder
 from driftq.core.state import State
 from driftq.model import StreamView
-from driftq.server.outbox import Outbox
+from driftq.server.deliver.outbox import Outbox
+from driftq.server.deliver.stall import CLOSING_REST_MS, Stall
 from driftq.server.ports import Consumer
-from driftq.server.stall import CLOSING_REST_MS, Stall
 
 UNSENT_MAX = 1 << 20
 

@@ -1,4 +1,4 @@
-"""The writer and reader threads, and the loop they report to."""
+"""The writer thread and the reader thread, and when the log is forced to disk."""
 
 import asyncio
 import threading
@@ -10,7 +10,7 @@ from typing import TypeVar
 from driftq.errors import LogError
 from driftq.log.frame import Frame
 from driftq.log.log import Log
-from driftq.server.ports import Alarm, Clock, SyncLost
+from driftq.server.ports import SyncLost
 
 _T = TypeVar("_T")
 
@@ -27,20 +27,6 @@ class Fsync(StrEnum):
 
 
 SYNC_INTERVAL_S = 0.05
-
-
-class AsyncioLoop:
-    """The engine's view of an asyncio loop."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
-        self._loop = loop
-        self._clock = clock
-
-    def soon(self, call: Callable[[], None]) -> None:
-        self._loop.call_soon(call)
-
-    def at(self, when: int, call: Callable[[], None]) -> Alarm:
-        return self._loop.call_later(max(0, when - self._clock.now()) / 1000, call)
 
 
 class Threads:

@@ -21,12 +21,11 @@ from driftq.core.decide.append import OpenedWriter, decide_writer
 from driftq.core.state import State, Topic
 from driftq.errors import DriftQError, NotConfirmed, TopicNotFound
 from driftq.server.counters import Counters
-from driftq.server.deadletters import DeadLetters
-from driftq.server.dispatcher import Dispatcher, Seat
-from driftq.server.endings import Endings
-from driftq.server.outbox import Outbox
+from driftq.server.deliver.consumers import Dispatcher, Seat
+from driftq.server.deliver.outbox import Outbox
+from driftq.server.deliver.timers import Timers
+from driftq.server.lookup import Recaller
 from driftq.server.ports import Consumer
-from driftq.server.recaller import Recaller
 from driftq.server.requests import (
     AckRequest,
     DeleteGroupRequest,
@@ -43,7 +42,8 @@ from driftq.server.requests import (
     TopicRequest,
     WriterRequest,
 )
-from driftq.server.timers import Timers
+from driftq.server.settle.dead_letters import DeadLetters
+from driftq.server.topics.delete import Endings
 from driftq.storage.journal import Journal
 
 logger = logging.getLogger("driftq.engine")

@@ -1,0 +1,1 @@
+"""Dead letters: pages of them, redrive and purge."""

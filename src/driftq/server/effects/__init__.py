@@ -1,0 +1,1 @@
+"""Effects of consumers: begin, commit, fail, extend, status."""

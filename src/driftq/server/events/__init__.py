@@ -1,0 +1,1 @@
+"""The event store behind the event loop, with its sealer."""

@@ -1,0 +1,1 @@
+"""Jobs: enqueued, claimed, settled and shown."""

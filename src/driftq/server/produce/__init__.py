@@ -1,0 +1,1 @@
+"""Producing: messages wait for a turn, are prepared and decided together, and are stored once."""

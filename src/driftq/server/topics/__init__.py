@@ -1,0 +1,1 @@
+"""Topics and groups: created, deleted, reset, and shown."""

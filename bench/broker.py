@@ -13,7 +13,7 @@ from bench.report import Figure
 from driftq.core.commands import Ack, Produce, Taker
 from driftq.core.decide import decide_acks, decide_deliveries, decide_group, decide_produce, decide_topic
 from driftq.core.decide.produce import Accepted
-from driftq.http.server import GC_THRESHOLD
+from driftq.http.wire.server import GC_THRESHOLD
 from driftq.log.disk import OsFolder
 from driftq.log.log import Log
 from driftq.model import Message, TopicOptions

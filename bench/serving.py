@@ -6,8 +6,8 @@ import sys
 
 import uvloop
 
-from driftq.http.options import HttpOptions
-from driftq.http.server import run
+from driftq.http.wire.options import HttpOptions
+from driftq.http.wire.server import run
 from driftq.log.disk import OsFolder
 from driftq.server.broker import BrokerOptions
 

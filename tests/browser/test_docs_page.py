@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page
 
-from driftq.http.openapi import document
-from driftq.http.route import Route
-from driftq.http.routes import ROUTES
+from driftq.http.api.openapi import document
+from driftq.http.api.route import Route
+from driftq.http.api.router import ROUTES
 from tests.contract.serving import Server
 
 DOCUMENT = document(ROUTES, version="test")

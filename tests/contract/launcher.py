@@ -14,8 +14,8 @@ from typing import Any
 
 import uvloop
 
-from driftq.http.options import HttpOptions
-from driftq.http.server import HttpServer, run
+from driftq.http.wire.options import HttpOptions
+from driftq.http.wire.server import HttpServer, run
 from driftq.log.disk import OsFolder
 from driftq.log.log import SEGMENT_RECORDS
 from driftq.log.memory import MemoryFolder

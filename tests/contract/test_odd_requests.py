@@ -17,8 +17,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from driftq.http.openapi import document
-from driftq.http.routes import ROUTES
+from driftq.http.api.openapi import document
+from driftq.http.api.router import ROUTES
 from tests.contract.serving import PATIENCE_S, Server
 
 DOCUMENT = document(ROUTES, version="test")

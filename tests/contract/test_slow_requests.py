@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from driftq.http.edge import Edge
-from driftq.http.options import HttpOptions
-from driftq.http.protocol import Connection
+from driftq.http.wire.connection import Connection
+from driftq.http.wire.edge import Edge
+from driftq.http.wire.options import HttpOptions
 from driftq.log.memory import MemoryFolder
 from driftq.server.broker import BrokerOptions, open_broker
 

@@ -11,8 +11,8 @@ import pytest
 import driftq
 from driftq.client.refusals import read_refusal
 from driftq.errors import HostRefused
-from driftq.http.edge import Edge
-from driftq.http.options import HttpOptions
+from driftq.http.wire.edge import Edge
+from driftq.http.wire.options import HttpOptions
 from driftq.log.memory import MemoryFolder
 from driftq.server.broker import BrokerOptions, open_broker
 from tests.contract.serving import PATIENCE_S, Answer, Server

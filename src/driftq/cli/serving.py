@@ -19,8 +19,8 @@ from driftq.cli.screen import say, say_error
 from driftq.errors import LogError, Unavailable
 from driftq.eventstore.opening import open_events
 from driftq.housekeeping.process import NewHousekeeper
-from driftq.http.options import HttpOptions
-from driftq.http.server import HttpServer, run
+from driftq.http.wire.options import HttpOptions
+from driftq.http.wire.server import HttpServer, run
 from driftq.log.disk import OsFolder
 from driftq.log.files import Folder
 from driftq.log.memory import MemoryFolder

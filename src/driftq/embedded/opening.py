@@ -19,8 +19,8 @@ from driftq.client.options import TIMEOUT_S
 from driftq.embedded.pipe import join
 from driftq.errors import LogLocked, ServerUnreachable, ShuttingDown, UsedAfterFork
 from driftq.forking import in_forked_child
-from driftq.http.options import HttpOptions
-from driftq.http.server import HttpServer
+from driftq.http.wire.options import HttpOptions
+from driftq.http.wire.server import HttpServer
 from driftq.log.disk import OsFolder
 from driftq.log.files import Folder
 from driftq.server.broker import BrokerOptions, open_broker

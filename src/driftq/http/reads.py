@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from driftq.core.index import PartitionIndex
 from driftq.core.state import State
 from driftq.errors import DriftQError
-from driftq.http.edge import Edge
-from driftq.http.exchange import Exchange
+from driftq.http.wire.edge import Edge
+from driftq.http.wire.exchange import Exchange
 from driftq.server.requests import ReadRequest
 
 _T = TypeVar("_T")

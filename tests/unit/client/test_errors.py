@@ -9,7 +9,7 @@ import pytest
 from driftq import errors
 from driftq.client.refusals import all_errors, read_refusal, rebuild
 from driftq.errors import DriftQError
-from driftq.http.answers import error_body
+from driftq.http.wire.responses import error_body
 
 TREE = sorted(all_errors(), key=lambda kind: kind.__name__)
 _SAMPLES = {str: "a text", int: 7, bool: True}

@@ -12,8 +12,8 @@ import pytest
 
 from driftq.core.commands import Nack
 from driftq.core.index import PartitionIndex
-from driftq.http.options import HttpOptions
-from driftq.http.server import HttpServer
+from driftq.http.wire.options import HttpOptions
+from driftq.http.wire.server import HttpServer
 from driftq.log.disk import OsFolder
 from driftq.server.dlq.pages import LOOK_MAX
 from driftq.server.requests import NackRequest

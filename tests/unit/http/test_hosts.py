@@ -3,7 +3,7 @@
 import pytest
 
 from driftq.errors import HostRefused, PageRefused, PermissionDenied
-from driftq.http.hosts import HostRule
+from driftq.http.wire.hosts import HostRule
 
 RULE = HostRule(("Queue.Example.org.", "db_1"))
 

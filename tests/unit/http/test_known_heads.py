@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driftq.errors import DriftQError, InvalidArgument
-from driftq.http.exchange import Exchange
-from driftq.http.hosts import HostRule
-from driftq.http.known import HEADS_MAX, KnownHead, KnownHeads
-from driftq.http.options import HttpOptions
-from driftq.http.reader import RequestReader
+from driftq.http.wire.exchange import Exchange
+from driftq.http.wire.head_cache import HEADS_MAX, KnownHead, KnownHeads
+from driftq.http.wire.hosts import HostRule
+from driftq.http.wire.options import HttpOptions
+from driftq.http.wire.parser import RequestReader
 
 Seen = tuple[bytes, bytes, bytes, bytes, bool, bytes]
 

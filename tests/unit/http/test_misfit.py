@@ -10,9 +10,9 @@ from msgspec import Meta
 
 from driftq.errors import InvalidArgument
 from driftq.errors.misfit import misfit
-from driftq.http.params import Form, body_problem
-from driftq.http.produce import read_message
-from driftq.http.schemas import Request
+from driftq.http.api.params import Form, body_problem
+from driftq.http.api.schemas import Request
+from driftq.http.messages.produce import read_message
 
 
 class Inner(Request, frozen=True):

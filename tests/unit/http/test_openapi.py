@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from driftq.http.openapi import document
-from driftq.http.routes import ROUTES
+from driftq.http.api.openapi import document
+from driftq.http.api.router import ROUTES
 
 DOCUMENT = document(ROUTES, version="test")
 

@@ -3,8 +3,8 @@
 import pytest
 
 from driftq.errors import RequestTimeout
-from driftq.http.options import HttpOptions
-from driftq.http.pace import Pace
+from driftq.http.wire.options import HttpOptions
+from driftq.http.wire.pace import Pace
 
 KIB = 1 << 10
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from driftq.http import server
+from driftq.http.wire import server
 
 
 @pytest.mark.clause("H6")

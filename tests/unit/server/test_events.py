@@ -30,7 +30,7 @@ def fact(number: int) -> Event:
 
 
 def test_a_server_starts_without_a_database_driver() -> None:
-    code = "import sys, driftq.http.server, driftq.cli.app; print('sqlalchemy' in sys.modules)"
+    code = "import sys, driftq.http.wire.server, driftq.cli.app; print('sqlalchemy' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout == "False\n"
 

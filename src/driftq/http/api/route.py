@@ -1,0 +1,44 @@
+"""What a route is: where it is found, who answers, and what may be asked and answered there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from driftq.http.api.schemas import Request
+from driftq.http.wire.exchange import Exchange
+
+Handler = Callable[[Exchange], None]
+
+ALWAYS = (400, 403, 408, 413, 503)
+"""Any request may be malformed, a foreign page's, too slow, too large, or come at a bad time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a status means, with the type of its body; None when there is none or it is not JSON."""
+
+    text: str
+    body: Any = None
+    content_type: str = "application/json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    method: str
+    path: str
+    """With `{topic}` where the name of a topic stands."""
+    handler: Handler
+    summary: str
+    answers: Mapping[int, Answer]
+    errors: tuple[int, ...] = ()
+    """Besides those that are possible everywhere."""
+    query: type[Request] | None = None
+    body: Any = None
+    """A request type, or several in a union."""
+    lines: type[Request] | None = None
+    """The body may also be NDJSON of these."""
+    streams: bool = False
+    """Its answer is written bit by bit, so it has to be first in line."""
+    notes: str = ""

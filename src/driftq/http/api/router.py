@@ -1,0 +1,105 @@
+"""Every route of `/v1`, and the way from a request to its handler."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from driftq.errors import DriftQError, MethodNotAllowed, RouteNotFound
+from driftq.http.api.broker_routes import BROKER_ROUTES
+from driftq.http.api.openapi import document
+from driftq.http.api.params import unquote
+from driftq.http.api.route import Answer, Route
+from driftq.http.events.routes import EVENT_ROUTES
+from driftq.http.explain.routes import EXPLAIN_ROUTES
+from driftq.http.idempotency.routes import EFFECT_ROUTES
+from driftq.http.jobs.routes import JOB_ROUTES
+from driftq.http.topics import handlers as topics
+from driftq.http.wire.exchange import Exchange
+
+
+def openapi(exchange: Exchange) -> None:
+    topics.NOTHING.read(exchange.body, exchange.query)
+    exchange.reply_ok(_document(exchange.edge.options.version))
+
+
+@cache
+def _document(version: str) -> bytes:
+    return msgspec.json.encode(document(ROUTES, version=version))
+
+
+ROUTES = (
+    *BROKER_ROUTES,
+    *JOB_ROUTES,
+    *EFFECT_ROUTES,
+    *EXPLAIN_ROUTES,
+    *EVENT_ROUTES,
+    Route(
+        method="GET",
+        path="/v1/openapi.json",
+        handler=openapi,
+        summary="This document",
+        answers={200: Answer(text="OpenAPI 3.1", body=dict[str, Any])},
+    ),
+)
+
+_BY_PATH: dict[bytes, dict[bytes, Route]] = {}
+for _route in ROUTES:
+    _BY_PATH.setdefault(_route.path.encode(), {})[_route.method.encode()] = _route
+
+_TEMPLATES: dict[int, list[tuple[list[bytes], dict[bytes, Route]]]] = {}
+"""Paths with names in them, by how many parts they have."""
+for _path, _methods in _BY_PATH.items():
+    if b"{" in _path:
+        _parts = _path.split(b"/")
+        _TEMPLATES.setdefault(len(_parts), []).append((_parts, _methods))
+
+
+def dispatch(exchange: Exchange) -> None:
+    """Answer a request, or see to it that it will be answered. The boundary: nothing is raised from here."""
+    try:
+        methods = _BY_PATH.get(exchange.path)
+        route = methods.get(exchange.method) if methods else None
+        if route is None:
+            route = find(exchange)
+        if route.streams:
+            exchange.parked = not exchange.connection.is_first(exchange)
+            if exchange.parked:
+                return
+        route.handler(exchange)
+    except DriftQError as refused:
+        exchange.reply_error(refused)
+    except Exception as error:  # noqa: BLE001 - the boundary: logged and answered
+        exchange.failed(error)
+
+
+def find(exchange: Exchange) -> Route:
+    """The route of a path that has names in it, or is written in full; else the error that says so."""
+    path = exchange.path
+    if b"://" in path[:12]:  # The whole address, as for a proxy.
+        path = b"/" + path.partition(b"://")[2].partition(b"/")[2]
+    methods = _BY_PATH.get(path) if b"{" not in path else None
+    if methods is None:
+        methods = _match(exchange, path.split(b"/"))
+    route = methods.get(exchange.method)
+    if route is None:
+        allow = ", ".join(sorted(method.decode() for method in methods))
+        raise MethodNotAllowed(exchange.method.decode(), allow=allow)
+    return route
+
+
+def _match(exchange: Exchange, parts: list[bytes]) -> dict[bytes, Route]:
+    """The first template that fits; its names are noted in the exchange."""
+    for template, methods in _TEMPLATES.get(len(parts), ()):
+        pairs = list(zip(template, parts, strict=True))
+        if all(part and (wanted.startswith(b"{") or wanted == part) for wanted, part in pairs[1:]):
+            for wanted, part in pairs:
+                if wanted.startswith(b"{"):
+                    name = wanted.strip(b"{}").decode()
+                    exchange.names[name] = unquote(part, name)
+            exchange.topic = exchange.names.get("topic", "")
+            exchange.group = exchange.names.get("group", "")
+            return methods
+    raise RouteNotFound(exchange.path[:200].decode(errors="replace"))

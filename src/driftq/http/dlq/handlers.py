@@ -1,0 +1,273 @@
+"""Dead letters: which there are, what they say, sending them again, purging them.
+
+Which letters are meant is found in the index where that is enough; only letters that are shown or filtered
+are read. What was found is then asked of the engine in small requests, at the rate that was asked for. A
+redrive that is cut short has sent each letter once or not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from driftq.core.decide.dead_letters import GROUP_DELETED
+from driftq.core.state import State, Topic
+from driftq.errors import DeadLetterGroupGone
+from driftq.http.api.params import Form
+from driftq.http.api.schemas import Request
+from driftq.http.dlq.schemas import (
+    DlqQuery,
+    DlqView,
+    LetterFilter,
+    LetterView,
+    PurgeBody,
+    RedriveBody,
+    RedriveReply,
+    SkippedView,
+)
+from driftq.http.reads import ask_state, read_stored, result_of
+from driftq.http.wire.exchange import Exchange
+from driftq.model import StoredMessage
+from driftq.model.topic import DEAD_LETTER_PREFIX
+from driftq.server.dlq.pages import (
+    LetterPage,
+    LetterRef,
+    count_letters,
+    dlq_topic_of,
+    letter_page,
+    named_letters,
+)
+from driftq.server.dlq.stage import TOGETHER_MAX, LetterAsk, PurgeRequest, Redriven, RedriveRequest, Skipped
+from driftq.server.settle.dead_letters import rfc3339
+from driftq.storage.entry import decode_entry, produced_at
+from driftq.storage.payloads import MessagesGone
+
+NOTHING = Form(Request)
+DLQ = Form(DlqQuery)
+REDRIVE = Form(RedriveBody)
+PURGE = Form(PurgeBody)
+_PAGE = 256
+_LIMIT = 1_000
+_SKIPPED_MAX = 100
+
+
+class Letter(msgspec.Struct, frozen=True):
+    """One dead letter as it lies in its topic."""
+
+    partition: int
+    offset: int
+    stored: StoredMessage
+    redriven_at: int | None
+
+
+def list_dlqs(exchange: Exchange) -> None:
+    NOTHING.read(exchange.body, exchange.query)
+    exchange.edge.spawn(exchange, _list_dlqs(exchange))
+
+
+def show_dlq(exchange: Exchange) -> None:
+    asked = DLQ.read(exchange.body, exchange.query)
+    exchange.edge.spawn(exchange, _show_dlq(exchange, asked))
+
+
+def redrive(exchange: Exchange) -> None:
+    asked = REDRIVE.read(exchange.body, exchange.query)
+    exchange.edge.spawn(exchange, _redrive(exchange, asked))
+
+
+def purge(exchange: Exchange) -> None:
+    asked = PURGE.read(exchange.body, exchange.query)
+    exchange.edge.spawn(exchange, _purge(exchange, asked))
+
+
+async def _ask(exchange: Exchange, make: Any) -> Any:
+    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    request: LetterAsk = make(answer.set_result)
+    exchange.edge.engine.ask_desk(request)
+    return await result_of(answer)
+
+
+async def _entries(exchange: Exchange, topic: Topic, refs: Sequence[LetterRef]) -> dict[LetterRef, bytes]:
+    """The stored forms of these letters, without those that were dropped meanwhile."""
+    found: dict[LetterRef, bytes] = {}
+    for number in sorted({ref.partition for ref in refs}):
+        index = topic.partitions[number].index
+        while mine := [ref for ref in refs if ref.partition == number and ref.ordinal >= index.first]:
+            try:
+                entries = await read_stored(exchange.edge, index, [ref.ordinal for ref in mine])
+            except MessagesGone:
+                continue
+            found.update(zip(mine, entries, strict=True))
+            break
+    return found
+
+
+async def _letters(exchange: Exchange, topic: Topic, refs: Sequence[LetterRef]) -> list[Letter]:
+    """These letters, by offset."""
+    letters: list[Letter] = []
+    for ref, entry in sorted((await _entries(exchange, topic, refs)).items()):
+        letters.append(Letter(ref.partition, ref.offset, decode_entry(entry), ref.redriven_at))
+    return letters
+
+
+async def _pages(
+    exchange: Exchange, name: str, *, after: int = -1, limit: int | None = None
+) -> AsyncIterator[tuple[Topic, list[LetterRef]]]:
+    """Which letters a topic has behind an offset, in pieces; they are not read for it."""
+    behind, left, more = after, limit, True
+
+    def query(state: State) -> tuple[Topic, list[LetterRef], int | None]:
+        topic = dlq_topic_of(state, name)
+        page = letter_page(topic, after=behind, limit=_PAGE if left is None else min(left, _PAGE))
+        return topic, page.refs, page.more_after
+
+    while more and left != 0:
+        topic, refs, more_after = await ask_state(exchange, query)
+        left = None if left is None else left - len(refs)
+        more, behind = more_after is not None, more_after or 0
+        yield topic, refs
+
+
+def _matches(letter: Letter, wanted: LetterFilter) -> bool:
+    envelope = letter.stored.envelope
+    facts = envelope.dlq if envelope is not None else None
+    found = {
+        "partition": letter.partition,
+        "key": letter.stored.key,
+        "group": facts.group if facts else None,
+        "reason": facts.reason if facts else None,
+        "run_id": envelope.run_id if envelope else None,
+        "tenant_id": envelope.tenant_id if envelope else None,
+    }
+    for name, value in found.items():
+        asked = getattr(wanted, name)
+        if asked is not None and asked != value:
+            return False
+    if wanted.last_error is not None and wanted.last_error not in (facts.last_error if facts else ""):
+        return False
+    at = facts.at if facts else ""
+    return (wanted.since is None or at >= wanted.since) and (wanted.until is None or at < wanted.until)
+
+
+async def _list_dlqs(exchange: Exchange) -> None:
+    def query(state: State) -> list[tuple[Topic, int]]:
+        return [
+            (topic, count_letters(topic))
+            for name, topic in sorted(state.topics.items())
+            if name.startswith(DEAD_LETTER_PREFIX)
+        ]
+
+    views: list[DlqView] = []
+    for topic, messages in await ask_state(exchange, query):
+        name = topic.name.removeprefix(DEAD_LETTER_PREFIX)
+        oldest = await _oldest_at(exchange, topic) if messages else None
+        views.append(DlqView(topic=name, dlq_topic=topic.name, messages=messages, oldest_at=oldest))
+    exchange.reply_json({"dlqs": views})
+
+
+async def _oldest_at(exchange: Exchange, topic: Topic) -> str | None:
+    """When the first letter was written: the one with the lowest offset."""
+    after: int | None = -1
+    while after is not None:
+        refs, after = await ask_state(exchange, partial(_first_behind, topic, after))
+        for entry in (await _entries(exchange, topic, refs)).values():
+            return rfc3339(produced_at(entry))
+    return None
+
+
+def _first_behind(topic: Topic, after: int, _state: State) -> LetterPage:
+    return letter_page(topic, after=after, limit=1)
+
+
+async def _show_dlq(exchange: Exchange, asked: DlqQuery) -> None:
+    after = -1 if asked.after is None else asked.after
+    views: list[LetterView] = []
+    async for topic, refs in _pages(exchange, exchange.topic, after=after, limit=asked.limit or _LIMIT):
+        views += [
+            LetterView(
+                partition=letter.partition,
+                offset=letter.offset,
+                key=letter.stored.key,
+                value=letter.stored.value,
+                envelope=letter.stored.envelope,
+                redriven_at=rfc3339(letter.redriven_at) if letter.redriven_at is not None else None,
+            )
+            for letter in await _letters(exchange, topic, refs)
+        ]
+    exchange.reply_json({"messages": views})
+
+
+async def _meant(
+    exchange: Exchange, offsets: list[int] | None
+) -> AsyncIterator[tuple[Topic, list[LetterRef]]]:
+    """The letters that were named, or all of them, in pieces."""
+    if offsets is None:
+        async for topic, refs in _pages(exchange, exchange.topic):
+            yield topic, refs
+        return
+
+    def query(state: State) -> tuple[Topic, list[LetterRef]]:
+        topic = dlq_topic_of(state, exchange.topic)
+        return topic, named_letters(topic, offsets)
+
+    topic, refs = await ask_state(exchange, query)
+    for start in range(0, len(refs), _PAGE):
+        yield topic, refs[start : start + _PAGE]
+
+
+async def _matched(
+    exchange: Exchange, *, offsets: list[int] | None, wanted: LetterFilter | None, redriven: bool
+) -> list[int]:
+    """The offsets that a selection means; without `redriven`, those that were sent before are left out."""
+    found: list[int] = []
+    async for topic, refs in _meant(exchange, offsets):
+        fresh = [ref for ref in refs if redriven or ref.redriven_at is None]
+        if wanted is None:
+            found += [ref.offset for ref in fresh]
+        else:
+            letters = await _letters(exchange, topic, fresh)
+            found += [letter.offset for letter in letters if _matches(letter, wanted)]
+    return sorted(found)
+
+
+async def _redrive(exchange: Exchange, asked: RedriveBody) -> None:
+    matched = await _matched(exchange, offsets=asked.offsets, wanted=asked.filter, redriven=False)
+    rate = None if asked.dry_run else asked.rate_per_s
+    together = min(TOGETHER_MAX, max(1, rate // 10)) if rate else TOGETHER_MAX
+    sent = 0
+    skipped: list[Skipped] = []
+    groups: dict[str, None] = {}
+    for start in range(0, len(matched), together):
+        mine = matched[start : start + together]
+        make = partial(
+            RedriveRequest,
+            exchange.topic,
+            mine,
+            asked.by or "",
+            asked.all_groups is True,
+            dry_run=asked.dry_run is True,
+        )
+        done: Redriven = await _ask(exchange, make)
+        sent += len(done.sent)
+        skipped += done.skipped[: _SKIPPED_MAX - len(skipped)]
+        groups.update((one.group or "", None) for one in done.skipped if one.reason == GROUP_DELETED)
+        if rate and start + together < len(matched):
+            await asyncio.sleep(len(mine) / rate)
+    if groups and not sent and not asked.dry_run:
+        raise DeadLetterGroupGone(exchange.topic, group=next(iter(groups)), others=len(groups) - 1)
+    views = [SkippedView(one.offset, one.reason, one.group) for one in skipped]  # type: ignore[arg-type]
+    exchange.reply_json(RedriveReply(matched=len(matched), redriven=sent, skipped=views))
+
+
+async def _purge(exchange: Exchange, asked: PurgeBody) -> None:
+    matched = await _matched(exchange, offsets=asked.offsets, wanted=asked.filter, redriven=True)
+    gone = 0
+    if not asked.dry_run:
+        for start in range(0, len(matched), _LIMIT):
+            mine = matched[start : start + _LIMIT]
+            gone += len(await _ask(exchange, partial(PurgeRequest, exchange.topic, mine)))
+    exchange.reply_json({"matched": len(matched), "purged": gone})

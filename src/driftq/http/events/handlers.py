@@ -1,0 +1,163 @@
+"""The event store over HTTP: append, read an aggregate, follow the log.
+
+Answers of reading are encoded on the store's thread, so that a long page costs the event loop nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET
+
+from driftq.errors import DriftQError, EventStoreUnusable, InvalidArgument
+from driftq.http.api.params import Form, body_problem
+from driftq.http.api.schemas import Request
+from driftq.http.events.schemas import (
+    AggregateQuery,
+    AppendedReply,
+    EventBody,
+    EventLine,
+    EventsReply,
+    LogEndReply,
+    LogQuery,
+)
+from driftq.http.wire.exchange import Exchange
+from driftq.http.wire.responses import NDJSON, error_fields
+from driftq.server.events.service import AppendRequest, EventDesk, QueryRequest
+
+if TYPE_CHECKING:
+    from driftq.eventstore import Appended, EventStore, Refused
+
+AGGREGATE = Form(AggregateQuery)
+LOG = Form(LogQuery)
+NOTHING = Form(Request)
+PAGE_EVENTS = 1000
+EVENTS_MAX = 10_000
+"""In one request."""
+
+_bodies = msgspec.json.Decoder(EventBody | list[EventBody])
+_encoder = msgspec.json.Encoder()
+
+
+def append(exchange: Exchange) -> None:
+    NOTHING.check_query(exchange.query)
+    if not exchange.body:
+        raise InvalidArgument("", "the body must be an event, or a list of events")
+    try:
+        asked = _bodies.decode(exchange.body)
+    except (ValueError, RecursionError) as error:
+        raise body_problem(error) from None
+    events = asked if isinstance(asked, list) else [asked]
+    if not events:
+        raise InvalidArgument("", "the list of events is empty")
+    if len(events) > EVENTS_MAX:
+        raise InvalidArgument("", f"at most {EVENTS_MAX} events can be appended at once")
+    give = partial(_appended_all if isinstance(asked, list) else _appended_one, exchange)
+    commands = [(body.event(), body.expected_seq) for body in events]
+    _desk(exchange).append(AppendRequest(commands, _replying(exchange, give)))
+
+
+def _appended_one(exchange: Exchange, answers: list[Appended | Refused]) -> None:
+    result = _result(answers[0])
+    if isinstance(result, DriftQError):
+        exchange.reply_error(result)
+    else:
+        exchange.reply_json(result, status=200 if result.duplicate else 201)
+
+
+def _appended_all(exchange: Exchange, answers: list[Appended | Refused]) -> None:
+    """201 when something is new, 200 when all was there; a refusal gives its status to the whole answer."""
+    results = [_result(answer) for answer in answers]
+    refusals = [result for result in results if isinstance(result, DriftQError)]
+    body: dict[str, Any] = error_fields(refusals[0]) if refusals else {}
+    body |= {
+        "appended": len(results) - len(refusals),
+        "failed": len(refusals),
+        "results": [
+            {"event_id": answer.event_id} | error_fields(result)
+            if isinstance(result, DriftQError)
+            else result
+            for answer, result in zip(answers, results, strict=True)
+        ],
+    }
+    fresh = any(isinstance(result, AppendedReply) and not result.duplicate for result in results)
+    exchange.reply_json(body, status=refusals[0].status if refusals else 201 if fresh else 200)
+
+
+def _result(answer: Appended | Refused) -> AppendedReply | DriftQError:
+    from driftq.eventstore import Refused
+
+    if isinstance(answer, Refused):
+        return answer.error
+    return AppendedReply(
+        answer.event_id,
+        answer.sequence_number,
+        duplicate=answer.duplicate,
+        payload_mismatch=answer.payload_mismatch,
+    )
+
+
+def aggregate(exchange: Exchange) -> None:
+    asked = AGGREGATE.read(exchange.body, exchange.query)
+
+    def query(store: EventStore) -> bytes:
+        page = store.read_aggregate(
+            asked.aggregate_type,
+            asked.aggregate_id,
+            from_seq=1 if asked.from_seq is None else asked.from_seq,
+            limit=PAGE_EVENTS if asked.limit is None else asked.limit,
+        )
+        next_seq = UNSET if page.next_seq is None else page.next_seq
+        return _encoder.encode(EventsReply([EventLine.of(event) for event in page.events], next_seq))
+
+    _desk(exchange).read(QueryRequest(query, _replying(exchange, exchange.reply_ok)))
+
+
+def log(exchange: Exchange) -> None:
+    asked = LOG.read(exchange.body, exchange.query)
+
+    def query(store: EventStore) -> bytes:
+        start = 1 if asked.from_ is None else asked.from_
+        limit = PAGE_EVENTS if asked.limit is None else asked.limit
+        if asked.stored:
+            return _encoder.encode_lines(store.read_stored(from_position=start, limit=limit))
+        page = store.read_log(from_position=start, limit=limit)
+        return _encoder.encode_lines([EventLine.of(event) for event in page.events])
+
+    def send(lines: bytes) -> None:
+        exchange.reply(exchange.edge.heads.whole(200, lines, content_type=NDJSON))
+
+    _desk(exchange).read(QueryRequest(query, _replying(exchange, send), placed=True))
+
+
+def log_end(exchange: Exchange) -> None:
+    NOTHING.read(exchange.body, exchange.query)
+    instance = exchange.edge.options.instance
+
+    def query(store: EventStore) -> LogEndReply:
+        return LogEndReply(store.log_end(), instance)
+
+    _desk(exchange).read(QueryRequest(query, _replying(exchange, exchange.reply_json), placed=True))
+
+
+def _desk(exchange: Exchange) -> EventDesk:
+    desk = exchange.edge.broker.events
+    if desk is None:
+        raise EventStoreUnusable("this broker was opened without one")
+    return desk
+
+
+def _replying(exchange: Exchange, give: Callable[[Any], None]) -> Callable[[Any], None]:
+    """A reply for the store's thread, which may also have something else to tell than a refusal."""
+    answering = exchange.answering(give)
+
+    def reply(result: Any) -> None:
+        if isinstance(result, Exception) and not isinstance(result, DriftQError):
+            exchange.failed(result)
+        else:
+            answering(result)
+
+    return reply

@@ -1,0 +1,51 @@
+"""The routes of the event store."""
+
+from driftq.http.api.route import Answer, Route
+from driftq.http.events import handlers as events
+from driftq.http.events import schemas as event_schemas
+
+EVENT_ROUTES = (
+    Route(
+        method="POST",
+        path="/v1/events",
+        handler=events.append,
+        summary="Append an event to its aggregate, or a list of events",
+        body=event_schemas.EventBody | list[event_schemas.EventBody],
+        answers={
+            200: Answer(text="All were there before", body=event_schemas.AppendReply),
+            201: Answer(text="Appended", body=event_schemas.AppendReply),
+        },
+        errors=(409,),
+        notes="A list is all or nothing for each aggregate. When some of it is refused, the answer has the "
+        "status of the first refusal and `results` for each event; to send the list again is safe.",
+    ),
+    Route(
+        method="GET",
+        path="/v1/events",
+        handler=events.aggregate,
+        summary="The events of one aggregate, in sequence order",
+        query=event_schemas.AggregateQuery,
+        answers={200: Answer(text="From `from_seq` on", body=event_schemas.EventsReply)},
+    ),
+    Route(
+        method="GET",
+        path="/v1/events/log",
+        handler=events.log,
+        summary="Events of all aggregates, in log order",
+        query=event_schemas.LogQuery,
+        answers={
+            200: Answer(
+                text="One a line, from position `from` on",
+                body=event_schemas.EventLine,
+                content_type="application/x-ndjson",
+            )
+        },
+    ),
+    Route(
+        method="GET",
+        path="/v1/events/log/end",
+        handler=events.log_end,
+        summary="How far the event log goes",
+        answers={200: Answer(text="The last position", body=event_schemas.LogEndReply)},
+    ),
+)

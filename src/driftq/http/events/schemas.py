@@ -1,0 +1,148 @@
+"""What may be asked of the event store, and what is answered."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType, field
+
+from driftq.http.api.schemas import Natural, Request
+from driftq.model import Event, Operation
+
+Identity = Annotated[str, Meta(min_length=1)]
+OperationName = Literal["create", "update", "delete", "append"]
+
+
+class EventBody(Request, frozen=True):
+    """An event to be appended."""
+
+    event_id: Identity
+    aggregate_type: str
+    aggregate_id: str
+    event_type: Identity
+    operation: OperationName
+    payload: Any
+    kind: str | None = None
+    expected_seq: Natural | None = None
+    metadata: dict[str, Any] | None = None
+    occurred_at: dt.datetime | None = None
+    schema_version: int | str | None = None
+    sequence_number: Natural | None = None
+
+    def event(self) -> Event:
+        return Event(
+            event_id=self.event_id,
+            aggregate_type=self.aggregate_type,
+            aggregate_id=self.aggregate_id,
+            event_type=self.event_type,
+            payload=self.payload,
+            kind=self.kind,
+            operation=Operation(self.operation),
+            sequence_number=self.sequence_number,
+            occurred_at=self.occurred_at,
+            metadata=self.metadata or {},
+            schema_version=1 if self.schema_version is None else self.schema_version,
+        )
+
+
+class AggregateQuery(Request, frozen=True):
+    """Which events of which aggregate."""
+
+    aggregate_type: str
+    aggregate_id: str
+    from_seq: Natural | None = None
+    limit: Natural | None = None
+
+
+class LogQuery(Request, frozen=True):
+    """Which part of the event log."""
+
+    from_: Natural | None = field(name="from", default=None)
+    limit: Natural | None = None
+    stored: bool | None = None
+    """As it is kept: payload, metadata and schema_version as texts, `occurred_at_us`, the hash."""
+
+
+class LogEndReply(msgspec.Struct, frozen=True):
+    """How far the log goes."""
+
+    position: int
+    """Of the last event; 0 when there is none."""
+    instance: str
+    """Changes with each start of the server; also in its folder, for those who can read there."""
+
+
+class AppendedReply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where the event is, now or since before."""
+
+    event_id: str
+    sequence_number: int
+    duplicate: bool
+    payload_mismatch: bool = False
+
+
+class AppendResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of one event of a list: it has a sequence_number, or an error."""
+
+    event_id: str
+    sequence_number: int | None = None
+    duplicate: bool | None = None
+    payload_mismatch: bool | None = None
+    error: str | None = None
+    message: str | None = None
+    reason: str | None = None
+
+
+class AppendReply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """For one event the fields of its result; for a list how many there are of each, and their results."""
+
+    event_id: str | None = None
+    sequence_number: int | None = None
+    duplicate: bool | None = None
+    payload_mismatch: bool | None = None
+    appended: int | None = None
+    failed: int | None = None
+    results: list[AppendResult] | None = None
+
+
+class EventLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A stored event; without a position until it has its place in the log."""
+
+    event_id: str
+    aggregate_type: str
+    aggregate_id: str
+    sequence_number: int
+    event_type: str
+    kind: str
+    operation: OperationName
+    occurred_at: dt.datetime
+    payload: Any
+    metadata: dict[str, Any]
+    schema_version: int | str
+    position: int | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, event: Event) -> EventLine:
+        return cls(
+            event_id=event.event_id,
+            aggregate_type=event.aggregate_type,
+            aggregate_id=event.aggregate_id,
+            sequence_number=event.sequence_number or 0,
+            event_type=event.event_type,
+            kind=event.kind or "",
+            operation=event.operation.value,
+            occurred_at=event.occurred_at or dt.datetime.now(dt.UTC),
+            payload=event.payload,
+            metadata=event.metadata,
+            schema_version=event.schema_version,
+            position=UNSET if event.position is None else event.position,
+        )
+
+
+class EventsReply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Events of one aggregate in sequence order; `next_seq` when there are more."""
+
+    events: list[EventLine]
+    next_seq: int | UnsetType = UNSET

@@ -1,0 +1,1 @@
+"""What happened to a message or a run, over HTTP."""

@@ -1,0 +1,125 @@
+"""GET /v1/messages/{topic}/{offset}: everything that happened to one message.
+
+What is told was durable when the request was decided: it comes from the housekeeper's history and from the
+records behind it, which a thread reads. One such reading is under way at a time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from driftq.core.index import PartitionIndex
+from driftq.core.state import State, Topic
+from driftq.errors import InvalidArgument, MessageNotFound, TopicNotFound
+from driftq.history.message import Past, Wanted
+from driftq.history.replay import Names, tell_pasts
+from driftq.http.api.params import Form
+from driftq.http.api.schemas import Request
+from driftq.http.explain.schemas import MessageView
+from driftq.http.explain.timeline import happenings, standings
+from driftq.http.reads import ask_state, in_thread, read_stored
+from driftq.http.wire.exchange import Exchange
+from driftq.log.frame import LogEnd
+from driftq.model.topic import DEAD_LETTER_PREFIX
+from driftq.server.settle.dead_letters import rfc3339
+from driftq.server.topics.views import INTERNAL_PREFIX
+from driftq.storage.entry import decode_entry, produced_at
+from driftq.storage.payloads import MessagesGone
+
+NOTHING = Form(Request)
+_OFFSET = re.compile(r"0|[1-9][0-9]{0,17}")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Messages as they are in the state, and what it takes to read their past."""
+
+    wanted: Sequence[Wanted]
+    groups: list[dict[str, bool]]
+    """For each message, whether it is settled in each group of its topic."""
+    names: Names
+    end: LogEnd
+
+
+def explain(exchange: Exchange) -> None:
+    NOTHING.read(exchange.body, exchange.query)
+    text = exchange.names["offset"]
+    if not _OFFSET.fullmatch(text):
+        raise InvalidArgument("offset", "must be a number from 0 on")
+    exchange.edge.spawn(exchange, _explain(exchange, int(text)))
+
+
+async def _explain(exchange: Exchange, offset: int) -> None:
+    topic = exchange.topic
+    index: PartitionIndex | None = None
+
+    def query(state: State) -> Found:
+        nonlocal index
+        found = state.topics.get(topic)
+        if found is None or topic.startswith(INTERNAL_PREFIX):
+            raise TopicNotFound(topic)
+        place = found.locate(offset)
+        if place is None:
+            raise MessageNotFound(topic, offset=offset)
+        index = found.partitions[place[0]].index
+        return find(exchange, state, [(found, *place, offset)])
+
+    found = await ask_state(exchange, query)
+    [wanted] = found.wanted
+    assert index is not None
+    entry = await _entry(exchange, index, wanted)
+    pasts = await read_pasts(exchange, found)
+    stored, at = decode_entry(entry), produced_at(entry)
+    exchange.reply_json(
+        MessageView(
+            topic=topic,
+            partition=wanted.partition,
+            offset=offset,
+            key=stored.key,
+            value=stored.value,
+            produced_at=rfc3339(at),
+            groups=standings(pasts[wanted], found.groups[0]),
+            history=happenings(pasts[wanted], topic=topic, produced_at=at),
+            envelope=stored.envelope,
+            routing=stored.routing,
+            requested_topic=stored.requested_topic,
+        )
+    )
+
+
+async def _entry(exchange: Exchange, index: PartitionIndex, wanted: Wanted) -> bytes:
+    try:
+        [entry] = await read_stored(exchange.edge, index, [wanted.ordinal])
+    except MessagesGone:
+        raise MessageNotFound(exchange.topic, offset=wanted.offset) from None
+    return entry
+
+
+def find(exchange: Exchange, state: State, places: Iterable[tuple[Topic, int, int, int]]) -> Found:
+    """What is needed to tell of messages given by topic, partition, ordinal and offset; for a turn."""
+    wanted: list[Wanted] = []
+    settled: list[dict[str, bool]] = []
+    groups: dict[int, tuple[int, str]] = {}
+    graves: dict[int, int] = {}
+    for topic, partition, ordinal, offset in places:
+        wanted.append(Wanted(topic.id, partition, ordinal, offset))
+        settled.append(
+            {group.name: group.partitions[partition].is_settled(ordinal) for group in topic.groups.values()}
+        )
+        groups.update((group.id, (topic.id, group.name)) for group in topic.groups.values())
+        grave = state.topics.get(DEAD_LETTER_PREFIX + topic.name)
+        if grave is not None:
+            graves[grave.id] = topic.id
+    return Found(wanted, settled, Names(groups, graves), exchange.edge.broker.log.confirmed)
+
+
+async def read_pasts(exchange: Exchange, found: Found) -> dict[Wanted, Past]:
+    broker = exchange.edge.broker
+    return await in_thread(
+        exchange,
+        lambda: tell_pasts(
+            broker.log.folder, broker.options.history, found.wanted, found.names, end=found.end
+        ),
+    )

@@ -1,0 +1,25 @@
+"""The routes that explain what happened."""
+
+from driftq.http.api.route import Answer, Route
+from driftq.http.explain import message as explain
+from driftq.http.explain import runs
+from driftq.http.explain.schemas import MessageView, RunView
+
+EXPLAIN_ROUTES = (
+    Route(
+        method="GET",
+        path="/v1/messages/{topic}/{offset}",
+        handler=explain.explain,
+        summary="Everything that happened to a message",
+        answers={200: Answer(text="The message, and its history in order", body=MessageView)},
+        errors=(404,),
+    ),
+    Route(
+        method="GET",
+        path="/v1/runs/{run_id}",
+        handler=runs.show_run,
+        summary="The messages of a run as a tree of steps",
+        answers={200: Answer(text="Steps, each behind its parent", body=RunView)},
+        errors=(404,),
+    ),
+)

@@ -1,0 +1,126 @@
+"""GET /v1/runs/{run_id}: the messages of a run as a tree of steps.
+
+The tree is told as a list in which each step stands behind its parent: a run may be thousands of steps deep,
+and few programs can read JSON that is nested so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from driftq.core.state import State, Topic
+from driftq.errors import RunNotFound
+from driftq.history.message import Step
+from driftq.history.replay import find_steps
+from driftq.http.explain.message import NOTHING, Found, find, read_pasts
+from driftq.http.explain.schemas import RunView, StepMessage, StepView
+from driftq.http.explain.timeline import most_urgent, standings
+from driftq.http.reads import ask_state, in_thread
+from driftq.http.wire.exchange import Exchange
+from driftq.log.frame import LogEnd
+from driftq.server.settle.dead_letters import rfc3339
+from driftq.server.topics.views import INTERNAL_PREFIX
+
+
+def show_run(exchange: Exchange) -> None:
+    NOTHING.read(exchange.body, exchange.query)
+    exchange.edge.spawn(exchange, _show_run(exchange, exchange.names["run_id"]))
+
+
+async def _show_run(exchange: Exchange, run_id: str) -> None:
+    broker = exchange.edge.broker
+    end: LogEnd = await ask_state(exchange, lambda _: broker.log.confirmed)
+    steps = await in_thread(
+        exchange, lambda: find_steps(broker.log.folder, broker.options.history, run_id, end=end)
+    )
+    kept: list[Step] = []
+    topics: list[str] = []
+
+    def query(state: State) -> Found:
+        places: list[tuple[Topic, int, int, int]] = []
+        for step in steps:
+            topic = state.topics_by_id.get(step.topic)
+            if topic is None or not topic.has_dead_letters or topic.name.startswith(INTERNAL_PREFIX):
+                continue  # A letter is told of where it came from.
+            ordinal = topic.partitions[step.partition].index.find(step.offset)
+            if ordinal is not None:
+                places.append((topic, step.partition, ordinal, step.offset))
+                kept.append(step)
+                topics.append(topic.name)
+        if not places:
+            raise RunNotFound(run_id)
+        return find(exchange, state, places)
+
+    found = await ask_state(exchange, query)
+    pasts = await read_pasts(exchange, found)
+    messages: list[tuple[Step, StepMessage]] = []
+    for step, topic, wanted, groups in zip(kept, topics, found.wanted, found.groups, strict=True):
+        told = standings(pasts[wanted], groups)
+        messages.append(
+            (
+                step,
+                StepMessage(
+                    topic=topic,
+                    partition=step.partition,
+                    offset=step.offset,
+                    produced_at=rfc3339(step.produced_at),
+                    state=most_urgent(one.state for one in told),
+                    groups=told,
+                ),
+            )
+        )
+    views = list(tree(messages))
+    exchange.reply_json(RunView(run_id, most_urgent(view.state for view in views), views))
+
+
+class _Node:
+    """Messages that are one step."""
+
+    def __init__(self, step: Step) -> None:
+        self.step_id = step.step_id
+        self.parent_step_id = step.parent_step_id
+        self.messages: list[StepMessage] = []
+        self.children: list[_Node] = []
+
+
+def tree(messages: list[tuple[Step, StepMessage]]) -> Iterator[StepView]:
+    """The steps of a run, each behind its parent; a circle of parents begins with its oldest step."""
+    nodes: list[_Node] = []
+    by_id: dict[str, _Node] = {}
+    for step, message in messages:
+        node = by_id.get(step.step_id) if step.step_id is not None else None
+        if node is None:
+            node = _Node(step)
+            nodes.append(node)
+            if step.step_id is not None:
+                by_id[step.step_id] = node
+        node.messages.append(message)
+    roots: list[_Node] = []
+    for node in nodes:
+        parent = by_id.get(node.parent_step_id) if node.parent_step_id is not None else None
+        (roots if parent is None or parent is node else parent.children).append(node)
+    told: set[int] = set()
+    for start in (*roots, *nodes):
+        waiting = [(start, 0)]
+        while waiting:
+            node, depth = waiting.pop()
+            if id(node) in told:
+                continue
+            told.add(id(node))
+            yield _view(node, depth)
+            waiting += [(child, depth + 1) for child in reversed(node.children)]
+
+
+def _view(node: _Node, depth: int) -> StepView:
+    groups = [group for message in node.messages for group in message.groups]
+    errors = [group.last_error for group in groups if group.last_error]
+    return StepView(
+        step_id=node.step_id,
+        parent_step_id=node.parent_step_id,
+        depth=depth,
+        children=[child.step_id for child in node.children if child.step_id is not None],
+        state=most_urgent(message.state for message in node.messages),
+        attempts=sum(group.attempts for group in groups),
+        last_error=errors[-1] if errors else "",
+        messages=node.messages,
+    )

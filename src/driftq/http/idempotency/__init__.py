@@ -1,0 +1,1 @@
+"""Effects of consumers over HTTP: `/v1/idempotency`."""

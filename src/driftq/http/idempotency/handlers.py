@@ -1,0 +1,137 @@
+"""The consumers' side of idempotency: begin, commit, fail, extend, status."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Protocol
+
+import msgspec
+from msgspec import UNSET
+
+from driftq.core.decide.effects import Committed, Held
+from driftq.core.effects import Identity
+from driftq.core.records import EffectBegun
+from driftq.errors import InvalidArgument
+from driftq.http.api.params import Form, check_json, check_name
+from driftq.http.idempotency.schemas import (
+    BeginBody,
+    BeginReply,
+    CommitBody,
+    EffectExtendBody,
+    EffectFailBody,
+    EffectStatusReply,
+    StatusQuery,
+)
+from driftq.http.messages.outcomes import reply_outcome
+from driftq.http.wire.exchange import Exchange
+from driftq.server.effects.stage import (
+    BeginRequest,
+    CommitRequest,
+    EffectStatus,
+    ExtendEffectRequest,
+    FailRequest,
+    Source,
+    StatusRequest,
+)
+from driftq.server.settle.dead_letters import rfc3339
+
+BEGIN = Form(BeginBody)
+COMMIT = Form(CommitBody)
+FAIL = Form(EffectFailBody)
+EXTEND = Form(EffectExtendBody)
+STATUS = Form(StatusQuery)
+
+
+class _Named(Protocol):
+    @property
+    def topic(self) -> str: ...
+    @property
+    def group(self) -> str: ...
+    @property
+    def idempotency_key(self) -> str: ...
+    @property
+    def tenant_id(self) -> str | None: ...
+
+
+def _identity(asked: _Named) -> Identity:
+    check_name("group", asked.group)
+    return (asked.tenant_id or "", asked.topic, asked.group, asked.idempotency_key)
+
+
+def _source(asked: BeginBody | StatusQuery) -> Source | None:
+    if asked.offset is not None:
+        return Source(asked.source_topic or asked.topic, asked.offset)
+    if asked.source_topic is not None:
+        raise InvalidArgument("source_topic", "needs an offset")
+    return None
+
+
+def begin(exchange: Exchange) -> None:
+    asked = BEGIN.read(exchange.body, exchange.query)
+    check_name("owner", asked.owner)
+    reply = exchange.answering(partial(_begun, exchange))
+    exchange.edge.engine.ask_desk(
+        BeginRequest(_identity(asked), asked.owner, asked.lease_ms, reply, _source(asked))
+    )
+
+
+def _begun(exchange: Exchange, outcome: EffectBegun | Held | Committed) -> None:
+    match outcome:
+        case EffectBegun():
+            until = rfc3339(outcome.at + outcome.lease_ms)
+            reply = BeginReply("proceed", token=outcome.token, lease_until=until)
+        case Held():
+            until = rfc3339(outcome.lease_until)
+            reply = BeginReply("held", owner=outcome.owner, lease_until=until)
+        case _:
+            result = msgspec.Raw(outcome.result.encode()) if outcome.result is not None else UNSET
+            reply = BeginReply("already_committed", result=result)
+    exchange.reply_json(reply)
+
+
+def commit(exchange: Exchange) -> None:
+    asked = COMMIT.read(exchange.body, exchange.query)
+    check_name("owner", asked.owner)
+    result: bytes | None = None
+    if isinstance(asked.result, msgspec.Raw):
+        check_json("result", asked.result)
+        result = bytes(asked.result)
+    reply = partial(reply_outcome, exchange)
+    exchange.edge.engine.ask_desk(CommitRequest(_identity(asked), asked.owner, asked.token, result, reply))
+
+
+def fail(exchange: Exchange) -> None:
+    asked = FAIL.read(exchange.body, exchange.query)
+    check_name("owner", asked.owner)
+    error = asked.error or ""
+    reply = partial(reply_outcome, exchange)
+    exchange.edge.engine.ask_desk(FailRequest(_identity(asked), asked.owner, asked.token, error, reply))
+
+
+def extend(exchange: Exchange) -> None:
+    asked = EXTEND.read(exchange.body, exchange.query)
+    check_name("owner", asked.owner)
+    exchange.edge.engine.ask_desk(
+        ExtendEffectRequest(
+            _identity(asked), asked.owner, asked.token, asked.lease_ms, partial(reply_outcome, exchange)
+        )
+    )
+
+
+def status(exchange: Exchange) -> None:
+    asked = STATUS.read(exchange.body, exchange.query)
+    reply = exchange.answering(partial(_shown, exchange))
+    exchange.edge.engine.ask_desk(StatusRequest(_identity(asked), reply, _source(asked)))
+
+
+def _shown(exchange: Exchange, found: EffectStatus) -> None:
+    exchange.reply_json(
+        EffectStatusReply(
+            status=found.status,  # type: ignore[arg-type]
+            owner=UNSET if found.owner is None else found.owner,
+            lease_until=UNSET if found.lease_until is None else rfc3339(found.lease_until),
+            last_error=UNSET if found.last_error is None else found.last_error,
+            result=found.result,
+            token=UNSET if found.token is None else found.token,
+        )
+    )

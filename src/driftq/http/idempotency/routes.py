@@ -1,0 +1,59 @@
+"""The routes of the consumers' side of idempotency."""
+
+from driftq.http.api.route import Answer, Route
+from driftq.http.idempotency import handlers as effects
+from driftq.http.idempotency import schemas as effect_schemas
+
+EFFECT_ROUTES = (
+    Route(
+        method="POST",
+        path="/v1/idempotency/begin",
+        handler=effects.begin,
+        summary="May this effect begin?",
+        query=effect_schemas.BeginBody,
+        body=effect_schemas.BeginBody,
+        answers={
+            200: Answer(text="Go on, it was done, or somebody is at it", body=effect_schemas.BeginReply)
+        },
+        errors=(429,),
+    ),
+    Route(
+        method="POST",
+        path="/v1/idempotency/commit",
+        handler=effects.commit,
+        summary="The effect is done",
+        query=effect_schemas.CommitBody,
+        body=effect_schemas.CommitBody,
+        answers={204: Answer(text="It never begins again")},
+        errors=(409,),
+    ),
+    Route(
+        method="POST",
+        path="/v1/idempotency/fail",
+        handler=effects.fail,
+        summary="The effect failed",
+        query=effect_schemas.EffectFailBody,
+        body=effect_schemas.EffectFailBody,
+        answers={204: Answer(text="It may begin again")},
+        errors=(409,),
+    ),
+    Route(
+        method="POST",
+        path="/v1/idempotency/extend",
+        handler=effects.extend,
+        summary="Hold an effect longer",
+        query=effect_schemas.EffectExtendBody,
+        body=effect_schemas.EffectExtendBody,
+        answers={204: Answer(text="The lease ends `lease_ms` from now")},
+        errors=(409,),
+    ),
+    Route(
+        method="GET",
+        path="/v1/idempotency/status",
+        handler=effects.status,
+        summary="How far an effect is",
+        query=effect_schemas.StatusQuery,
+        answers={200: Answer(text="As it is on disk", body=effect_schemas.EffectStatusReply)},
+        errors=(404,),
+    ),
+)

@@ -1,0 +1,123 @@
+"""Jobs: enqueue, list, cancel, requeue."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from driftq.core.state import State
+from driftq.errors import DriftQError, InvalidArgument, JobNotFound
+from driftq.http.api.params import Form, check_json, check_name
+from driftq.http.api.schemas import Request
+from driftq.http.jobs.schemas import JobBody, JobsQuery
+from driftq.http.wire.exchange import Exchange
+from driftq.model.envelope import deadline_ms
+from driftq.model.job import JOB_PAYLOAD_MAX, EnqueuedJob, JobRequest, JobView, job_id, job_offset
+from driftq.server.jobs.requests import EnqueueRequest, cancel, requeue
+from driftq.server.jobs.views import JobPage, list_jobs
+from driftq.server.requests import ReadRequest
+
+JOB = Form(JobBody)
+JOBS = Form(JobsQuery)
+NOTHING = Form(Request)
+PAGE = 100
+_PRIORITY = 5
+_RETRIES = 3
+_YEAR_10000_MS = 253_402_300_800_000
+
+
+def offset_of(name: str) -> int:
+    """The job that a path or a body names."""
+    offset = job_offset(name)
+    if offset is None:
+        raise JobNotFound(name[:100])
+    return offset
+
+
+def enqueue(exchange: Exchange) -> None:
+    asked = JOB.read(exchange.body, exchange.query)
+    check_name("queue", asked.queue)
+    check_name("task", asked.task)
+    check_json("payload", asked.payload, limit_bytes=JOB_PAYLOAD_MAX)
+    job = JobRequest(
+        queue=asked.queue,
+        task=asked.task,
+        payload=asked.payload,
+        priority=_PRIORITY if asked.priority is None else asked.priority,
+        run_at=_instant(asked.run_at),
+        idempotency_key=asked.idempotency_key or "",
+        max_retries=_RETRIES if asked.max_retries is None else asked.max_retries,
+        timeout_ms=asked.timeout_ms or 0,
+    )
+    exchange.edge.engine.ask_desk(EnqueueRequest([job], exchange.answering(partial(_enqueued, exchange))))
+
+
+def _instant(text: str | None) -> int | None:
+    if not text:
+        return None
+    try:
+        instant = deadline_ms(text)
+    except (ValueError, OverflowError) as error:
+        raise InvalidArgument("run_at", "must be an RFC 3339 time with a zone") from error
+    if instant >= _YEAR_10000_MS:
+        raise InvalidArgument("run_at", "must be before the year 10000")
+    return max(0, instant)
+
+
+def _enqueued(exchange: Exchange, outcomes: list[EnqueuedJob]) -> None:
+    (outcome,) = outcomes
+    answer: dict[str, Any] = {
+        "job_id": outcome.job_id,
+        "state": outcome.state,
+        "duplicate": outcome.duplicate,
+    }
+    if outcome.payload_mismatch:
+        answer["payload_mismatch"] = True
+    exchange.reply_json(answer, status=200 if outcome.duplicate else 201)
+
+
+def list_all(exchange: Exchange) -> None:
+    asked = JOBS.read(exchange.body, exchange.query)
+    start = 0 if asked.after is None else offset_after(asked.after)
+    now, wall = exchange.edge.clock.now(), exchange.edge.clock.wall()
+
+    def query(state: State) -> JobPage:
+        limit = asked.limit or PAGE
+        return list_jobs(
+            state, queue=asked.queue, state_name=asked.state, limit=limit, start=start, now=now, wall=wall
+        )
+
+    def read(page: JobPage) -> None:
+        exchange.edge.engine.job_reader.views(page.jobs, exchange.answering(partial(send, page)))
+
+    def send(page: JobPage, views: list[JobView]) -> None:
+        more = {"after": views[-1].job_id} if page.more else {}
+        exchange.reply_json({"jobs": views, **more})
+
+    exchange.edge.engine.read(ReadRequest(query, exchange.answering(read)))
+
+
+def offset_after(name: str) -> int:
+    offset = job_offset(name)
+    if offset is None:
+        raise InvalidArgument("after", "must be the id of a job")
+    return offset + 1
+
+
+def cancel_job(exchange: Exchange) -> None:
+    NOTHING.read(exchange.body, exchange.query)
+    offset = offset_of(exchange.names["job_id"])
+    exchange.edge.engine.ask_desk(cancel(offset, partial(_moved, exchange, offset, "dead")))
+
+
+def requeue_job(exchange: Exchange) -> None:
+    NOTHING.read(exchange.body, exchange.query)
+    offset = offset_of(exchange.names["job_id"])
+    exchange.edge.engine.ask_desk(requeue(offset, partial(_moved, exchange, offset, "ready")))
+
+
+def _moved(exchange: Exchange, offset: int, state: str, refused: DriftQError | None) -> None:
+    if refused is None:
+        exchange.reply_json({"job_id": job_id(offset), "state": state})
+    else:
+        exchange.reply_error(refused)

@@ -1,0 +1,107 @@
+"""The routes of jobs."""
+
+from driftq.http.api.route import Answer, Route
+from driftq.http.jobs import handlers as jobs
+from driftq.http.jobs import schemas as job_schemas
+from driftq.http.jobs import show as job_showing
+from driftq.http.jobs import work as job_work
+from driftq.model.job import JobView
+
+_ENQUEUED = job_schemas.EnqueuedReply
+_JOB = job_schemas.JobReply
+
+JOB_ROUTES = (
+    Route(
+        method="POST",
+        path="/v1/jobs",
+        handler=jobs.enqueue,
+        summary="Enqueue a job",
+        query=job_schemas.JobBody,
+        body=job_schemas.JobBody,
+        answers={
+            201: Answer(text="It is durable", body=_ENQUEUED),
+            200: Answer(text="A job with this idempotency key is there already", body=_ENQUEUED),
+        },
+    ),
+    Route(
+        method="GET",
+        path="/v1/jobs",
+        handler=jobs.list_all,
+        summary="List jobs, oldest first",
+        query=job_schemas.JobsQuery,
+        answers={200: Answer(text="Part of the list", body=job_schemas.JobsReply)},
+        notes="`state=dead` are the jobs that were given up. What is large comes in more parts.",
+    ),
+    Route(
+        method="POST",
+        path="/v1/jobs/claim",
+        handler=job_work.claim,
+        summary="Take the next jobs of some queues",
+        query=job_schemas.ClaimBody,
+        body=job_schemas.ClaimBody,
+        answers={200: Answer(text="Jobs with their leases, or none", body=job_schemas.ClaimReply)},
+    ),
+    Route(
+        method="POST",
+        path="/v1/jobs/settle",
+        handler=job_work.settle,
+        summary="Complete and fail many jobs",
+        query=job_schemas.SettleBody,
+        body=job_schemas.SettleBody,
+        answers={200: Answer(text="A result for each, in order", body=job_schemas.SettleReply)},
+    ),
+    Route(
+        method="GET",
+        path="/v1/jobs/{job_id}",
+        handler=job_showing.show,
+        summary="Everything that is known of a job",
+        answers={200: Answer(text="As it is on disk", body=JobView)},
+        errors=(404,),
+    ),
+    Route(
+        method="POST",
+        path="/v1/jobs/{job_id}/heartbeat",
+        handler=job_work.beat,
+        summary="Still working: the lease begins anew",
+        query=job_schemas.HeartbeatBody,
+        body=job_schemas.HeartbeatBody,
+        answers={204: Answer(text="Extended")},
+        errors=(404, 409),
+    ),
+    Route(
+        method="POST",
+        path="/v1/jobs/{job_id}/complete",
+        handler=job_work.complete,
+        summary="The job is done",
+        query=job_schemas.CompleteBody,
+        body=job_schemas.CompleteBody,
+        answers={204: Answer(text="Done, now or before under the same token")},
+        errors=(404, 409),
+    ),
+    Route(
+        method="POST",
+        path="/v1/jobs/{job_id}/fail",
+        handler=job_work.fail,
+        summary="The attempt failed: retry it later, or give it up",
+        query=job_schemas.FailBody,
+        body=job_schemas.FailBody,
+        answers={204: Answer(text="Noted")},
+        errors=(404, 409),
+    ),
+    Route(
+        method="POST",
+        path="/v1/jobs/{job_id}/cancel",
+        handler=jobs.cancel_job,
+        summary="Give a job up",
+        answers={200: Answer(text="It is dead", body=_JOB)},
+        errors=(404, 409),
+    ),
+    Route(
+        method="POST",
+        path="/v1/jobs/{job_id}/requeue",
+        handler=jobs.requeue_job,
+        summary="Try a dead job again, from its first attempt",
+        answers={200: Answer(text="It is ready", body=_JOB)},
+        errors=(404, 409),
+    ),
+)

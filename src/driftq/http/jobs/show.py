@@ -1,0 +1,106 @@
+"""GET /v1/jobs/{id}: a job from memory, or from the history once the broker has forgotten it or its runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+
+from driftq.core.jobs.table import JOBS_TOPIC
+from driftq.core.state import State
+from driftq.errors import JobNotFound
+from driftq.history.job import JobPast
+from driftq.history.job_writer import tell_job
+from driftq.http.jobs.handlers import NOTHING, offset_of
+from driftq.http.reads import in_thread
+from driftq.http.wire.exchange import Exchange
+from driftq.log.frame import LogEnd
+from driftq.model.job import JobAttempt, JobView, job_id
+from driftq.server.jobs.views import JobFacts, job_facts, job_view
+from driftq.server.requests import ReadRequest
+from driftq.server.settle.dead_letters import rfc3339
+from driftq.storage.entry import produced_at
+
+
+@dataclass(frozen=True, slots=True)
+class _Faded:
+    """A job that ended and whose runs, or all of it, are no longer in memory."""
+
+    facts: JobFacts | None
+    topic: int
+    end: LogEnd
+
+
+def show(exchange: Exchange) -> None:
+    NOTHING.read(exchange.body, exchange.query)
+    offset = offset_of(exchange.names["job_id"])
+    now, wall = exchange.edge.clock.now(), exchange.edge.clock.wall()
+
+    def query(state: State) -> JobFacts | _Faded:
+        topic = state.topics.get(JOBS_TOPIC)
+        if topic is None or offset >= topic.next_offset:
+            raise JobNotFound(job_id(offset))
+        facts = None
+        if state.jobs.state(offset) is not None:
+            facts = job_facts(state, offset, now=now, wall=wall)
+        if facts is not None and (facts.history or facts.state != "succeeded"):
+            return facts
+        return _Faded(facts, topic.id, exchange.edge.broker.log.confirmed)
+
+    def read(found: JobFacts | _Faded) -> None:
+        if isinstance(found, _Faded):
+            exchange.edge.spawn(exchange, _from_history(exchange, offset, found))
+        else:
+            _send(exchange, found)
+
+    exchange.edge.engine.read(ReadRequest(query, exchange.answering(read)))
+
+
+def _send(exchange: Exchange, facts: JobFacts) -> None:
+    exchange.edge.engine.job_reader.views([facts], exchange.answering(partial(_reply, exchange)))
+
+
+def _reply(exchange: Exchange, views: list[JobView]) -> None:
+    exchange.reply_json(views[0])
+
+
+async def _from_history(exchange: Exchange, offset: int, faded: _Faded) -> None:
+    broker = exchange.edge.broker
+    past = await in_thread(
+        exchange,
+        lambda: tell_job(broker.log.folder, broker.options.history, offset, topic=faded.topic, end=faded.end),
+    )
+    if faded.facts is not None:
+        result = faded.facts.result if past.result is None else past.result
+        _send(exchange, msgspec.structs.replace(faded.facts, history=_runs(past), result=result))
+    elif past.entry is None or not past.state:
+        raise JobNotFound(job_id(offset))
+    else:
+        exchange.reply_json(job_view(_past_facts(offset, past, past.entry), past.entry))
+
+
+def _past_facts(offset: int, past: JobPast, entry: bytes) -> JobFacts:
+    return JobFacts(
+        offset=offset,
+        state=past.state or "",
+        attempts=past.attempts,
+        due_at=produced_at(entry) if past.due_at is None else past.due_at,
+        last_error=past.last_error or "",
+        result=past.result,
+        history=_runs(past),
+        owner=None,
+        lease_until=None,
+    )
+
+
+def _runs(past: JobPast) -> list[JobAttempt]:
+    return [
+        JobAttempt(
+            run.owner,
+            rfc3339(run.started_at),
+            rfc3339(run.ended_at) if run.ended_at is not None else None,
+            run.error,
+        )
+        for _, run in sorted(past.runs.items())
+    ]

@@ -1,0 +1,126 @@
+"""Working on jobs: claim, heartbeat, complete, fail, and many ends in one request."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+
+from driftq.core.jobs.decide import Settlement
+from driftq.errors import DriftQError, InvalidArgument
+from driftq.http.api.params import Form, body_problem, check_json, check_name
+from driftq.http.jobs.handlers import offset_of
+from driftq.http.jobs.schemas import (
+    ClaimBody,
+    CompleteBody,
+    FailBody,
+    HeartbeatBody,
+    SettleBody,
+    Settled,
+    SettleParts,
+)
+from driftq.http.messages.outcomes import check_count, read_many, reply_each, reply_only, reply_outcome
+from driftq.http.wire.exchange import Exchange
+from driftq.model.job import JOB_PAYLOAD_MAX, ClaimedJob
+from driftq.server.jobs.requests import ClaimRequest, JobsGranted, SettleRequest, heartbeat
+
+CLAIM = Form(ClaimBody)
+HEARTBEAT = Form(HeartbeatBody)
+COMPLETE = Form(CompleteBody)
+FAIL = Form(FailBody)
+SETTLE = Form(SettleBody)
+_parts = msgspec.json.Decoder(SettleParts)
+_decode_part = msgspec.json.Decoder(Settled).decode
+
+
+def claim(exchange: Exchange) -> None:
+    """Jobs for one owner. A client that goes while it waits is forgotten, so that no job is lost on it."""
+    asked = CLAIM.read(exchange.body, exchange.query)
+    check_name("owner", asked.owner)
+    edge = exchange.edge
+    wait_ms = asked.wait_ms or 0
+    reply = exchange.answering(partial(_claimed, exchange))
+    if wait_ms:
+        exchange.on_lost = partial(edge.engine.desks.jobs.forget, reply)
+    queues = list(dict.fromkeys(asked.queues))
+    until = edge.clock.now() + wait_ms
+    edge.engine.ask_desk(ClaimRequest(queues, asked.owner, asked.lease_ms, asked.max, until, reply))
+
+
+def _claimed(exchange: Exchange, granted: JobsGranted | None) -> None:
+    exchange.on_lost = None
+    if granted is None:
+        exchange.reply_json({"jobs": []})
+        return
+
+    def send(jobs: list[ClaimedJob]) -> None:
+        exchange.reply_json({"jobs": jobs})
+
+    exchange.edge.engine.job_reader.claimed(granted, exchange.answering(send))
+
+
+def beat(exchange: Exchange) -> None:
+    asked = HEARTBEAT.read(exchange.body, exchange.query)
+    offset = offset_of(exchange.names["job_id"])
+    reply = partial(reply_outcome, exchange)
+    exchange.edge.engine.ask_desk(heartbeat(offset, token=asked.token, lease_ms=asked.lease_ms, reply=reply))
+
+
+def complete(exchange: Exchange) -> None:
+    asked = COMPLETE.read(exchange.body, exchange.query)
+    offset = offset_of(exchange.names["job_id"])
+    _settle_one(exchange, Settlement(offset, asked.token, result=_result(asked.result)))
+
+
+def fail(exchange: Exchange) -> None:
+    asked = FAIL.read(exchange.body, exchange.query)
+    offset = offset_of(exchange.names["job_id"])
+    retryable = asked.retryable is not False
+    _settle_one(exchange, Settlement(offset, asked.token, error=asked.error, retryable=retryable))
+
+
+def _result(given: msgspec.Raw | msgspec.UnsetType) -> str | None:
+    if not isinstance(given, msgspec.Raw):
+        return None
+    check_json("result", given, limit_bytes=JOB_PAYLOAD_MAX)
+    return bytes(given).decode()
+
+
+def _settle_one(exchange: Exchange, settlement: Settlement) -> None:
+    exchange.edge.engine.ask_desk(SettleRequest([settlement], partial(reply_only, exchange)))
+
+
+def settle(exchange: Exchange) -> None:
+    """Many ends of runs; a bad one fails alone."""
+    errors: dict[int, DriftQError] = {}
+    asked = read_many(exchange, SETTLE, _parts)
+    check_count(exchange, "results", len(asked.results))
+    check_name("owner", asked.owner)
+    settlements: list[Settlement] = []
+    given: list[Settled | msgspec.Raw] = [*asked.results]
+    for slot, one in enumerate(given):
+        try:
+            settlements.append(_settlement(one))
+        except DriftQError as refused:
+            errors[slot] = refused
+    reply = partial(reply_each, exchange, b'{"status":"settled"}', errors)
+    exchange.edge.engine.ask_desk(SettleRequest(settlements, reply))
+
+
+def _settlement(given: Settled | msgspec.Raw) -> Settlement:
+    """One end of a run; raises what is wrong with it."""
+    if isinstance(given, msgspec.Raw):
+        try:
+            given = _decode_part(given)
+        except (ValueError, RecursionError) as error:
+            raise body_problem(error) from None
+    offset = offset_of(given.job_id)
+    if given.outcome == "complete":
+        if given.error is not None or given.retryable is not None:
+            raise InvalidArgument("error", 'is for the outcome "fail"')
+        return Settlement(offset, given.token, result=_result(given.result))
+    if isinstance(given.result, msgspec.Raw):
+        raise InvalidArgument("result", 'is for the outcome "complete"')
+    if given.error is None:
+        raise InvalidArgument("error", 'has to be given with the outcome "fail"')
+    return Settlement(offset, given.token, error=given.error, retryable=given.retryable is not False)

@@ -1,0 +1,1 @@
+"""Messages over HTTP: produce, append, consume, settle, read."""

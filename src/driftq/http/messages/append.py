@@ -1,0 +1,83 @@
+"""Appending by position: POST /v1/topics/{topic}/append, and the writers that do it.
+
+No router is asked: a writer says itself where its messages go, and a repeated append must go there again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from driftq.core.commands import Append, Produce
+from driftq.core.decide.append import Appended, OpenedWriter
+from driftq.errors import InvalidArgument
+from driftq.http.api.params import Form, check_name
+from driftq.http.api.schemas import AppendBody, AppendMessage, WriterBody
+from driftq.http.messages.produce import to_envelope
+from driftq.http.wire.exchange import Exchange
+from driftq.model import Envelope
+from driftq.server.produce.prepare import Produced, prepare_all
+from driftq.server.requests import AppendRequest, WriterRequest
+
+APPEND = Form(AppendBody)
+WRITER = Form(WriterBody)
+
+
+class _Message(NamedTuple):
+    """A message in the shape that the broker takes."""
+
+    topic: str
+    key: str
+    value: str
+    envelope: Envelope | None
+    routing: None = None
+
+
+def append(exchange: Exchange) -> None:
+    if not exchange.body:
+        raise InvalidArgument("", "the messages must be given in a JSON body")
+    asked = APPEND.read(exchange.body, exchange.query)
+    check_name("writer", asked.writer)
+    limit = exchange.edge.options.batch_max
+    if len(asked.messages) > limit:
+        raise InvalidArgument("messages", f"at most {limit} in one request")
+    command = Append(
+        topic=exchange.topic,
+        writer=asked.writer,
+        lane=asked.lane,
+        epoch=asked.epoch,
+        positions=[message.position for message in asked.messages],
+        messages=_prepared(exchange, asked.messages),
+        after=asked.after,
+    )
+
+    def send(done: Appended) -> None:
+        exchange.reply_json(done)
+
+    exchange.edge.engine.produce(AppendRequest(command, exchange.answering(send)))
+
+
+def _prepared(exchange: Exchange, given: list[AppendMessage]) -> list[Produce]:
+    """The messages as they will be stored; raises InvalidArgument for the first that cannot be."""
+    messages: list[Produced] = []
+    for one in given:
+        if one.envelope is not None and one.envelope.target_topic is not None:
+            raise InvalidArgument("target_topic", "an append goes to the topic of its path")
+        envelope = None if one.envelope is None else to_envelope(one.envelope)
+        messages.append(_Message(exchange.topic, one.key, one.value, envelope))
+    commands: list[Produce] = []
+    for command in prepare_all(messages, at=exchange.edge.clock.now()):
+        if isinstance(command, InvalidArgument):
+            raise command
+        commands.append(command)
+    return commands
+
+
+def open_writer(exchange: Exchange) -> None:
+    asked = WRITER.read(exchange.body, exchange.query)
+    check_name("writer", asked.writer)
+
+    def send(opened: OpenedWriter) -> None:
+        exchange.reply_json(opened)
+
+    reply = exchange.answering(send)
+    exchange.edge.engine.ask(WriterRequest(exchange.topic, asked.writer, asked.epoch, reply))

@@ -1,0 +1,229 @@
+"""POST /v1/produce/batch: many messages, one durable write, a result for each in order.
+
+The whole body is read in one go. Only when that fails is it read message by message, so that a bad one gets
+its own error and the others go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from itertools import chain
+from typing import NamedTuple, cast
+
+import msgspec
+
+from driftq.core.commands import Produce
+from driftq.core.decide.produce import Accepted, Outcome
+from driftq.errors import DriftQError, FailedPrecondition, InvalidArgument
+from driftq.http.api.params import Form, decode
+from driftq.http.api.replies import BatchReply
+from driftq.http.api.schemas import BatchBody, BatchParts, BatchQuery, ProduceBody
+from driftq.http.messages.produce import as_produced, produced, read_message, whole_message
+from driftq.http.wire.exchange import Exchange
+from driftq.http.wire.responses import error_body, error_fields, error_headers
+from driftq.server.produce.prepare import Produced, prepare_all
+from driftq.server.requests import ProduceRequest
+from driftq.server.routing.service import RouterDesk
+
+QUERY = Form(BatchQuery)
+_decode = msgspec.json.Decoder(BatchBody).decode
+_parts = msgspec.json.Decoder(BatchParts)
+_decode_lines = msgspec.json.Decoder(ProduceBody).decode_lines
+_encode = msgspec.json.Encoder().encode
+
+_ACCEPTED = b'{"status":"produced","topic":"%b","partition":%%d,"offset":%%d,"duplicate":false}'
+_NOT_STORED = FailedPrecondition("not stored: another message of this atomic batch was refused")
+
+
+class Batch(NamedTuple):
+    """The messages that could be read, and by their places the errors of the others."""
+
+    messages: list[Produced]
+    errors: dict[int, DriftQError]
+    atomic: bool
+    brief: bool = False
+    """The answer may leave out what the client can tell by itself."""
+
+
+def produce_batch(exchange: Exchange) -> None:
+    asked = QUERY.from_query(exchange.query)
+    batch = _read(exchange, asked)._replace(brief=asked.brief is True)
+    limit = exchange.edge.options.batch_max
+    if len(batch.messages) + len(batch.errors) > limit:
+        raise InvalidArgument("messages", f"at most {limit} in one request")
+    desk = exchange.edge.desk
+    if desk is not None and any(desk.wants(message.topic) for message in batch.messages):
+        exchange.edge.spawn(exchange, _route(exchange, desk, batch))
+    else:
+        _store(exchange, batch)
+
+
+# Reading
+
+
+def _read(exchange: Exchange, asked: BatchQuery) -> Batch:
+    body = exchange.body
+    in_process = exchange.edge.options.in_process
+    if exchange.content_type[:20].lower() == b"application/x-ndjson":
+        return _read_lines(body, atomic=asked.atomic is True, in_process=in_process)
+    try:
+        whole = _decode(body)
+    except (ValueError, RecursionError):
+        parts = decode(_parts, body)
+        atomic = asked.atomic if parts.atomic is None else parts.atomic
+        return _read_parts(parts.messages, atomic=atomic is True, in_process=in_process)
+    atomic = asked.atomic if whole.atomic is None else whole.atomic
+    return Batch(_shaped(whole.messages), {}, atomic is True)
+
+
+def _read_lines(body: bytes, *, atomic: bool, in_process: bool) -> Batch:
+    try:
+        return Batch(_shaped(_decode_lines(body)), {}, atomic)
+    except (ValueError, RecursionError):
+        parts = [line for line in body.split(b"\n") if line.strip()]
+        return _read_parts(parts, atomic=atomic, in_process=in_process)
+
+
+def _shaped(messages: list[ProduceBody]) -> list[Produced]:
+    shaped = [
+        message
+        if (envelope := message.envelope) is None or envelope.retry_policy is None
+        else as_produced(message)
+        for message in messages
+    ]
+    return cast("list[Produced]", shaped)
+
+
+def _read_parts(parts: list[msgspec.Raw] | list[bytes], *, atomic: bool, in_process: bool) -> Batch:
+    messages: list[Produced] = []
+    errors: dict[int, DriftQError] = {}
+    for slot, part in enumerate(parts):
+        try:
+            messages.append(read_message(part, in_process=in_process))
+        except InvalidArgument as refused:
+            errors[slot] = refused
+    return Batch(messages, errors, atomic)
+
+
+async def _route(exchange: Exchange, desk: RouterDesk, batch: Batch) -> None:
+    places = [place for place, message in enumerate(batch.messages) if desk.wants(message.topic)]
+    wholes = [whole_message(batch.messages[place]) for place in places]
+    with desk.holding(wholes) as refused:
+        routed = await asyncio.gather(
+            *[desk.route(whole) for whole, error in zip(wholes, refused, strict=True) if error is None]
+        )
+        ways = iter(routed)
+        refusals: dict[int, DriftQError] = {}
+        messages = list(batch.messages)
+        for place, error in zip(places, refused, strict=True):
+            if error is None:
+                messages[place] = next(ways)
+            else:
+                refusals[place] = error
+        _add_errors(batch.errors, [refusals.get(place) for place in range(len(messages))])
+        kept = [message for place, message in enumerate(messages) if place not in refusals]
+        _store(exchange, batch._replace(messages=kept))
+
+
+# Storing
+
+
+def _store(exchange: Exchange, batch: Batch) -> None:
+    errors = batch.errors
+    prepared = prepare_all(batch.messages, at=exchange.edge.clock.now())
+    commands = [command for command in prepared if type(command) is Produce]
+    if len(commands) < len(prepared):
+        _add_errors(errors, prepared)
+    reply = partial(_stored, exchange, batch, commands)
+    if not commands:
+        reply([])
+        return
+    doomed = batch.atomic and bool(errors)
+    exchange.edge.engine.produce(ProduceRequest(commands, reply, atomic=batch.atomic, doomed=doomed))
+
+
+def _add_errors(errors: dict[int, DriftQError], outcomes: Sequence[object]) -> None:
+    """Put the errors of messages that could be read in their places among those that could not."""
+    places = [slot for slot in range(len(outcomes) + len(errors)) if slot not in errors]
+    for slot, outcome in zip(places, outcomes, strict=True):
+        if isinstance(outcome, DriftQError):
+            errors[slot] = outcome
+
+
+def _stored(
+    exchange: Exchange, batch: Batch, commands: list[Produce], outcomes: list[Outcome] | DriftQError
+) -> None:
+    if isinstance(outcomes, DriftQError):
+        exchange.reply_error(outcomes)
+        return
+    errors = batch.errors
+    if not errors and set(map(type, outcomes)) == {tuple}:
+        exchange.reply_ok(_all_accepted(commands, cast("list[Accepted]", outcomes), brief=batch.brief))
+        return
+    results: list[Outcome] = list(outcomes)
+    placed: list[Produce | None] = list(commands)
+    for slot, error in sorted(errors.items()):
+        results.insert(slot, error)
+        placed.insert(slot, None)
+    refused = [result for result in results if isinstance(result, DriftQError)]
+    if batch.atomic and refused:
+        _refuse(exchange, results, refused[0])
+        return
+    texts = [
+        produced(command, result)
+        if command is not None and not isinstance(result, DriftQError)
+        else error_body(result if isinstance(result, DriftQError) else _NOT_STORED)
+        for command, result in zip(placed, results, strict=True)
+    ]
+    exchange.reply_ok(_body(len(texts) - len(refused), len(refused), texts))
+
+
+def _all_accepted(commands: list[Produce], outcomes: list[Accepted], *, brief: bool) -> bytes:
+    """The usual case: nothing but new messages, most often of one topic."""
+    topic = commands[0].topic
+    if [command.topic for command in commands].count(topic) == len(commands):
+        if brief:
+            return _in_brief(topic, outcomes)
+        return _accepted(topic, len(commands)) % tuple(chain.from_iterable(outcomes))
+    texts = [produced(command, outcome) for command, outcome in zip(commands, outcomes, strict=True)]
+    return _body(len(texts), 0, texts)
+
+
+def _in_brief(topic: str, outcomes: list[Accepted]) -> bytes:
+    """What one request stores in a topic gets offsets that follow each other."""
+    partitions = [partition for partition, _ in outcomes]
+    alone = partitions.count(partitions[0]) == len(partitions)
+    return _encode(
+        BatchReply(
+            produced=len(outcomes),
+            failed=0,
+            topic=topic,
+            first_offset=outcomes[0][1],
+            partition=partitions[0] if alone else None,
+            partitions=None if alone else partitions,
+        )
+    )
+
+
+@lru_cache(maxsize=16)
+def _accepted(topic: str, count: int) -> bytes:
+    """The answer for so many new messages of a topic, with places for partition and offset of each."""
+    return _body(count, 0, [_ACCEPTED % topic.encode()] * count)
+
+
+def _body(stored: int, failed: int, texts: list[bytes]) -> bytes:
+    return b'{"produced":%d,"failed":%d,"results":[%b]}' % (stored, failed, b",".join(texts))
+
+
+def _refuse(exchange: Exchange, results: list[Outcome], first: DriftQError) -> None:
+    """An atomic batch of which nothing was stored."""
+    fields = error_fields(first) | {
+        "produced": 0,
+        "failed": len(results),
+        "results": [
+            error_fields(result if isinstance(result, DriftQError) else _NOT_STORED) for result in results
+        ],
+    }
+    exchange.reply(exchange.edge.heads.whole(first.status, _encode(fields), extra=error_headers(first)))

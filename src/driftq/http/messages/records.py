@@ -1,0 +1,178 @@
+"""GET /v1/topics/{topic}/records: stored messages as they are, without a group and without an effect.
+
+What is sent was durable when the request was decided. It goes out in pieces; the next is read when the client
+has taken the last. Bytes that are not in memory are read by a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from driftq.core.index import PartitionIndex
+from driftq.core.state import State
+from driftq.errors import InvalidArgument, Unavailable
+from driftq.http.api.params import Form
+from driftq.http.api.schemas import RecordsQuery
+from driftq.http.reads import read_stored
+from driftq.http.wire.exchange import Exchange
+from driftq.http.wire.responses import LAST_CHUNK, NDJSON, chunk
+from driftq.server.requests import ReadRequest
+from driftq.server.topics.views import find_topic
+from driftq.storage.entry import BODY_AT, produced_at
+from driftq.storage.payloads import MessagesGone
+
+RECORDS = Form(RecordsQuery)
+PIECE_MESSAGES = 512
+PIECE_BYTES = 256 << 10
+
+logger = logging.getLogger("driftq.http")
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Messages of one partition that are to be sent."""
+
+    partition: int
+    index: PartitionIndex
+    ordinals: range
+
+
+def records(exchange: Exchange) -> None:
+    asked = RECORDS.read(exchange.body, exchange.query)
+
+    def query(state: State) -> list[Stretch]:
+        return find_stretches(state, exchange.topic, asked)
+
+    def send(stretches: list[Stretch]) -> None:
+        RecordsStream(exchange).start(stretches)
+
+    exchange.edge.engine.read(ReadRequest(query, exchange.answering(send)))
+
+
+def find_stretches(state: State, name: str, asked: RecordsQuery) -> list[Stretch]:
+    """What the request means in the state as it is now."""
+    topic = find_topic(state, name)
+    numbers = range(len(topic.partitions))
+    if asked.partition is not None:
+        if asked.partition not in numbers:
+            raise InvalidArgument("partition", f"must be from 0 to {len(numbers) - 1}")
+        numbers = range(asked.partition, asked.partition + 1)
+    left = asked.limit
+    stretches: list[Stretch] = []
+    for number in numbers:
+        index = topic.partitions[number].index
+        start = index.first_ordinal_from(asked.from_ or 0)
+        stop = index.end if asked.to is None else min(index.end, index.first_ordinal_from(asked.to))
+        if left is not None:
+            stop = min(stop, start + left)
+            left -= max(0, stop - start)
+        if start < stop:
+            stretches.append(Stretch(number, index, range(start, stop)))
+    return stretches
+
+
+class RecordsStream:
+    """One answer under way."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._connection = exchange.connection
+        self._edge = exchange.edge
+        self._task: asyncio.Task[None] | None = None
+        self._room = asyncio.Event()
+
+    def start(self, stretches: list[Stretch]) -> None:
+        if self._connection.is_first(self._exchange):
+            self._task = self._edge.spawn(self._exchange, self._send(stretches))
+
+    def resumed(self) -> None:
+        self._room.set()
+
+    def lost(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _send(self, stretches: list[Stretch]) -> None:
+        chunked = not self._exchange.old
+        close = self._exchange.ends_connection = self._exchange.ends_connection or not chunked
+        began = False
+        try:
+            for stretch in stretches:
+                for ordinals in pieces(stretch):
+                    kept, entries = await self._fetch(stretch.index, ordinals)
+                    content = lines(stretch, kept, entries)
+                    if not self._connection.is_first(self._exchange):
+                        return  # The client did not wait.
+                    if not began:
+                        self._begin(chunked=chunked, close=close)
+                        began = True
+                    if content:
+                        self._connection.write(chunk(content) if chunked else content)
+                    await self._wait_for_room()
+        except Unavailable:
+            if not began:
+                raise
+            self._connection.abort()  # A cut connection says what a status no longer can.
+            return
+        if not began:
+            self._begin(chunked=chunked, close=close)
+        if chunked:
+            self._connection.write(LAST_CHUNK)
+        self._connection.end(self._exchange)
+
+    def _begin(self, *, chunked: bool, close: bool) -> None:
+        head = self._edge.heads.stream(content_type=NDJSON, chunked=chunked, close=close)
+        self._connection.begin(self._exchange, head, self)
+
+    async def _fetch(self, index: PartitionIndex, ordinals: range) -> tuple[range, list[bytes]]:
+        """The messages that are still there, and their stored forms."""
+        while True:
+            kept = range(max(ordinals.start, index.first), ordinals.stop)
+            if not kept:
+                return kept, []
+            try:
+                entries = await read_stored(self._edge, index, kept)
+            except MessagesGone:
+                continue
+            if kept.start >= index.first:
+                return kept, entries
+
+    async def _wait_for_room(self) -> None:
+        """Let others have their turn, and a slow client its time."""
+        await asyncio.sleep(0)
+        while self._connection.writing_paused:
+            self._room.clear()
+            await self._room.wait()
+
+
+def pieces(stretch: Stretch) -> Iterator[range]:
+    """Ordinals that are read and sent together."""
+    index, (start, stop) = stretch.index, (stretch.ordinals.start, stretch.ordinals.stop)
+    while start < stop:
+        count = min(PIECE_MESSAGES, stop - start)
+        before = index.bytes_upto(start)
+        while count > 1 and index.bytes_upto(start + count) - before > PIECE_BYTES:
+            count //= 2
+        yield range(start, start + count)
+        start += count
+
+
+def lines(stretch: Stretch, ordinals: range, entries: list[bytes]) -> bytes:
+    """NDJSON around the stored text."""
+    head = b'{"partition":%d,"offset":' % stretch.partition
+    offsets: list[int] = []
+    for part, slots in stretch.index.runs(ordinals.start, ordinals.stop):
+        offsets += part.offsets[slots.start : slots.stop]
+    second, text = -1, b""
+    made: list[bytes] = []
+    for offset, entry in zip(offsets, entries, strict=True):
+        seconds, ms = divmod(produced_at(entry), 1000)
+        if seconds != second:
+            second = seconds
+            text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode()
+        made.append(b'%b%d,"timestamp":"%b.%03dZ",%b\n' % (head, offset, text, ms, entry[BODY_AT:]))
+    return b"".join(made)

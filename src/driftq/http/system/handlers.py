@@ -1,0 +1,75 @@
+"""What the server says about itself: alive, ready, which version, how busy."""
+
+from prometheus_client import generate_latest
+
+from driftq.core.state import State
+from driftq.http.api.docs_page import PAGE
+from driftq.http.api.params import Form
+from driftq.http.api.replies import ClockWarning, ReadyReply
+from driftq.http.api.schemas import Request
+from driftq.http.system.metrics import new_registry
+from driftq.http.wire.exchange import Exchange
+from driftq.http.wire.responses import HTML
+from driftq.server.clock import log_ahead_ms, log_ahead_text
+from driftq.server.requests import ReadRequest
+
+NOTHING = Form(Request)
+_PROMETHEUS = b"text/plain; version=0.0.4; charset=utf-8"
+
+
+def healthz(exchange: Exchange) -> None:
+    NOTHING.read(exchange.body, exchange.query)
+    exchange.reply_ok(b'{"status":"ok"}')
+
+
+def readyz(exchange: Exchange) -> None:
+    """A log ahead of the wall clock is a warning: the server works; turning clients away mends nothing."""
+    NOTHING.read(exchange.body, exchange.query)
+    edge = exchange.edge
+    refusal = edge.engine.refusal
+    ahead_ms = log_ahead_ms(edge.clock)
+    if refusal is not None:
+        exchange.reply_error(refusal)
+    elif ahead_ms:
+        warning = ClockWarning(code="log_ahead_of_clock", message=log_ahead_text(ahead_ms), ahead_ms=ahead_ms)
+        exchange.reply_json(ReadyReply(status="ready", warnings=[warning]))
+    else:
+        exchange.reply_ok(b'{"status":"ready"}')
+
+
+def version(exchange: Exchange) -> None:
+    NOTHING.read(exchange.body, exchange.query)
+    edge = exchange.edge
+    options = edge.broker.options
+    exchange.reply_json(
+        {
+            "version": edge.options.version,
+            "commit": edge.options.commit,
+            "wal_enabled": options.durable,
+            "fsync": options.fsync.value,
+        }
+    )
+
+
+def seal(exchange: Exchange) -> None:
+    NOTHING.read(exchange.body, exchange.query)
+    exchange.edge.engine.seal(exchange.answering(lambda _: exchange.reply_ok(b'{"status":"sealed"}')))
+
+
+def metrics(exchange: Exchange) -> None:
+    """Numbers are gathered when they are asked for; the hot path only adds to plain counters."""
+    NOTHING.read(exchange.body, exchange.query)
+    edge = exchange.edge
+
+    def query(state: State) -> bytes:
+        return generate_latest(new_registry(edge, state))
+
+    def send(text: bytes) -> None:
+        exchange.reply(edge.heads.whole(200, text, content_type=_PROMETHEUS))
+
+    edge.engine.read(ReadRequest(query, exchange.answering(send)))
+
+
+def docs(exchange: Exchange) -> None:
+    NOTHING.read(exchange.body, exchange.query)
+    exchange.reply(exchange.edge.heads.whole(200, PAGE, content_type=HTML))

@@ -1,0 +1,52 @@
+"""Deleting topics and groups, and letting a group go on from somewhere else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from driftq.core.decide.delete import EARLIEST, LATEST, ResetTo
+from driftq.errors import InvalidArgument
+from driftq.http.api.params import Form
+from driftq.http.api.schemas import Request, ResetBody
+from driftq.http.wire.exchange import Exchange
+from driftq.model.envelope import deadline_ms
+from driftq.server.requests import DeleteGroupRequest, DeleteTopicRequest, ResetRequest
+
+NOTHING = Form(Request)
+RESET = Form(ResetBody)
+
+
+def delete_topic(exchange: Exchange) -> None:
+    NOTHING.read(exchange.body, exchange.query)
+    exchange.edge.engine.ask(DeleteTopicRequest(exchange.topic, _saying(exchange, b"deleted")))
+
+
+def delete_group(exchange: Exchange) -> None:
+    NOTHING.read(exchange.body, exchange.query)
+    exchange.edge.engine.ask(
+        DeleteGroupRequest(exchange.topic, exchange.group, _saying(exchange, b"deleted"))
+    )
+
+
+def reset_group(exchange: Exchange) -> None:
+    asked = RESET.read(exchange.body, exchange.query)
+    request = ResetRequest(exchange.topic, exchange.group, reset_to(asked.to), _saying(exchange, b"reset"))
+    exchange.edge.engine.ask(request)
+
+
+def reset_to(text: str | int) -> ResetTo:
+    """What the words mean: a number is an offset, also where it comes as text."""
+    if isinstance(text, int) or text in (EARLIEST, LATEST):
+        return text
+    if text.isascii() and text.isdigit() and len(text) <= 18:
+        return int(text)
+    try:
+        return (deadline_ms(text),)
+    except (ValueError, OverflowError):
+        raise InvalidArgument(
+            "to", "must be earliest, latest, an offset or an RFC 3339 time with a zone"
+        ) from None
+
+
+def _saying(exchange: Exchange, word: bytes) -> Any:
+    return exchange.answering(lambda _: exchange.reply_ok(b'{"status":"%b"}' % word))

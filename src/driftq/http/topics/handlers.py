@@ -1,0 +1,75 @@
+"""Topics: list, create, look at one, and the readers that follow them."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import Any
+
+from driftq.core.state import State
+from driftq.errors import InvalidArgument
+from driftq.http.api.params import Form, check_name
+from driftq.http.api.schemas import PageQuery, ReaderBody, Request, TopicBody
+from driftq.http.wire.exchange import Exchange
+from driftq.model import TopicOptions
+from driftq.model.topic import TABLE_PREFIX
+from driftq.server.requests import ReaderRequest, ReadRequest, TopicRequest
+from driftq.server.topics.views import TopicView, topic_names, topic_view
+
+PAGE = Form(PageQuery)
+TOPIC = Form(TopicBody)
+READER = Form(ReaderBody)
+NOTHING = Form(Request)
+_PARTITION = re.compile(r"0|[1-9][0-9]{0,8}")
+
+
+def list_topics(exchange: Exchange) -> None:
+    asked = PAGE.read(exchange.body, exchange.query)
+
+    def query(state: State) -> list[str]:
+        names = topic_names(state)
+        first = 0 if asked.after is None else bisect_right(names, asked.after)
+        return names[first:] if asked.limit is None else names[first : first + asked.limit]
+
+    def send(names: list[str]) -> None:
+        exchange.reply_json({"topics": names})
+
+    exchange.edge.engine.read(ReadRequest(query, exchange.answering(send)))
+
+
+def create_topic(exchange: Exchange) -> None:
+    asked = TOPIC.read(exchange.body, exchange.query)
+    partitions = 1 if asked.partitions is None else asked.partitions
+    table = asked.name.startswith(TABLE_PREFIX) if asked.table is None else asked.table
+    options = TopicOptions(asked.retention_ms, asked.retention_bytes, table)
+
+    def send(_: Any) -> None:
+        exchange.reply_json({"status": "created", "name": asked.name, "partitions": partitions}, status=201)
+
+    exchange.edge.engine.ask(TopicRequest(asked.name, partitions, options, exchange.answering(send)))
+
+
+def show_topic(exchange: Exchange) -> None:
+    NOTHING.read(exchange.body, exchange.query)
+
+    def query(state: State) -> TopicView:
+        return topic_view(state, exchange.topic, streams=engine.streams(exchange.topic))
+
+    engine = exchange.edge.engine
+    engine.read(ReadRequest(query, exchange.answering(exchange.reply_json)))
+
+
+def report_reader(exchange: Exchange) -> None:
+    """A reader says how far it is; from then on it holds producers back as a group does."""
+    asked = READER.read(exchange.body, exchange.query)
+    check_name("reader", asked.reader)
+    offsets: dict[int, int] = {}
+    for partition, offset in (asked.offsets or {}).items():
+        if not _PARTITION.fullmatch(partition):
+            raise InvalidArgument("offsets", f"{partition[:40]!r} is not the number of a partition")
+        offsets[int(partition)] = offset
+
+    def send(_: Any) -> None:
+        exchange.reply_done()
+
+    exchange.edge.engine.ask(ReaderRequest(exchange.topic, asked.reader, offsets, exchange.answering(send)))

@@ -1,0 +1,1 @@
+"""HTTP on the wire: connections, parsing, responses, limits; nothing here knows a route."""

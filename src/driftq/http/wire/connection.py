@@ -1,0 +1,292 @@
+"""One client's connection: requests come from its reader, answers go back in the order of the requests.
+
+Everything here is callbacks. A connection stops reading while too many answers are owed, or while the client
+does not take the answers it has. After a request that cannot be understood, or comes too slowly, it answers,
+listens no more and closes, leaving the client a second to take the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Protocol, cast
+
+from driftq.errors import DriftQError, RequestTimeout, Unavailable
+from driftq.http.api.router import dispatch
+from driftq.http.wire import responses as answers
+from driftq.http.wire.exchange import Exchange
+from driftq.http.wire.pace import Pace
+from driftq.http.wire.parser import RequestReader
+
+if TYPE_CHECKING:
+    from driftq.http.wire.edge import Edge
+
+_LINGER_S = 1.0
+_CLOSING_S = 5
+
+
+class Stream(Protocol):
+    """An answer that is written bit by bit."""
+
+    def resumed(self) -> None:
+        """The client has taken what was written."""
+
+    def lost(self) -> None:
+        """The client is gone."""
+
+
+class Connection(asyncio.Protocol):
+    """The line of open exchanges, and the transport that they are answered on."""
+
+    def __init__(self, edge: Edge) -> None:
+        self._edge = edge
+        self._options = edge.options
+        self._reader = RequestReader(edge, self)
+        self._transport: asyncio.Transport = cast(asyncio.Transport, None)
+        self._line: deque[Exchange] = deque()
+        self._stream: Stream | None = None
+        self._pace: Pace | None = None
+        self._seen = edge.tick
+        """When the last request had come, or the last answer was written."""
+        self._deaf = False
+        """What comes in is thrown away."""
+        self._lingers = False
+        """The client may still be sending: closing at once would take the answer from it."""
+        self._gone = False
+        """Closed, or being closed: nothing more is written."""
+        self._consumed = False
+        """A stream that has no end of its own is under way: only the client's closing is listened for."""
+        self._owes_continue = False
+        self._reading_paused = False
+        self.writing_paused = False
+
+    # The transport's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(self._options.write_high_bytes, self._options.write_low_bytes)
+        if not self._edge.enter(self):
+            if self._edge.is_flooded:
+                self.abort()  # Even to refuse them all would take too much.
+            else:
+                self._refuse(Unavailable("too many connections"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._gone = True
+        self._edge.leave(self)
+        line = list(self._line)
+        self._line.clear()
+        for exchange in line:
+            if exchange.on_lost is not None:
+                exchange.on_lost()
+        if self._stream is not None:
+            stream, self._stream = self._stream, None
+            stream.lost()
+
+    def data_received(self, data: bytes) -> None:
+        if self._deaf:
+            return
+        try:
+            self._reader.feed(data)
+        except DriftQError as error:
+            self._refuse(error)
+
+    def eof_received(self) -> bool:
+        """A client that closed only its own side still gets the answers it waits for.
+
+        A consumer is gone, and so is who waits for work: what it gets would be lost on it.
+        """
+        if not self._line or self._reader.within or self._lingers or self._consumed:
+            return False
+        if any(exchange.on_lost is not None for exchange in self._line):
+            return False
+        self._line[-1].ends_connection = True
+        return True
+
+    def pause_writing(self) -> None:
+        self.writing_paused = True
+        self._set_reading()
+
+    def resume_writing(self) -> None:
+        self.writing_paused = False
+        if self._stream is not None:
+            self._stream.resumed()
+        self._set_reading()
+
+    def _set_reading(self) -> None:
+        owes_too_much = len(self._line) >= self._options.outstanding_max
+        pause = (owes_too_much or self.writing_paused) and not self._deaf
+        if pause != self._reading_paused and not self._gone:
+            self._reading_paused = pause
+            if pause:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    # The reader's side
+
+    def received(self, exchange: Exchange, refusal: DriftQError | None = None) -> None:
+        """A request is complete. One that is refused takes its place in the line, and no handler sees it."""
+        if self._deaf:
+            return
+        self._seen = self._edge.tick
+        self._owes_continue = False
+        if exchange.ends_connection:
+            self._deaf = True
+        self._line.append(exchange)
+        self._edge.counters.requests += 1
+        if refusal is None:
+            dispatch(exchange)
+        else:
+            exchange.reply_error(refusal)
+        if len(self._line) >= self._options.outstanding_max:
+            self._set_reading()
+
+    def owe_continue(self) -> None:
+        """The client waits for a word before it sends its body."""
+        self._owes_continue = True
+        self._pay_continue()
+
+    def _pay_continue(self) -> None:
+        if not self._line:
+            self._owes_continue = False
+            self._transport.write(answers.CONTINUE)
+
+    def _refuse(self, error: DriftQError) -> None:
+        """Answer what cannot be understood, and close."""
+        if self._gone or self._lingers:
+            return
+        self._deaf = self._lingers = True
+        self._edge.departs(self)
+        exchange = Exchange(self._edge, self, b"")
+        exchange.ends_connection = True
+        self._line.append(exchange)
+        exchange.reply_error(error)
+
+    # The answers' side
+
+    def is_first(self, exchange: Exchange) -> bool:
+        return bool(self._line) and self._line[0] is exchange
+
+    def answered(self, exchange: Exchange, answer: bytes) -> None:
+        """An exchange has its answer: write it when its turn has come."""
+        if self._gone or exchange.answer is not None:
+            return
+        exchange.answer = answer
+        if self._line[0] is exchange:
+            self._transport.write(answer)
+            self._passed()
+
+    def begin(self, exchange: Exchange, head: bytes, stream: Stream) -> None:
+        """The first in line is answered bit by bit from now on."""
+        exchange.answer = head
+        self._stream = stream
+        self.write(head)
+
+    def listen_no_more(self) -> None:
+        """The stream that has begun is the last answer here."""
+        self._deaf = self._consumed = True
+        self._set_reading()
+
+    def write(self, content: bytes) -> None:
+        if not self._gone:
+            self._transport.write(content)
+
+    def end(self, exchange: Exchange) -> None:
+        """The stream is complete."""
+        if not self._gone and self.is_first(exchange):
+            self._stream = None
+            self._passed()
+
+    def unsent_bytes(self) -> int:
+        return 0 if self._gone else self._transport.get_write_buffer_size()
+
+    def _passed(self) -> None:
+        """The first in line is answered: go on with those behind it."""
+        line = self._line
+        self._seen = self._edge.tick
+        while True:
+            if line.popleft().ends_connection:
+                self._finish()
+                return
+            if not line:
+                break
+            following = line[0]
+            if following.answer is None:
+                if following.parked:
+                    dispatch(following)
+                break
+            self._transport.write(following.answer)
+        if self._owes_continue:
+            self._pay_continue()
+        if self._reading_paused:
+            self._set_reading()
+
+    def _finish(self) -> None:
+        """The last answer is written."""
+        self._line.clear()
+        if not self._lingers:
+            self.close()
+            return
+        self._seen = self._edge.tick
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        asyncio.get_running_loop().call_later(_LINGER_S, self.close)
+
+    # The end
+
+    def look_after(self) -> None:
+        """Once a second: close when nothing has happened for too long, or a request comes too slowly."""
+        if self._gone:
+            if self._edge.tick - self._seen > _CLOSING_S:
+                self._transport.abort()
+        elif self.awaits_request:
+            self._pace = self._pace or Pace(self._options)
+            reader = self._reader
+            too_slow = self._pace.look(
+                reader.begun, in_head=reader.in_head, received_bytes=reader.received_bytes
+            )
+            if too_slow is not None:
+                self._refuse(too_slow)
+        elif self.is_idle and self.idle_s > self._options.keep_alive_s:
+            self.close()
+
+    @property
+    def awaits_request(self) -> bool:
+        """The rest of a request is the client's turn: it may send, and waits for no word from here."""
+        return self._reader.within and not (self._deaf or self._reading_paused or self._owes_continue)
+
+    @property
+    def is_idle(self) -> bool:
+        """Open, and nothing is asked here."""
+        return not (self._line or self._gone or self._deaf or self._reader.within)
+
+    @property
+    def idle_s(self) -> int:
+        return self._edge.tick - self._seen
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Of the request that is not complete."""
+        size = self._reader.received_bytes
+        return size if self._pace is None else self._pace.bytes_per_s(self._reader.begun, received_bytes=size)
+
+    def give_way(self) -> None:
+        """Close for somebody else; whoever is in the middle of a request is told so."""
+        if self._reader.within:
+            self._refuse(
+                RequestTimeout("all connections are in use, and this request was the slowest to come")
+            )
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """Nothing more after what is written already."""
+        if not self._gone:
+            self._gone = self._deaf = True
+            self._seen = self._edge.tick
+            self._edge.departs(self)
+            self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()

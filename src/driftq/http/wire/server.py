@@ -1,0 +1,139 @@
+"""The server: listens, lets connections in, and goes down in order.
+
+stop listening ─▶ coroutines end ─▶ what was accepted is durable and answered ─▶ streams end ─▶ close
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Callable
+
+from driftq.errors import ShuttingDown
+from driftq.http.wire.connection import Connection
+from driftq.http.wire.edge import Edge
+from driftq.http.wire.options import HttpOptions
+from driftq.log.files import Folder
+from driftq.server.broker import Broker, BrokerOptions, open_broker
+
+SWITCH_INTERVAL_S = 0.0005
+"""The writer thread has the next answers in its hands: it should not wait long for the loop to let go."""
+GC_THRESHOLD = 50_000
+"""Hardly anything here is in a cycle, so looking for cycles every 700 objects is a waste."""
+_BACKLOG = 1_024
+_TASKS_S = 0.5
+_FLUSH_S = 0.3
+
+logger = logging.getLogger("driftq.http")
+
+
+class HttpServer:
+    """One listening socket in front of one broker."""
+
+    def __init__(self) -> None:
+        self._server: asyncio.Server | None = None
+        self._edge: Edge | None = None
+        self._second: asyncio.TimerHandle | None = None
+        self.host = ""
+        self.port = 0
+
+    @property
+    def address(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+    async def start(self, broker: Broker, host: str, port: int, options: HttpOptions) -> None:
+        """Listen; port 0 takes a free one, and `port` says which."""
+        edge = Edge(broker, options, bound_to=host)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: Connection(edge), host, port, backlog=_BACKLOG)
+        self.host, self.port = self._server.sockets[0].getsockname()[:2]
+        self._edge = edge
+        self._next_second()
+
+    def start_unheard(self, broker: Broker, options: HttpOptions) -> None:
+        """Serve without listening: connections are made by `connection` alone."""
+        self._edge = Edge(broker, options)
+        self._next_second()
+
+    def connection(self) -> Connection:
+        """The server's end of a connection from within the process; it wants a transport."""
+        if self._edge is None:
+            raise ShuttingDown
+        return Connection(self._edge)
+
+    def _next_second(self) -> None:
+        if self._edge is not None:
+            self._second = asyncio.get_running_loop().call_later(1.0, self._next_second)
+            self._edge.second()
+
+    async def stop(self) -> None:
+        """Accept nothing more, answer what is under way, end the streams, close. Also closes the broker."""
+        edge, self._edge = self._edge, None
+        if edge is None:
+            return
+        if self._server is not None:
+            self._server.close()
+        if self._second is not None:
+            self._second.cancel()
+        await edge.finish_tasks(within_s=_TASKS_S)
+        await edge.broker.close()
+        for stream in list(edge.streams):
+            stream.end()
+        for connection in list(edge.connections):
+            connection.close()
+        await self._flush(edge)
+
+    @staticmethod
+    async def _flush(edge: Edge) -> None:
+        """Leave the clients a moment to take what was written."""
+        if edge.connections:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(edge.emptied.wait(), _FLUSH_S)
+        for connection in list(edge.connections):
+            connection.abort()
+
+
+async def run(
+    broker_options: BrokerOptions,
+    folder: Folder,
+    host: str,
+    port: int,
+    http_options: HttpOptions,
+    *,
+    ready: Callable[[HttpServer], None],
+) -> int:
+    """Serve until SIGTERM or SIGINT; the exit code is 0 then, and 1 when damage was found on the way.
+
+    LogError when the log cannot be opened, OSError when it cannot be read or the address not be listened on.
+    """
+    over = asyncio.Event()
+    damage: list[Exception] = []
+
+    def on_fatal(error: Exception) -> None:
+        logger.critical("the server cannot go on: %s", error)
+        damage.append(error)
+        over.set()
+
+    broker = open_broker(folder, broker_options, on_fatal=on_fatal)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, over.set)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    server = HttpServer()
+    try:
+        await server.start(broker, host, port, http_options)
+    except OSError:
+        await broker.close()
+        raise
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)
+    ready(server)
+    await over.wait()
+    await server.stop()
+    return 1 if damage else 0

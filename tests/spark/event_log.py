@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from driftq.eventstore import SealOptions
 from driftq.eventstore.opening import open_event_database
-from driftq.eventstore.sealer import Sealer
+from driftq.eventstore.seal.sealer import Sealer
 from driftq.model.options.events import EventOptions
 from driftq.pipeline.compaction import events_place
 from tests.harness import ServerProcess

@@ -4,7 +4,7 @@
     store = EventStore(database, objects=open_objects("file:///srv/events"))
     store.append([Append(Event(...), expected_seq=3)])
 
-SQL decides, objects keep: `driftq.eventstore.sealer` gives events their log position and writes the segments.
+SQL decides, objects keep: `seal.sealer` gives events their log position and writes the segments.
 
 Names are loaded when first used: who reads segments, as each of Spark's Python processes does, needs no SQL.
 """

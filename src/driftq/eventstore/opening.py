@@ -19,7 +19,7 @@ from driftq.model.options.events import EventOptions
 if TYPE_CHECKING:
     from driftq.eventstore import EventStore
     from driftq.eventstore.objects import BucketObjects
-    from driftq.eventstore.sealer import Sealer
+    from driftq.eventstore.seal.sealer import Sealer
     from driftq.sql import Database
 
 logger = logging.getLogger("driftq.events")
@@ -44,7 +44,7 @@ def open_events(options: EventOptions, *, now_ms: Callable[[], int] | None = Non
     if importlib.util.find_spec("sqlalchemy") is None:
         raise EventStoreUnusable("SQLAlchemy is missing: install driftq[sql]")
     from driftq.eventstore import AllocatorMode, EventStore, MismatchMode, StoreOptions
-    from driftq.eventstore.sealer import Sealer
+    from driftq.eventstore.seal.sealer import Sealer
 
     store_options = StoreOptions(
         allocator=AllocatorMode(options.allocator) if options.allocator is not None else None,

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from driftq.errors import InvalidArgument
-from driftq.eventstore.instants import instant
+from driftq.eventstore.timestamps import instant
 from driftq.model import Aggregate, Operation
 
 if TYPE_CHECKING:
-    from driftq.eventstore.segment import StoredEvent
+    from driftq.eventstore.seal.segment import StoredEvent
 
 
 class PublishedEvent(msgspec.Struct, frozen=True, kw_only=True):

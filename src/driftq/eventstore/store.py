@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from driftq.errors import InvalidArgument
-from driftq.eventstore.draft import SEQUENCE_MAX, draft
-from driftq.eventstore.grouping import batches, by_aggregate
-from driftq.eventstore.instants import microseconds
+from driftq.eventstore.append.draft import SEQUENCE_MAX, draft
+from driftq.eventstore.append.grouping import batches, by_aggregate
+from driftq.eventstore.append.rule import Answer, Group
+from driftq.eventstore.append.writer import Writer
 from driftq.eventstore.options import AllocatorMode, StoreOptions
 from driftq.eventstore.outcome import AggregatePage, Append, Appended, LogPage, Refused, TimeMark, TimePage
-from driftq.eventstore.reading import Reader
-from driftq.eventstore.rule import Answer, Group
+from driftq.eventstore.read.reader import Reader
 from driftq.eventstore.schema import load_queries, rooms
 from driftq.eventstore.stored import StoredEvent
-from driftq.eventstore.writing import Writer
+from driftq.eventstore.timestamps import microseconds
 from driftq.model import Aggregate
 from driftq.sql import Database, Dialect, key_text, prepare
 
@@ -53,7 +53,7 @@ class EventStore:
         prepare(database, rooms(database))
         queries = load_queries(database)
         if objects is not None:
-            from driftq.eventstore.history import require_own_history  # obstore is needed only here
+            from driftq.eventstore.seal.history import require_own_history  # obstore is needed only here
 
             require_own_history(database, queries, objects)
         self._writer = Writer(

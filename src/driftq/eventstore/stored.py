@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from driftq.errors import EventDamaged
-from driftq.eventstore.canonical import content_hash
+from driftq.eventstore.append.canonical import content_hash
 from driftq.model import Aggregate
 
 

@@ -31,8 +31,8 @@ from sqlalchemy import CursorResult
 from driftq.eventstore import Append, Appended, EventStore, SealOptions, rooms
 from driftq.eventstore import objects as objects_module
 from driftq.eventstore.objects import Objects, S3Access, open_objects
-from driftq.eventstore.sealer import Sealer
-from driftq.eventstore.segment import decode_segment
+from driftq.eventstore.seal.sealer import Sealer
+from driftq.eventstore.seal.segment import decode_segment
 from driftq.model import Event, Operation
 from driftq.sql import Database, Dialect, Spelling, Statement, Transaction, open_database, upgrade
 

@@ -9,7 +9,7 @@ import pytest
 
 from driftq.eventstore import EventStore, SealOptions, StoreOptions, rooms
 from driftq.eventstore.objects import JoinableObjects, S3Access, open_objects
-from driftq.eventstore.sealer import Sealer
+from driftq.eventstore.seal.sealer import Sealer
 from driftq.sql import Clock, Database, open_database, upgrade
 from tests.services_postgres import postgres_database_url, postgres_url
 from tests.services_s3 import S3Server, s3_server

@@ -3,10 +3,10 @@
 import datetime as dt
 from typing import Any
 
-from driftq.eventstore.draft import Draft, draft
-from driftq.eventstore.instants import microseconds
+from driftq.eventstore.append.draft import Draft, draft
 from driftq.eventstore.options import AllocatorMode
 from driftq.eventstore.outcome import Append
+from driftq.eventstore.timestamps import microseconds
 from driftq.model import Event, Operation
 
 NOW = dt.datetime(2026, 1, 8, 12, 0, 0, 123456, tzinfo=dt.UTC)

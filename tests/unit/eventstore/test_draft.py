@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from driftq.errors import InvalidArgument
-from driftq.eventstore.instants import instant, microseconds
 from driftq.eventstore.options import AllocatorMode
+from driftq.eventstore.timestamps import instant, microseconds
 from driftq.model import Operation
 from driftq.sql import KEY_BYTES_MAX
 from tests.unit.eventstore.making import NOW, a_draft

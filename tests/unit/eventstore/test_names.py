@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from driftq.eventstore.canonical import content_hash
+from driftq.eventstore.append.canonical import content_hash
 from driftq.eventstore.names import SegmentRange, parse_segment_name, topic_of
 from driftq.model import Aggregate, Operation, topic_name_problem
 

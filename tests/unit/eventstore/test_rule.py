@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from driftq.errors import EventIdReused, SequenceConflict
-from driftq.eventstore.draft import Draft
+from driftq.eventstore.append.draft import Draft
+from driftq.eventstore.append.rule import Answer, Decision, Known, decide
 from driftq.eventstore.options import AllocatorMode, MismatchMode
 from driftq.eventstore.outcome import Appended, Refused
-from driftq.eventstore.rule import Answer, Decision, Known, decide
 from driftq.model import Aggregate, Operation
 from tests.unit.eventstore.making import a_draft
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftq.errors import SegmentLost
-from driftq.eventstore.segment import SCHEMA, StoredEvent, decode_segment, encode_segment
+from driftq.eventstore.seal.segment import SCHEMA, StoredEvent, decode_segment, encode_segment
 
 TEXT = st.text(max_size=30)
 US = st.integers(-62_000_000_000_000_000, 250_000_000_000_000_000)

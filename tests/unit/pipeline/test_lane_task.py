@@ -12,7 +12,7 @@ import pyarrow as arrow
 import pytest
 
 from driftq.eventstore.published import decode_published
-from driftq.eventstore.segment import SCHEMA, StoredEvent
+from driftq.eventstore.seal.segment import SCHEMA, StoredEvent
 from driftq.pipeline.publisher.lane_task import LaneTask
 from tests.harness import ServerProcess
 from tests.unit.eventstore.test_segment import an_event

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from driftq.errors import EventStoreUnusable, InvalidArgument
 from driftq.eventstore.opening import open_event_objects
-from driftq.eventstore.segment import SCHEMA
+from driftq.eventstore.seal.segment import SCHEMA
 from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.publisher.beginning import Beginning, begin
 from driftq.pipeline.publisher.checkpoint import CheckpointStore

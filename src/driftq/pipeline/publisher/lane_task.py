@@ -18,7 +18,7 @@ from driftq.client.appending import PositionedMessage
 from driftq.errors import LaneBehind, WriterFenced
 from driftq.eventstore.names import topic_of
 from driftq.eventstore.published import encode_published
-from driftq.eventstore.segment import SCHEMA, StoredEvent
+from driftq.eventstore.seal.segment import SCHEMA, StoredEvent
 from driftq.pipeline.lane_sender import LaneSender
 from driftq.pipeline.server import Server
 

@@ -17,8 +17,8 @@ from pyspark.sql.datasource import InputPartition
 from driftq.errors import SegmentLost, TopicStartedOver
 from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.objects import Objects, S3Access, open_for_reading
-from driftq.eventstore.segment import SCHEMA as SEALED
-from driftq.eventstore.segment import StoredEvent, read_segment
+from driftq.eventstore.seal.segment import SCHEMA as SEALED
+from driftq.eventstore.seal.segment import StoredEvent, read_segment
 from driftq.pipeline.server import Server
 from driftq.pipeline.source.event_options import EventLogOptions
 from driftq.storage.address import read_instance

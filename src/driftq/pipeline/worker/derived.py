@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from driftq.errors import InvalidArgument
-from driftq.eventstore.draft import draft
+from driftq.eventstore.append.draft import draft
 from driftq.eventstore.options import AllocatorMode
 from driftq.eventstore.outcome import Append
 from driftq.model import Event

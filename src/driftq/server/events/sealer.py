@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from driftq.errors import DatabaseDamaged, EventDamaged, SealerReplaced
 
 if TYPE_CHECKING:
-    from driftq.eventstore.sealer import Sealer
+    from driftq.eventstore.seal.sealer import Sealer
 
 ROUND_S = 1.0
 FLUSH_S = 60.0

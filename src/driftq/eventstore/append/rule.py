@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from driftq.errors import Conflict, EventIdReused, SequenceConflict
-from driftq.eventstore.draft import Draft
+from driftq.eventstore.append.draft import Draft
 from driftq.eventstore.options import MismatchMode
 from driftq.eventstore.outcome import Appended, Refused
 from driftq.model import Aggregate

@@ -18,11 +18,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from driftq.errors import SegmentDiffers
-from driftq.eventstore.history import require_own_history
-from driftq.eventstore.lease import SealerLease
 from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.options import SealOptions
 from driftq.eventstore.schema import load_queries
+from driftq.eventstore.seal.history import require_own_history
+from driftq.eventstore.seal.lease import SealerLease
 from driftq.eventstore.stored import StoredEvent, stored_event
 from driftq.sql import Database, Transaction
 
@@ -128,7 +128,10 @@ class Sealer:
         return int(sizes[-1].position) if sizes and (full or flush) else None
 
     def _create(self, segment: SegmentRange, objects: "Objects") -> None:
-        from driftq.eventstore.segment import decode_segment, encode_segment  # pyarrow is needed only here
+        from driftq.eventstore.seal.segment import (  # pyarrow is needed only here
+            decode_segment,
+            encode_segment,
+        )
 
         events = self._events(segment)
         content = encode_segment(events)

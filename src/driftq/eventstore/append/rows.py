@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from driftq.eventstore.draft import Draft
-from driftq.eventstore.numbering import heads_in
-from driftq.eventstore.rule import Group, Numbered
+from driftq.eventstore.append.draft import Draft
+from driftq.eventstore.append.rule import Group, Numbered
+from driftq.eventstore.append.sequences import heads_in
 from driftq.model import Aggregate
 from driftq.sql import Dialect, Queries, Transaction, as_rows
 

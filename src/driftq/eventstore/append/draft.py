@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 
 from driftq.errors import InvalidArgument
-from driftq.eventstore.canonical import canonical_json, content_hash, quoted
-from driftq.eventstore.instants import microseconds
+from driftq.eventstore.append.canonical import canonical_json, content_hash, quoted
 from driftq.eventstore.options import AllocatorMode
 from driftq.eventstore.outcome import Append
+from driftq.eventstore.timestamps import microseconds
 from driftq.model import Aggregate, Event, Operation
 from driftq.sql import key_text
 

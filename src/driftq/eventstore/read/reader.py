@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from driftq.errors import SegmentLost
-from driftq.eventstore.instants import instant
 from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.outcome import AggregatePage, LogPage, TimeMark, TimePage
 from driftq.eventstore.stored import StoredEvent, damaged, require_sound, sound, stored_event
+from driftq.eventstore.timestamps import instant
 from driftq.model import Aggregate, Event, Operation
 from driftq.sql import Database, Queries, Transaction, as_rows
 
@@ -124,7 +124,7 @@ class SegmentTexts:
 
     @staticmethod
     def _read(segment: SegmentRange, objects: "Objects") -> list[StoredEvent]:
-        from driftq.eventstore.segment import decode_segment  # pyarrow is needed only here
+        from driftq.eventstore.seal.segment import decode_segment  # pyarrow is needed only here
 
         try:
             return decode_segment(objects.read(segment.name), name=segment.name)

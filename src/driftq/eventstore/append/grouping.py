@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from driftq.eventstore.append.rule import Group
 from driftq.eventstore.outcome import Append
-from driftq.eventstore.rule import Group
 from driftq.model import Aggregate
 
 Commands = list[tuple[int, Append]]

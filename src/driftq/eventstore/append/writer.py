@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy.exc import IntegrityError
 
 from driftq.errors import TransactionConflict
-from driftq.eventstore.numbering import numbering_for, stored_heads
+from driftq.eventstore.append.rows import Rows, Unseen
+from driftq.eventstore.append.rule import Answer, Decision, Group, Known, decide
+from driftq.eventstore.append.sequences import numbering_for, stored_heads
 from driftq.eventstore.options import AllocatorMode, MismatchMode
-from driftq.eventstore.rows import Rows, Unseen
-from driftq.eventstore.rule import Answer, Decision, Group, Known, decide
 from driftq.model import Aggregate
 from driftq.sql import Database, Queries, Transaction, as_rows, perform
 

@@ -1,0 +1,1 @@
+"""Appending events: drafts, the append rule, sequence numbers, one transaction a batch."""

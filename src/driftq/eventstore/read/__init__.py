@@ -1,0 +1,1 @@
+"""Reading events back from SQL and segments, and rebuilding the database from segments."""

@@ -1,0 +1,1 @@
+"""Sealing: positions in the log, segments on object storage, compaction."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import driftq
-from driftq.client.refusals import read_refusal
+from driftq.client.wire.errors import read_refusal
 from driftq.errors import HostRefused
 from driftq.http.wire.edge import Edge
 from driftq.http.wire.options import HttpOptions

@@ -1,8 +1,10 @@
 """The client: a server's calls from Python, awaited or not."""
 
-from driftq.client.appending import AppendReceipt, OpenWriter, PositionedMessage
 from driftq.client.async_client import AsyncClient
-from driftq.client.consumer import AsyncConsumer
+from driftq.client.consuming.consumer import AsyncConsumer
+from driftq.client.consuming.delivery import AsyncDelivery, Delivery
+from driftq.client.consuming.incoming import Receipt, RecordedMessage
+from driftq.client.consuming.sync_consumer import Consumer
 from driftq.client.dead_letters import (
     AsyncDeadLetters,
     DeadLetter,
@@ -12,7 +14,6 @@ from driftq.client.dead_letters import (
     Redriven,
     SkippedLetter,
 )
-from driftq.client.delivery import AsyncDelivery, Delivery
 from driftq.client.effects import AlreadyCommitted, AsyncIdempotency, Begun, EffectStatus, Held
 from driftq.client.event_id import new_event_id
 from driftq.client.event_store import AsyncEventStore, EventReceipt, EventStore
@@ -24,13 +25,12 @@ from driftq.client.explaining import (
     GroupStatus,
     TimelineEntry,
 )
-from driftq.client.faces import Idempotency, JobCalls
-from driftq.client.incoming import Receipt, RecordedMessage
 from driftq.client.job_calls import AsyncJobCalls, JobEnd
 from driftq.client.options import ClientOptions
-from driftq.client.outgoing import EnvelopeFields
+from driftq.client.producing.append import AppendReceipt, OpenWriter, PositionedMessage
+from driftq.client.producing.outgoing import EnvelopeFields
+from driftq.client.sync_calls import Idempotency, JobCalls
 from driftq.client.sync_client import Client
-from driftq.client.sync_consumer import Consumer
 
 __all__ = [
     "AlreadyCommitted",

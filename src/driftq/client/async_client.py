@@ -10,21 +10,22 @@ from typing import Any, Literal, Self, Unpack
 
 import msgspec
 
-from driftq.client import appending, explaining
-from driftq.client.appending import AppendReceipt, OpenWriter, PositionedMessage
-from driftq.client.calls import Calls
-from driftq.client.connector import Connector, TcpConnector
-from driftq.client.consumer import AsyncConsumer, LineSource
+from driftq.client import explaining
+from driftq.client.consuming.consumer import AsyncConsumer, LineSource
+from driftq.client.consuming.incoming import Receipt, RecordedMessage
+from driftq.client.consuming.subscription import LEASE_MS, Settling, Subscription, new_owner
 from driftq.client.dead_letters import AsyncDeadLetters
 from driftq.client.effects import AsyncIdempotency
 from driftq.client.explaining import ExplainedMessage, ExplainedRun
-from driftq.client.incoming import Receipt, RecordedMessage
 from driftq.client.job_calls import AsyncJobCalls
 from driftq.client.options import TIMEOUT_S, ClientOptions
-from driftq.client.outgoing import EnvelopeFields
-from driftq.client.producing import KeyOf, Producing
-from driftq.client.subscription import LEASE_MS, Settling, Subscription, new_owner
-from driftq.client.wire import AckPart, Query, group_path, reset_target, topic_path
+from driftq.client.producing import append as appending
+from driftq.client.producing.append import AppendReceipt, OpenWriter, PositionedMessage
+from driftq.client.producing.outgoing import EnvelopeFields
+from driftq.client.producing.producer import KeyOf, Producing
+from driftq.client.wire.calls import Calls
+from driftq.client.wire.connector import Connector, TcpConnector
+from driftq.client.wire.encoding import AckPart, Query, group_path, reset_target, topic_path
 from driftq.errors import GroupNotFound, TopicNotFound
 from driftq.forking import in_forked_child
 from driftq.model import TopicView

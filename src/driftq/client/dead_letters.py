@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from driftq.client.calls import Calls
-from driftq.client.incoming import StoredValue
+from driftq.client.consuming.incoming import StoredValue
 from driftq.client.loop_thread import LoopThread
-from driftq.client.wire import Query
+from driftq.client.wire.calls import Calls
+from driftq.client.wire.encoding import Query
 from driftq.model import Envelope
 from driftq.model.reply import Reply
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from driftq.client.calls import Calls
-from driftq.client.subscription import LEASE_MS
+from driftq.client.consuming.subscription import LEASE_MS
+from driftq.client.wire.calls import Calls
 
 _RESOLVING_MS = 10_000
 

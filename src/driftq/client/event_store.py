@@ -16,7 +16,7 @@ import msgspec
 
 from driftq.client.async_client import AsyncClient
 from driftq.client.sync_client import Client
-from driftq.client.wire import Query
+from driftq.client.wire.encoding import Query
 from driftq.model import Event
 from driftq.model.reply import Reply
 

@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from driftq.client.calls import Calls
-from driftq.client.incoming import StoredValue
+from driftq.client.consuming.incoming import StoredValue
+from driftq.client.wire.calls import Calls
 from driftq.model import Envelope, Routing
 
 State = Literal["waiting", "in_flight", "done", "dead", "redriven", "settled"]

@@ -11,10 +11,10 @@ from uuid import uuid4
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from driftq.client.calls import Calls
-from driftq.client.refusals import rebuild
-from driftq.client.subscription import LEASE_MS
-from driftq.client.wire import Query
+from driftq.client.consuming.subscription import LEASE_MS
+from driftq.client.wire.calls import Calls
+from driftq.client.wire.encoding import Query
+from driftq.client.wire.errors import rebuild
 from driftq.errors import DriftQError
 from driftq.model.job import ClaimedJob, EnqueuedJob, JobView
 

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from driftq.client import AsyncClient, Client, ClientOptions
-from driftq.client.connection import HttpConnection
 from driftq.client.loop_thread import LoopThread
 from driftq.client.options import TIMEOUT_S
+from driftq.client.wire.connection import HttpConnection
 from driftq.embedded.pipe import join
 from driftq.errors import LogLocked, ServerUnreachable, ShuttingDown, UsedAfterFork
 from driftq.forking import in_forked_child

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from driftq.client.appending import AppendReceipt, OpenWriter, PositionedMessage
+from driftq.client.producing.append import AppendReceipt, OpenWriter, PositionedMessage
 from driftq.errors import Overloaded, TopicExists, TopicNotFound
 from driftq.pipeline.server import Server, topic_path
 

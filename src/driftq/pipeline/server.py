@@ -14,8 +14,8 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from driftq.client.address import read_address
-from driftq.client.refusals import is_passing, read_refusal
+from driftq.client.wire.address import read_address
+from driftq.client.wire.errors import is_passing, read_refusal
 from driftq.errors import DriftQError, ServerUnreachable
 
 PATIENCE_S = 30.0

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Self
 
 from driftq.client import AsyncClient, Client
+from driftq.client.consuming.subscription import LEASE_MS
 from driftq.client.job_calls import AsyncJobCalls
 from driftq.client.loop_thread import LoopThread
-from driftq.client.subscription import LEASE_MS
 from driftq.embedded.opening import EmbeddedConnector
 from driftq.housekeeping.in_memory import HousekeeperThread
 from driftq.log.memory import MemoryFolder

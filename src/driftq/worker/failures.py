@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from driftq.client.delivery import Received
+from driftq.client.consuming.delivery import Received
 from driftq.core.decide.backoff import retry_delay_ms
 from driftq.core.records import ORDINARY, Terms
 from driftq.model.envelope import MAX_BACKOFF_MS

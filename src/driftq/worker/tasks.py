@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from driftq.client import Client
-from driftq.client.subscription import LEASE_MS, new_owner
+from driftq.client.consuming.subscription import LEASE_MS, new_owner
 from driftq.errors import InvalidArgument
 from driftq.model.job import EnqueuedJob
 from driftq.worker.background import STOP_TIMEOUT_S, BackgroundWork

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from driftq.client import Client
-from driftq.client.subscription import LEASE_MS, new_owner
+from driftq.client.consuming.subscription import LEASE_MS, new_owner
 from driftq.errors import DriftQError, InvalidArgument
 from driftq.model import Message
 from driftq.registry import Effect, Registry

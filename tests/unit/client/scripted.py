@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from httptools import HttpRequestParser
 
-from driftq.client.connection import HttpConnection
+from driftq.client.wire.connection import HttpConnection
 from driftq.errors import DriftQError, ServerUnreachable
 from driftq.http.wire.responses import Heads, error_body, error_headers
 

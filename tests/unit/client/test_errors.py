@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from driftq import errors
-from driftq.client.refusals import all_errors, read_refusal, rebuild
+from driftq.client.wire.errors import all_errors, read_refusal, rebuild
 from driftq.errors import DriftQError
 from driftq.http.wire.responses import error_body
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from driftq.client import AppendReceipt, EventReceipt, Receipt
-from driftq.client.incoming import bytes_of, json_of
-from driftq.client.outgoing import BYTES_MARK, keys, outgoing, text_of
+from driftq.client.consuming.incoming import bytes_of, json_of
+from driftq.client.producing.outgoing import BYTES_MARK, keys, outgoing, text_of
 from driftq.errors import InvalidArgument
 from driftq.model import Message, RetryPolicy
 from driftq.model.job import EnqueuedJob

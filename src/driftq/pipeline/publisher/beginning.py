@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import msgspec
 
-from driftq.client.appending import OpenWriter
+from driftq.client.producing.append import OpenWriter
 from driftq.eventstore.names import TOPIC_PREFIX
 from driftq.model import TopicView
 from driftq.model.options.pipeline import PublisherSettings

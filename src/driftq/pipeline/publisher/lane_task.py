@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from driftq.client.appending import PositionedMessage
+from driftq.client.producing.append import PositionedMessage
 from driftq.errors import LaneBehind, WriterFenced
 from driftq.eventstore.names import topic_of
 from driftq.eventstore.published import encode_published

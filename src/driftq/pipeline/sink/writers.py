@@ -13,7 +13,7 @@ import msgspec
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from driftq.client.appending import PositionedMessage
+from driftq.client.producing.append import PositionedMessage
 from driftq.errors import InvalidArgument
 from driftq.eventstore.objects import S3Access, open_objects
 from driftq.model import Envelope

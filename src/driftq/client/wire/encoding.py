@@ -10,9 +10,9 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from driftq.client.incoming import Receipt
-from driftq.client.outgoing import Outgoing
-from driftq.client.refusals import read_refusal, rebuild
+from driftq.client.consuming.incoming import Receipt
+from driftq.client.producing.outgoing import Outgoing
+from driftq.client.wire.errors import read_refusal, rebuild
 from driftq.errors import DriftQError, InvalidArgument
 
 JSON = b"application/json"

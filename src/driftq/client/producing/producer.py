@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from driftq.client.calls import Calls
-from driftq.client.entry import Waiter
-from driftq.client.incoming import Receipt
-from driftq.client.lane import Lane
-from driftq.client.outgoing import EnvelopeFields, KeyAlone, Outgoing, keys, outgoing
-from driftq.client.wire import read_receipts
+from driftq.client.consuming.incoming import Receipt
+from driftq.client.producing.batcher import Lane
+from driftq.client.producing.entry import Waiter
+from driftq.client.producing.outgoing import EnvelopeFields, KeyAlone, Outgoing, keys, outgoing
+from driftq.client.wire.calls import Calls
+from driftq.client.wire.encoding import read_receipts
 from driftq.errors import BatchRefused, DriftQError
 
 KeyOf = str | Callable[[Any], str]

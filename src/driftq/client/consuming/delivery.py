@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from driftq.client.incoming import bytes_of, json_of
+from driftq.client.consuming.incoming import bytes_of, json_of
+from driftq.client.consuming.subscription import Settling
 from driftq.client.loop_thread import LoopThread
-from driftq.client.subscription import Settling
-from driftq.client.wire import AckPart
+from driftq.client.wire.encoding import AckPart
 from driftq.model import Delivery as DeliveryLine
 from driftq.model import Envelope, Routing
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Self
 
-from driftq.client.consumer import AsyncConsumer
-from driftq.client.delivery import Delivery
+from driftq.client.consuming.consumer import AsyncConsumer
+from driftq.client.consuming.delivery import Delivery
 from driftq.client.loop_thread import LoopThread
 
 

@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from driftq.client.backoff import Backoff
-from driftq.client.connection import ConnectionLost, HttpConnection, Stream
-from driftq.client.connector import Connector
 from driftq.client.options import ClientOptions
-from driftq.client.refusals import is_passing, read_refusal
-from driftq.client.wire import Query, Writer, encode
+from driftq.client.wire.connection import ConnectionLost, HttpConnection, Stream
+from driftq.client.wire.connector import Connector
+from driftq.client.wire.encoding import Query, Writer, encode
+from driftq.client.wire.errors import is_passing, read_refusal
 from driftq.errors import ClientClosed, DriftQError, ResourceExhausted, ServerUnreachable, UsedAfterFork
 from driftq.forking import in_forked_child
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from driftq.client.calls import Calls
-from driftq.client.wire import encode, topic_path
+from driftq.client.wire.calls import Calls
+from driftq.client.wire.encoding import encode, topic_path
 from driftq.model import Envelope
 from driftq.model.reply import Reply
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from driftq.client.outgoing import BYTES_MARK
+from driftq.client.producing.outgoing import BYTES_MARK
 from driftq.errors import InvalidArgument
 from driftq.errors.misfit import misfit
 from driftq.model import Envelope, Routing

@@ -20,11 +20,11 @@ from functools import partial
 from typing import Generic, cast
 
 from driftq.client.backoff import Backoff
-from driftq.client.connection import Answer, ConnectionLost, HttpConnection
-from driftq.client.connector import Connector
-from driftq.client.entry import Entry, Item, Result, Waiter, tell_all
 from driftq.client.options import ClientOptions
-from driftq.client.refusals import is_passing
+from driftq.client.producing.entry import Entry, Item, Result, Waiter, tell_all
+from driftq.client.wire.connection import Answer, ConnectionLost, HttpConnection
+from driftq.client.wire.connector import Connector
+from driftq.client.wire.errors import is_passing
 from driftq.errors import ClientClosed, DriftQError, ResourceExhausted, ServerUnreachable, UsedAfterFork
 from driftq.forking import in_forked_child, leave_behind
 

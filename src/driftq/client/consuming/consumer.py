@@ -16,12 +16,12 @@ from typing import Self
 import msgspec
 
 from driftq.client.backoff import Backoff
-from driftq.client.calls import Calls
-from driftq.client.connection import ConnectionLost, Stream
-from driftq.client.delivery import AsyncDelivery
-from driftq.client.refusals import is_passing
-from driftq.client.subscription import Settling, Subscription
-from driftq.client.wire import AckPart
+from driftq.client.consuming.delivery import AsyncDelivery
+from driftq.client.consuming.subscription import Settling, Subscription
+from driftq.client.wire.calls import Calls
+from driftq.client.wire.connection import ConnectionLost, Stream
+from driftq.client.wire.encoding import AckPart
+from driftq.client.wire.errors import is_passing
 from driftq.errors import DriftQError
 from driftq.forking import in_forked_child
 from driftq.model import Delivery as DeliveryLine

@@ -8,8 +8,8 @@ import time
 from datetime import UTC, datetime
 from typing import Protocol
 
-from driftq.client.address import read_address
-from driftq.client.connection import HttpConnection
+from driftq.client.wire.address import read_address
+from driftq.client.wire.connection import HttpConnection
 from driftq.errors import ServerUnreachable
 
 

@@ -12,9 +12,9 @@ from functools import partial
 from itertools import count
 from typing import Literal
 
-from driftq.client.calls import Calls
-from driftq.client.lane import Lane
-from driftq.client.wire import AckPart, Query, read_acks
+from driftq.client.producing.batcher import Lane
+from driftq.client.wire.calls import Calls
+from driftq.client.wire.encoding import AckPart, Query, read_acks
 from driftq.errors import DriftQError, FailedPrecondition, NoCurrentDelivery, StaleAttempt
 from driftq.forking import in_forked_child
 

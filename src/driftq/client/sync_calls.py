@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from msgspec import UNSET
 
+from driftq.client.consuming.subscription import LEASE_MS
 from driftq.client.effects import AlreadyCommitted, AsyncIdempotency, Begun, EffectStatus, Held
 from driftq.client.job_calls import AsyncJobCalls, JobEnd
 from driftq.client.loop_thread import LoopThread
-from driftq.client.subscription import LEASE_MS
 from driftq.errors import DriftQError
 from driftq.model.job import ClaimedJob, EnqueuedJob, JobView
 

@@ -1,0 +1,1 @@
+"""Consuming: streams that reconnect, deliveries and their acks."""

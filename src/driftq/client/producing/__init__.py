@@ -1,0 +1,1 @@
+"""Producing: batches that keep their order until each message is confirmed."""

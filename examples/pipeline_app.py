@@ -35,7 +35,7 @@ app.projection(Projection("parcels", topic="events.parcel"))
 
 
 if __name__ == "__main__":
-    from driftq.pipeline.plan import plan_of
+    from driftq.pipeline.app.plan import plan_of
 
     for step in plan_of(app):
         print(f"{', '.join(step.sources)} → {step.job} ({step.does}) → {', '.join(step.sinks)}")

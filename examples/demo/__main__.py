@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from driftq.errors import SparkUnusable
-from driftq.pipeline.java import require_spark
+from driftq.pipeline.spark.java import require_spark
 from examples.demo.broker import tell_broker_story
 from examples.demo.screen import chapter, say, tell
 from examples.demo.server import Server

@@ -21,7 +21,7 @@ import msgspec
 from driftq.cli.connection import Connection
 from driftq.errors import NotFound
 from driftq.pipeline.read_model import rows as rows_of
-from driftq.pipeline.status import JobState, JobStatus, StatusFolder
+from driftq.pipeline.runtime.status import JobState, JobStatus, StatusFolder
 from driftq.settings import load_settings
 from examples.demo import shop
 from examples.demo.orders import TYPE, Writer, expected_rows

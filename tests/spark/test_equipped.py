@@ -12,7 +12,7 @@ import pytest
 
 from driftq.errors import SparkUnusable
 from driftq.pipeline import register
-from driftq.pipeline.equipped import runs_here
+from driftq.pipeline.spark.equipped import runs_here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

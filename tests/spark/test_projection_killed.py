@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import pytest
 
-from driftq.pipeline.processes import end_session
+from driftq.pipeline.runtime.processes import end_session
 from driftq.sinks import PostgresSink, ReadModelSink, SqliteSink
 from tests.harness import ServerProcess
 from tests.services_postgres import postgres_database_url, postgres_url

@@ -21,8 +21,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from driftq.pipeline.java import JAVA_MIN, Java, find_means
-from driftq.pipeline.processes import end_session
+from driftq.pipeline.runtime.processes import end_session
+from driftq.pipeline.spark.java import JAVA_MIN, Java, find_means
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = "SPARK_SUBMIT_OPTS"

@@ -12,7 +12,7 @@ import typer
 
 from driftq.cli.screen import Json, examples, say, say_aside, say_error, say_json
 from driftq.errors import LogError, LogLocked
-from driftq.pipeline.java import Means, find_means
+from driftq.pipeline.spark.java import Means, find_means
 from driftq.settings import load_settings
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from driftq.cli.stores import Data, require_folder
 from driftq.settings import PipelineOptions, load_settings, load_url
 
 if TYPE_CHECKING:
-    from driftq.pipeline.plan import Step
-    from driftq.pipeline.reports import Assignment
+    from driftq.pipeline.app.plan import Step
+    from driftq.pipeline.runtime.reports import Assignment
 
 app = typer.Typer(
     help="Run the data pipeline on Spark. See how far it is, read what it made.",
@@ -65,7 +65,7 @@ def run(
     data: Data = None,
 ) -> None:
     """Run jobs on Spark until SIGTERM or Ctrl-C. With --once until there is nothing left to do."""
-    from driftq.pipeline.reports import Assignment
+    from driftq.pipeline.runtime.reports import Assignment
 
     _check(what)
     assignment = Assignment(
@@ -86,7 +86,7 @@ def status(url: Url = None, data: Data = None, as_json: Json = False) -> None:
     """Say how far each job is. Last batch, rows, lag, checkpoint."""
     import msgspec
 
-    from driftq.pipeline.status import StatusFolder
+    from driftq.pipeline.runtime.status import StatusFolder
 
     require_folder(data)
     jobs = StatusFolder(_options(url, data).folder).all()
@@ -116,9 +116,9 @@ def rows(
 ) -> None:
     """Print a read model, row by row."""
     from driftq.errors import DriftQError, SchemaError
-    from driftq.pipeline.app_file import AppNotUsable
+    from driftq.pipeline.app.builtin import sink_of
+    from driftq.pipeline.app.file import AppNotUsable
     from driftq.pipeline.read_model import rows as rows_of
-    from driftq.pipeline.shipped import sink_of
 
     options = _options(url, data)
     try:
@@ -138,8 +138,8 @@ def plan(file: File, as_json: Json = False) -> None:
     """Show what an app reads, does and writes. Nothing of it is run."""
     import msgspec
 
-    from driftq.pipeline.app_file import AppNotUsable, load_app_file
-    from driftq.pipeline.plan import plan_of
+    from driftq.pipeline.app.file import AppNotUsable, load_app_file
+    from driftq.pipeline.app.plan import plan_of
 
     try:
         steps = plan_of(load_app_file(file).require_app())
@@ -173,9 +173,9 @@ def _draw(file: str, steps: Sequence[Step]) -> None:
 def _supervise(assignment: Assignment, metrics_port: int | None) -> int:
     from driftq.cli.loglines import log_to_stderr
     from driftq.cli.pipeline_lines import lines_for
-    from driftq.pipeline.metrics import serve_metrics
-    from driftq.pipeline.status import StatusFolder
-    from driftq.pipeline.supervisor import Supervisor
+    from driftq.pipeline.runtime.metrics import serve_metrics
+    from driftq.pipeline.runtime.status import StatusFolder
+    from driftq.pipeline.runtime.supervisor import Supervisor
 
     options = assignment.options
     log_to_stderr()
@@ -198,8 +198,8 @@ def _size(file: Path) -> int:
 def _require_spark_and_server(url: str) -> None:
     """What a driver would say, said before one has taken its time to start."""
     from driftq.errors import ServerUnreachable, SparkUnusable
-    from driftq.pipeline.java import require_spark
-    from driftq.pipeline.preflight import check_server
+    from driftq.pipeline.runtime.preflight import check_server
+    from driftq.pipeline.spark.java import require_spark
 
     try:
         require_spark()
@@ -210,7 +210,7 @@ def _require_spark_and_server(url: str) -> None:
 
 
 def _check(what: Sequence[str]) -> None:
-    from driftq.pipeline.shipped import SHIPPED
+    from driftq.pipeline.app.builtin import SHIPPED
 
     files = [one for one in what if one not in SHIPPED]
     if not files or (len(what) == 1 and files[0].endswith(".py")):

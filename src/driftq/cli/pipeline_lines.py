@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from driftq.cli.screen import on_terminal, say_error
-from driftq.pipeline.reports import DRIVER, Ended, Failed, Progressed, Refused, Report, Started, Told
-from driftq.pipeline.status import JobState, JobStatus
+from driftq.pipeline.runtime.reports import DRIVER, Ended, Failed, Progressed, Refused, Report, Started, Told
+from driftq.pipeline.runtime.status import JobState, JobStatus
 
 _LOG = logging.getLogger("driftq.pipeline")
 _BUSY = (JobState.RUNNING, JobState.WAITING)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from driftq.eventstore.published import PublishedEvent as PublishedEvent
-    from driftq.pipeline.app import App as App
-    from driftq.pipeline.folds import latest_state as latest_state
-    from driftq.pipeline.folds import ordered as ordered
-    from driftq.pipeline.formats import register as register
+    from driftq.pipeline.app.app import App as App
     from driftq.pipeline.projection.definition import Projection as Projection
-    from driftq.pipeline.session import open_session as open_session
+    from driftq.pipeline.projection.folds import latest_state as latest_state
+    from driftq.pipeline.projection.folds import ordered as ordered
+    from driftq.pipeline.spark.formats import register as register
+    from driftq.pipeline.spark.session import open_session as open_session
     from driftq.pipeline.worker.context import WorkerContext as WorkerContext
     from driftq.pipeline.worker.derived import DerivedEvent as DerivedEvent
     from driftq.pipeline.worker.spec import WorkerSpec as WorkerSpec
@@ -30,15 +30,15 @@ _HOMES = {
     "PostgresSink": "driftq.sinks",
     "Projection": "driftq.pipeline.projection.definition",
     "SqliteSink": "driftq.sinks",
-    "latest_state": "driftq.pipeline.folds",
-    "ordered": "driftq.pipeline.folds",
+    "latest_state": "driftq.pipeline.projection.folds",
+    "ordered": "driftq.pipeline.projection.folds",
     "DerivedEvent": "driftq.pipeline.worker.derived",
     "UnknownEffect": "driftq.registry.verdict",
     "WorkerContext": "driftq.pipeline.worker.context",
     "WorkerSpec": "driftq.pipeline.worker.spec",
-    "App": "driftq.pipeline.app",
-    "open_session": "driftq.pipeline.session",
-    "register": "driftq.pipeline.formats",
+    "App": "driftq.pipeline.app.app",
+    "open_session": "driftq.pipeline.spark.session",
+    "register": "driftq.pipeline.spark.formats",
 }
 
 

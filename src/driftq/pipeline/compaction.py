@@ -12,7 +12,7 @@ from driftq.eventstore.objects import JoinableObjects, S3Access, open_objects
 from driftq.eventstore.seal.compaction import EVENTS_MAX, GRACE_S, join, plan_joins, remove_covered
 from driftq.model.options.events import EventOptions
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.job import Tell
+from driftq.pipeline.runtime.job import Tell
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from driftq.pipeline.status import JobStatus, StatusFolder
+from driftq.pipeline.runtime.status import JobStatus, StatusFolder
 
 ENDS_WITHIN_S = 280
 

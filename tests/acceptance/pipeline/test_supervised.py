@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from driftq.pipeline.processes import members
-from driftq.pipeline.status import JobState
+from driftq.pipeline.runtime.processes import members
+from driftq.pipeline.runtime.status import JobState
 from tests.acceptance.pipeline.running import PipelineCommands
 from tests.support.waiting import wait_until
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from driftq.cli.pipeline_lines import LiveLines, LogLines, sentence
-from driftq.pipeline.reports import Ended, Failed, Progressed, Refused, Started, Told
-from driftq.pipeline.status import JobState, JobStatus, StatusFolder
+from driftq.pipeline.runtime.reports import Ended, Failed, Progressed, Refused, Started, Told
+from driftq.pipeline.runtime.status import JobState, JobStatus, StatusFolder
 from tests.support.waiting import wait_until
 from tests.unit.cli.conftest import Run
 

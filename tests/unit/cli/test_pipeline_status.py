@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from driftq.cli.pipeline_lines import LogLines
-from driftq.pipeline.reports import DRIVER, Ended, Failed, Progressed
-from driftq.pipeline.status import JobState, JobStatus, StatusFolder
+from driftq.pipeline.runtime.reports import DRIVER, Ended, Failed, Progressed
+from driftq.pipeline.runtime.status import JobState, JobStatus, StatusFolder
 
 
 def died() -> int:

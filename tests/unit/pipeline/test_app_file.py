@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from driftq.pipeline.app_file import AppNotUsable, load_app_file
-from driftq.pipeline.plan import plan_of
+from driftq.pipeline.app.file import AppNotUsable, load_app_file
+from driftq.pipeline.app.plan import plan_of
 
 _numbers = itertools.count()
 HEAD = "import driftq\nfrom driftq.pipeline import App\napp = App()\n"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from driftq.eventstore.published import PublishedEvent
 from driftq.model import Aggregate
-from driftq.pipeline.folds import Arrived, Folded, Step, fold_latest, fold_ordered
+from driftq.pipeline.projection.folds import Arrived, Folded, Step, fold_latest, fold_ordered
 from driftq.sinks import Change, DeadLetter, Waiting
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from driftq.errors import SparkUnusable
-from driftq.pipeline.java import Java, Means, find_java, read_release, require_spark
-from driftq.pipeline.session import python_path, session_settings
+from driftq.pipeline.spark.java import Java, Means, find_java, read_release, require_spark
+from driftq.pipeline.spark.session import python_path, session_settings
 from driftq.settings import load_settings
 
 

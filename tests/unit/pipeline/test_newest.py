@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftq.pipeline.folds import Arrived, Folded, fold_latest
+from driftq.pipeline.projection.folds import Arrived, Folded, fold_latest
 from driftq.pipeline.source import newest
 from driftq.pipeline.source.newest import SURE_CHARACTERS, newest_only, without_overtaken
 from driftq.pipeline.source.rows import SCHEMA

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from driftq.pipeline.backoff import Backoff
-from driftq.pipeline.progress import Progress
-from driftq.pipeline.reports import Reporter, read_report
-from driftq.pipeline.runner import JobFailed, Runner
-from driftq.pipeline.status import StatusFolder
+from driftq.pipeline.runtime.backoff import Backoff
+from driftq.pipeline.runtime.progress import Progress
+from driftq.pipeline.runtime.reports import Reporter, read_report
+from driftq.pipeline.runtime.runner import JobFailed, Runner
+from driftq.pipeline.runtime.status import StatusFolder
 from driftq.settings import load_settings
 
 TRACE = 'Traceback (most recent call last):\n  File "a.py", line 1\n'

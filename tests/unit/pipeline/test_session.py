@@ -2,7 +2,7 @@
 
 import pytest
 
-from driftq.pipeline.session import session_settings
+from driftq.pipeline.spark.session import session_settings
 from driftq.settings import load_settings
 
 

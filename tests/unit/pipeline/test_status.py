@@ -10,12 +10,12 @@ from urllib.request import urlopen
 
 import pytest
 
-from driftq.pipeline.causes import Cause, cause_of
-from driftq.pipeline.metrics import serve_metrics
-from driftq.pipeline.processes import mark_of
-from driftq.pipeline.progress import Progress, lag_of
-from driftq.pipeline.reports import Progressed, Reporter, read_report
-from driftq.pipeline.status import JobState, JobStatus, StatusFolder
+from driftq.pipeline.runtime.causes import Cause, cause_of
+from driftq.pipeline.runtime.metrics import serve_metrics
+from driftq.pipeline.runtime.processes import mark_of
+from driftq.pipeline.runtime.progress import Progress, lag_of
+from driftq.pipeline.runtime.reports import Progressed, Reporter, read_report
+from driftq.pipeline.runtime.status import JobState, JobStatus, StatusFolder
 from driftq.settings import load_settings
 
 SECRET = "s3cr%40t"

@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.backoff import Backoff
-from driftq.pipeline.processes import is_alive, members
-from driftq.pipeline.reports import Assignment, Failed, Progressed, Refused, Report, Started, Told
-from driftq.pipeline.supervisor import REFUSED, Supervisor, Watch
+from driftq.pipeline.runtime.backoff import Backoff
+from driftq.pipeline.runtime.processes import is_alive, members
+from driftq.pipeline.runtime.reports import Assignment, Failed, Progressed, Refused, Report, Started, Told
+from driftq.pipeline.runtime.supervisor import REFUSED, Supervisor, Watch
 from driftq.settings import load_settings
 from tests.support.waiting import wait_until
 
 SOON = Backoff(0.01, 0.02)
 PREAMBLE = """
 import os, signal, subprocess, sys, time
-from driftq.pipeline.reports import *
-from driftq.pipeline.status import *
+from driftq.pipeline.runtime.reports import *
+from driftq.pipeline.runtime.status import *
 import msgspec
 assignment = msgspec.json.decode(sys.stdin.buffer.readline(), type=Assignment)
 reporter = Reporter(os.fdopen(int(sys.argv[1]), "wb"), assignment.options)
@@ -42,8 +42,8 @@ say(Told("child", str(child.pid)))
 SUPERVISE = """
 import sys
 from pathlib import Path
-from driftq.pipeline.reports import Assignment, Told
-from driftq.pipeline.supervisor import Supervisor, Watch
+from driftq.pipeline.runtime.reports import Assignment, Told
+from driftq.pipeline.runtime.supervisor import Supervisor, Watch
 from driftq.settings import load_settings
 script, folder = sys.argv[1:]
 def hear(report):
@@ -119,8 +119,8 @@ def test_metrics_of_a_driver_that_died_no_longer_say_that_its_jobs_run(
     tmp_path: Path, options: PipelineOptions
 ) -> None:
     program = """
-from driftq.pipeline.progress import Progress
-from driftq.pipeline.status import StatusFolder
+from driftq.pipeline.runtime.progress import Progress
+from driftq.pipeline.runtime.status import StatusFolder
 told = assignment.options
 progress = Progress(StatusFolder(told.folder), reporter, checkpoint=told.checkpoint)
 progress.expect("publisher")
@@ -192,7 +192,9 @@ def test_a_driver_whose_supervisor_dies_ends_with_all_it_started(
 ) -> None:
     """The supervisor is a process of its own here, so that it can be killed."""
     script = tmp_path / "driver.py"
-    program = "from driftq.pipeline.driver import hold_on_to\nhold_on_to(sys.stdin.buffer)\ntime.sleep(600)"
+    program = (
+        "from driftq.pipeline.runtime.driver import hold_on_to\nhold_on_to(sys.stdin.buffer)\ntime.sleep(600)"
+    )
     script.write_text(PREAMBLE + LEAVES_A_CHILD + program)
     supervisor = subprocess.Popen(
         [sys.executable, "-c", SUPERVISE, str(script), str(tmp_path)], stdout=subprocess.PIPE, text=True

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as f
 
 from driftq.model import Aggregate
-from driftq.pipeline.folds import Arrived
+from driftq.pipeline.projection.folds import Arrived
 from driftq.sinks import Place
 
 if TYPE_CHECKING:

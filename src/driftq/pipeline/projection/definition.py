@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import TYPE_CHECKING
 
 from driftq.errors import InvalidArgument
-from driftq.pipeline.folds import LatestState, Ordered, latest_state
+from driftq.pipeline.projection.folds import LatestState, Ordered, latest_state
 from driftq.sinks import PostgresSink, ReadModelSink, SqliteSink
 from driftq.sinks.names import projection_name
 

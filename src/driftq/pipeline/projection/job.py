@@ -17,10 +17,10 @@ import msgspec
 
 from driftq.errors import ProjectionError, ProjectionFenced, ReadModelSwapped, Unavailable
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.causes import WORKER_LATE, cause_of
-from driftq.pipeline.folds import LatestState
 from driftq.pipeline.projection.delivery import Patience
+from driftq.pipeline.projection.folds import LatestState
 from driftq.pipeline.projection.projector import Projector, Target
+from driftq.pipeline.runtime.causes import WORKER_LATE, cause_of
 from driftq.pipeline.server import Server
 from driftq.sinks import Place
 

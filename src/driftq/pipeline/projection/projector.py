@@ -15,9 +15,17 @@ from typing import TYPE_CHECKING
 
 from driftq.errors import ProjectionError, Unavailable
 from driftq.model import Aggregate
-from driftq.pipeline.folds import WRITE, Arrived, Folded, LatestState, Ordered, fold_latest, fold_ordered
 from driftq.pipeline.projection.batch import Gathered, gather_all, gather_newest, gather_of
 from driftq.pipeline.projection.delivery import Bury, Patience, deliver
+from driftq.pipeline.projection.folds import (
+    WRITE,
+    Arrived,
+    Folded,
+    LatestState,
+    Ordered,
+    fold_latest,
+    fold_ordered,
+)
 from driftq.pipeline.projection.user_fold import DataFrameFold, run_user_fold
 from driftq.sinks import Application, Change, DeadLetter, ReadModel, Tenure
 

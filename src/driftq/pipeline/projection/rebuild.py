@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from driftq.errors import MessagesGone
 from driftq.model import TopicView
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.job import Tell
 from driftq.pipeline.projection.delivery import Patience
 from driftq.pipeline.projection.job import make_projector, offsets_text, source_options
 from driftq.pipeline.projection.projector import Target
 from driftq.pipeline.projection.slices import Slice, slices_of
+from driftq.pipeline.runtime.job import Tell
 from driftq.pipeline.server import Server, topic_path
 from driftq.pipeline.source.options import TopicOptions
 from driftq.pipeline.source.topics import Topics

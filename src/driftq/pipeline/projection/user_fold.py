@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as f
 
 from driftq.errors import FoldFailed, ProjectionError, Unavailable
-from driftq.pipeline.folds import FOLD, WRITE, Arrived, Folded, fold_latest, newest_changes
 from driftq.pipeline.projection.batch import PLACE_AND_EVENT, Gathered, events_of, gather_strays
 from driftq.pipeline.projection.delivery import Bury, Patience
+from driftq.pipeline.projection.folds import FOLD, WRITE, Arrived, Folded, fold_latest, newest_changes
 from driftq.sinks import Change, DeadLetter
 
 if TYPE_CHECKING:

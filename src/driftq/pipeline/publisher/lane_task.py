@@ -19,8 +19,8 @@ from driftq.errors import LaneBehind, WriterFenced
 from driftq.eventstore.names import topic_of
 from driftq.eventstore.published import encode_published
 from driftq.eventstore.seal.segment import SCHEMA, StoredEvent
-from driftq.pipeline.lane_sender import LaneSender
 from driftq.pipeline.server import Server
+from driftq.pipeline.sink.lane_sender import LaneSender
 
 if TYPE_CHECKING:
     import pyarrow as arrow

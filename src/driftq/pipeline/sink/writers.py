@@ -17,8 +17,8 @@ from driftq.client.producing.append import PositionedMessage
 from driftq.errors import InvalidArgument
 from driftq.eventstore.objects import S3Access, open_objects
 from driftq.model import Envelope
-from driftq.pipeline.lane_sender import LaneSender
 from driftq.pipeline.server import Server
+from driftq.pipeline.sink.lane_sender import LaneSender
 from driftq.pipeline.sink.options import SinkOptions
 from driftq.pipeline.sink.staging import Staging, checked
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as arrow
 from pyarrow import compute
 
-from driftq.pipeline.stated import which_are_json, which_state
+from driftq.pipeline.projection.state_event import which_are_json, which_state
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

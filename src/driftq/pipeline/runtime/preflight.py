@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from driftq.errors import ServerUnreachable
 from driftq.model.options.pipeline import PipelineOptions
+from driftq.pipeline.app.builtin import Job
 from driftq.pipeline.server import Server
-from driftq.pipeline.shipped import Job
 
 _PATIENCE_S = 0.5
 _ANSWER_S = 5.0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.java import require_spark
+from driftq.pipeline.spark.java import require_spark
 from driftq.settings import prefer_python
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def open_session(
     prefer_python(sys.executable)
     from pyspark.sql import SparkSession
 
-    from driftq.pipeline.formats import register
+    from driftq.pipeline.spark.formats import register
 
     builder = SparkSession.builder.appName(app_name)
     for name, value in session_settings(options, master=master or LOCAL).items():
@@ -91,6 +91,6 @@ def _memory_of_its_own() -> str:
 
 def python_path() -> str:
     """Where workers look for modules: where DriftQ is, and what was added to this interpreter's own."""
-    own = str(Path(__file__).parents[2])
+    own = str(Path(__file__).parents[3])
     added = [path for path in sys.path if path and not path.startswith((sys.prefix, sys.base_prefix))]
     return os.pathsep.join(dict.fromkeys([own, *added]))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from driftq.pipeline.processes import is_alive, mark_of
+from driftq.pipeline.runtime.processes import is_alive, mark_of
 
 
 class JobState(StrEnum):

@@ -84,7 +84,7 @@ class EventFormat(DataSource):
 
 def register(spark: SparkSession) -> None:
     """Make the formats known to a session. Raises SparkUnusable if its Python workers do not have DriftQ."""
-    from driftq.pipeline.equipped import require_equipped_workers
+    from driftq.pipeline.spark.equipped import require_equipped_workers
 
     require_equipped_workers(spark)
     spark.dataSource.register(TopicFormat)

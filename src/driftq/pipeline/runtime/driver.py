@@ -1,4 +1,4 @@
-"""The process that holds a Spark session: `python -m driftq.pipeline.driver FD`, started by the supervisor.
+"""The process that holds a Spark session: `python -m driftq.pipeline.runtime.driver FD`.
 
 It is told what to do by the first line of its stdin and says how it goes on the file that FD names. Its stdin
 stays open as long as the supervisor lives: when it ends, so does everything here.
@@ -18,13 +18,13 @@ from typing import BinaryIO, NoReturn
 import msgspec
 
 from driftq.errors import DriftQError, SparkUnusable
-from driftq.pipeline.app_file import AppNotUsable
-from driftq.pipeline.causes import cause_of
-from driftq.pipeline.processes import end_session
-from driftq.pipeline.reports import Assignment, Refused, Reporter
-from driftq.pipeline.runner import JobFailed
-from driftq.pipeline.supervisor import REFUSED
-from driftq.pipeline.work import do_work
+from driftq.pipeline.app.file import AppNotUsable
+from driftq.pipeline.runtime.causes import cause_of
+from driftq.pipeline.runtime.processes import end_session
+from driftq.pipeline.runtime.reports import Assignment, Refused, Reporter
+from driftq.pipeline.runtime.runner import JobFailed
+from driftq.pipeline.runtime.supervisor import REFUSED
+from driftq.pipeline.runtime.work import do_work
 
 
 class Stopping:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from driftq.errors import InvalidArgument
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.app import App, RunsAsJob
-from driftq.pipeline.app_file import load_app_file
-from driftq.pipeline.job import BatchJob, StreamJob
+from driftq.pipeline.app.app import App, RunsAsJob
+from driftq.pipeline.app.file import load_app_file
+from driftq.pipeline.runtime.job import BatchJob, StreamJob
 
 if TYPE_CHECKING:
     from driftq.sinks import ReadModelSink

@@ -19,7 +19,7 @@ from driftq.registry import Effect, GapPolicy
 
 if TYPE_CHECKING:
     from driftq.model.options.pipeline import PipelineOptions
-    from driftq.pipeline.job import BatchJob, StreamJob
+    from driftq.pipeline.runtime.job import BatchJob, StreamJob
 
 _Handler = TypeVar("_Handler", bound=HandlerCall)
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from driftq.errors import ProjectionFenced, PublisherReplaced, ReadModelSwapped
-from driftq.pipeline.backoff import Backoff
-from driftq.pipeline.causes import WORKER_LATE, Cause, cause_of
-from driftq.pipeline.job import BatchJob, StreamJob
-from driftq.pipeline.progress import Progress
-from driftq.pipeline.reports import Ended, Failed, Reporter, Started, Told
-from driftq.pipeline.shipped import is_batch, is_stream
-from driftq.pipeline.status import JobState
+from driftq.pipeline.app.builtin import is_batch, is_stream
+from driftq.pipeline.runtime.backoff import Backoff
+from driftq.pipeline.runtime.causes import WORKER_LATE, Cause, cause_of
+from driftq.pipeline.runtime.job import BatchJob, StreamJob
+from driftq.pipeline.runtime.progress import Progress
+from driftq.pipeline.runtime.reports import Ended, Failed, Reporter, Started, Told
+from driftq.pipeline.runtime.status import JobState
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

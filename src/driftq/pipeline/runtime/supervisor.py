@@ -21,15 +21,15 @@ from typing import IO
 
 import msgspec
 
-from driftq.pipeline.backoff import Backoff
-from driftq.pipeline.metrics import as_text
-from driftq.pipeline.processes import end_session, wait_for_session
-from driftq.pipeline.reports import DRIVER, Assignment, Failed, Progressed, Report, read_report
-from driftq.pipeline.status import JobState, StatusFolder
+from driftq.pipeline.runtime.backoff import Backoff
+from driftq.pipeline.runtime.metrics import as_text
+from driftq.pipeline.runtime.processes import end_session, wait_for_session
+from driftq.pipeline.runtime.reports import DRIVER, Assignment, Failed, Progressed, Report, read_report
+from driftq.pipeline.runtime.status import JobState, StatusFolder
 
 GRACE_S = 8.0
 """How long a driver may take to stop when it is asked to."""
-_DRIVER = (sys.executable, "-m", "driftq.pipeline.driver")
+_DRIVER = (sys.executable, "-m", "driftq.pipeline.runtime.driver")
 _POLL_S = 0.05
 REFUSED = 3
 """The driver's exit code for what another start would not mend."""

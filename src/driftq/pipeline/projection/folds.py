@@ -20,7 +20,7 @@ import msgspec
 from driftq.errors import InvalidArgument
 from driftq.eventstore.published import PublishedEvent, decode_published
 from driftq.model import Aggregate
-from driftq.pipeline.stated import decode_any, decode_stated
+from driftq.pipeline.projection.state_event import decode_any, decode_stated
 from driftq.sinks import Change, DeadLetter, Waiting
 from driftq.sql import KEY_BYTES_MAX, key_text
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.status import JobStatus
+from driftq.pipeline.runtime.status import JobStatus
 
 DRIVER = "driver"
 """Stands for the job in a report about the driver itself: then none of its jobs runs."""

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, generate_latest, start_http_ser
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from driftq.pipeline.status import JobState, JobStatus, StatusFolder
+from driftq.pipeline.runtime.status import JobState, JobStatus, StatusFolder
 
 _LABELS = ("job",)
 

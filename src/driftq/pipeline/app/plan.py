@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from driftq.pipeline.app import App, RunsAsJob
+from driftq.pipeline.app.app import App, RunsAsJob
 from driftq.pipeline.worker.spec import WorkerSpec
 
 _BEFORE_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from driftq.errors import SparkUnusable
-from driftq.pipeline.causes import HOW_TO_EQUIP_WORKERS
+from driftq.pipeline.runtime.causes import HOW_TO_EQUIP_WORKERS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from driftq.pipeline.app import App
+from driftq.pipeline.app.app import App
 
 
 class AppNotUsable(Exception):

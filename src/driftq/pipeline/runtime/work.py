@@ -6,14 +6,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from driftq.errors import InvalidArgument
-from driftq.pipeline.app_file import AppFile, load_app_file
-from driftq.pipeline.java import require_spark
-from driftq.pipeline.preflight import check_reach
-from driftq.pipeline.progress import Progress, listen
-from driftq.pipeline.reports import Assignment, Reporter
-from driftq.pipeline.runner import Runner
-from driftq.pipeline.shipped import SHIPPED, Job, is_stream, jobs_for, jobs_of_app
-from driftq.pipeline.status import StatusFolder
+from driftq.pipeline.app.builtin import SHIPPED, Job, is_stream, jobs_for, jobs_of_app
+from driftq.pipeline.app.file import AppFile, load_app_file
+from driftq.pipeline.runtime.preflight import check_reach
+from driftq.pipeline.runtime.progress import Progress, listen
+from driftq.pipeline.runtime.reports import Assignment, Reporter
+from driftq.pipeline.runtime.runner import Runner
+from driftq.pipeline.runtime.status import StatusFolder
+from driftq.pipeline.spark.java import require_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +60,7 @@ def _jobs(assignment: Assignment) -> tuple[AppFile | None, list[Job]]:
 
 
 def _open(assignment: Assignment, file: AppFile | None) -> SparkSession:
-    from driftq.pipeline.session import open_session
+    from driftq.pipeline.spark.session import open_session
 
     title = "driftq " + " ".join(assignment.what)
     spark = open_session(assignment.options, master=assignment.master, app_name=title)

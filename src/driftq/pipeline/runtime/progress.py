@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from driftq.pipeline.metrics import as_text
-from driftq.pipeline.processes import mark_of
-from driftq.pipeline.reports import Progressed, Reporter
+from driftq.pipeline.runtime.metrics import as_text
+from driftq.pipeline.runtime.processes import mark_of
+from driftq.pipeline.runtime.reports import Progressed, Reporter
+from driftq.pipeline.runtime.status import JobState, JobStatus, StatusFolder
 from driftq.pipeline.source.lag import LAG, READ
-from driftq.pipeline.status import JobState, JobStatus, StatusFolder
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

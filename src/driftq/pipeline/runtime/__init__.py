@@ -1,0 +1,1 @@
+"""Running jobs: the driver process, its supervisor, progress, status and metrics."""

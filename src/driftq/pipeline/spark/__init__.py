@@ -1,0 +1,1 @@
+"""Spark itself: Java, sessions, formats, and what its Python workers have."""

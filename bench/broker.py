@@ -10,7 +10,7 @@ from typing import NoReturn, cast
 from bench.load import answers_per_second, http_request
 from bench.machine import Server, folder, server
 from bench.report import Figure
-from driftq.core.commands import Ack, Produce, Taker
+from driftq.core.commands import Ack, Capacity, Produce
 from driftq.core.decide import decide_acks, decide_deliveries, decide_group, decide_produce, decide_topic
 from driftq.core.decide.produce import Accepted
 from driftq.http.wire.server import GC_THRESHOLD
@@ -108,7 +108,7 @@ def core() -> list[Figure]:
             batch = decide_produce(journal.state, topic, commands, recall=_never, now=now, wall=now)
             for record, entries in batch.records:
                 journal.add_stored(record, entries)
-            deal = decide_deliveries(group, 0, [Taker(0, "w", 30_000, 64)], limits=limits, now=now)
+            deal = decide_deliveries(group, 0, [Capacity(0, "w", 30_000, 64)], limits=limits, now=now)
             assert deal is not None
             journal.add_delivered(deal.record)
             acks = [Ack("w", 0, offset) for _, offset in cast(list[Accepted], batch.outcomes)]

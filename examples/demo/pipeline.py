@@ -21,7 +21,7 @@ import msgspec
 from driftq.cli.connection import Connection
 from driftq.errors import NotFound
 from driftq.pipeline.read_model import rows as rows_of
-from driftq.pipeline.runtime.status import JobState, JobStatus, StatusFolder
+from driftq.pipeline.runtime.status import JobStatus, PipelineJobState, StatusFolder
 from driftq.settings import load_settings
 from examples.demo import shop
 from examples.demo.orders import TYPE, Writer, expected_rows
@@ -66,7 +66,8 @@ class Pipeline:
         self._fail_if_over()
         jobs = [self.job(name) for name in JOBS]
         return sum(
-            job is not None and job.state is JobState.RUNNING and job.driver != not_driver for job in jobs
+            job is not None and job.state is PipelineJobState.RUNNING and job.driver != not_driver
+            for job in jobs
         )
 
     def shipments(self) -> Counter[str]:

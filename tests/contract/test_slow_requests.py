@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from driftq.http.wire.connection import Connection
+from driftq.http.wire.connection import ServerConnection
 from driftq.http.wire.edge import Edge
 from driftq.http.wire.options import HttpOptions
 from driftq.log.memory import MemoryFolder
@@ -23,7 +23,7 @@ class Client:
     """One connection to the server."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, served: Connection
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, served: ServerConnection
     ) -> None:
         self.reader = reader
         self.writer = writer
@@ -101,7 +101,7 @@ async def serving(**options: Any) -> AsyncIterator[Serving]:
     """A server whose clock stands still."""
     broker = open_broker(MemoryFolder(), BrokerOptions(durable=False), on_fatal=lambda error: None)
     edge = Edge(broker, HttpOptions(**options))
-    server = await asyncio.get_running_loop().create_server(lambda: Connection(edge), "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(lambda: ServerConnection(edge), "127.0.0.1", 0)
     running = Serving(edge, server.sockets[0].getsockname()[1])
     try:
         yield running

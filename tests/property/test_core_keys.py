@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driftq.core.fingerprints import FingerprintTable
-from driftq.core.keys import Claim, KeyTable, fingerprint
+from driftq.core.keys import KeyTable, MessageRef, fingerprint
 
 Identity = tuple[str, str, str]
 identities = st.tuples(st.text(), st.text(), st.text())
@@ -24,13 +24,13 @@ steps = st.lists(
 def test_keys_live_as_long_as_they_should(added: list[tuple[int, int, int, int]]) -> None:
     """Few fingerprints, so that they collide; none leaves early, all leave within one bucket's width."""
     table = KeyTable(ttl_ms=TTL_MS)
-    model: list[tuple[int, int, Claim]] = []
+    model: list[tuple[int, int, MessageRef]] = []
     now = 0
     for passed_ms, print_, topic, offset in added:
         now += passed_ms
         table.expire(now)
         table.add(print_, topic=topic, offset=offset, at=now)
-        model.append((now, print_, Claim(topic=topic, offset=offset)))
+        model.append((now, print_, MessageRef(topic=topic, offset=offset)))
         for wanted in range(1, 5):
             found = table.find(wanted)
             certain = [claim for at, key, claim in model if key == wanted and now < at + TTL_MS]

@@ -17,7 +17,7 @@ from driftq.core.state import State, Topic
 from driftq.errors import NotConfirmed
 from driftq.log.log import Log
 from driftq.model.options.limits import Limits
-from driftq.server.deliver.consumers import Dispatcher
+from driftq.server.deliver.consumers import Consumers
 from driftq.server.deliver.timers import Timers
 from driftq.server.engine import Engine
 from driftq.server.settle.stage import Gathering
@@ -179,7 +179,7 @@ def deliver_to_those_who_were_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def look_only_where_something_was_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Dispatcher, "wake", lambda self, topic, group, partition=None: None)
+    monkeypatch.setattr(Consumers, "wake", lambda self, topic, group, partition=None: None)
 
 
 def drop_errors_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from driftq.core.decide.dead_letters import Placed, decide_placing
-from driftq.server.dlq.stage import LetterDesk, Skipped
+from driftq.server.dlq.stage import DlqStage, Skipped
 from driftq.server.engine import Engine
 from driftq.server.reading import Reading
 
@@ -45,25 +45,25 @@ def mark_what_was_not_redriven(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def redrive_for_everybody_when_the_group_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    message = LetterDesk._message
+    message = DlqStage._message
 
-    def generous(self: LetterDesk, claim, origin, *, all_groups, now, wall):
+    def generous(self: DlqStage, claim, origin, *, all_groups, now, wall):
         decided = message(self, claim, origin, all_groups=all_groups, now=now, wall=wall)
         if isinstance(decided, Skipped):
             return message(self, claim, origin, all_groups=True, now=now, wall=wall)
         return decided
 
-    monkeypatch.setattr(LetterDesk, "_message", generous)
+    monkeypatch.setattr(DlqStage, "_message", generous)
 
 
 def redrive_a_letter_as_often_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    redrive = LetterDesk._redrive
+    redrive = DlqStage._redrive
 
-    def forgetful(self: LetterDesk, request, grave, *, now, wall):
+    def forgetful(self: DlqStage, request, grave, *, now, wall):
         grave.redriven.clear()
         return redrive(self, request, grave, now=now, wall=wall)
 
-    monkeypatch.setattr(LetterDesk, "_redrive", forgetful)
+    monkeypatch.setattr(DlqStage, "_redrive", forgetful)
 
 
 def go_on_after_damage(monkeypatch: pytest.MonkeyPatch) -> None:

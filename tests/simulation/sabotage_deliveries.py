@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from driftq.core.dead_lettered import Casualty
+from driftq.core.dead_lettered import DeadLettered
 from driftq.core.decide import settle
 from driftq.core.group import GroupPartition
 from driftq.core.lease import LeaseBlock
 from driftq.core.records import CAUSE_RELEASED, CAUSE_UNSTARTED, DeliveriesEnded, EndedDelivery
-from driftq.server.deliver.consumers import Dispatcher, Seat
+from driftq.server.deliver.consumers import Consumers, Member
 from driftq.server.deliver.stall import Stall
 from driftq.storage.journal import Journal
 
@@ -75,7 +75,7 @@ def count_no_nack(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def lenient(state, topic, group, nack, *, now, draw):
         decided = decide(state, topic, group, nack, now=now, draw=draw)
-        if not isinstance(decided, Casualty):
+        if not isinstance(decided, DeadLettered):
             decided.cause = CAUSE_UNSTARTED
         return decided
 
@@ -84,7 +84,7 @@ def count_no_nack(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def trust_the_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stopped consumer gets as many messages as any other, until none has a try left."""
-    monkeypatch.setattr(Dispatcher, "lapsed", lambda self, topic, group, silent, *, now: 0)
+    monkeypatch.setattr(Consumers, "lapsed", lambda self, topic, group, silent, *, now: 0)
 
 
 def never_pause(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,11 +97,11 @@ def never_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def give_the_silent_more_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    def generous(self: Seat, now: int) -> int:
+    def generous(self: Member, now: int) -> int:
         room = max(0, self.consumer.prefetch - self.holder.held)
         return room if self.stall is None or now >= self.stall.next_at else 0
 
-    monkeypatch.setattr(Seat, "room", generous)
+    monkeypatch.setattr(Member, "room", generous)
 
 
 def take_a_delivery_for_a_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:

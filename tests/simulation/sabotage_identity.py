@@ -10,7 +10,7 @@ from driftq.core.decide import topics
 from driftq.core.memory import Memory
 from driftq.core.snapshot import state as snapshot
 from driftq.core.state import State
-from driftq.server.effects.stage import EffectDesk
+from driftq.server.effects.stage import EffectsStage
 from tests.simulation.sabotage import Sabotage, _after_recovery, _every_progress
 
 
@@ -73,7 +73,7 @@ def let_effects_of_a_deleted_topic_count(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def settle_by_effects_of_a_deleted_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        EffectDesk, "is_committed", lambda self, identity, topics: bool(self._finished(identity))
+        EffectsStage, "is_committed", lambda self, identity, topics: bool(self._finished(identity))
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from driftq.errors import DriftQError
 from driftq.model import Envelope, Message, RetryPolicy
-from driftq.testing.broker import Handed, SimBroker, Stream
+from driftq.testing.broker import Handed, SimBroker, SimStream
 
 LEASE_MS = 500
 
@@ -27,7 +27,7 @@ def dead(broker: SimBroker) -> list[Handed]:
     return found
 
 
-def times(stream: Stream, began: int) -> list[tuple[int, int, int]]:
+def times(stream: SimStream, began: int) -> list[tuple[int, int, int]]:
     """When each delivery came, and what it was."""
     return [(handed.at - began, handed.offset, handed.attempt) for handed in stream.take()]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from driftq.core.dead_lettered import Casualty
+from driftq.core.dead_lettered import DeadLettered
 from driftq.core.decide import settle
 from driftq.core.effects import EffectTable
 from driftq.core.jobs import decide
@@ -18,7 +18,7 @@ from driftq.core.records import CAUSE_NACKED, DeliveriesEnded, EndedDelivery
 from driftq.core.state import State
 from driftq.errors import EffectSuperseded, StaleLease
 from driftq.server.effects import stage as effects
-from driftq.server.settle.dead_letters import DeadLetters
+from driftq.server.settle.dead_letters import DeadLettering
 from driftq.storage.journal import Journal
 from driftq.testing.checkers import Violation
 from driftq.testing.machine import Machine
@@ -113,7 +113,7 @@ def forget_effects_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
 def deliver_once_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
     def hopeful(state, topic, group, nack, *, now, draw):
         decided = settle.decide_nack(state, topic, group, nack, now=now, draw=draw)
-        if not isinstance(decided, Casualty) or not nack.retryable:
+        if not isinstance(decided, DeadLettered) or not nack.retryable:
             return decided
         ended = EndedDelivery(ordinal=decided.ordinal, due_at=now, error="")
         return DeliveriesEnded(
@@ -124,12 +124,12 @@ def deliver_once_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write_letters_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    write = DeadLetters._write
+    write = DeadLettering._write
 
-    def twice(self: DeadLetters, pending, held, now: int) -> None:
+    def twice(self: DeadLettering, pending, held, now: int) -> None:
         write(self, [pending[0], *pending], held, now)
 
-    monkeypatch.setattr(DeadLetters, "_write", twice)
+    monkeypatch.setattr(DeadLettering, "_write", twice)
 
 
 def settle_without_a_letter(monkeypatch: pytest.MonkeyPatch) -> None:

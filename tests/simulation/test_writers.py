@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from driftq.core.commands import Append
+from driftq.core.commands import AppendByPosition
 from driftq.errors import DriftQError, Unavailable, WritingStopped
 from driftq.model import Message, TopicOptions
 from driftq.server.produce.prepare import prepare
@@ -80,7 +80,7 @@ class _Story:
         now = self.machine.clock.now()
         positions = list(range(first, first + count))
         messages = [prepare(Message("t", f"{lane}:{one}", key=f"lane-{lane}"), at=now) for one in positions]
-        command = Append("t", "w", lane, self.epoch, positions, messages, None)
+        command = AppendByPosition("t", "w", lane, self.epoch, positions, messages, None)
         return self.ask(lambda reply: self.machine.engine.produce(AppendRequest(command, reply)))
 
     def trouble(self) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from driftq.pipeline import Projection, open_session
 from driftq.settings import load_settings
-from driftq.sinks import Application, Place, PostgresSink, SqliteSink, Tenure
+from driftq.sinks import Application, PostgresSink, SqliteSink, TopicPartition, WriterEpoch
 from driftq.sinks.sql_model import SqlReadModel
 
 POINTS = ("before write", "before offset commit", "after write")
@@ -39,20 +39,20 @@ class Death:
             threading.Event().wait()
 
 
-class DeadlyPositions(Mapping[Place, int]):
+class DeadlyPositions(Mapping[TopicPartition, int]):
     """Positions that are fatal to look at: the rows are written by then, and nothing is committed."""
 
-    def __init__(self, positions: Mapping[Place, int], death: Death) -> None:
+    def __init__(self, positions: Mapping[TopicPartition, int], death: Death) -> None:
         self._positions = positions
         self._death = death
 
-    def __getitem__(self, place: Place) -> int:
+    def __getitem__(self, place: TopicPartition) -> int:
         return self._positions[place]
 
     def __len__(self) -> int:
         return len(self._positions)
 
-    def __iter__(self) -> Iterator[Place]:
+    def __iter__(self) -> Iterator[TopicPartition]:
         self._death.come("before offset commit")
         return iter(self._positions)
 
@@ -60,7 +60,7 @@ class DeadlyPositions(Mapping[Place, int]):
 class MortalModel(SqlReadModel):
     death: Death
 
-    def apply(self, application: Application, tenure: Tenure) -> None:
+    def apply(self, application: Application, tenure: WriterEpoch) -> None:
         self.death.come("before write")
         super().apply(
             replace(application, positions=DeadlyPositions(application.positions, self.death)), tenure

@@ -88,7 +88,7 @@ def main() -> None:
     from driftq.pipeline.publisher.checkpoint import Checkpoint, CheckpointStore
     from driftq.pipeline.publisher.job import Publisher
     from driftq.pipeline.publisher.lane_task import LaneTask
-    from driftq.pipeline.publisher.run import Run
+    from driftq.pipeline.publisher.run import PublisherRun
     from driftq.pipeline.sink.lane_sender import LaneSender
 
     orders = msgspec.json.decode(sys.stdin.buffer.read(), type=_Orders)
@@ -111,10 +111,10 @@ def main() -> None:
             LaneSender._flush = count  # type: ignore[method-assign, assignment]
             return super().__call__(batches)
 
-    make_task = Run.task
+    make_task = PublisherRun.task
     save = CheckpointStore.save
 
-    def task(run: Run) -> LaneTask:
+    def task(run: PublisherRun) -> LaneTask:
         made = make_task(run)
         if orders.point is KillPoint.BEFORE_APPEND:
             _die(group)
@@ -128,7 +128,7 @@ def main() -> None:
             _die(group)
         save(store, checkpoint)
 
-    Run.task = task  # type: ignore[method-assign, assignment]
+    PublisherRun.task = task  # type: ignore[method-assign, assignment]
     CheckpointStore.save = save_or_die  # type: ignore[method-assign, assignment]
     spark = open_session(orders.options, master="local[2]")
     query = Publisher(orders.options).start(spark, once=True)

@@ -25,7 +25,7 @@ from driftq.sinks import (
     ReadModel,
     ReadModelSink,
     SqliteSink,
-    Tenure,
+    WriterEpoch,
 )
 from tests.harness import ServerProcess
 from tests.services_postgres import postgres_database_url, postgres_url
@@ -140,7 +140,7 @@ def test_a_second_run_fences_the_first_and_a_rebuild_takes_the_place_of_what_was
     assert found(model)[0] == [("order", "o-1", 3, {"at": 3}), ("order", "o-2", 1, {"at": 1})]
 
     # A fold that was wrong is mended by a rebuild, under the running query.
-    model.apply(Application(changes=[Change("order", "wrong", 9, "wrong", "{}")]), Tenure(3, 1))
+    model.apply(Application(changes=[Change("order", "wrong", 9, "wrong", "{}")]), WriterEpoch(3, 1))
     told: list[str] = []
     projection.rebuild(options).run(spark, told.append)
     assert found(model)[0] == [("order", "o-1", 3, {"at": 3}), ("order", "o-2", 1, {"at": 1})]

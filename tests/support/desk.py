@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from driftq.core.commands import Ack, Produce
-from driftq.core.lease import Holder
+from driftq.core.lease import Credit
 from driftq.errors import DriftQError
 from driftq.log.files import Folder
 from driftq.model import Envelope, Message, TopicOptions
@@ -31,7 +31,7 @@ class Listener:
         self.prefetch_bytes = 1 << 20
         self.latest = False
         self.release_on_close = False
-        self.holder = Holder()
+        self.holder = Credit()
         self.unsent = 0
         self.got: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from driftq.core.commands import Ack, Produce, Taker
+from driftq.core.commands import Ack, Capacity, Produce
 from driftq.core.decide import decide_acks, decide_deliveries, decide_group, decide_produce, decide_topic
 from driftq.core.decide.retention import decide_retention
 from driftq.core.state import State, Topic
@@ -10,7 +10,7 @@ from driftq.log.files import Folder
 from driftq.log.log import Log
 from driftq.model import Envelope, Message, TopicOptions
 from driftq.model.options.limits import Limits
-from driftq.server.lookup import Recaller
+from driftq.server.lookup import MessageLookup
 from driftq.server.produce.prepare import prepare_all
 from driftq.storage.entry import decode_entry
 from driftq.storage.journal import Journal
@@ -69,7 +69,7 @@ class Story:
             self.state,
             self.state.topics[topic],
             commands,
-            recall=self._recaller().recall,
+            recall=self._lookup().recall,
             now=self.now,
             wall=self.now,
         )
@@ -77,8 +77,8 @@ class Story:
             self.journal.add_stored(record, entries)
         self.commit()
 
-    def _recaller(self) -> Recaller:
-        return Recaller(
+    def _lookup(self) -> MessageLookup:
+        return MessageLookup(
             self.journal,
             self.payloads,
             None,  # type: ignore[arg-type]
@@ -88,7 +88,7 @@ class Story:
     def deliver(self, topic: str, group: str, count: int, *, owner: str = "w", lease_ms: int = 5_000) -> None:
         found = self.state.topics[topic].groups[group]
         for partition in range(len(found.partitions)):
-            taker = Taker(0, owner, lease_ms, count)
+            taker = Capacity(0, owner, lease_ms, count)
             deal = decide_deliveries(found, partition, [taker], limits=self.limits, now=self.now)
             if deal is not None:
                 self.journal.add_delivered(deal.record)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import typer
 
 from driftq.cli.screen import Json, examples, say_json, show, table
-from driftq.settings import PROFILES, Setting, Source, load_settings, without_password
+from driftq.settings import PROFILES, Setting, SettingSource, load_settings, without_password
 
 CONFIG_EXAMPLES = examples("driftq config", "driftq config --profile v1-dev --json")
 
@@ -48,4 +48,4 @@ def _shown(value: int | str | None) -> int | str | None:
 
 
 def _origin(setting: Setting, profile: ProfileName) -> str:
-    return f"profile {profile}" if setting.source is Source.PROFILE else str(setting.source)
+    return f"profile {profile}" if setting.source is SettingSource.PROFILE else str(setting.source)

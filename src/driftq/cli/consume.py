@@ -15,7 +15,7 @@ import typer
 
 from driftq.cli.connection import Connection, LineStream, ServerRefused, ServerUnreachable
 from driftq.cli.screen import Json, Url, examples, say, say_aside
-from driftq.cli.values import Wanted, indented
+from driftq.cli.values import ValueFilter, indented
 from driftq.settings import load_url
 
 PREFETCH = 100
@@ -47,7 +47,7 @@ def consume(
     as_json: Json = False,
 ) -> None:
     """Print messages and ack them. Ends at --max or Ctrl-C; with --where the others are acked unseen."""
-    wanted = Wanted(where or [])
+    wanted = ValueFilter(where or [])
     address = load_url(url)
     owner = owner or f"cli-{socket.gethostname()}-{os.getpid()}"
     query = {

@@ -9,7 +9,7 @@ from uuid import uuid4
 import typer
 
 from driftq.cli.connection import Connection
-from driftq.cli.lines import Lines
+from driftq.cli.lines import InputLines
 from driftq.cli.screen import Json, Url, examples, say, say_aside, say_error, say_json, show_or, table
 from driftq.settings import load_url
 
@@ -115,7 +115,7 @@ def log(
 
 def _payload(text: str) -> Any:
     if text == "-":
-        lines = Lines("-")
+        lines = InputLines("-")
         text = "\n".join(lines)
         if lines.problem is not None:
             say_error(lines.problem)

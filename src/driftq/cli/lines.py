@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 
-class Lines:
+class InputLines:
     """Yields each line without its end, also an empty one; stops at what cannot be read, and keeps why."""
 
     def __init__(self, file: str) -> None:

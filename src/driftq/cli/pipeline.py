@@ -15,8 +15,8 @@ from driftq.cli.stores import Data, require_folder
 from driftq.settings import PipelineOptions, load_settings, load_url
 
 if TYPE_CHECKING:
-    from driftq.pipeline.app.plan import Step
-    from driftq.pipeline.runtime.reports import Assignment
+    from driftq.pipeline.app.plan import PlanStep
+    from driftq.pipeline.runtime.reports import DriverSpec
 
 app = typer.Typer(
     help="Run the data pipeline on Spark. See how far it is, read what it made.",
@@ -65,10 +65,10 @@ def run(
     data: Data = None,
 ) -> None:
     """Run jobs on Spark until SIGTERM or Ctrl-C. With --once until there is nothing left to do."""
-    from driftq.pipeline.runtime.reports import Assignment
+    from driftq.pipeline.runtime.reports import DriverSpec
 
     _check(what)
-    assignment = Assignment(
+    assignment = DriverSpec(
         what=tuple(what),
         options=_options(url, data),
         once=once,
@@ -160,7 +160,7 @@ def _show_rows(name: str, found: Iterator[dict[str, Any]]) -> None:
     show_or(listed, f"read model {name} has no rows")
 
 
-def _draw(file: str, steps: Sequence[Step]) -> None:
+def _draw(file: str, steps: Sequence[PlanStep]) -> None:
     drawn = table(file, "reads", "", "job", "does", "", "writes")
     for step in steps:
         reads, writes = "\n".join(step.sources), "\n".join(step.sinks)
@@ -170,7 +170,7 @@ def _draw(file: str, steps: Sequence[Step]) -> None:
     show(drawn)
 
 
-def _supervise(assignment: Assignment, metrics_port: int | None) -> int:
+def _supervise(assignment: DriverSpec, metrics_port: int | None) -> int:
     from driftq.cli.loglines import log_to_stderr
     from driftq.cli.pipeline_lines import lines_for
     from driftq.pipeline.runtime.metrics import serve_metrics

@@ -8,14 +8,23 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from driftq.cli.screen import on_terminal, say_error
-from driftq.pipeline.runtime.reports import DRIVER, Ended, Failed, Progressed, Refused, Report, Started, Told
-from driftq.pipeline.runtime.status import JobState, JobStatus
+from driftq.pipeline.runtime.reports import (
+    DRIVER,
+    EndReport,
+    FailureReport,
+    NoticeReport,
+    ProgressReport,
+    RefusalReport,
+    Report,
+    StartedReport,
+)
+from driftq.pipeline.runtime.status import JobStatus, PipelineJobState
 
 _LOG = logging.getLogger("driftq.pipeline")
-_BUSY = (JobState.RUNNING, JobState.WAITING)
+_BUSY = (PipelineJobState.RUNNING, PipelineJobState.WAITING)
 
 
-class Lines(Protocol):
+class JobLines(Protocol):
     """Where the reports of a run go."""
 
     def __enter__(self) -> Self: ...
@@ -25,7 +34,7 @@ class Lines(Protocol):
     def hear(self, report: Report) -> None: ...
 
 
-def lines_for(interval_s: int) -> Lines:
+def lines_for(interval_s: int) -> JobLines:
     """Alive where somebody watches, else a line of log at this interval."""
     return LiveLines() if on_terminal() else LogLines(interval_s)
 
@@ -38,7 +47,7 @@ def sentence(status: JobStatus) -> str:
     return f"{batch}, {status.rows_per_second:,.0f} rows/s{lag}, {status.rows:,} rows in all{rest}"
 
 
-def _failure(report: Failed) -> str:
+def _failure(report: FailureReport) -> str:
     again = "" if report.retry_s is None else f"; it is started again in {report.retry_s:g} s"
     return f"{report.job}: {report.error}{again}"
 
@@ -65,23 +74,23 @@ class LogLines:
 
     def hear(self, report: Report) -> None:
         match report:
-            case Started(job):
+            case StartedReport(job):
                 _LOG.info("%s: started", job)
-            case Progressed(status):
+            case ProgressReport(status):
                 with self._lock:
                     self._jobs[status.job] = status
-            case Told(job, text):
+            case NoticeReport(job, text):
                 _LOG.info("%s: %s", job, text)
-            case Failed():
+            case FailureReport():
                 _LOG.warning("%s", _failure(report))
                 if report.job == DRIVER:
                     with self._lock:
                         self._jobs.clear()  # What they said last is no longer so.
-            case Ended(job):
+            case EndReport(job):
                 with self._lock:
                     last = self._jobs.get(job)
                 _LOG.info("%s: ended%s", job, "" if last is None else f" after {sentence(last)}")
-            case Refused(problem):
+            case RefusalReport(problem):
                 say_error(problem)
 
     def _tick(self) -> None:
@@ -114,17 +123,17 @@ class LiveLines:
 
     def hear(self, report: Report) -> None:
         match report:
-            case Progressed(status):
+            case ProgressReport(status):
                 self._jobs[status.job] = status
-            case Told(job, text):
+            case NoticeReport(job, text):
                 self._console.print(f"{job}: {text}", markup=False)
-            case Failed():
+            case FailureReport():
                 self._console.print(_failure(report), style="red", markup=False)
                 if report.job == DRIVER:
                     self._jobs.clear()  # What they said last is no longer so.
-            case Refused(problem):
+            case RefusalReport(problem):
                 self._console.print(f"error: {problem}", style="red", markup=False, soft_wrap=True)
-            case Started() | Ended():
+            case StartedReport() | EndReport():
                 pass  # The line says so.
 
     def _table(self) -> Any:
@@ -136,8 +145,8 @@ class LiveLines:
             return Spinner("dots", "Spark starts")
         table = Table.grid(padding=(0, 2))
         for status in self._jobs.values():
-            failed = status.state in (JobState.FAILED, JobState.WAITING)
-            look = "red" if failed else "green" if status.state is JobState.RUNNING else "dim"
+            failed = status.state in (PipelineJobState.FAILED, PipelineJobState.WAITING)
+            look = "red" if failed else "green" if status.state is PipelineJobState.RUNNING else "dim"
             table.add_row(
                 Text(status.job, style="bold"), Text(status.state, style=look), Text(sentence(status))
             )

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from driftq.cli.connection import Connection, ServerRefused, ServerUnreachable
-from driftq.cli.lines import Lines
-from driftq.cli.progress import Progress
-from driftq.cli.rows import Format, Row, Rows
+from driftq.cli.lines import InputLines
+from driftq.cli.progress import ProgressBar
+from driftq.cli.rows import Format, InputRow, InputRows
 from driftq.cli.screen import Json, Url, examples, say, say_aside, say_error, say_json
 from driftq.cli.sending import Message, Sender, batches
 from driftq.made_up_key import MADE_UP_PREFIX
@@ -98,8 +98,8 @@ def produce(
             _send_one(sender, _message(topic, row.value, row.key or key, given, base_key), as_json=as_json)
             return
         assert file is not None
-        lines = Lines(file)
-        rows = Rows(lines, kind, key_field=key_field)
+        lines = InputLines(file)
+        rows = InputRows(lines, kind, key_field=key_field)
         messages = (
             _message(
                 topic,
@@ -112,7 +112,7 @@ def produce(
         )
         tally = Tally()
         try:
-            with Progress(file) as progress:
+            with ProgressBar(file) as progress:
                 _send_many(sender, messages, lines, progress, tally)
         except (KeyboardInterrupt, ServerUnreachable, ServerRefused) as cut:
             _tell(tally, as_json=as_json, interrupted=True)
@@ -131,9 +131,9 @@ def produce(
         raise typer.Exit(1)
 
 
-def _one_row(value: str, kind: Format, key_field: str | None) -> Row:
+def _one_row(value: str, kind: Format, key_field: str | None) -> InputRow:
     """A VALUE as one row of its format; what it cannot be is the caller's mistake."""
-    rows = Rows([value], kind, key_field=key_field)
+    rows = InputRows([value], kind, key_field=key_field)
     found = list(rows)
     if rows.problem is not None:
         raise typer.BadParameter(f"VALUE: {rows.problem.removeprefix('line 1: ')}")
@@ -162,7 +162,7 @@ def _send_one(sender: Sender, message: Message, *, as_json: bool) -> None:
 
 
 def _send_many(
-    sender: Sender, messages: Iterator[Message], lines: Lines, progress: Progress, tally: Tally
+    sender: Sender, messages: Iterator[Message], lines: InputLines, progress: ProgressBar, tally: Tally
 ) -> None:
     """Send all and count how it went; the tally is right also when this is cut short between two batches."""
     line = 0

@@ -9,7 +9,7 @@ from typing import Any, Self
 from driftq.cli.screen import on_terminal
 
 
-class Progress:
+class ProgressBar:
     """Counts messages; knows how much is left when it reads a file."""
 
     def __init__(self, file: str) -> None:

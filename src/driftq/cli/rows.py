@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 Format = Literal["lines", "ndjson", "csv"]
 
 
-class Row(NamedTuple):
+class InputRow(NamedTuple):
     value: str
     key: str | None
     """None: the file does not say."""
@@ -25,28 +25,28 @@ class RowRefused(Exception):
         self.problem = problem
 
 
-class Rows:
+class InputRows:
     """The rows of a file; stops at one that cannot be read, and keeps why."""
 
     def __init__(self, lines: Iterable[str], kind: Format, *, key_field: str | None) -> None:
         self._rows = read_rows(lines, kind, key_field=key_field)
         self.problem: str | None = None
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[InputRow]:
         try:
             yield from self._rows
         except RowRefused as refused:
             self.problem = str(refused)
 
 
-def read_rows(lines: Iterable[str], kind: Format, *, key_field: str | None) -> Iterator[Row]:
+def read_rows(lines: Iterable[str], kind: Format, *, key_field: str | None) -> Iterator[InputRow]:
     """A row for each message; raises RowRefused."""
     if kind == "lines":
-        return (Row(line, None) for line in lines)
+        return (InputRow(line, None) for line in lines)
     return _read_json(lines, key_field) if kind == "ndjson" else _read_table(lines, key_field)
 
 
-def _read_json(lines: Iterable[str], key_field: str | None) -> Iterator[Row]:
+def _read_json(lines: Iterable[str], key_field: str | None) -> Iterator[InputRow]:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -54,17 +54,17 @@ def _read_json(lines: Iterable[str], key_field: str | None) -> Iterator[Row]:
             content = json.loads(line)
         except ValueError as error:
             raise RowRefused(number, f"not JSON: {error}") from error
-        yield Row(_compact(content), _key(content, key_field, number))
+        yield InputRow(_compact(content), _key(content, key_field, number))
 
 
-def _read_table(lines: Iterable[str], key_field: str | None) -> Iterator[Row]:
+def _read_table(lines: Iterable[str], key_field: str | None) -> Iterator[InputRow]:
     rows = csv.DictReader(line + "\n" for line in lines)
     for row in rows:
         if None in row or None in row.values():
             raise RowRefused(
                 rows.line_num, f"has not the {len(rows.fieldnames or ())} columns of the first line"
             )
-        yield Row(_compact(row), _key(row, key_field, rows.line_num))
+        yield InputRow(_compact(row), _key(row, key_field, rows.line_num))
 
 
 def _key(content: Any, key_field: str | None, number: int) -> str | None:

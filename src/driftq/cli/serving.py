@@ -26,7 +26,7 @@ from driftq.log.files import Folder
 from driftq.log.memory import MemoryFolder
 from driftq.server.broker import BrokerOptions
 from driftq.server.io_threads import Fsync
-from driftq.server.maintenance.stage import UpkeepOptions
+from driftq.server.maintenance.stage import MaintenanceOptions
 from driftq.settings import Settings
 from driftq.storage.address import remove_address, write_address
 
@@ -101,7 +101,7 @@ def run_server(serving: Serving, settings: Settings) -> int:
         tables=os.path.join(serving.data, "tables"),
         history=os.path.join(serving.data, "history.db"),
         events=events,
-        upkeep=UpkeepOptions(free_bytes_min=settings.free_bytes_min),
+        upkeep=MaintenanceOptions(free_bytes_min=settings.free_bytes_min),
     )
     http = HttpOptions(
         version=driftq.__version__,

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 
-class Wanted:
+class ValueFilter:
     """Conditions like `customer.tier=gold` that must all hold; `key=…` is the message's key."""
 
     def __init__(self, conditions: Sequence[str]) -> None:

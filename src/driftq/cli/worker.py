@@ -27,7 +27,7 @@ WORKER_EXAMPLES = examples("driftq worker billing:worker")
 WORK_EXAMPLES = examples("driftq job work mailing:jobs")
 
 
-class AppNotUsable(Exception):
+class WorkerModuleUnusable(Exception):
     """What was named cannot be run; the text says why."""
 
 
@@ -48,7 +48,7 @@ def work(app: App) -> None:
 def _run(name: str, kind: type[Worker | Jobs]) -> int:
     try:
         found = load_app(name, kind)
-    except AppNotUsable as refused:
+    except WorkerModuleUnusable as refused:
         say_error(f"{name}: {refused}")
         return 1
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
@@ -74,18 +74,18 @@ def load_app(name: str, kind: type[Any]) -> Any:
     """The worker of that name; modules are also looked for in the current directory."""
     module_name, colon, attribute = name.partition(":")
     if not colon or not module_name or not attribute:
-        raise AppNotUsable("give it as module:app, like billing:worker")
+        raise WorkerModuleUnusable("give it as module:app, like billing:worker")
     folder = os.getcwd()
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as missing:
-        raise AppNotUsable(f"there is no module {missing.name!r}") from missing
+        raise WorkerModuleUnusable(f"there is no module {missing.name!r}") from missing
     for part in attribute.split("."):
         if not hasattr(found, part):
-            raise AppNotUsable(f"module {module_name!r} has no {attribute!r}")
+            raise WorkerModuleUnusable(f"module {module_name!r} has no {attribute!r}")
         found = getattr(found, part)
     if not isinstance(found, kind):
-        raise AppNotUsable(f"{attribute!r} is a {type(found).__name__}, not a {kind.__name__}")
+        raise WorkerModuleUnusable(f"{attribute!r} is a {type(found).__name__}, not a {kind.__name__}")
     return found

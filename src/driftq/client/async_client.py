@@ -22,7 +22,7 @@ from driftq.client.options import TIMEOUT_S, ClientOptions
 from driftq.client.producing import append as appending
 from driftq.client.producing.append import AppendReceipt, OpenWriter, PositionedMessage
 from driftq.client.producing.outgoing import EnvelopeFields
-from driftq.client.producing.producer import KeyOf, Producing
+from driftq.client.producing.producer import KeyOf, Producer
 from driftq.client.wire.calls import Calls
 from driftq.client.wire.connector import Connector, TcpConnector
 from driftq.client.wire.encoding import AckPart, Query, group_path, reset_target, topic_path
@@ -54,7 +54,7 @@ class AsyncClient:
         self.idempotency = AsyncIdempotency(self._calls)
         self.jobs = AsyncJobCalls(self._calls)
         self.dead_letters = AsyncDeadLetters(self._calls)
-        self._producing: Producing | None = None
+        self._producing: Producer | None = None
         self._settlings: dict[tuple[str, str, str], Settling] = {}
         self._sources: set[LineSource] = set()
         self._closed = False
@@ -194,9 +194,9 @@ class AsyncClient:
             envelope=envelope,
         )
 
-    def _produce(self) -> Producing:
+    def _produce(self) -> Producer:
         if self._producing is None:
-            self._producing = Producing(self._calls)
+            self._producing = Producer(self._calls)
         return self._producing
 
     # Appending by position
@@ -333,7 +333,7 @@ class AsyncClient:
         self._closed = True
         for source in list(self._sources):
             await source.close()
-        owing: list[Producing | Settling] = [*self._settlings.values()]
+        owing: list[Producer | Settling] = [*self._settlings.values()]
         if self._producing is not None:
             owing.append(self._producing)
         try:

@@ -34,7 +34,7 @@ class EventReceipt(Reply, frozen=True):
     payload_mismatch: bool = False
 
 
-class _Receipts(msgspec.Struct, frozen=True):
+class _EventReceipts(msgspec.Struct, frozen=True):
     results: list[EventReceipt]
 
 
@@ -64,7 +64,7 @@ class AsyncEventStore:
         """
         if not events:
             return []
-        receipts: _Receipts = await self._post([_body(*one) for one in events], _Receipts)
+        receipts: _EventReceipts = await self._post([_body(*one) for one in events], _EventReceipts)
         return receipts.results
 
     async def read(

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from driftq.core.records import Terms
+from driftq.core.records import DeliveryTerms
 
 
 class Produce(msgspec.Struct, gc=False):
@@ -24,13 +24,13 @@ class Produce(msgspec.Struct, gc=False):
     override: int | None = None
     deadline: int | None = None
     flags: int = 0
-    terms: Terms | None = None
+    terms: DeliveryTerms | None = None
     idempotency_key: str = ""
     tenant_id: str = ""
     fingerprint: int = 0
 
 
-class Append(msgspec.Struct, gc=False):
+class AppendByPosition(msgspec.Struct, gc=False):
     """Messages of one writer's lane: stored together, those that are new."""
 
     topic: str
@@ -74,7 +74,7 @@ class Extend(msgspec.Struct, gc=False):
     attempt: int | None = None
 
 
-class Taker(msgspec.Struct, gc=False):
+class Capacity(msgspec.Struct, gc=False):
     """A consumer with room for so many messages, known by its seat number to the one who asks."""
 
     seat: int

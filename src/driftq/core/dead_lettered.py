@@ -7,7 +7,7 @@ NOT_RETRYABLE = "not_retryable"
 DEADLINE_EXCEEDED = "deadline_exceeded"
 
 
-class Casualty(msgspec.Struct, frozen=True, gc=False):
+class DeadLettered(msgspec.Struct, frozen=True, gc=False):
     """Which message, for which group, and why."""
 
     topic: str

@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 
-class Specials:
+class TermsTable:
     """Terms and deadlines by ordinal."""
 
     __slots__ = ("_deadlines", "_ordinals", "_terms")

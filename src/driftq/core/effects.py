@@ -30,7 +30,7 @@ def belongs(topic: int, to: range) -> bool:
     return topic == 0 or topic in to
 
 
-class Pending(msgspec.Struct, gc=False):
+class PendingEffect(msgspec.Struct, gc=False):
     """An effect under way."""
 
     owner: str
@@ -41,7 +41,7 @@ class Pending(msgspec.Struct, gc=False):
     topic: int = 0
 
 
-class Failed(msgspec.Struct, gc=False):
+class FailedEffect(msgspec.Struct, gc=False):
     """An effect that failed and may begin again."""
 
     error: str
@@ -55,8 +55,8 @@ class EffectTable:
 
     def __init__(self, *, ttl_ms: int) -> None:
         self._ttl_ms = ttl_ms
-        self.pending: dict[EffectKey, Pending] = {}
-        self.failed: dict[EffectKey, Failed] = {}
+        self.pending: dict[EffectKey, PendingEffect] = {}
+        self.failed: dict[EffectKey, FailedEffect] = {}
         self._keys: dict[int, EffectKey] = {}
         """What each token stands for that is in one of these two."""
         self.committed = KeyTable(ttl_ms=ttl_ms)
@@ -64,25 +64,25 @@ class EffectTable:
         self.leaving: list[tuple[int, Identity, int]] = []
         """Heap of when to look whether something is too old; one note a grant, however often extended."""
 
-    def held(self, identity: Identity, topic: int) -> Pending | None:
+    def held(self, identity: Identity, topic: int) -> PendingEffect | None:
         """The grant of this identity that counts for the topic."""
         return self.pending.get((identity, topic)) or self.pending.get((identity, 0))
 
-    def last_failed(self, identity: Identity, topic: int) -> Failed | None:
+    def last_failed(self, identity: Identity, topic: int) -> FailedEffect | None:
         """The failure of this identity that counts for the topic."""
         return self.failed.get((identity, topic)) or self.failed.get((identity, 0))
 
-    def pending_under(self, identity: Identity, token: int) -> Pending | None:
+    def pending_under(self, identity: Identity, token: int) -> PendingEffect | None:
         """The grant that this token stands for, whichever topic has the name by now."""
         key = self._keys.get(token)
         return self.pending.get(key) if key is not None and key[0] == identity else None
 
-    def failed_under(self, identity: Identity, token: int) -> Failed | None:
+    def failed_under(self, identity: Identity, token: int) -> FailedEffect | None:
         """The failure that was told under this token."""
         key = self._keys.get(token)
         return self.failed.get(key) if key is not None and key[0] == identity else None
 
-    def begin(self, identity: Identity, pending: Pending) -> None:
+    def begin(self, identity: Identity, pending: PendingEffect) -> None:
         """Grant it, or grant it for longer when the token is the one it has."""
         key = (identity, pending.topic)
         before = self._drop((identity, 0)) if pending.topic else None
@@ -96,21 +96,23 @@ class EffectTable:
     def fail(self, identity: Identity, *, topic: int, error: str, at: int) -> None:
         key = (identity, topic)
         pending = self.pending.pop(key)
-        self.failed[key] = Failed(error, pending.token, at, topic)
+        self.failed[key] = FailedEffect(error, pending.token, at, topic)
         self._note(identity, pending.token, at + self._ttl_ms)
 
     def commit(self, identity: Identity, *, topic: int) -> None:
         """It is over here; its message has claimed the fingerprint."""
         self._drop((identity, topic))
 
-    def restore(self, pending: list[tuple[Identity, Pending]], failed: list[tuple[Identity, Failed]]) -> None:
+    def restore(
+        self, pending: list[tuple[Identity, PendingEffect]], failed: list[tuple[Identity, FailedEffect]]
+    ) -> None:
         """Take over what a snapshot has of effects that are not done."""
         self.pending.update({(identity, one.topic): one for identity, one in pending})
         self.failed.update({(identity, one.topic): one for identity, one in failed})
         for table in (self.pending, self.failed):
             self._keys.update({one.token: key for key, one in table.items()})
 
-    def _drop(self, key: EffectKey) -> Pending | None:
+    def _drop(self, key: EffectKey) -> PendingEffect | None:
         """Forget what is known under this key; the grant, if it was one."""
         pending, failed = self.pending.pop(key, None), self.failed.pop(key, None)
         for one in (pending, failed):
@@ -133,7 +135,7 @@ class EffectTable:
             elif pending is not None or (failed is not None and failed.at + self._ttl_ms <= now):
                 self._drop(key)
 
-    def _leaves_at(self, pending: Pending) -> int:
+    def _leaves_at(self, pending: PendingEffect) -> int:
         return max(pending.until, pending.at + self._ttl_ms)
 
     def _note(self, identity: Identity, token: int, at: int) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias
 
-from driftq.core.delivery_terms import Specials
+from driftq.core.delivery_terms import TermsTable
 
 LENGTH_BITS = 28
 LENGTH_MASK = (1 << LENGTH_BITS) - 1
@@ -30,7 +30,7 @@ FLAG_KEYED = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EntryLocation:
     """Where the stored form of one message is."""
 
     segment: int
@@ -124,7 +124,7 @@ class PartitionIndex:
         """Bytes of keys and values ever stored."""
         self.bytes_before = 0
         """As much of them as lies before `first`."""
-        self.specials = Specials()
+        self.specials = TermsTable()
 
     def add_run(
         self,
@@ -214,10 +214,12 @@ class PartitionIndex:
         chunk = self._chunk_at(ordinal)
         return chunk.offsets[ordinal - chunk.first]
 
-    def place_at(self, ordinal: int) -> Place:
+    def place_at(self, ordinal: int) -> EntryLocation:
         chunk = self._chunk_at(ordinal)
         packed = chunk.places[ordinal - chunk.first]
-        return Place(chunk.segment, packed >> 32, packed & LENGTH_MASK, (packed >> LENGTH_BITS) & FLAG_MASK)
+        return EntryLocation(
+            chunk.segment, packed >> 32, packed & LENGTH_MASK, (packed >> LENGTH_BITS) & FLAG_MASK
+        )
 
     def bytes_upto(self, ordinal: int) -> int:
         """Bytes of all messages before this ordinal."""

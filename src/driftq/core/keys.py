@@ -39,7 +39,7 @@ def fingerprints(identities: Iterable[tuple[str, ...]]) -> list[int]:
     return prints
 
 
-class Claim(msgspec.Struct, frozen=True, gc=False):
+class MessageRef(msgspec.Struct, frozen=True, gc=False):
     """The message that holds a key."""
 
     topic: int
@@ -66,10 +66,10 @@ class KeyTable:
         """Whether all of these are new."""
         return not self._claims.has_any(prints)
 
-    def find(self, print_: int) -> list[Claim]:
+    def find(self, print_: int) -> list[MessageRef]:
         """The messages that may hold the key of this fingerprint."""
         return [
-            Claim(topic=packed >> _OFFSET_BITS, offset=packed & _OFFSET_MASK)
+            MessageRef(topic=packed >> _OFFSET_BITS, offset=packed & _OFFSET_MASK)
             for packed in self._claims.find(print_)
         ]
 

@@ -12,7 +12,7 @@ from itertools import groupby, repeat
 _COMPACT_FROM = 64
 
 
-class Holder:
+class Credit:
     """What one consumer has in its hands. Not part of the log: after a restart nobody holds anything."""
 
     __slots__ = ("held", "held_bytes", "signs")
@@ -24,7 +24,7 @@ class Holder:
         """Signs of life that its owner has given."""
 
 
-NOBODY = Holder()
+NOBODY = Credit()
 
 
 class LeaseBlock:
@@ -42,7 +42,7 @@ class LeaseBlock:
         self.signs = 0
         self.size_bytes = 0
 
-    def give_to(self, holder: Holder, *, size_bytes: int) -> None:
+    def give_to(self, holder: Credit, *, size_bytes: int) -> None:
         """From now on the holder is charged for what this block holds."""
         self.holder = holder
         self.signs = holder.signs

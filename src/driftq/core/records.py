@@ -39,7 +39,7 @@ class TopicCreated(Record):
     """Its first message's: behind those of the topic that had this name before."""
 
 
-class Terms(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class DeliveryTerms(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """How a message may be delivered, beyond the ordinary. Shared by all messages that say the same."""
 
     max_attempts: int = 0
@@ -51,7 +51,7 @@ class Terms(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The only group that gets it; 0 is every group."""
 
 
-ORDINARY = Terms()
+ORDINARY = DeliveryTerms()
 
 
 class MessagesStored(Record):
@@ -66,7 +66,7 @@ class MessagesStored(Record):
     sizes: bytes
     flags: bytes = b""
     fingerprints: bytes = b""
-    terms: list[Terms] = []
+    terms: list[DeliveryTerms] = []
     terms_of: bytes = b""
     """For each message its place in `terms`, from 1; 0 is ordinary."""
     deadlines: bytes = b""
@@ -208,7 +208,7 @@ class EffectCommitted(Record):
     topic: int = 0
 
 
-class LettersRedriven(Record):
+class DeadLettersRedriven(Record):
     """Dead letters that were sent again, and by whom."""
 
     topic: int
@@ -216,7 +216,7 @@ class LettersRedriven(Record):
     by: str
 
 
-class LettersPurged(Record):
+class DeadLettersPurged(Record):
     """Dead letters that nobody wants any more."""
 
     topic: int
@@ -268,8 +268,8 @@ _KINDS: dict[int, type[Record]] = {
     9: EffectBegun,
     10: EffectFailed,
     11: EffectCommitted,
-    12: LettersRedriven,
-    13: LettersPurged,
+    12: DeadLettersRedriven,
+    13: DeadLettersPurged,
     20: PartitionsTrimmed,
     21: TopicDeleted,
     22: GroupReset,

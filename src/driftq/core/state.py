@@ -6,9 +6,9 @@ from driftq.core.index import PartitionIndex
 from driftq.core.jobs.table import JobTable
 from driftq.core.keys import KeyTable
 from driftq.core.memory import DeletedTopic, Memory
-from driftq.core.records import ORDINARY, Terms
-from driftq.core.time_index import Ages
-from driftq.core.writers import Writer
+from driftq.core.records import ORDINARY, DeliveryTerms
+from driftq.core.time_index import TimeIndex
+from driftq.core.writers import PositionWriter
 from driftq.model import TopicOptions
 from driftq.model.options.limits import Limits
 from driftq.model.topic import DEAD_LETTER_PREFIX
@@ -25,7 +25,7 @@ class Partition:
 
     def __init__(self) -> None:
         self.index = PartitionIndex()
-        self.ages = Ages()
+        self.ages = TimeIndex()
         self.pressure = 0
         self.pressure_bytes = 0
         self.relieved = True
@@ -84,7 +84,7 @@ class Topic:
         """Of a dead-letter topic: when and by whom a letter was sent again."""
         self.purged: set[int] = set()
         """Of a dead-letter topic: the letters that are gone."""
-        self.writers: dict[str, Writer] = {}
+        self.writers: dict[str, PositionWriter] = {}
 
     @property
     def has_dead_letters(self) -> bool:
@@ -136,8 +136,8 @@ class State:
         self.groups_by_id: dict[int, Group] = {}
         self.deleted_topics: Memory[DeletedTopic] = Memory()
         self.keys = KeyTable(ttl_ms=limits.idempotency_ttl_ms)
-        self.terms: list[Terms] = [ORDINARY]
-        self.terms_numbers: dict[Terms, int] = {}
+        self.terms: list[DeliveryTerms] = [ORDINARY]
+        self.terms_numbers: dict[DeliveryTerms, int] = {}
         self.effects = EffectTable(ttl_ms=limits.effect_ttl_ms)
         self.jobs = JobTable()
         self.last_at = 0
@@ -145,7 +145,7 @@ class State:
         self.next_topic = 1
         self.next_group = 1
 
-    def number_of(self, terms: Terms) -> int:
+    def number_of(self, terms: DeliveryTerms) -> int:
         """The number under which these terms are kept in the index."""
         number = self.terms_numbers.get(terms)
         if number is None:

@@ -7,7 +7,7 @@ _MARKS = 64
 _WIDTH_MS_MAX = 60_000
 
 
-class Ages:
+class TimeIndex:
     """Marks (latest time, ordinal behind): every message below the ordinal was produced by that time.
 
     A mark takes in what is produced within a 64th of the retention, at most a minute. So a message is found

@@ -10,7 +10,7 @@ NOTHING_YET = -1
 """The position of a lane that has nothing."""
 
 
-class Writer(msgspec.Struct):
+class PositionWriter(msgspec.Struct):
     """One writer on one topic. It is remembered as long as the topic: a forgotten one would write twice."""
 
     epoch: int = 0

@@ -10,7 +10,7 @@ from driftq.errors import InvalidArgument
 from driftq.eventstore.append.draft import SEQUENCE_MAX, draft
 from driftq.eventstore.append.grouping import batches, by_aggregate
 from driftq.eventstore.append.rule import Answer, Group
-from driftq.eventstore.append.writer import Writer
+from driftq.eventstore.append.writer import EventWriter
 from driftq.eventstore.options import AllocatorMode, StoreOptions
 from driftq.eventstore.outcome import AggregatePage, Append, Appended, LogPage, Refused, TimeMark, TimePage
 from driftq.eventstore.read.reader import Reader
@@ -56,7 +56,7 @@ class EventStore:
             from driftq.eventstore.seal.history import require_own_history  # obstore is needed only here
 
             require_own_history(database, queries, objects)
-        self._writer = Writer(
+        self._writer = EventWriter(
             database,
             queries,
             mode=self._mode,

@@ -33,7 +33,7 @@ ENDINGS = {
 SETTLEMENTS = {SETTLED_BY_ACK: "acked", SETTLED_DEAD: "dead", SETTLED_PASSED: "passed"}
 
 
-class Wanted(NamedTuple):
+class MessageQuery(NamedTuple):
     """A message whose past is asked for."""
 
     topic: int
@@ -42,7 +42,7 @@ class Wanted(NamedTuple):
     offset: int
 
 
-class Attempt(msgspec.Struct, gc=False):
+class DeliveryAttempt(msgspec.Struct, gc=False):
     """One delivery of a message; the attempt 0 is a settlement without any."""
 
     owner: str
@@ -53,7 +53,7 @@ class Attempt(msgspec.Struct, gc=False):
     reason: str | None = None
 
 
-class Letter(msgspec.Struct, gc=False):
+class DeadLetterEntry(msgspec.Struct, gc=False):
     """A dead letter that one group left, and what became of it."""
 
     group: str
@@ -68,7 +68,7 @@ class Letter(msgspec.Struct, gc=False):
     redriven_offset: int | None = None
 
 
-class Step(msgspec.Struct, frozen=True):
+class RunStep(msgspec.Struct, frozen=True):
     """A message of a run."""
 
     topic: int
@@ -79,17 +79,17 @@ class Step(msgspec.Struct, frozen=True):
     produced_at: int
 
 
-class Past:
+class MessageHistory:
     """Everything that happened to one message."""
 
     def __init__(self) -> None:
-        self.attempts: dict[tuple[str, int], Attempt] = {}
-        self.letters: list[Letter] = []
+        self.attempts: dict[tuple[str, int], DeliveryAttempt] = {}
+        self.letters: list[DeadLetterEntry] = []
         self.redriven_from: int | None = None
         """The offset of the dead letter that it was sent again from."""
         self._newest: dict[str, int] = {}
 
-    def begin(self, group: str, attempt: int, delivery: Attempt) -> None:
+    def begin(self, group: str, attempt: int, delivery: DeliveryAttempt) -> None:
         self.attempts[group, attempt] = delivery
         self._newest[group] = attempt
 
@@ -101,7 +101,7 @@ class Past:
         attempt = self.newest(group) if outcome != "passed" else 0
         delivery = self.attempts.get((group, attempt))
         if delivery is None:
-            delivery = self.attempts[group, attempt] = Attempt("", at, at)
+            delivery = self.attempts[group, attempt] = DeliveryAttempt("", at, at)
         delivery.outcome, delivery.outcome_at, delivery.reason = outcome, at, reason
 
 
@@ -129,26 +129,28 @@ def envelopes_with(
             yield number, record.first_offset + slot, envelope
 
 
-def read_pasts(database: sqlite3.Connection | None, wanted: Iterable[Wanted]) -> dict[Wanted, Past]:
+def read_pasts(
+    database: sqlite3.Connection | None, wanted: Iterable[MessageQuery]
+) -> dict[MessageQuery, MessageHistory]:
     """What the history has about these messages."""
-    return {one: _read_past(database, one) if database is not None else Past() for one in wanted}
+    return {one: _read_past(database, one) if database is not None else MessageHistory() for one in wanted}
 
 
-def _read_past(database: sqlite3.Connection, wanted: Wanted) -> Past:
-    past = Past()
+def _read_past(database: sqlite3.Connection, wanted: MessageQuery) -> MessageHistory:
+    past = MessageHistory()
     where = 'WHERE topic = ? AND "partition" = ? AND "offset" = ?'
     place = (wanted.topic, wanted.partition, wanted.offset)
     columns = '"group", attempt, owner, delivered_at, lease_until, outcome, outcome_at, reason'
     found = f"SELECT {columns} FROM deliveries {where} ORDER BY delivered_at, attempt"
     for group, attempt, *rest in database.execute(found, place):
         if attempt:
-            past.begin(group, attempt, Attempt(*rest))
+            past.begin(group, attempt, DeliveryAttempt(*rest))
         else:
-            past.attempts[group, attempt] = Attempt(*rest)
+            past.attempts[group, attempt] = DeliveryAttempt(*rest)
     columns = '"group", attempts, reason, last_error, at, dlq_topic, dlq_offset'
     columns += ", redriven_at, redriven_by, redriven_offset"
     for row in database.execute(f"SELECT {columns} FROM letters {where} ORDER BY at, dlq_offset", place):
-        past.letters.append(Letter(*row))
+        past.letters.append(DeadLetterEntry(*row))
     came = database.execute(
         "SELECT dlq_offset FROM letters WHERE topic = ? AND redriven_offset = ?",
         (wanted.topic, wanted.offset),
@@ -157,11 +159,11 @@ def _read_past(database: sqlite3.Connection, wanted: Wanted) -> Past:
     return past
 
 
-def read_steps(database: sqlite3.Connection | None, run_id: str) -> list[Step]:
+def read_steps(database: sqlite3.Connection | None, run_id: str) -> list[RunStep]:
     """What the history has of this run."""
     if database is None:
         return []
     columns = 'topic, "partition", "offset", step_id, parent_step_id, produced_at'
     return [
-        Step(*row) for row in database.execute(f"SELECT {columns} FROM steps WHERE run_id = ?", (run_id,))
+        RunStep(*row) for row in database.execute(f"SELECT {columns} FROM steps WHERE run_id = ?", (run_id,))
     ]

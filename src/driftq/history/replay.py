@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import msgspec
 
 from driftq.core.records import (
+    DeadLettersRedriven,
     DeliveriesEnded,
     GroupCreated,
     LeaseExtended,
-    LettersRedriven,
     MessagesDelivered,
     MessagesSettled,
     MessagesStored,
@@ -24,11 +24,11 @@ from driftq.core.records import (
 from driftq.history.message import (
     ENDINGS,
     SETTLEMENTS,
-    Attempt,
-    Letter,
-    Past,
-    Step,
-    Wanted,
+    DeadLetterEntry,
+    DeliveryAttempt,
+    MessageHistory,
+    MessageQuery,
+    RunStep,
     envelopes_with,
     read_pasts,
     read_steps,
@@ -49,8 +49,8 @@ class Names:
 
 
 def tell_pasts(
-    folder: Folder, history: str | None, wanted: Sequence[Wanted], names: Names, *, end: LogEnd
-) -> dict[Wanted, Past]:
+    folder: Folder, history: str | None, wanted: Sequence[MessageQuery], names: Names, *, end: LogEnd
+) -> dict[MessageQuery, MessageHistory]:
     """Everything that happened to these messages up to a confirmed end. Blocks."""
     pasts, files = read_with_tail(folder, history, lambda found: read_pasts(found, wanted), end=end)
     follower = Follower(pasts, names)
@@ -58,7 +58,7 @@ def tell_pasts(
     return pasts
 
 
-def find_steps(folder: Folder, history: str | None, run_id: str, *, end: LogEnd) -> list[Step]:
+def find_steps(folder: Folder, history: str | None, run_id: str, *, end: LogEnd) -> list[RunStep]:
     """The messages of a run up to a confirmed end, those that are kept no more among them. Blocks."""
     steps, files = read_with_tail(folder, history, lambda found: read_steps(found, run_id), end=end)
     mark = b'"run_id":' + msgspec.json.encode(run_id)
@@ -68,7 +68,7 @@ def find_steps(folder: Folder, history: str | None, run_id: str, *, end: LogEnd)
             for partition, offset, envelope in envelopes_with(mark, record, payload, blob_at):
                 if envelope.run_id == run_id:
                     place = (record.topic, partition, offset)
-                    steps.append(Step(*place, envelope.step_id, envelope.parent_step_id, record.at))
+                    steps.append(RunStep(*place, envelope.step_id, envelope.parent_step_id, record.at))
 
     scan(folder, files, see, end=end)
     return sorted(steps, key=lambda step: step.produced_at)
@@ -77,12 +77,12 @@ def find_steps(folder: Folder, history: str | None, run_id: str, *, end: LogEnd)
 class Follower:
     """Adds what records say to the pasts of messages."""
 
-    def __init__(self, pasts: Mapping[Wanted, Past], names: Names) -> None:
+    def __init__(self, pasts: Mapping[MessageQuery, MessageHistory], names: Names) -> None:
         self._groups = dict(names.groups)
         self._graves = names.graves
-        self._lanes: dict[tuple[int, int], dict[int, Past]] = {}
-        self._places: dict[tuple[int, int], Past] = {}
-        self._letters: dict[tuple[int, int], Letter] = {}
+        self._lanes: dict[tuple[int, int], dict[int, MessageHistory]] = {}
+        self._places: dict[tuple[int, int], MessageHistory] = {}
+        self._letters: dict[tuple[int, int], DeadLetterEntry] = {}
         self._next_offset: dict[int, int] = {}
         for wanted, past in pasts.items():
             self._lanes.setdefault((wanted.topic, wanted.partition), {})[wanted.ordinal] = past
@@ -114,10 +114,12 @@ class Follower:
                     attempt = past.attempts.get((group, past.newest(group)))
                     if attempt is not None:
                         attempt.lease_until = record.at + record.lease_ms
-            case LettersRedriven():
+            case DeadLettersRedriven():
                 self._redriven(record)
 
-    def _hits(self, group: int, partition: int, ordinals: Sequence[int]) -> Iterable[tuple[str, Past]]:
+    def _hits(
+        self, group: int, partition: int, ordinals: Sequence[int]
+    ) -> Iterable[tuple[str, MessageHistory]]:
         """The group's name with each of the messages that are followed."""
         topic, name = self._groups.get(group, (0, ""))
         lane = self._lanes.get((topic, partition))
@@ -132,11 +134,13 @@ class Follower:
             ordinals = range(fresh.start, fresh.stop, fresh.step)
             for group, past in self._hits(record.group, record.partition, ordinals):
                 until = record.at + fresh.lease_ms
-                past.begin(group, fresh.attempt, Attempt(fresh.owner, record.at, until))
+                past.begin(group, fresh.attempt, DeliveryAttempt(fresh.owner, record.at, until))
         for again in record.again:
             for group, past in self._hits(record.group, record.partition, again.ordinals):
                 attempt = max(1, past.newest(group)) + 1
-                past.begin(group, attempt, Attempt(again.owner, record.at, record.at + again.lease_ms))
+                past.begin(
+                    group, attempt, DeliveryAttempt(again.owner, record.at, record.at + again.lease_ms)
+                )
 
     def _stored(self, record: MessagesStored, payload: memoryview, blob_at: int) -> None:
         self._next_offset[record.topic] = record.first_offset + len(record.lengths) // 4
@@ -148,11 +152,11 @@ class Follower:
             past = self._places.get((origin, facts.original_offset)) if facts is not None else None
             if facts is not None and past is not None:
                 told = (facts.group, facts.attempts, facts.reason, facts.last_error)
-                letter = Letter(*told, record.at, record.topic, offset)
+                letter = DeadLetterEntry(*told, record.at, record.topic, offset)
                 past.letters.append(letter)
                 self._letters[record.topic, offset] = letter
 
-    def _redriven(self, record: LettersRedriven) -> None:
+    def _redriven(self, record: DeadLettersRedriven) -> None:
         origin = self._graves.get(record.topic, 0)
         first = self._next_offset.get(origin, 0) - len(record.offsets)  # Stored just now, in this order.
         for number, offset in enumerate(record.offsets):

@@ -11,9 +11,9 @@ import sqlite3
 from driftq.core.records import (
     SETTLED_DEAD,
     SETTLED_PASSED,
+    DeadLettersRedriven,
     DeliveriesEnded,
     LeaseExtended,
-    LettersRedriven,
     MessagesDelivered,
     MessagesSettled,
     MessagesStored,
@@ -23,7 +23,7 @@ from driftq.core.records import (
 from driftq.core.state import State
 from driftq.history.file import forget_dropped, open_history
 from driftq.history.job_writer import JobHistory
-from driftq.history.message import ENDINGS, SETTLEMENTS, Attempt, Letter, envelopes_with
+from driftq.history.message import ENDINGS, SETTLEMENTS, DeadLetterEntry, DeliveryAttempt, envelopes_with
 from driftq.model.topic import DEAD_LETTER_PREFIX
 
 _Place = tuple[int, int, int, str]
@@ -35,12 +35,12 @@ class History:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._begun: dict[_Key, Attempt] = {}
+        self._begun: dict[_Key, DeliveryAttempt] = {}
         self._ended: list[tuple[str, int, str | None, int, int, int, str, int]] = []
         self._extended: list[tuple[int, int, int, int, str, int]] = []
         self._steps: list[tuple[str, int, int, int, str | None, str | None, int]] = []
-        self._letters: list[tuple[_Place, Letter]] = []
-        self._newest: dict[_Place, Letter] = {}
+        self._letters: list[tuple[_Place, DeadLetterEntry]] = []
+        self._newest: dict[_Place, DeadLetterEntry] = {}
         self._redriven: list[tuple[int, str, int, int, int]] = []
         self._jobs = JobHistory()
 
@@ -58,7 +58,7 @@ class History:
                 for ended in record.ended:
                     key = self._key(state, record.group, record.partition, ended.ordinal)
                     self._end(key, ENDINGS[record.cause], record.at, ended.error or None)
-            case LettersRedriven():
+            case DeadLettersRedriven():
                 self._redrive(state, record)
             case LeaseExtended():
                 key = self._key(state, record.group, record.partition, record.ordinal)
@@ -80,7 +80,7 @@ class History:
             facts = envelope.dlq
             origin = state.topics.get(facts.original_topic) if facts is not None else None
             if facts is not None and origin is not None:
-                letter = Letter(
+                letter = DeadLetterEntry(
                     facts.group,
                     facts.attempts,
                     facts.reason,
@@ -93,7 +93,7 @@ class History:
                 self._letters.append((place, letter))
                 self._newest[place] = letter
 
-    def _redrive(self, state: State, record: LettersRedriven) -> None:
+    def _redrive(self, state: State, record: DeadLettersRedriven) -> None:
         name = state.topics_by_id[record.topic].name.removeprefix(DEAD_LETTER_PREFIX)
         first = state.topics[name].next_offset - len(record.offsets)  # Stored just now, in this order.
         for number, offset in enumerate(record.offsets):
@@ -108,12 +108,12 @@ class History:
             until = record.at + fresh.lease_ms
             for ordinal in range(fresh.start, fresh.stop, fresh.step):
                 key = (topic, record.partition, offset_at(ordinal), group.name, fresh.attempt)
-                self._begun[key] = Attempt(fresh.owner, record.at, until)
+                self._begun[key] = DeliveryAttempt(fresh.owner, record.at, until)
         for again in record.again:
             for ordinal in again.ordinals:
                 attempt = progress.attempt_of(ordinal) + 1
                 key = (topic, record.partition, offset_at(ordinal), group.name, attempt)
-                self._begun[key] = Attempt(again.owner, record.at, record.at + again.lease_ms)
+                self._begun[key] = DeliveryAttempt(again.owner, record.at, record.at + again.lease_ms)
 
     def _key(self, state: State, group_id: int, partition: int, ordinal: int) -> _Key:
         group = state.groups_by_id[group_id]
@@ -137,7 +137,7 @@ class History:
             self._ended.append((outcome, at, reason, *key))
             return
         if known is None:
-            known = self._begun[key] = Attempt("", at, at)
+            known = self._begun[key] = DeliveryAttempt("", at, at)
         known.outcome, known.outcome_at, known.reason = outcome, at, reason
 
     def finish(self, state: State, *, upto: int) -> None:

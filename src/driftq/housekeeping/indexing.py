@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from driftq.core.index import Numbers
 from driftq.log.arrays import write_arrays
 from driftq.log.files import Bytes, Folder
-from driftq.storage.restore import Run, encode_runs
+from driftq.storage.restore import IndexRun, encode_runs
 
 Stretch = tuple[int, int, int, Numbers, Numbers, Numbers]
 """Topic, partition, first ordinal, offsets, places, ends."""
@@ -18,7 +18,7 @@ class IndexWriter:
     """Gathers stretches of partitions and writes them as one file."""
 
     def __init__(self) -> None:
-        self._runs: list[Run] = []
+        self._runs: list[IndexRun] = []
         self._offsets = array("Q")
         self._places = array("Q")
         self._ends = array("Q")
@@ -36,9 +36,9 @@ class IndexWriter:
             partition,
             first,
         ):
-            self._runs[-1] = Run(topic, partition, last.first, last.start, last.count + count)
+            self._runs[-1] = IndexRun(topic, partition, last.first, last.start, last.count + count)
         else:
-            self._runs.append(Run(topic, partition, first, start, count))
+            self._runs.append(IndexRun(topic, partition, first, start, count))
 
     def write(self, folder: Folder, name: str) -> None:
         write_arrays(folder, name, self._parts())

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from driftq.history.writer import History
-from driftq.housekeeping.round import Projection
+from driftq.housekeeping.round import RoundObserver
 from driftq.log.files import Folder
 from driftq.tables.writer import Tables
 
 
-def make_projections(folder: Folder, *, tables: str | None, history: str | None) -> list[Projection]:
+def make_projections(folder: Folder, *, tables: str | None, history: str | None) -> list[RoundObserver]:
     """Those that have a place to be kept at."""
-    made: list[Projection] = []
+    made: list[RoundObserver] = []
     if tables is not None:
         made.append(Tables(tables, folder))
     if history is not None:

@@ -28,7 +28,7 @@ from driftq.model.options.limits import Limits
 from driftq.storage.restore import Restored, folding, restore
 
 
-class Projection(Protocol):
+class RoundObserver(Protocol):
     """Something else that is made from the records while they pass by."""
 
     def see(self, state: State, record: Record, payload: memoryview, blob_at: int) -> None:
@@ -57,7 +57,7 @@ def run_round(
     limits: Limits,
     upto: int,
     options: RoundOptions | None = None,
-    projections: Sequence[Projection] = (),
+    projections: Sequence[RoundObserver] = (),
 ) -> Manifest:
     """Bring the manifest forward to the end of segment `upto`, which is sealed."""
     options = options or RoundOptions()

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from driftq.model.delivery import Delivery
+    from driftq.model.delivery import DeliveryLine
     from driftq.model.envelope import DeadLetterFacts, Envelope, RetryPolicy
     from driftq.model.event import Aggregate, Event, Operation
     from driftq.model.message import Message, Routing, RoutingDecision, StoredMessage
@@ -18,7 +18,7 @@ __all__ = [
     "MAX_PARTITIONS",
     "Aggregate",
     "DeadLetterFacts",
-    "Delivery",
+    "DeliveryLine",
     "Envelope",
     "Event",
     "GroupView",
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Delivery": "delivery",
+    "DeliveryLine": "delivery",
     "DeadLetterFacts": "envelope",
     "Envelope": "envelope",
     "RetryPolicy": "envelope",

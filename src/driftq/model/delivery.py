@@ -6,7 +6,7 @@ from driftq.model.envelope import Envelope
 from driftq.model.message import Routing
 
 
-class Delivery(msgspec.Struct, frozen=True, gc=False):
+class DeliveryLine(msgspec.Struct, frozen=True, gc=False):
     """A line of the consume stream."""
 
     partition: int

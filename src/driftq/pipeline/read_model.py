@@ -10,7 +10,7 @@ from typing import Any
 from driftq.errors import ReadModelNotFound
 from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.projection.definition import default_sink
-from driftq.sinks import DeadLetter, ReadModel, ReadModelSink, SqliteSink
+from driftq.sinks import ProjectionDeadLetter, ReadModel, ReadModelSink, SqliteSink
 
 
 def rows(
@@ -27,7 +27,7 @@ def rows(
 
 def dead_letters(
     options: PipelineOptions, name: str, *, sink: ReadModelSink | None = None
-) -> Iterator[DeadLetter]:
+) -> Iterator[ProjectionDeadLetter]:
     """What a projection could not apply, with stage and error."""
     with closing(_opened(options, name, sink)) as model:
         yield from model.dead_letters()

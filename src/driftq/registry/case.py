@@ -6,20 +6,20 @@ from typing import Any
 from driftq.errors import InvalidArgument
 from driftq.model.event import Aggregate
 from driftq.registry.claim import Claim, ClaimState, SequencedEvent
-from driftq.registry.decide import LEASE_EXPIRED, Decision, Seen
+from driftq.registry.decide import LEASE_EXPIRED, ClaimDecision, StoredState
 from driftq.registry.handler import Effect, Handler
 
 _REASONS = {ClaimState.DEAD: "max_attempts", ClaimState.UNKNOWN: LEASE_EXPIRED}
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ClaimAttempt:
     event: SequencedEvent
     aggregate: Aggregate
     sequence: int
-    seen: Seen | None
+    seen: StoredState | None
     last_sequence: int
-    decision: Decision
+    decision: ClaimDecision
 
     @property
     def granting(self) -> bool:
@@ -69,14 +69,14 @@ class Case:
         }
 
 
-def seen_in(row: Any, event: SequencedEvent) -> Seen | None:
+def seen_in(row: Any, event: SequencedEvent) -> StoredState | None:
     """What a row of `look` says about the event; raises InvalidArgument if it is another one's id."""
     if row.state is None:
         return None
     stored = (row.aggregate_type, row.aggregate_id, row.sequence_number)
     if stored != (event.aggregate_type, event.aggregate_id, event.sequence_number):
         raise InvalidArgument("event_id", f"{event.event_id!r} is another event's")
-    return Seen(
+    return StoredState(
         ClaimState(row.state),
         row.token,
         row.attempts,

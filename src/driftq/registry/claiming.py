@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from driftq.errors import InvalidArgument
 from driftq.model.event import Aggregate
-from driftq.registry.case import Case, seen_in
+from driftq.registry.case import ClaimAttempt, seen_in
 from driftq.registry.claim import Claim, ClaimOutcome, ClaimState, SequencedEvent, Wait
 from driftq.registry.decide import decide_claim
 from driftq.registry.grants import Grants
@@ -76,7 +76,7 @@ class Claiming:
 
     def _look(
         self, transaction: Transaction, handler: Handler, events: list[SequencedEvent]
-    ) -> Iterator[Case]:
+    ) -> Iterator[ClaimAttempt]:
         given = [{"id": e.event_id, "of_type": e.aggregate_type, "of_id": e.aggregate_id} for e in events]
         found = transaction.rows(self._queries["look"], handler=handler.name, g=as_rows(given))
         rows = {row.id: row for row in found}
@@ -94,10 +94,10 @@ class Claiming:
                 answer_lost=row.incarnation == self.incarnation
                 and self._held.is_lost((handler.name, event.event_id), row.token),
             )
-            yield Case(event, aggregate, sequence, seen, row.last_sequence, decision)
+            yield ClaimAttempt(event, aggregate, sequence, seen, row.last_sequence, decision)
 
     def _write(
-        self, transaction: Transaction, handler: Handler, cases: list[Case], incarnation: str
+        self, transaction: Transaction, handler: Handler, cases: list[ClaimAttempt], incarnation: str
     ) -> Iterator[Claim]:
         grants = [case for case in cases if case.granting]
         drawn = dict(
@@ -126,11 +126,13 @@ class Claiming:
                 yield case.answer(handler, token=drawn[event_id], lease_until=leases[event_id])
         yield from self._close(transaction, handler, closing)
 
-    def _lock(self, transaction: Transaction, handler: Handler, cases: list[Case]) -> None:
+    def _lock(self, transaction: Transaction, handler: Handler, cases: list[ClaimAttempt]) -> None:
         given = [{"of_type": kind, "of_id": name} for kind, name in {case.aggregate for case in cases}]
         transaction.rows(self._queries["lock_positions"], handler=handler.name, g=as_rows(given))
 
-    def _close(self, transaction: Transaction, handler: Handler, cases: list[Case]) -> Iterator[Claim]:
+    def _close(
+        self, transaction: Transaction, handler: Handler, cases: list[ClaimAttempt]
+    ) -> Iterator[Claim]:
         if not cases:
             return
         given = as_rows([case.closing_row() for case in cases])

@@ -23,7 +23,7 @@ LEASE_EXPIRED = "lease_expired"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class StoredState:
     """What is stored about one (handler, event)."""
 
     state: ClaimState
@@ -37,7 +37,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ClaimDecision:
     """The outcome, and the state to write; None when nothing has to be written."""
 
     outcome: ClaimOutcome
@@ -51,26 +51,26 @@ class Decision:
 
 def decide_claim(
     handler: Handler,
-    seen: Seen | None,
+    seen: StoredState | None,
     *,
     sequence: int,
     last_sequence: int,
     now: int,
     answer_lost: bool = False,
-) -> Decision:
+) -> ClaimDecision:
     """The decision for one event. `answer_lost`: a live lease is ours, and nobody here ever got it."""
     ordered = handler.gap_policy is GapPolicy.ORDERED
     gap = ordered and sequence > last_sequence + 1
     if seen is None:
         if sequence <= last_sequence:
-            return Decision(ClaimOutcome.STALE, None)
+            return ClaimDecision(ClaimOutcome.STALE, None)
         return _wait(None, Wait.EARLIER) if gap else _grant(1)
     superseded = sequence <= last_sequence and not (ordered and seen.requeues)
     match seen.state:
         case ClaimState.DONE | ClaimState.DEAD:
-            return Decision(ClaimOutcome.DUPLICATE_DONE, seen.state, last_error=seen.last_error)
+            return ClaimDecision(ClaimOutcome.DUPLICATE_DONE, seen.state, last_error=seen.last_error)
         case ClaimState.STALE:
-            return Decision(ClaimOutcome.STALE, seen.state)
+            return ClaimDecision(ClaimOutcome.STALE, seen.state)
         case ClaimState.UNKNOWN:
             return _wait(seen, Wait.UNRESOLVED)
         case ClaimState.CLAIMED:
@@ -81,34 +81,34 @@ def decide_claim(
             return _take_over(handler, seen, superseded=superseded)
         case ClaimState.FAILED | ClaimState.READY:
             if superseded:
-                return Decision(ClaimOutcome.STALE, ClaimState.STALE, write=ClaimState.STALE)
+                return ClaimDecision(ClaimOutcome.STALE, ClaimState.STALE, write=ClaimState.STALE)
             if seen.retry_at > now:
                 return _wait(seen, Wait.BACKOFF, seen.retry_at - now)
             return _wait(seen, Wait.EARLIER) if gap else _grant(seen.attempts + 1, seen)
 
 
-def _take_over(handler: Handler, seen: Seen, *, superseded: bool) -> Decision:
+def _take_over(handler: Handler, seen: StoredState, *, superseded: bool) -> ClaimDecision:
     """The lease is over, and whoever had it said nothing."""
     if seen.effect is Effect.UNKNOWN:
         unknown = ClaimState.UNKNOWN
-        return Decision(
+        return ClaimDecision(
             ClaimOutcome.IN_PROGRESS, unknown, write=unknown, wait=Wait.UNRESOLVED, last_error=LEASE_EXPIRED
         )
     if superseded:
-        return Decision(ClaimOutcome.STALE, ClaimState.STALE, write=ClaimState.STALE)
+        return ClaimDecision(ClaimOutcome.STALE, ClaimState.STALE, write=ClaimState.STALE)
     if seen.attempts >= handler.max_attempts:
         dead = ClaimState.DEAD
         error = seen.last_error or LEASE_EXPIRED
-        return Decision(ClaimOutcome.DUPLICATE_DONE, dead, write=dead, last_error=error)
+        return ClaimDecision(ClaimOutcome.DUPLICATE_DONE, dead, write=dead, last_error=error)
     return _grant(seen.attempts + 1, seen)
 
 
-def _grant(attempt: int, seen: Seen | None = None) -> Decision:
+def _grant(attempt: int, seen: StoredState | None = None) -> ClaimDecision:
     claimed = ClaimState.CLAIMED
     error = seen.last_error if seen else ""
-    return Decision(ClaimOutcome.CLAIMED, claimed, write=claimed, attempt=attempt, last_error=error)
+    return ClaimDecision(ClaimOutcome.CLAIMED, claimed, write=claimed, attempt=attempt, last_error=error)
 
 
-def _wait(seen: Seen | None, why: Wait, wait_ms: int = 0) -> Decision:
+def _wait(seen: StoredState | None, why: Wait, wait_ms: int = 0) -> ClaimDecision:
     state, error = (seen.state, seen.last_error) if seen else (None, "")
-    return Decision(ClaimOutcome.IN_PROGRESS, state, wait=why, wait_ms=wait_ms, last_error=error)
+    return ClaimDecision(ClaimOutcome.IN_PROGRESS, state, wait=why, wait_ms=wait_ms, last_error=error)

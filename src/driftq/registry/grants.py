@@ -13,7 +13,7 @@ from driftq.registry.handler import GapPolicy, Handler
 from driftq.sql import Dialect, Queries, Transaction, as_rows
 
 
-class Grant(NamedTuple):
+class ClaimGrant(NamedTuple):
     token: int
     lease_until: int
 
@@ -41,7 +41,7 @@ class Grants:
 
     def grant(
         self, transaction: Transaction, handler: Handler, events: Sequence[SequencedEvent], incarnation: str
-    ) -> Mapping[str, Grant]:
+    ) -> Mapping[str, ClaimGrant]:
         """What was granted, by event id. The events are different ones."""
         by_id = sorted(events, key=lambda event: event.event_id)
         if transaction.dialect is Dialect.SQLITE:
@@ -58,7 +58,7 @@ class Grants:
         ]
         shared = self.shared(handler, incarnation)
         rows = transaction.rows(self._queries["grant_unseen"], g=as_rows(given), **shared)
-        return {event_id: Grant(token, lease_until) for event_id, token, lease_until in rows}
+        return {event_id: ClaimGrant(token, lease_until) for event_id, token, lease_until in rows}
 
     def shared(self, handler: Handler, incarnation: str) -> dict[str, Any]:
         """What all grants of one call have in common, as the queries call it."""
@@ -73,7 +73,7 @@ class Grants:
 
     def _grant_each(
         self, transaction: Transaction, handler: Handler, events: Sequence[SequencedEvent], incarnation: str
-    ) -> Mapping[str, Grant]:
+    ) -> Mapping[str, ClaimGrant]:
         tokens = self.draw(transaction, len(events))
         now = transaction.now()
         until = now + handler.lease_ms
@@ -94,7 +94,9 @@ class Grants:
                 for event, token in zip(events, tokens, strict=True)
             ],
         )
-        granted = {event.event_id: Grant(token, until) for event, token in zip(events, tokens, strict=True)}
+        granted = {
+            event.event_id: ClaimGrant(token, until) for event, token in zip(events, tokens, strict=True)
+        }
         if stored == len(events):
             return granted
         given = as_rows([{"id": event.event_id} for event in events])

@@ -16,7 +16,7 @@ from pathlib import Path
 _ENDING = ".lock"
 
 
-class Presence:
+class Liveness:
     """The file of one name in a folder, locked until `close` or the end of the process."""
 
     def __init__(self, folder: Path, name: str) -> None:

@@ -16,12 +16,12 @@ from driftq.model.options.events import EventOptions
 from driftq.model.options.limits import Limits
 from driftq.server.clock import SystemClock
 from driftq.server.engine import Engine
-from driftq.server.events.service import EventDesk
+from driftq.server.events.service import EventsService
 from driftq.server.io_threads import Fsync, Threads
 from driftq.server.loop import AsyncioLoop
-from driftq.server.maintenance.stage import UpkeepOptions
+from driftq.server.maintenance.stage import MaintenanceOptions
 from driftq.server.ports import Clock, Loop
-from driftq.server.routing.service import ROUTER_TIMEOUT_MS, Router, RouterDesk
+from driftq.server.routing.service import ROUTER_TIMEOUT_MS, Router, RoutingService
 
 logger = logging.getLogger("driftq.broker")
 
@@ -44,7 +44,7 @@ class BrokerOptions:
     """The folder that tables of topics are written to; None for no tables."""
     history: str | None = None
     """The file that the history of deliveries is kept in; None for no history."""
-    upkeep: UpkeepOptions = field(default_factory=UpkeepOptions)
+    upkeep: MaintenanceOptions = field(default_factory=MaintenanceOptions)
     events: EventOptions | None = None
     """The event store beside the broker; None for none."""
     router: Router | None = None
@@ -90,12 +90,12 @@ class Broker:
             housekeeper=self._housekeeper,
         )
         self.events = (
-            EventDesk(options.events, loop=loop, clock=given_clock, on_damage=self.engine.damaged)
+            EventsService(options.events, loop=loop, clock=given_clock, on_damage=self.engine.damaged)
             if options.events is not None
             else None
         )
         self.desk = (
-            RouterDesk(
+            RoutingService(
                 options.router,
                 state=lambda: self.engine.state,
                 counters=self.engine.counters,

@@ -7,13 +7,13 @@ from typing import Any
 
 from driftq.errors import DriftQError, NotConfirmed
 from driftq.server.counters import Counters
-from driftq.server.deliver.consumers import Dispatcher
-from driftq.server.dlq.stage import LetterAsk, LetterDesk
-from driftq.server.effects.stage import EffectAsk, EffectDesk
+from driftq.server.deliver.consumers import Consumers
+from driftq.server.dlq.stage import DlqStage, LetterAsk
+from driftq.server.effects.stage import EffectAsk, EffectsStage
 from driftq.server.jobs.entries import JobEntries
 from driftq.server.jobs.requests import JobAsk
-from driftq.server.jobs.stage import JobDesk
-from driftq.server.lookup import Recaller
+from driftq.server.jobs.stage import JobsStage
+from driftq.server.lookup import MessageLookup
 from driftq.server.requests import Reply
 from driftq.storage.journal import Journal
 
@@ -28,30 +28,30 @@ class Desks:
     def __init__(
         self,
         journal: Journal,
-        recaller: Recaller,
-        dispatcher: Dispatcher,
+        lookup: MessageLookup,
+        dispatcher: Consumers,
         *,
         counters: Counters,
         draw: Callable[[], float],
         come_back: Return,
     ) -> None:
-        self.jobs = JobDesk(
+        self.jobs = JobsStage(
             journal,
-            JobEntries(recaller),
+            JobEntries(lookup),
             counters=counters,
             draw=draw,
             again=lambda request, error: come_back(lambda: self.jobs.ask(request), request.reply, error),
         )
-        self.effects = EffectDesk(
+        self.effects = EffectsStage(
             journal,
-            recaller,
+            lookup,
             again=lambda request, error: come_back(
                 lambda: self.effects.asked.append(request), request.reply, error
             ),
         )
-        self.letters = LetterDesk(
+        self.letters = DlqStage(
             journal,
-            recaller,
+            lookup,
             dispatcher,
             counters,
             again=lambda request, error: come_back(

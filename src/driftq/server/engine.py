@@ -31,7 +31,7 @@ from driftq.model import StreamView
 from driftq.model.options.limits import Limits
 from driftq.server.clock import report_log_ahead
 from driftq.server.counters import Counters
-from driftq.server.deliver.consumers import Dispatcher
+from driftq.server.deliver.consumers import Consumers
 from driftq.server.deliver.outbox import Outbox
 from driftq.server.deliver.stage import Deliveries, Parcels
 from driftq.server.deliver.timers import Timers
@@ -40,23 +40,23 @@ from driftq.server.dlq.stage import LetterAsk
 from driftq.server.effects.stage import EffectAsk
 from driftq.server.jobs.requests import JobAsk
 from driftq.server.jobs.views import JobReader
-from driftq.server.lookup import Recaller
-from driftq.server.maintenance.stage import Upkeep, UpkeepOptions
-from driftq.server.ports import Background, Clock, Consumer, Loop, SyncLost
+from driftq.server.lookup import MessageLookup
+from driftq.server.maintenance.stage import Maintenance, MaintenanceOptions
+from driftq.server.ports import Background, Clock, ConsumerStream, Loop, SyncLost
 from driftq.server.produce.queue import Intake
 from driftq.server.produce.stage import Producing
 from driftq.server.reading import Damage, Reading
 from driftq.server.requests import (
     AckRequest,
+    PendingReplies,
     ProduceRequest,
     ReadRequest,
     Reply,
     SeldomRequest,
-    Waiting,
 )
-from driftq.server.settle.dead_letters import DeadLetters
+from driftq.server.settle.dead_letters import DeadLettering
 from driftq.server.settle.stage import Gathering
-from driftq.server.wakeup import Bell, Setbacks
+from driftq.server.wakeup import CommitBackoff, Wakeup
 from driftq.storage.journal import Journal
 from driftq.storage.payloads import Payloads
 
@@ -76,7 +76,7 @@ class Engine:
         background: Background,
         on_fatal: Callable[[Exception], None],
         draw: Callable[[], float] = random.random,
-        upkeep: UpkeepOptions | None = None,
+        upkeep: MaintenanceOptions | None = None,
         housekeeper: Housekeeper | None = None,
     ) -> None:
         self.clock = clock
@@ -89,62 +89,62 @@ class Engine:
         self._on_fatal = on_fatal
         self._journal = Journal(log, self.payloads, limits=limits)
         self._timers = Timers()
-        self._dispatcher = Dispatcher()
+        self._consumers = Consumers()
         self._acks: list[AckRequest] = []
         self._seldom: list[SeldomRequest] = []
         self._reads: list[ReadRequest] = []
-        self._waiting = Waiting([])
+        self._waiting = PendingReplies([])
         self._parcels: Parcels = []
         self._committing = False
         self._turn_asked = False  # A turn is on its way, or wanted as soon as the commit is over.
-        self._bell = Bell(loop, self.want_turn)
+        self._bell = Wakeup(loop, self.want_turn)
         self._refusal: Unavailable | None = None
-        self._setbacks = Setbacks()
+        self._setbacks = CommitBackoff()
         self._on_idle: list[Callable[[], None]] = []
-        self._recaller = Recaller(self._journal, self.payloads, background, on_damage=self.damaged)
-        self._intake = Intake(self._recaller, come_back=self._come_back)
-        letters = DeadLetters(self._journal, self._recaller, self._dispatcher, self.counters)
+        self._lookup = MessageLookup(self._journal, self.payloads, background, on_damage=self.damaged)
+        self._intake = Intake(self._lookup, come_back=self._come_back)
+        letters = DeadLettering(self._journal, self._lookup, self._consumers, self.counters)
         self._gathering = Gathering(
             self._journal,
-            self._dispatcher,
+            self._consumers,
             self._timers,
             counters=self.counters,
             letters=letters,
-            recaller=self._recaller,
+            lookup=self._lookup,
             new_outbox=self._new_outbox,
             draw=draw,
             again=lambda request, error: self._come_back(
                 lambda: self._seldom.append(request), request.reply, error
             ),
         )
-        self._producing = Producing(self._journal, self._dispatcher, self.counters)
+        self._producing = Producing(self._journal, self._consumers, self.counters)
         self.desks = Desks(
             self._journal,
-            self._recaller,
-            self._dispatcher,
+            self._lookup,
+            self._consumers,
             counters=self.counters,
             draw=draw,
             come_back=self._come_back,
         )
-        self.job_reader = JobReader(self._recaller, state=lambda: self.state, want_turn=self.want_turn)
+        self.job_reader = JobReader(self._lookup, state=lambda: self.state, want_turn=self.want_turn)
         self._deliveries = Deliveries(
             self._journal,
-            self._dispatcher,
+            self._consumers,
             self._timers,
             letters=letters,
-            recaller=self._recaller,
+            lookup=self._lookup,
             effects=self.desks.effects,
             counters=self.counters,
             draw=draw,
             want_turn=self.want_turn,
         )
-        self.upkeep = Upkeep(
+        self.upkeep = Maintenance(
             log,
             self._journal,
             loop=loop,
             background=background,
             counters=self.counters,
-            options=upkeep or UpkeepOptions(),
+            options=upkeep or MaintenanceOptions(),
             housekeeper=housekeeper,
             want_turn=self.want_turn,
         )
@@ -199,11 +199,11 @@ class Engine:
 
     def streams(self, topic: str) -> list[StreamView]:
         """The open streams of a topic, as they are now."""
-        return self._dispatcher.streams(topic)
+        return self._consumers.streams(topic)
 
     def drained(self, topic: str, group: str) -> None:
         """A consumer of this group has room again."""
-        self._dispatcher.wake(topic, group)
+        self._consumers.wake(topic, group)
         self.want_turn()
 
     def stop(self, done: Callable[[], None]) -> None:
@@ -250,25 +250,25 @@ class Engine:
             self._committing = True
             self.counters.commits += 1
             self.counters.committed_bytes += sum(frame.size for frame in frames)
-            waiting, self._waiting = self._waiting, Waiting([])
+            waiting, self._waiting = self._waiting, PendingReplies([])
             parcels, self._parcels = self._parcels, []
-            self._turn_asked = self._has_requests() or self._dispatcher.is_awake or bool(self._on_idle)
+            self._turn_asked = self._has_requests() or self._consumers.is_awake or bool(self._on_idle)
             self._set_alarm()
             self._background.commit(frames, lambda error: self._committed(error, waiting, parcels))
             return
-        waiting, self._waiting = self._waiting, Waiting([])
+        waiting, self._waiting = self._waiting, PendingReplies([])
         waiting.release()
         self._set_alarm()
         if self._has_requests():
             self.want_turn()
-        elif self._on_idle and not self._recaller.waiting:
+        elif self._on_idle and not self._lookup.waiting:
             while self._on_idle:
                 self._loop.soon(self._on_idle.pop(0))
 
     def _fell(self, mistake: Exception) -> None:
         """A mistake of ours: what memory holds is no longer to be trusted, so the server ends, loudly."""
         logger.critical("a decision failed in a way it never should: %r", mistake)
-        waiting, self._waiting = self._waiting, Waiting([])
+        waiting, self._waiting = self._waiting, PendingReplies([])
         self._parcels = []
         waiting.fail(NotConfirmed(f"internal: {mistake!r}"))
         self._stop_writing(f"internal: {mistake!r}")
@@ -290,12 +290,12 @@ class Engine:
         self.desks.turn(replies, now, wall=wall, quiet=quiet)
         if self._intake.asked:
             ready, new_keys = self._intake.take(self.state.keys)
-            recall = self._recaller.recall
+            recall = self._lookup.recall
             self._producing.produces(ready, replies, now, wall=wall, recall=recall, new_keys=new_keys)
         if self._refusal is None and not quiet:
             self._parcels += self._deliveries.deal(now, wall=wall)
             self.upkeep.decide(now, wall=wall)
-        self._recaller.forget()
+        self._lookup.forget()
 
     def _come_back(self, put: Callable[[], None], reply: Reply, error: NotConfirmed | None) -> None:
         """A request has what it waited for, or an error. It was accepted before, so a stop waits for it."""
@@ -323,7 +323,7 @@ class Engine:
 
     # The commit
 
-    def _committed(self, error: OSError | None, waiting: Waiting, parcels: Parcels) -> None:
+    def _committed(self, error: OSError | None, waiting: PendingReplies, parcels: Parcels) -> None:
         self._committing = False
         wanted, self._turn_asked = self._turn_asked or self._setbacks.quiet_until, False
         if error is not None:
@@ -337,7 +337,7 @@ class Engine:
         for outbox, parcel in parcels:
             outbox.put(parcel)
 
-    def _failed(self, error: OSError, waiting: Waiting) -> None:
+    def _failed(self, error: OSError, waiting: PendingReplies) -> None:
         self.counters.commit_failures += 1
         self._setbacks.failed(self.clock.now())
         logger.error("the log could not be written: %s", error)
@@ -360,7 +360,7 @@ class Engine:
         for group in self.state.groups_by_id.values():
             for partition in range(len(group.partitions)):
                 self._timers.note(group, partition)
-        self._dispatcher.restart(self.state)
+        self._consumers.restart(self.state)
         self._set_alarm()
         self.want_turn()
 
@@ -381,7 +381,7 @@ class Engine:
 
     def _set_alarm(self) -> None:
         upkeep = self.upkeep.next_at if self._refusal is None else None
-        deal_at = self._dispatcher.next_at() if self._dispatcher.alarms and self._refusal is None else None
+        deal_at = self._consumers.next_at() if self._consumers.alarms and self._refusal is None else None
         times = (self._timers.next_at(), deal_at, self.desks.jobs.next_at(), upkeep)
         at = min((one for one in times if one is not None), default=None)
         quiet_until = self._setbacks.quiet_until
@@ -391,7 +391,7 @@ class Engine:
             at = None  # Nothing ends any more; an alarm that is past would ring for ever.
         self._bell.set(at)
 
-    def _new_outbox(self, consumer: Consumer) -> Outbox:
+    def _new_outbox(self, consumer: ConsumerStream) -> Outbox:
         return Outbox(consumer, payloads=self.payloads, background=self._background, on_damage=self.damaged)
 
     def damaged(self, damage: Damage) -> None:

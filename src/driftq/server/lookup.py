@@ -7,7 +7,7 @@ loop and comes again.
 from collections.abc import Callable, Iterable
 
 from driftq.core.index import PartitionIndex
-from driftq.core.keys import Claim
+from driftq.core.keys import MessageRef
 from driftq.errors import LogCorrupt, NotConfirmed
 from driftq.model import StoredMessage
 from driftq.server.ports import Background
@@ -16,7 +16,7 @@ from driftq.storage.journal import Journal
 from driftq.storage.payloads import Payloads
 
 
-class Recaller:
+class MessageLookup:
     """Stored messages by topic and offset."""
 
     def __init__(
@@ -31,16 +31,16 @@ class Recaller:
         self._payloads = payloads
         self._background = background
         self._on_damage = on_damage
-        self._fetched: dict[Claim, bytes] = {}
+        self._fetched: dict[MessageRef, bytes] = {}
         self.waiting = 0
         """Reads that are under way."""
 
-    def recall(self, claim: Claim) -> StoredMessage | None:
+    def recall(self, claim: MessageRef) -> StoredMessage | None:
         """The message of a claim; None when it is no longer kept. `cold` was asked before."""
         entry = self.entry(claim)
         return decode_entry(entry) if entry is not None else None
 
-    def entry(self, claim: Claim) -> bytes | None:
+    def entry(self, claim: MessageRef) -> bytes | None:
         """Its stored form."""
         fetched = self._fetched.get(claim)
         if fetched is not None:
@@ -50,16 +50,16 @@ class Recaller:
             return None
         return self._at_hand(place) or self._read(place)
 
-    def cold(self, claims: Iterable[Claim]) -> list[Claim]:
+    def cold(self, claims: Iterable[MessageRef]) -> list[MessageRef]:
         """Those that cannot be had without waiting for the disk."""
-        cold: list[Claim] = []
+        cold: list[MessageRef] = []
         for claim in claims:
             place = None if claim in self._fetched else self._place(claim)
             if place is not None and self._at_hand(place) is None:
                 cold.append(claim)
         return cold
 
-    def fetch(self, claims: list[Claim], done: Callable[[NotConfirmed | None], None]) -> None:
+    def fetch(self, claims: list[MessageRef], done: Callable[[NotConfirmed | None], None]) -> None:
         """Read them off the loop; `done` gets None when they can be had, or why not."""
         places = [(claim, place) for claim in claims if (place := self._place(claim)) is not None]
 
@@ -79,7 +79,9 @@ class Recaller:
         self.waiting += 1
         self._background.read(work, finish)
 
-    def read(self, claims: list[Claim], done: Callable[[dict[Claim, bytes] | NotConfirmed], None]) -> None:
+    def read(
+        self, claims: list[MessageRef], done: Callable[[dict[MessageRef, bytes] | NotConfirmed], None]
+    ) -> None:
         """Give the stored forms of kept messages to `done`: at once when they are at hand, else later.
 
         For answers that are on their way out; it does not take part in a turn.
@@ -90,10 +92,10 @@ class Recaller:
             done(found)
             return
 
-        def work() -> dict[Claim, bytes]:
+        def work() -> dict[MessageRef, bytes]:
             return {claim: self._payloads.read(index, [one])[0] for claim, (index, one) in places.items()}
 
-        def finish(entries: dict[Claim, bytes] | Exception) -> None:
+        def finish(entries: dict[MessageRef, bytes] | Exception) -> None:
             self.waiting -= 1
             if isinstance(entries, LogCorrupt):
                 self._on_damage(entries)
@@ -107,7 +109,7 @@ class Recaller:
         if not self.waiting:
             self._fetched.clear()
 
-    def _place(self, claim: Claim) -> tuple[PartitionIndex, int] | None:
+    def _place(self, claim: MessageRef) -> tuple[PartitionIndex, int] | None:
         topic = self._journal.state.topics_by_id.get(claim.topic)
         found = topic.locate(claim.offset) if topic is not None else None
         if topic is None or found is None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from driftq.core.lease import Holder
+from driftq.core.lease import Credit
 from driftq.log.frame import Frame
 
 _T = TypeVar("_T")
@@ -55,7 +55,7 @@ class Background(Protocol):
     def stop(self) -> None: ...
 
 
-class Consumer(Protocol):
+class ConsumerStream(Protocol):
     """One open consume stream."""
 
     topic: str
@@ -66,7 +66,7 @@ class Consumer(Protocol):
     prefetch_bytes: int
     latest: bool
     release_on_close: bool
-    holder: Holder
+    holder: Credit
 
     def send(self, lines: bytes) -> None: ...
 

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from driftq.core.commands import Ack, Append, Extend, Nack, Produce
+from driftq.core.commands import Ack, AppendByPosition, Extend, Nack, Produce
 from driftq.core.decide.delete import ResetTo
 from driftq.core.decide.produce import Outcome
-from driftq.core.lease import Holder
+from driftq.core.lease import Credit
 from driftq.core.state import State
 from driftq.errors import DriftQError
 from driftq.model import TopicOptions
-from driftq.server.ports import Consumer
+from driftq.server.ports import ConsumerStream
 
 Reply = Callable[[Any], None]
 
@@ -44,7 +44,7 @@ class AppendRequest(ProduceRequest):
 
     __slots__ = ("append",)
 
-    def __init__(self, append: Append, reply: Reply) -> None:
+    def __init__(self, append: AppendByPosition, reply: Reply) -> None:
         super().__init__(append.messages, reply, atomic=True)
         self.append = append
 
@@ -132,13 +132,13 @@ class DeleteGroupRequest:
 class JoinRequest:
     """A consumer opens its stream; answered by None when it is in its ring."""
 
-    consumer: Consumer
+    consumer: ConsumerStream
     reply: Reply
 
 
 @dataclass(frozen=True, slots=True)
 class LeaveRequest:
-    consumer: Consumer
+    consumer: ConsumerStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class ReleaseRequest:
 
     topic: str
     group: str
-    holder: Holder
+    holder: Credit
     reply: Reply
 
 
@@ -175,7 +175,7 @@ SeldomRequest = (
 
 
 @dataclass(slots=True)
-class Waiting:
+class PendingReplies:
     """Answers that are held until the commit they belong to is durable."""
 
     replies: list[tuple[Reply, Any]]

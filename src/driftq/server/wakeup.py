@@ -10,7 +10,7 @@ QUIET_MS = 100
 QUIET_MS_MAX = 5_000
 
 
-class Bell:
+class Wakeup:
     """One alarm, which is set to another time at will."""
 
     __slots__ = ("_alarm", "_at", "_loop", "_ring")
@@ -36,7 +36,7 @@ class Bell:
         self._ring()
 
 
-class Setbacks:
+class CommitBackoff:
     """Commits that failed one after the other: each makes the pause longer in which nothing is tried."""
 
     __slots__ = ("_failures", "quiet_until")

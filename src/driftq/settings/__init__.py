@@ -2,11 +2,11 @@
 
 from driftq.model.options.pipeline import PipelineOptions, PublisherSettings, RegistrySettings
 from driftq.settings.address import is_postgres, without_password
-from driftq.settings.knob import Knob, Problem, SettingsRefused, UnknownName
+from driftq.settings.knob import Problem, SettingSpec, SettingsRefused, UnknownName
 from driftq.settings.load import (
     Setting,
     Settings,
-    Source,
+    SettingSource,
     java_home,
     load_data,
     load_settings,
@@ -19,16 +19,16 @@ from driftq.settings.table import KNOBS
 __all__ = [
     "KNOBS",
     "PROFILES",
-    "Knob",
     "PipelineOptions",
     "Problem",
     "Profile",
     "PublisherSettings",
     "RegistrySettings",
     "Setting",
+    "SettingSource",
+    "SettingSpec",
     "Settings",
     "SettingsRefused",
-    "Source",
     "UnknownName",
     "is_postgres",
     "java_home",

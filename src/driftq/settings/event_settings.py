@@ -6,7 +6,7 @@ from driftq.model.options.events import EventOptions
 from driftq.model.options.pipeline import PublisherSettings, RegistrySettings
 from driftq.settings import event_table as table
 from driftq.settings.address import is_postgres
-from driftq.settings.knob import Knob, Problem, Value
+from driftq.settings.knob import Problem, SettingSpec, Value
 
 Values = Mapping[str, Value | None]
 
@@ -71,12 +71,12 @@ def contradictions(values: Values) -> Iterator[Problem]:
         )
 
 
-def _number(values: Values, knob: Knob) -> int:
+def _number(values: Values, knob: SettingSpec) -> int:
     value = values[knob.name]
     assert value is not None  # Only knobs with a default are asked for.
     return int(value)
 
 
-def _text(values: Values, knob: Knob) -> str | None:
+def _text(values: Values, knob: SettingSpec) -> str | None:
     value = values[knob.name]
     return None if value is None else str(value)

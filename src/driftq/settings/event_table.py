@@ -1,173 +1,173 @@
 """The knobs of the event store, its registry, its publisher and what they stand on."""
 
 from driftq.settings.address import DatabaseUrl, ObjectsUrl
-from driftq.settings.knob import HttpUrl, Identifier, Knob, Text, Whole, Word
+from driftq.settings.knob import Choice, HttpUrl, Identifier, IntRange, SettingSpec, Text
 
 _COUNT_MAX = 2**31 - 1
 _SECONDS_MAX = 30 * 24 * 3600
-_RETRIES = Whole(0, 1_000_000, "retries")
-_EVENTS = Whole(1, _COUNT_MAX, "events")
-_WINDOW = Whole(0, _COUNT_MAX, "events")
-_SECONDS = Whole(1, _SECONDS_MAX, "seconds")
+_RETRIES = IntRange(0, 1_000_000, "retries")
+_EVENTS = IntRange(1, _COUNT_MAX, "events")
+_WINDOW = IntRange(0, _COUNT_MAX, "events")
+_SECONDS = IntRange(1, _SECONDS_MAX, "seconds")
 
-DATABASE_URL = Knob(
+DATABASE_URL = SettingSpec(
     name="DRIFTQ_DATABASE_URL",
     default=None,
     unset="DIR/events.db",
     kind=DatabaseUrl(),
     meaning="the database of events and claims: SQLite or PostgreSQL",
 )
-OBJECTS_URL = Knob(
+OBJECTS_URL = SettingSpec(
     name="DRIFTQ_OBJECTS_URL",
     default=None,
     unset="DIR/objects",
     kind=ObjectsUrl(),
     meaning="where sealed segments of the event log are kept",
 )
-S3_ENDPOINT = Knob(
+S3_ENDPOINT = SettingSpec(
     name="DRIFTQ_S3_ENDPOINT",
     default=None,
     unset="AWS",
     kind=HttpUrl(allowed="an address like http://127.0.0.1:9000"),
     meaning="the server of an s3:// address that is not Amazon's",
 )
-TRANSPORT = Knob(
+TRANSPORT = SettingSpec(
     name="DRIFTQ_TRANSPORT",
     default="driftq",
-    kind=Word(("driftq", "kafka")),
+    kind=Choice(("driftq", "kafka")),
     meaning="what carries published events to workers and projections",
 )
-KAFKA_BOOTSTRAP = Knob(
+KAFKA_BOOTSTRAP = SettingSpec(
     name="DRIFTQ_KAFKA_BOOTSTRAP",
     default=None,
     kind=Text("servers", "a list like host:9092,other:9092"),
     meaning="the Kafka servers, where Kafka is the transport",
 )
-API_KEYS_FILE = Knob(
+API_KEYS_FILE = SettingSpec(
     name="DRIFTQ_API_KEYS_FILE",
     default=None,
     kind=Text("file", "the path of a file"),
     meaning="the keys that requests have to carry",
 )
-EVENT_MISMATCH_MODE = Knob(
+EVENT_MISMATCH_MODE = SettingSpec(
     name="EVENT_STORE_IDEMPOTENCY_MISMATCH_MODE",
     default="error",
-    kind=Word(("error", "warn")),
+    kind=Choice(("error", "warn")),
     meaning="a used event_id with other content: a 409, or a duplicate with a warning",
 )
-REGISTRY_ENABLED = Knob(
+REGISTRY_ENABLED = SettingSpec(
     name="ENABLE_PROCESSED_EVENT_REGISTRY",
     default="true",
-    kind=Word(("true", "false")),
+    kind=Choice(("true", "false")),
     meaning="workers claim each event in the registry; without it only idempotent handlers may run",
 )
-REGISTRY_LEASE_SECONDS = Knob(
+REGISTRY_LEASE_SECONDS = SettingSpec(
     name="PROCESSED_EVENT_LEASE_TIMEOUT_SECONDS",
     default=900,
     kind=_SECONDS,
     meaning="how long a claim is held without a heartbeat",
 )
-REGISTRY_HEARTBEAT_SECONDS = Knob(
+REGISTRY_HEARTBEAT_SECONDS = SettingSpec(
     name="PROCESSED_EVENT_HEARTBEAT_INTERVAL_SECONDS",
     default=30,
     kind=_SECONDS,
     meaning="how often a worker says that it still works; less than the lease",
 )
-REGISTRY_OWNER = Knob(
+REGISTRY_OWNER = SettingSpec(
     name="PROCESSED_EVENT_OWNER",
     default=None,
     unset="host and process",
     kind=Text("text"),
     meaning="the name that claims are held under, for people",
 )
-INSTANCE_RETRIES = Knob(
+INSTANCE_RETRIES = SettingSpec(
     name="INSTANCE_WORKER_MAX_RETRY_ATTEMPTS",
     default=5,
     kind=_RETRIES,
     meaning="retries of an event by handlers of the family instance before it is a dead letter",
 )
-ONTOLOGY_RETRIES = Knob(
+ONTOLOGY_RETRIES = SettingSpec(
     name="ONTOLOGY_WORKER_MAX_RETRY_ATTEMPTS",
     default=5,
     kind=_RETRIES,
     meaning="the same for handlers of the family ontology",
 )
-PROJECTION_RETRIES = Knob(
+PROJECTION_RETRIES = SettingSpec(
     name="PROJECTION_WORKER_MAX_RETRIES",
     default=5,
     kind=_RETRIES,
     meaning="retries of an event by a projection before it is a dead letter",
 )
-LOOKBACK_SECONDS = Knob(
+LOOKBACK_SECONDS = SettingSpec(
     name="EVENT_PUBLISHER_LOOKBACK_SECONDS",
     default=600,
-    kind=Whole(0, _SECONDS_MAX, "seconds"),
+    kind=IntRange(0, _SECONDS_MAX, "seconds"),
     meaning="how far back the publisher looks again after a start",
 )
-LOOKBACK_MAX_KEYS = Knob(
+LOOKBACK_MAX_KEYS = SettingSpec(
     name="EVENT_PUBLISHER_LOOKBACK_MAX_KEYS",
     default=50,
     kind=_WINDOW,
     meaning="how many events it looks at again per batch",
 )
-DEDUP_MAX_EVENTS = Knob(
+DEDUP_MAX_EVENTS = SettingSpec(
     name="EVENT_PUBLISHER_DEDUP_MAX_EVENTS",
     default=10_000,
     kind=_WINDOW,
     meaning="how many published event ids it remembers",
 )
-DEDUP_CHECKPOINT_MAX_EVENTS = Knob(
+DEDUP_CHECKPOINT_MAX_EVENTS = SettingSpec(
     name="EVENT_PUBLISHER_DEDUP_CHECKPOINT_MAX_EVENTS",
     default=2_000,
     kind=_WINDOW,
     meaning="how many of them are kept in the checkpoint",
 )
-BATCH_SIZE = Knob(
+BATCH_SIZE = SettingSpec(
     name="EVENT_PUBLISHER_BATCH_SIZE",
     default=200,
     kind=_EVENTS,
     meaning="how many events it publishes at a time",
 )
-FLUSH_BATCH_SIZE = Knob(
+FLUSH_BATCH_SIZE = SettingSpec(
     name="EVENT_PUBLISHER_KAFKA_FLUSH_BATCH_SIZE",
     default=None,
     unset="EVENT_PUBLISHER_BATCH_SIZE",
     kind=_EVENTS,
     meaning="after how many events it waits until the transport has them",
 )
-FLUSH_TIMEOUT_SECONDS = Knob(
+FLUSH_TIMEOUT_SECONDS = SettingSpec(
     name="EVENT_PUBLISHER_KAFKA_FLUSH_TIMEOUT_SECONDS",
     default=10,
     kind=_SECONDS,
     meaning="how long it waits for that",
 )
-METRICS_INTERVAL_SECONDS = Knob(
+METRICS_INTERVAL_SECONDS = SettingSpec(
     name="EVENT_PUBLISHER_METRICS_LOG_INTERVAL_SECONDS",
     default=30,
     kind=_SECONDS,
     meaning="how often it logs what it has done",
 )
-ALLOCATOR_MODE = Knob(
+ALLOCATOR_MODE = SettingSpec(
     name="EVENT_STORE_SEQUENCE_ALLOCATOR_MODE",
     default=None,
     unset="the database's own",
-    kind=Word(("postgres", "sqlite", "legacy", "s3", "off")),
+    kind=Choice(("postgres", "sqlite", "legacy", "s3", "off")),
     meaning="who picks sequence numbers: the database, the newest event + 1, or the caller",
 )
-SEQUENCE_SCHEMA = Knob(
+SEQUENCE_SCHEMA = SettingSpec(
     name="EVENT_STORE_SEQUENCE_SCHEMA",
     default="spice_event_registry",
     kind=Identifier(),
     meaning="the schema of the allocator's table on PostgreSQL",
 )
-HANDLER_PREFIX = Knob(
+HANDLER_PREFIX = SettingSpec(
     name="EVENT_STORE_SEQUENCE_HANDLER_PREFIX",
     default="write_side",
     kind=Text("text"),
     meaning="the name that the allocator's rows begin with on PostgreSQL",
 )
 
-EVENT_KNOBS: tuple[Knob, ...] = (
+EVENT_KNOBS: tuple[SettingSpec, ...] = (
     DATABASE_URL,
     OBJECTS_URL,
     S3_ENDPOINT,

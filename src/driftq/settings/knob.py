@@ -31,7 +31,7 @@ class Kind(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class IntRange:
     """A whole number between two others, both included."""
 
     low: int
@@ -53,7 +53,7 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class Choice:
     """One of a few words."""
 
     words: tuple[str, ...]
@@ -132,7 +132,7 @@ class HostNames:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Knob:
+class SettingSpec:
     """One name in the environment: what it takes, what holds without it, what it is for."""
 
     name: str

@@ -18,11 +18,11 @@ from driftq.settings.event_settings import (
     publisher_settings,
     registry_settings,
 )
-from driftq.settings.knob import Knob, Problem, SettingsRefused, UnknownName, Value
+from driftq.settings.knob import Problem, SettingSpec, SettingsRefused, UnknownName, Value
 from driftq.settings.profile import DEFAULT, Profile
 
 
-class Source(StrEnum):
+class SettingSource(StrEnum):
     """Where a value came from; the later one wins."""
 
     DEFAULT = "default"
@@ -34,9 +34,9 @@ class Source(StrEnum):
 class Setting:
     """A knob with the value in force."""
 
-    knob: Knob
+    knob: SettingSpec
     value: Value | None
-    source: Source
+    source: SettingSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,7 @@ def prefer_python(path: str, environ: MutableMapping[str, str] = os.environ) -> 
 
 
 def _read(
-    knobs: Iterable[Knob],
+    knobs: Iterable[SettingSpec],
     profile: Profile,
     environ: Mapping[str, str],
     *,
@@ -144,13 +144,13 @@ def _read(
         given = environ.get(knob.name)
         if given is not None:
             try:
-                found.append(Setting(knob, knob.kind.read(given), Source.ENVIRONMENT))
+                found.append(Setting(knob, knob.kind.read(given), SettingSource.ENVIRONMENT))
             except ValueError as must_be:
                 problems.append(Problem(knob.name, given, str(must_be)))
         elif knob.name in profile.values:
-            found.append(Setting(knob, profile.values[knob.name], Source.PROFILE))
+            found.append(Setting(knob, profile.values[knob.name], SettingSource.PROFILE))
         else:
-            found.append(Setting(knob, knob.default, Source.DEFAULT))
+            found.append(Setting(knob, knob.default, SettingSource.DEFAULT))
     if problems:
         raise SettingsRefused(tuple(problems))
     return tuple(found)
@@ -166,12 +166,12 @@ def _unknown_names(environ: Mapping[str, str]) -> tuple[UnknownName, ...]:
     )
 
 
-def _names(values: Mapping[str, Value | None], knob: Knob) -> tuple[str, ...]:
+def _names(values: Mapping[str, Value | None], knob: SettingSpec) -> tuple[str, ...]:
     value = values[knob.name]
     return () if value is None else tuple(str(value).split(","))
 
 
-def _number(values: Mapping[str, Value | None], knob: Knob) -> int:
+def _number(values: Mapping[str, Value | None], knob: SettingSpec) -> int:
     value = values[knob.name]
     assert value is not None  # Only knobs with a default are asked for.
     return int(value)

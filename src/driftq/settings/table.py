@@ -2,7 +2,7 @@
 
 from driftq.model.options.limits import LEASE_MS_MAX, Limits
 from driftq.settings.event_table import EVENT_KNOBS
-from driftq.settings.knob import HostNames, HttpUrl, Knob, Text, Whole, Word
+from driftq.settings.knob import Choice, HostNames, HttpUrl, IntRange, SettingSpec, Text
 
 _COUNT_MAX = 2**31 - 1
 _BYTES_MAX = 2**60
@@ -13,93 +13,93 @@ _LIMITS = Limits()
 OWNED_PREFIXES = ("DRIFTQ_BROKER_", "DRIFTQ_IDEMPOTENCY_")
 """A name that begins like this and is not in the table is a mistake."""
 
-IN_FLIGHT_MAX = Knob(
+IN_FLIGHT_MAX = SettingSpec(
     name="DRIFTQ_BROKER_IN_FLIGHT_MAX",
     default=_LIMITS.in_flight_max,
-    kind=Whole(1, _COUNT_MAX, "messages"),
+    kind=IntRange(1, _COUNT_MAX, "messages"),
     meaning="unacked messages that may be out per topic, group and partition",
 )
-ACK_TIMEOUT_MS = Knob(
+ACK_TIMEOUT_MS = SettingSpec(
     name="DRIFTQ_BROKER_ACK_TIMEOUT_MS",
     default=_LIMITS.ack_timeout_ms,
-    kind=Whole(1, LEASE_MS_MAX, "ms"),
+    kind=IntRange(1, LEASE_MS_MAX, "ms"),
     meaning="how long a delivery is leased when its consumer names no lease_ms",
 )
-PARTITION_MESSAGES_MAX = Knob(
+PARTITION_MESSAGES_MAX = SettingSpec(
     name="DRIFTQ_BROKER_PARTITION_MESSAGES_MAX",
     default=_LIMITS.partition_messages_max,
-    kind=Whole(1, _COUNT_MAX, "messages"),
+    kind=IntRange(1, _COUNT_MAX, "messages"),
     meaning="unsettled messages per partition, beyond which produce answers 429",
 )
-PARTITION_BYTES_MAX = Knob(
+PARTITION_BYTES_MAX = SettingSpec(
     name="DRIFTQ_BROKER_PARTITION_BYTES_MAX",
     default=_LIMITS.partition_bytes_max,
-    kind=Whole(1, _BYTES_MAX, "bytes"),
+    kind=IntRange(1, _BYTES_MAX, "bytes"),
     meaning="unsettled bytes of keys and values per partition, beyond which produce answers 429",
 )
-IDEMPOTENCY_TTL_MS = Knob(
+IDEMPOTENCY_TTL_MS = SettingSpec(
     name="DRIFTQ_BROKER_IDEMPOTENCY_TTL_MS",
     default=_LIMITS.idempotency_ttl_ms,
-    kind=Whole(1, _YEARS_100_MS, "ms"),
+    kind=IntRange(1, _YEARS_100_MS, "ms"),
     meaning="how long an idempotency key is remembered",
 )
-IDEMPOTENCY_KEYS_MAX = Knob(
+IDEMPOTENCY_KEYS_MAX = SettingSpec(
     name="DRIFTQ_BROKER_IDEMPOTENCY_KEYS_MAX",
     default=_LIMITS.idempotency_keys_max,
-    kind=Whole(1, _COUNT_MAX, "keys"),
+    kind=IntRange(1, _COUNT_MAX, "keys"),
     meaning="live idempotency keys, beyond which keyed requests get 429",
 )
-RETENTION_MS = Knob(
+RETENTION_MS = SettingSpec(
     name="DRIFTQ_BROKER_RETENTION_MS",
     default=_WEEK_MS,
-    kind=Whole(1, _YEARS_100_MS, "ms"),
+    kind=IntRange(1, _YEARS_100_MS, "ms"),
     meaning="how long messages are kept at least, in topics that say nothing else",
 )
-SEGMENT_BYTES = Knob(
+SEGMENT_BYTES = SettingSpec(
     name="DRIFTQ_BROKER_SEGMENT_BYTES",
     default=64 << 20,
-    kind=Whole(1 << 16, 1 << 30, "bytes"),
+    kind=IntRange(1 << 16, 1 << 30, "bytes"),
     meaning="size of a file of the log; two of them are reserved on the disk",
 )
-FREE_BYTES_MIN = Knob(
+FREE_BYTES_MIN = SettingSpec(
     name="DRIFTQ_BROKER_FREE_BYTES_MIN",
     default=256 << 20,
-    kind=Whole(0, _BYTES_MAX, "bytes"),
+    kind=IntRange(0, _BYTES_MAX, "bytes"),
     meaning="free disk space below which produce answers 503 disk_full",
 )
-MISMATCH_MODE = Knob(
+MISMATCH_MODE = SettingSpec(
     name="DRIFTQ_IDEMPOTENCY_MISMATCH_MODE",
     default="warn",
-    kind=Word(("warn", "error")),
+    kind=Choice(("warn", "error")),
     meaning="a used idempotency key with another payload: a duplicate with a warning, or a 409",
 )
-URL = Knob(
+URL = SettingSpec(
     name="DRIFTQ_URL",
     default="http://127.0.0.1:8080",
     kind=HttpUrl(),
     meaning="the server that client commands talk to",
 )
-DATA = Knob(
+DATA = SettingSpec(
     name="DRIFTQ_DATA",
     default="./driftq-data",
     kind=Text("folder", "the path of a folder"),
     meaning="the folder of the server; the log is in its subfolder log",
 )
-ALLOWED_HOSTS = Knob(
+ALLOWED_HOSTS = SettingSpec(
     name="DRIFTQ_ALLOWED_HOSTS",
     default=None,
     kind=HostNames(),
     meaning="host names that the server may be asked under; others get 403",
     unset="addresses, localhost, --host",
 )
-COMMIT = Knob(
+COMMIT = SettingSpec(
     name="DRIFTQ_COMMIT",
     default="unknown",
     kind=Text("text"),
     meaning="the commit this build was made from, shown by /v1/version",
 )
 
-KNOBS: tuple[Knob, ...] = (
+KNOBS: tuple[SettingSpec, ...] = (
     IN_FLIGHT_MAX,
     ACK_TIMEOUT_MS,
     PARTITION_MESSAGES_MAX,

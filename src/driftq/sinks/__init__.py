@@ -14,14 +14,14 @@ from driftq.sinks.parquet import ParquetSink
 from driftq.sinks.port import (
     Application,
     Change,
-    DeadLetter,
-    Place,
+    OutOfOrderEvent,
+    ProjectionDeadLetter,
     ReadModel,
+    ReadModelRow,
     ReadModelSink,
     RegistryRow,
-    Row,
-    Tenure,
-    Waiting,
+    TopicPartition,
+    WriterEpoch,
 )
 from driftq.sinks.postgres import PostgresSink
 from driftq.sinks.sqlite import SqliteSink
@@ -29,15 +29,15 @@ from driftq.sinks.sqlite import SqliteSink
 __all__ = [
     "Application",
     "Change",
-    "DeadLetter",
+    "OutOfOrderEvent",
     "ParquetSink",
-    "Place",
     "PostgresSink",
+    "ProjectionDeadLetter",
     "ReadModel",
+    "ReadModelRow",
     "ReadModelSink",
     "RegistryRow",
-    "Row",
     "SqliteSink",
-    "Tenure",
-    "Waiting",
+    "TopicPartition",
+    "WriterEpoch",
 ]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from driftq.sinks.port import Place, Tenure
+from driftq.sinks.port import TopicPartition, WriterEpoch
 
 _KEPT_S = 600.0
 """How long files that no longer count are left to those who still read them."""
@@ -33,7 +33,7 @@ class Reached(msgspec.Struct, frozen=True):
     offset: int
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class ReadModelManifest(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a read model."""
 
     format: int = 1
@@ -47,35 +47,35 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     reached: tuple[Reached, ...] = ()
 
     @property
-    def tenure(self) -> Tenure:
-        return Tenure(self.epoch, self.generation)
+    def tenure(self) -> WriterEpoch:
+        return WriterEpoch(self.epoch, self.generation)
 
     @property
-    def positions(self) -> dict[Place, int]:
-        return {Place(at.topic, at.partition): at.offset for at in self.reached}
+    def positions(self) -> dict[TopicPartition, int]:
+        return {TopicPartition(at.topic, at.partition): at.offset for at in self.reached}
 
     @property
     def files(self) -> set[str]:
         return {file.name for file in self.rows} | set(self.dead_letters) | ({self.waiting} - {None})  # type: ignore[operator]
 
 
-class Manifests:
+class ReadModelManifests:
     """The versions of one read model, `PREFIX-000000000012.json` in its folder."""
 
     def __init__(self, folder: Path, prefix: str) -> None:
         self._folder = folder
         self._prefix = prefix
 
-    def newest(self) -> Manifest | None:
+    def newest(self) -> ReadModelManifest | None:
         """None where nothing was ever written."""
         while True:
             names = sorted(self._folder.glob(f"{self._prefix}-*.json"))
             if not names:
                 return None
             with contextlib.suppress(FileNotFoundError):  # Swept away while we looked: there is a newer one.
-                return msgspec.json.decode(names[-1].read_bytes(), type=Manifest)
+                return msgspec.json.decode(names[-1].read_bytes(), type=ReadModelManifest)
 
-    def publish(self, manifest: Manifest) -> bool:
+    def publish(self, manifest: ReadModelManifest) -> bool:
         """False if another has published this version before."""
         staged = self._folder / f".{self._prefix}-{uuid.uuid4().hex}"
         with staged.open("xb") as file:

@@ -31,17 +31,17 @@ from driftq.sinks.arrow_rows import (
     tuples,
     write_table,
 )
-from driftq.sinks.manifest import Manifest, Manifests, Reached, RowFile, sweep_files
+from driftq.sinks.manifest import Reached, ReadModelManifest, ReadModelManifests, RowFile, sweep_files
 from driftq.sinks.names import projection_name
 from driftq.sinks.port import (
     Application,
     Change,
-    DeadLetter,
-    Place,
+    OutOfOrderEvent,
+    ProjectionDeadLetter,
+    ReadModelRow,
     RegistryRow,
-    Row,
-    Tenure,
-    Waiting,
+    TopicPartition,
+    WriterEpoch,
 )
 from driftq.sql import storable
 
@@ -68,20 +68,20 @@ class ParquetReadModel:
         self._folder = root / name
         self.address = str(self._folder)
         self._chain = chain
-        self._manifests = Manifests(self._folder, chain)
+        self._manifests = ReadModelManifests(self._folder, chain)
 
-    def take_over(self) -> Tenure:
+    def take_over(self) -> WriterEpoch:
         with self._reaching():
             self._folder.mkdir(parents=True, exist_ok=True)
             while True:
-                known = self._manifests.newest() or Manifest()
-                kept = Manifest(generation=known.generation) if self._chain == _BESIDE else known
+                known = self._manifests.newest() or ReadModelManifest()
+                kept = ReadModelManifest(generation=known.generation) if self._chain == _BESIDE else known
                 taken = msgspec.structs.replace(kept, version=known.version + 1, epoch=known.epoch + 1)
                 if self._manifests.publish(taken):
                     self._sweep()
                     return taken.tenure
 
-    def apply(self, application: Application, tenure: Tenure) -> None:
+    def apply(self, application: Application, tenure: WriterEpoch) -> None:
         with self._reaching():
             self._require(tenure)  # Before files are written for nothing.
             rows, dead_letters = application.changes, [_whole(dead) for dead in application.dead_letters]
@@ -104,7 +104,7 @@ class ParquetReadModel:
             if len(following.rows) < len(known.rows):
                 self._sweep()
 
-    def positions(self) -> dict[Place, int]:
+    def positions(self) -> dict[TopicPartition, int]:
         manifest = self._manifests.newest()
         return manifest.positions if manifest else {}
 
@@ -113,24 +113,26 @@ class ParquetReadModel:
         found = {Aggregate(row[0], row[1]): Change(*row) for row in tuples(newest(table))}
         return {aggregate: found[aggregate] for aggregate in aggregates if aggregate in found}
 
-    def waiting(self, aggregates: Sequence[Aggregate]) -> list[Waiting]:
+    def waiting(self, aggregates: Sequence[Aggregate]) -> list[OutOfOrderEvent]:
         wanted = set(aggregates)
-        found = [Waiting(*row) for row in tuples(self._read(self._waiting))]
+        found = [OutOfOrderEvent(*row) for row in tuples(self._read(self._waiting))]
         return sorted(row for row in found if Aggregate(row.aggregate_type, row.aggregate_id) in wanted)
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[ReadModelRow]:
         decode = msgspec.json.Decoder().decode
         for kind, aggregate_id, sequence, _, state in tuples(self.table()):
             if state is not None:
-                yield Row(kind, aggregate_id, sequence, decode(state))
+                yield ReadModelRow(kind, aggregate_id, sequence, decode(state))
 
     def registry(self) -> Iterator[RegistryRow]:
         for row in tuples(self.table()):
             yield RegistryRow(*row[:4])
 
-    def dead_letters(self) -> Iterator[DeadLetter]:
+    def dead_letters(self) -> Iterator[ProjectionDeadLetter]:
         table = self._read(lambda manifest: read_table(self._folder, manifest.dead_letters, DEAD_LETTERS))
-        found = {row[:3]: DeadLetter(*row) for row in reversed(list(tuples(table)))}  # The first one counts.
+        found = {
+            row[:3]: ProjectionDeadLetter(*row) for row in reversed(list(tuples(table)))
+        }  # The first one counts.
         for place in sorted(found):
             yield found[place]
 
@@ -141,11 +143,11 @@ class ParquetReadModel:
     def beside(self) -> ParquetReadModel:
         return ParquetReadModel(self.name, self._root, chain=_BESIDE)
 
-    def swap(self, beside: Tenure) -> None:
+    def swap(self, beside: WriterEpoch) -> None:
         with self._reaching():
             while True:
                 fresh = self.beside()._require(beside)
-                known = self._manifests.newest() or Manifest()
+                known = self._manifests.newest() or ReadModelManifest()
                 taken = msgspec.structs.replace(
                     fresh,
                     version=known.version + 1,
@@ -159,9 +161,9 @@ class ParquetReadModel:
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _require(self, tenure: Tenure) -> Manifest:
+    def _require(self, tenure: WriterEpoch) -> ReadModelManifest:
         """The newest version; refuses a run that it no longer names."""
-        known = self._manifests.newest() or Manifest()
+        known = self._manifests.newest() or ReadModelManifest()
         if known.epoch != tenure.epoch:
             raise ProjectionFenced(self.name, epoch=tenure.epoch, current=known.epoch)
         if known.generation != tenure.generation:
@@ -180,11 +182,11 @@ class ParquetReadModel:
         table = newest(read_table(self._folder, [file.name for file in files], CHANGES))
         return RowFile(self._write("rows", table), table.num_rows)
 
-    def _still_waiting(self, known: Manifest, application: Application) -> str | None:
+    def _still_waiting(self, known: ReadModelManifest, application: Application) -> str | None:
         if not application.waiting and (known.waiting is None or not application.changes):
             return known.waiting
         reached = {change[:2]: change.sequence_number for change in application.changes}
-        before = [Waiting(*row) for row in tuples(self._waiting(known))]
+        before = [OutOfOrderEvent(*row) for row in tuples(self._waiting(known))]
         left = {
             row[:3]: row
             for row in [*application.waiting, *before]
@@ -192,13 +194,13 @@ class ParquetReadModel:
         }
         return self._write("waiting", as_table(sorted(left.values()), WAITING)) if left else None
 
-    def _rows(self, manifest: Manifest) -> pa.Table:
+    def _rows(self, manifest: ReadModelManifest) -> pa.Table:
         return read_table(self._folder, [file.name for file in manifest.rows], CHANGES)
 
-    def _waiting(self, manifest: Manifest) -> pa.Table:
+    def _waiting(self, manifest: ReadModelManifest) -> pa.Table:
         return read_table(self._folder, [manifest.waiting] if manifest.waiting else [], WAITING)
 
-    def _read(self, look: Callable[[Manifest], pa.Table]) -> pa.Table:
+    def _read(self, look: Callable[[ReadModelManifest], pa.Table]) -> pa.Table:
         """What the newest version says; looks again when its files were swept away meanwhile."""
         with self._reaching():
             while True:
@@ -216,7 +218,7 @@ class ParquetReadModel:
         return write_table(self._folder, kind, table)
 
     def _sweep(self) -> None:
-        chains = [Manifests(self._folder, chain) for chain in (_LIVE, _BESIDE)]
+        chains = [ReadModelManifests(self._folder, chain) for chain in (_LIVE, _BESIDE)]
         newest_ones = [manifest for chain in chains if (manifest := chain.newest())]
         sweep_files(self._folder, set().union(*(manifest.files for manifest in newest_ones)))
         self._manifests.sweep()
@@ -229,14 +231,14 @@ class ParquetReadModel:
             raise ReadModelUnavailable(self.address, cause=str(error)) from error
 
 
-def _advanced(known: Manifest, application: Application) -> tuple[Reached, ...]:
+def _advanced(known: ReadModelManifest, application: Application) -> tuple[Reached, ...]:
     positions = known.positions
     for place, offset in application.positions.items():
         positions[place] = max(offset, positions.get(place, -1))
     return tuple(Reached(*place, offset) for place, offset in sorted(positions.items()))
 
 
-def _whole(dead: DeadLetter) -> DeadLetter:
+def _whole(dead: ProjectionDeadLetter) -> ProjectionDeadLetter:
     """Half of a surrogate pair has no place in a file either."""
     value = None if dead.value is None else dead.value.encode(errors="backslashreplace").decode()
     return dead._replace(error=storable(dead.error), value=value)

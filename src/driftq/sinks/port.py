@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from driftq.model import Aggregate
 
 
-class Place(NamedTuple):
+class TopicPartition(NamedTuple):
     """A partition of a topic."""
 
     topic: str
@@ -32,7 +32,7 @@ class Change(NamedTuple):
     state: str | None
 
 
-class Waiting(NamedTuple):
+class OutOfOrderEvent(NamedTuple):
     """An event that came before an earlier one of its aggregate: its text, and where it is kept."""
 
     aggregate_type: str
@@ -45,7 +45,7 @@ class Waiting(NamedTuple):
     message_offset: int
 
 
-class DeadLetter(NamedTuple):
+class ProjectionDeadLetter(NamedTuple):
     """An event that a projection cannot apply: where it is, at which stage it failed, and why."""
 
     topic: str
@@ -57,7 +57,7 @@ class DeadLetter(NamedTuple):
     value: str | None
 
 
-class Row(NamedTuple):
+class ReadModelRow(NamedTuple):
     """A row of the read model as people read it."""
 
     aggregate_type: str
@@ -76,7 +76,7 @@ class RegistryRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Tenure:
+class WriterEpoch:
     """One run's right to write a read model, until the next one takes over or a rebuild takes its place."""
 
     epoch: int
@@ -91,10 +91,10 @@ class Application:
     """
 
     changes: Sequence[Change] = ()
-    positions: Mapping[Place, int] = field(default_factory=dict)
+    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     """The last offset of each partition that is settled with this."""
-    dead_letters: Sequence[DeadLetter] = ()
-    waiting: Sequence[Waiting] = ()
+    dead_letters: Sequence[ProjectionDeadLetter] = ()
+    waiting: Sequence[OutOfOrderEvent] = ()
 
 
 class ReadModel(Protocol):
@@ -107,37 +107,37 @@ class ReadModel(Protocol):
     def address(self) -> str:
         """Where it is, for people; holds no password."""
 
-    def take_over(self) -> Tenure:
+    def take_over(self) -> WriterEpoch:
         """Make what is missing, and fence every run before this one."""
 
-    def apply(self, application: Application, tenure: Tenure) -> None:
+    def apply(self, application: Application, tenure: WriterEpoch) -> None:
         """Settle one batch; what is known already changes nothing.
 
         Raises ProjectionFenced or ReadModelSwapped when the tenure is over.
         """
 
-    def positions(self) -> dict[Place, int]:
+    def positions(self) -> dict[TopicPartition, int]:
         """The last settled offset of each partition; empty where nothing was ever applied."""
 
     def current(self, aggregates: Sequence[Aggregate]) -> dict[Aggregate, Change]:
         """The rows of these aggregates, tombstones too."""
 
-    def waiting(self, aggregates: Sequence[Aggregate]) -> list[Waiting]:
+    def waiting(self, aggregates: Sequence[Aggregate]) -> list[OutOfOrderEvent]:
         """The events of these aggregates that wait for an earlier one, in order."""
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[ReadModelRow]:
         """Every row that is not deleted, by type and id; raises ReadModelNotFound."""
 
     def registry(self) -> Iterator[RegistryRow]:
         """How far every aggregate has come, by type and id."""
 
-    def dead_letters(self) -> Iterator[DeadLetter]:
+    def dead_letters(self) -> Iterator[ProjectionDeadLetter]:
         """What could not be applied, by topic, partition and offset."""
 
     def beside(self) -> ReadModel:
         """A second one that nobody reads yet; its first `take_over` empties it."""
 
-    def swap(self, beside: Tenure) -> None:
+    def swap(self, beside: WriterEpoch) -> None:
         """Put the one beside in the place of this, positions and all; readers see one or the other."""
 
     def close(self) -> None: ...

@@ -17,12 +17,12 @@ from driftq.sinks.names import beside, is_beside
 from driftq.sinks.port import (
     Application,
     Change,
-    DeadLetter,
-    Place,
+    OutOfOrderEvent,
+    ProjectionDeadLetter,
+    ReadModelRow,
     RegistryRow,
-    Row,
-    Tenure,
-    Waiting,
+    TopicPartition,
+    WriterEpoch,
 )
 from driftq.sinks.sql_queries import OWN, SHARED, model_queries, rows_table
 from driftq.sql import Database, Queries, Statement, Transaction, as_rows, storable
@@ -53,7 +53,7 @@ class SqlReadModel:
         self._make_place = make_place
         self._queries = model_queries(name, database.spelling)
 
-    def take_over(self) -> Tenure:
+    def take_over(self) -> WriterEpoch:
         with self._database.transaction() as transaction:
             self._make_place(transaction)
             for statement in SHARED:
@@ -62,9 +62,9 @@ class SqlReadModel:
                 self._empty(transaction)
             self._make(transaction)
             row = transaction.row(self._queries["take_over"], name=self.name)
-        return Tenure(row.epoch, row.generation)
+        return WriterEpoch(row.epoch, row.generation)
 
-    def apply(self, application: Application, tenure: Tenure) -> None:
+    def apply(self, application: Application, tenure: WriterEpoch) -> None:
         with self._database.transaction() as transaction:
             self._require(transaction, tenure)
             if application.changes:
@@ -82,40 +82,40 @@ class SqlReadModel:
                 ]
                 self._run(transaction, "advance", reached)
 
-    def positions(self) -> dict[Place, int]:
+    def positions(self) -> dict[TopicPartition, int]:
         with self._database.snapshot() as transaction:
             if not self._exists(transaction):
                 return {}
             found = transaction.rows(self._queries["positions"], name=self.name)
-        return {Place(row.topic, row.partition): row.applied_offset for row in found}
+        return {TopicPartition(row.topic, row.partition): row.applied_offset for row in found}
 
     def current(self, aggregates: Sequence[Aggregate]) -> dict[Aggregate, Change]:
         with self._database.snapshot() as transaction:
             found = transaction.rows(self._queries["current"], g=_given(aggregates))
         return {Aggregate(row.aggregate_type, row.aggregate_id): Change(*row) for row in found}
 
-    def waiting(self, aggregates: Sequence[Aggregate]) -> list[Waiting]:
+    def waiting(self, aggregates: Sequence[Aggregate]) -> list[OutOfOrderEvent]:
         with self._database.snapshot() as transaction:
             found = transaction.rows(self._queries["waiting"], g=_given(aggregates))
-        return [Waiting(*row) for row in found]
+        return [OutOfOrderEvent(*row) for row in found]
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[ReadModelRow]:
         decode = msgspec.json.Decoder().decode
         for kind, aggregate_id, sequence, state in self._stream(self._queries["rows"]):
-            yield Row(kind, aggregate_id, sequence, decode(state))
+            yield ReadModelRow(kind, aggregate_id, sequence, decode(state))
 
     def registry(self) -> Iterator[RegistryRow]:
         for row in self._stream(self._queries["registry"]):
             yield RegistryRow(*row)
 
-    def dead_letters(self) -> Iterator[DeadLetter]:
+    def dead_letters(self) -> Iterator[ProjectionDeadLetter]:
         for row in self._stream(self._queries["dead_letters"], name=self.name):
-            yield DeadLetter(*row)
+            yield ProjectionDeadLetter(*row)
 
     def beside(self) -> SqlReadModel:
         return SqlReadModel(beside(self.name), self._database, merge=self._merge, make_place=self._make_place)
 
-    def swap(self, tenure: Tenure) -> None:
+    def swap(self, tenure: WriterEpoch) -> None:
         fresh = beside(self.name)
         theirs = model_queries(fresh, self._database.spelling, renamed=self.name)
         with self._database.transaction() as transaction:
@@ -150,7 +150,7 @@ class SqlReadModel:
         for statement in ("drop_positions", "drop_dead_letters"):
             transaction.run(self._queries[statement], name=self.name)
 
-    def _require(self, transaction: Transaction, tenure: Tenure) -> None:
+    def _require(self, transaction: Transaction, tenure: WriterEpoch) -> None:
         """Lock the projection's row, and refuse a run that it no longer names."""
         row = transaction.row(self._queries["tenure"], name=self.name)
         if row is None or row.epoch != tenure.epoch:
@@ -182,7 +182,7 @@ def _given(aggregates: Sequence[Aggregate]) -> str:
     )
 
 
-def _told(dead: DeadLetter) -> dict[str, object]:
+def _told(dead: ProjectionDeadLetter) -> dict[str, object]:
     """Made fit for both engines: a dead letter is never refused for its text."""
     return {
         "topic": dead.topic,

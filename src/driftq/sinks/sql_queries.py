@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from driftq.sql import Dialect, Queries, Spelling, Statement
+from driftq.sql import Dialect, Queries, SqlRenderer, Statement
 from driftq.sql.queries import split_queries
 
 SHARED = ("make_projections", "make_positions", "make_dead_letters")
@@ -21,7 +21,7 @@ def waiting_table(projection: str) -> str:
     return f"{projection}__waiting"
 
 
-def model_queries(projection: str, spelling: Spelling, *, renamed: str = "") -> Queries:
+def model_queries(projection: str, spelling: SqlRenderer, *, renamed: str = "") -> Queries:
     """All statements; `renamed` is the projection whose tables these shall become."""
     tables = {"model": rows_table(projection), "waiting": waiting_table(projection), "view": projection}
     own = {f"{{{mark}}}": _quoted(table, spelling) for mark, table in tables.items()}
@@ -40,7 +40,7 @@ def model_queries(projection: str, spelling: Spelling, *, renamed: str = "") -> 
     return Queries(statements)
 
 
-def _quoted(table: str, spelling: Spelling) -> str:
+def _quoted(table: str, spelling: SqlRenderer) -> str:
     return f'"{table}"' if spelling.dialect is Dialect.SQLITE else f'"{spelling.schema}"."{table}"'
 
 

@@ -10,9 +10,9 @@ A room keeps its SQL in `queries/` and `migrations/` beside its modules and stat
 `driftq.sql.dialect` spells out what differs.
 """
 
-from driftq.sql.clock import Clock, WallClock
+from driftq.sql.clock import DatabaseClock, WallClock
 from driftq.sql.database import Database, perform
-from driftq.sql.dialect import Dialect, Spelling
+from driftq.sql.dialect import Dialect, SqlRenderer
 from driftq.sql.keys import KEY_BYTES_MAX, key_text, storable
 from driftq.sql.migrations import Applied, Migrations, prepare, require, upgrade
 from driftq.sql.open import open_database
@@ -22,12 +22,12 @@ from driftq.sql.transaction import Transaction, as_rows
 __all__ = [
     "KEY_BYTES_MAX",
     "Applied",
-    "Clock",
     "Database",
+    "DatabaseClock",
     "Dialect",
     "Migrations",
     "Queries",
-    "Spelling",
+    "SqlRenderer",
     "Statement",
     "Transaction",
     "WallClock",

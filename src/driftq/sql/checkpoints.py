@@ -16,7 +16,7 @@ import logging
 import sqlite3
 import threading
 
-from driftq.sql.turns import Turns
+from driftq.sql.turns import FairLock
 
 STEP_PAGES = 16_000
 """How much the journal grows from one step to the next, about."""
@@ -37,7 +37,7 @@ class Checkpoints:
     """The steps for one file. The thread begins with the first step that is due."""
 
     def __init__(
-        self, path: str, turns: Turns, *, step_pages: int = STEP_PAGES, anew_pages: int = ANEW_PAGES
+        self, path: str, turns: FairLock, *, step_pages: int = STEP_PAGES, anew_pages: int = ANEW_PAGES
     ) -> None:
         self._path = path
         self._turns = turns

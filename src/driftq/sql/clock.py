@@ -13,7 +13,7 @@ import time
 from typing import Protocol
 
 
-class Clock(Protocol):
+class DatabaseClock(Protocol):
     """Milliseconds since 1970."""
 
     def now(self) -> int: ...

@@ -9,8 +9,8 @@ from sqlalchemy import Engine, exc
 
 from driftq.errors import TransactionConflict
 from driftq.forking import leave_behind
-from driftq.sql.clock import Clock
-from driftq.sql.dialect import Dialect, Spelling
+from driftq.sql.clock import DatabaseClock
+from driftq.sql.dialect import Dialect, SqlRenderer
 from driftq.sql.failures import translate
 from driftq.sql.transaction import Transaction
 
@@ -32,7 +32,7 @@ class Database(Protocol):
     def dialect(self) -> Dialect: ...
 
     @property
-    def spelling(self) -> Spelling:
+    def spelling(self) -> SqlRenderer:
         """How this database wants its SQL; what `Queries.load` needs."""
 
     @property
@@ -61,7 +61,13 @@ class Database(Protocol):
 
 @contextmanager
 def session(
-    engine: Engine, spelling: Spelling, clock: Clock, *, address: str, waited_ms: int, reading: bool = False
+    engine: Engine,
+    spelling: SqlRenderer,
+    clock: DatabaseClock,
+    *,
+    address: str,
+    waited_ms: int,
+    reading: bool = False,
 ) -> Iterator[Transaction]:
     """One transaction on a connection of the engine, with the engine's complaints translated."""
     committing = False

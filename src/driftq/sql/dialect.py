@@ -60,7 +60,7 @@ _WORDS: Mapping[Dialect, Mapping[str, str]] = {
 
 
 @dataclass(frozen=True)
-class Spelling:
+class SqlRenderer:
     """How one database wants its SQL."""
 
     dialect: Dialect

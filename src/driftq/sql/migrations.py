@@ -15,7 +15,7 @@ from sqlalchemy import inspect, text
 
 from driftq.errors import SchemaOutdated, SchemaTooNew
 from driftq.sql.database import Database
-from driftq.sql.dialect import Dialect, Spelling
+from driftq.sql.dialect import Dialect, SqlRenderer
 from driftq.sql.queries import Queries, Statement, without_comments
 from driftq.sql.transaction import Transaction
 
@@ -25,7 +25,7 @@ _LOCK = 0x6472_6966_7471  # Any number will do, as long as every release uses th
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Migration:
     """One step of a room's tables, written for one engine or for both."""
 
     version: int
@@ -46,7 +46,7 @@ class Applied:
 class Migrations:
     """All changes of one room, in order."""
 
-    def __init__(self, room: str, changes: Sequence[Change]) -> None:
+    def __init__(self, room: str, changes: Sequence[Migration]) -> None:
         self.room = room
         self._changes = sorted(changes, key=lambda change: change.version)
 
@@ -55,7 +55,7 @@ class Migrations:
         """Those in the package's folder `migrations`; the room is called like the package."""
         found = [(_FILE.fullmatch(file.name), file) for file in (files(package) / "migrations").iterdir()]
         changes = [
-            Change(
+            Migration(
                 int(match[1]),
                 match[2],
                 Dialect(match[3]) if match[3] else None,
@@ -66,7 +66,7 @@ class Migrations:
         ]
         return cls(package.rpartition(".")[2], changes)
 
-    def changes(self, dialect: Dialect) -> list[Change]:
+    def changes(self, dialect: Dialect) -> list[Migration]:
         return [change for change in self._changes if change.dialect in (None, dialect)]
 
     def version(self, dialect: Dialect) -> int:
@@ -133,7 +133,7 @@ def _make_places(transaction: Transaction) -> None:
     transaction.connection.execute(queries["make_versions"].text)
 
 
-def _apply(transaction: Transaction, room: str, change: Change) -> bool:
+def _apply(transaction: Transaction, room: str, change: Migration) -> bool:
     queries = _queries(transaction.spelling)
     if transaction.dialect is Dialect.POSTGRES:
         transaction.connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
@@ -145,5 +145,5 @@ def _apply(transaction: Transaction, room: str, change: Change) -> bool:
     return True
 
 
-def _queries(spelling: Spelling) -> Queries:
+def _queries(spelling: SqlRenderer) -> Queries:
     return Queries.load("driftq.sql", spelling)

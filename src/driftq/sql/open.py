@@ -6,7 +6,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from driftq.errors import InvalidArgument
-from driftq.sql.clock import Clock
+from driftq.sql.clock import DatabaseClock
 from driftq.sql.database import Database
 from driftq.sql.sqlite import MEMORY, SqliteDatabase
 
@@ -18,7 +18,7 @@ def open_database(
     *,
     schema: str = "driftq",
     schemas: Mapping[str, str] | None = None,
-    clock: Clock | None = None,
+    clock: DatabaseClock | None = None,
     connections: int = 8,
 ) -> Database:
     """The database at `sqlite:///PATH`, `sqlite:///:memory:` or `postgresql://USER:PASSWORD@HOST/NAME`.

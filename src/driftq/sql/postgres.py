@@ -21,9 +21,9 @@ from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 from driftq.errors import DatabaseUnsuitable
 from driftq.forking import in_forked_child, leave_behind
-from driftq.sql.clock import Clock, WallClock
+from driftq.sql.clock import DatabaseClock, WallClock
 from driftq.sql.database import session
-from driftq.sql.dialect import Dialect, Spelling
+from driftq.sql.dialect import Dialect, SqlRenderer
 from driftq.sql.transaction import Transaction
 
 _TRY_AFTER_IDLE_S = 1.0
@@ -47,13 +47,13 @@ class PostgresDatabase:
         *,
         schema: str = "driftq",
         schemas: Mapping[str, str] | None = None,
-        clock: Clock | None = None,
+        clock: DatabaseClock | None = None,
         connections: int = 8,
         connect_timeout_s: int = 5,
         lock_timeout_ms: int = 10_000,
     ) -> None:
         self.address = url.set(drivername="postgresql").render_as_string(hide_password=True)
-        self.spelling = Spelling(
+        self.spelling = SqlRenderer(
             Dialect.POSTGRES, schema=schema, schemas=schemas or {}, clock_given=clock is not None
         )
         self._clock = clock or WallClock()

@@ -12,7 +12,7 @@ from importlib.resources import files
 
 from sqlalchemy import TextClause, text
 
-from driftq.sql.dialect import Dialect, Spelling
+from driftq.sql.dialect import Dialect, SqlRenderer
 
 _HEAD = re.compile(r"^-- name: ([a-z_]+)(?: \((sqlite|postgres)\))?$", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
@@ -27,7 +27,7 @@ class Statement:
     timed: bool
 
     @classmethod
-    def of(cls, name: str, source: str, spelling: Spelling) -> "Statement":
+    def of(cls, name: str, source: str, spelling: SqlRenderer) -> "Statement":
         rendered = spelling.render(without_comments(source)).strip().rstrip(";")
         return cls(name, text(rendered), ":now_ms" in rendered)
 
@@ -39,7 +39,7 @@ class Queries(Mapping[str, Statement]):
         self._statements = statements
 
     @classmethod
-    def load(cls, package: str, spelling: Spelling) -> "Queries":
+    def load(cls, package: str, spelling: SqlRenderer) -> "Queries":
         """Every query in the package's folder `queries`."""
         statements: dict[str, Statement] = {}
         folder = files(package) / "queries"

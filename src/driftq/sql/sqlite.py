@@ -25,12 +25,12 @@ from sqlalchemy.pool import QueuePool
 from driftq.errors import DatabaseBusy, DatabaseUnsuitable, UsedAfterFork
 from driftq.forking import around_fork, in_forked_child, leave_behind
 from driftq.sql.checkpoints import Checkpoints
-from driftq.sql.clock import Clock, WallClock
+from driftq.sql.clock import DatabaseClock, WallClock
 from driftq.sql.database import session
-from driftq.sql.dialect import Dialect, Spelling
+from driftq.sql.dialect import Dialect, SqlRenderer
 from driftq.sql.gate import Gate
 from driftq.sql.transaction import Transaction
-from driftq.sql.turns import Turns
+from driftq.sql.turns import FairLock
 
 MEMORY = ":memory:"
 NEEDED = (3, 38, 0)  # RETURNING, UPDATE FROM, STRICT tables, the ->> operator
@@ -53,19 +53,24 @@ class SqliteDatabase:
     dialect = Dialect.SQLITE
 
     def __init__(
-        self, path: str, *, clock: Clock | None = None, readers: int = 4, busy_timeout_ms: int = 10_000
+        self,
+        path: str,
+        *,
+        clock: DatabaseClock | None = None,
+        readers: int = 4,
+        busy_timeout_ms: int = 10_000,
     ) -> None:
         self.address = f"sqlite:///{path}"
         if sqlite3.sqlite_version_info < NEEDED:
             raise DatabaseUnsuitable(self.address, problem=f"SQLite is {sqlite3.sqlite_version}, not 3.38")
-        self.spelling = Spelling(Dialect.SQLITE, clock_given=clock is not None)
+        self.spelling = SqlRenderer(Dialect.SQLITE, clock_given=clock is not None)
         self._clock = clock or WallClock()
         self._busy_ms = busy_timeout_ms
         self._path = path
         self._gate = Gate()
         self._at_rest = False
         self._left_to_parent = False
-        self._turns = Turns()
+        self._turns = FairLock()
         if path != MEMORY:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         self._writing = _engine(path, begin="BEGIN IMMEDIATE", connections=1, busy_ms=busy_timeout_ms)
@@ -128,7 +133,7 @@ class SqliteDatabase:
         if self._left_to_parent:
             leave_behind(self._writing.pool, self._reading.pool)
         self._gate = Gate()
-        self._turns = Turns()
+        self._turns = FairLock()
         self._checkpoints = Checkpoints(self._path, self._turns)
 
     def _count_rows(self, connection: sqlite3.Connection | None, _: Any) -> None:

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, CursorResult
 from sqlalchemy.exc import DBAPIError
 
 from driftq.errors import UsedAfterFork
-from driftq.sql.clock import Clock
-from driftq.sql.dialect import Dialect, Spelling
+from driftq.sql.clock import DatabaseClock
+from driftq.sql.dialect import Dialect, SqlRenderer
 from driftq.sql.queries import Statement
 
 
@@ -30,7 +30,7 @@ class Transaction:
 
     __slots__ = ("_clock", "_process", "connection", "spelling")
 
-    def __init__(self, connection: Connection, spelling: Spelling, clock: Clock) -> None:
+    def __init__(self, connection: Connection, spelling: SqlRenderer, clock: DatabaseClock) -> None:
         self.connection = connection
         """SQLAlchemy's connection, for SQL that shall be kept or dropped together with ours."""
         self.spelling = spelling

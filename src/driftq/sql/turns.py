@@ -4,7 +4,7 @@ import threading
 from collections import deque
 
 
-class Turns:
+class FairLock:
     """A lock that is handed to whoever has waited longest.
 
     With an ordinary lock the thread that lets go often gets it again at once, and under load another one

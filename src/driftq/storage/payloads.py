@@ -16,7 +16,7 @@ _GAP_BYTES = 4_096
 _READ_BYTES = 1 << 20
 
 
-class MessagesGone(Exception):
+class EntriesGone(Exception):
     """Some of these messages were dropped: their topic's retention is over, or the topic is deleted."""
 
 
@@ -134,13 +134,13 @@ class Payloads:
 
 def _kept_places(index: PartitionIndex, ordinals: Sequence[int]) -> list[tuple[int, int]]:
     if min(ordinals[0], ordinals[-1]) < index.first:
-        raise MessagesGone
+        raise EntriesGone
     try:
         places = _places(index, ordinals)
     except IndexError:
-        raise MessagesGone from None  # They were dropped while we looked.
+        raise EntriesGone from None  # They were dropped while we looked.
     if min(ordinals[0], ordinals[-1]) < index.first:
-        raise MessagesGone
+        raise EntriesGone
     return places
 
 

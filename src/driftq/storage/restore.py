@@ -41,7 +41,7 @@ class Restored:
     manifest: Manifest | None
 
 
-class Run(msgspec.Struct, array_like=True, frozen=True):
+class IndexRun(msgspec.Struct, array_like=True, frozen=True):
     """A stretch of one partition's messages in one file."""
 
     topic: int
@@ -52,7 +52,7 @@ class Run(msgspec.Struct, array_like=True, frozen=True):
     count: int
 
 
-_runs = msgspec.msgpack.Decoder(list[Run])
+_runs = msgspec.msgpack.Decoder(list[IndexRun])
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -78,7 +78,7 @@ def _load(folder: Folder, manifest: Manifest, limits: Limits) -> Restored:
     except (msgspec.DecodeError, KeyError) as error:
         path = f"{folder.path}/{manifest.snapshot}"
         raise SnapshotDamaged(path, problem=str(error), folder=folder.path) from error
-    chunks: list[tuple[Run, Chunk]] = []
+    chunks: list[tuple[IndexRun, Chunk]] = []
     for file in manifest.files:
         chunks += read_index(folder, file.index, number=file.number)
     for run, chunk in sorted(chunks, key=lambda one: one[1].first):
@@ -89,7 +89,7 @@ def _load(folder: Folder, manifest: Manifest, limits: Limits) -> Restored:
     return Restored(state, manifest.end, manifest)
 
 
-def read_index(folder: Folder, name: str, *, number: int) -> Iterator[tuple[Run, Chunk]]:
+def read_index(folder: Folder, name: str, *, number: int) -> Iterator[tuple[IndexRun, Chunk]]:
     """The chunks of one file, their arrays where the index file lies in memory."""
     parts = read_arrays(folder, name)
     offsets, places, ends = (parts[part].cast("Q") for part in ("offsets", "places", "ends"))
@@ -107,7 +107,7 @@ def read_index(folder: Folder, name: str, *, number: int) -> Iterator[tuple[Run,
         )
 
 
-def encode_runs(runs: list[Run]) -> bytes:
+def encode_runs(runs: list[IndexRun]) -> bytes:
     return _encode(runs)
 
 

@@ -1,7 +1,7 @@
 """For tests of DriftQ and of what is built on it: a virtual clock, a faulty disk, a simulated broker."""
 
-from driftq.testing.broker import Handed, SimBroker, Stream
+from driftq.testing.broker import Handed, SimBroker, SimStream
 from driftq.testing.clock import VirtualClock
 from driftq.testing.disk import SimFolder
 
-__all__ = ["Handed", "SimBroker", "SimFolder", "Stream", "VirtualClock"]
+__all__ = ["Handed", "SimBroker", "SimFolder", "SimStream", "VirtualClock"]

@@ -11,9 +11,9 @@ from typing import Any
 from driftq.core.commands import Ack, Extend, Nack
 from driftq.core.decide.produce import Outcome
 from driftq.errors import DriftQError
-from driftq.model import Delivery, Message, TopicOptions
+from driftq.model import DeliveryLine, Message, TopicOptions
 from driftq.model.options.limits import Limits
-from driftq.server.dlq.stage import Redriven, RedriveRequest
+from driftq.server.dlq.stage import RedriveOutcome, RedriveRequest
 from driftq.server.produce.prepare import prepare
 from driftq.server.requests import (
     AckRequest,
@@ -28,7 +28,7 @@ from driftq.server.requests import (
 from driftq.server.topics.views import TopicView, topic_view
 from driftq.testing.check_delivered import Listener
 from driftq.testing.clock import VirtualClock
-from driftq.testing.consumer import SimConsumer, Worker
+from driftq.testing.consumer import SimConsumer, SimWorker
 from driftq.testing.disk import SimFolder
 from driftq.testing.loop import Latency
 from driftq.testing.machine import Machine, MachineOptions
@@ -50,7 +50,7 @@ class Handed:
     """When it arrived."""
 
 
-class Stream:
+class SimStream:
     """One consumer's open stream, and what has come through it."""
 
     def __init__(self, consumer: SimConsumer, received: deque[Handed]) -> None:
@@ -141,7 +141,7 @@ class SimBroker:
         prefetch: int = 100,
         release_on_close: bool = False,
         latest: bool = False,
-    ) -> Stream:
+    ) -> SimStream:
         """Open a stream; what is there has arrived on return."""
         received: deque[Handed] = deque()
         listener = Listener(
@@ -152,14 +152,14 @@ class SimBroker:
             release_on_close=release_on_close,
         )
 
-        def keep(consumer: SimConsumer, delivery: Delivery) -> None:
+        def keep(consumer: SimConsumer, delivery: DeliveryLine) -> None:
             received.append(_handed(consumer, delivery, at=self.clock.now()))
 
-        consumer = SimConsumer(listener, Worker(owner), on_delivery=keep, prefetch=prefetch, latest=latest)
+        consumer = SimConsumer(listener, SimWorker(owner), on_delivery=keep, prefetch=prefetch, latest=latest)
         self._ask(lambda reply: self.machine.engine.ask(JoinRequest(consumer, reply)))
-        return Stream(consumer, received)
+        return SimStream(consumer, received)
 
-    def close(self, stream: Stream) -> None:
+    def close(self, stream: SimStream) -> None:
         self.machine.engine.ask(LeaveRequest(stream.consumer))
         self.pass_time(ms=0)
 
@@ -188,9 +188,11 @@ class SimBroker:
             lambda reply: self.machine.engine.ask(ExtendRequest(handed.topic, handed.group, extend, reply))
         )
 
-    def redrive(self, offsets: list[int], *, topic: str = "orders", all_groups: bool = False) -> Redriven:
+    def redrive(
+        self, offsets: list[int], *, topic: str = "orders", all_groups: bool = False
+    ) -> RedriveOutcome:
         """Send these dead letters of a topic again."""
-        redriven: Redriven = self._ask(
+        redriven: RedriveOutcome = self._ask(
             lambda reply: self.machine.engine.ask_desk(
                 RedriveRequest(topic, offsets, "story", all_groups, reply)
             )
@@ -217,7 +219,7 @@ class SimBroker:
         return answer
 
 
-def _handed(consumer: SimConsumer, delivery: Delivery, *, at: int) -> Handed:
+def _handed(consumer: SimConsumer, delivery: DeliveryLine, *, at: int) -> Handed:
     return Handed(
         topic=consumer.topic,
         group=consumer.group,

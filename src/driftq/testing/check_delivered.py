@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from driftq.model import Delivery
-from driftq.testing.check_settled import Settled, Track
+from driftq.model import DeliveryLine
+from driftq.testing.check_settled import SettledFact, Track
 from driftq.testing.check_stored import StoredChecker
 from driftq.testing.checkers import Circumstances, require
 
@@ -81,7 +81,7 @@ class DeliveryChecker:
                 if track.owner == listener.owner:
                     track.shake()
 
-    def delivered(self, listener: Listener, delivery: Delivery, now: int) -> Track:
+    def delivered(self, listener: Listener, delivery: DeliveryLine, now: int) -> Track:
         """One line of the stream."""
         facts = self._groups[listener.topic, listener.group]
         facts.seen_at = max(facts.seen_at, now - self._run.slack_ms)
@@ -111,15 +111,15 @@ class DeliveryChecker:
         return track
 
     def _judge_again(
-        self, track: Track, facts: _GroupFacts, listener: Listener, delivery: Delivery, now: int
+        self, track: Track, facts: _GroupFacts, listener: Listener, delivery: DeliveryLine, now: int
     ) -> None:
-        if track.settled is Settled.YES:
+        if track.settled is SettledFact.YES:
             overtaking = any(one.owner == listener.owner and one.may_overtake for one in track.tickets)
             late = overtaking or track.late_to == (listener.owner, self._run.crashes)
             require(late, "A3", f"{track.name} was acked and is delivered again")
             track.late_to = None
-        elif track.settled is Settled.MAYBE and track.epoch != facts.epoch and not track.tickets:
-            track.settled = Settled.NO
+        elif track.settled is SettledFact.MAYBE and track.epoch != facts.epoch and not track.tickets:
+            track.settled = SettledFact.NO
         step = delivery.attempts - track.attempt
         steps = f"{track.name}: attempt {delivery.attempts} after {track.attempt}"
         require(step >= 1, "W3", steps)
@@ -135,7 +135,7 @@ class DeliveryChecker:
             allowed = track.errors_after_lease()
         require(delivery.last_error in allowed, "A5", f"{track.name}: last_error {delivery.last_error!r}")
 
-    def _judge_order(self, facts: _GroupFacts, listener: Listener, delivery: Delivery, now: int) -> None:
+    def _judge_order(self, facts: _GroupFacts, listener: Listener, delivery: DeliveryLine, now: int) -> None:
         partition, offset = delivery.partition, delivery.offset
         before = facts.listener_first.get((listener, partition), -1)
         require(offset > before, "T5", f"{listener.group}: first delivery of {offset} after {before}")
@@ -162,6 +162,6 @@ class DeliveryChecker:
         missing = [
             offset
             for offset in sorted(expected)
-            if offset not in tracks or tracks[offset].settled is Settled.NO
+            if offset not in tracks or tracks[offset].settled is SettledFact.NO
         ]
         require(not missing, "G4", f"{topic} for {group}: never delivered to the end: {missing}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from driftq.core.decide.effects import Committed, Held
+from driftq.core.decide.effects import CommittedEffect, HeldEffect
 from driftq.core.effects import Identity
 from driftq.core.records import EffectBegun
 from driftq.errors import DriftQError, EffectSuperseded, Unavailable
@@ -30,7 +30,7 @@ class EffectChecker:
     def _of(self, identity: Identity) -> _Effect:
         return self.effects.setdefault(identity, _Effect())
 
-    def begun(self, identity: Identity, answer: EffectBegun | Held | Committed) -> None:
+    def begun(self, identity: Identity, answer: EffectBegun | HeldEffect | CommittedEffect) -> None:
         effect = self._of(identity)
         if isinstance(answer, EffectBegun):
             name = f"{identity[3]} under token {answer.token}"
@@ -39,7 +39,7 @@ class EffectChecker:
             require(effect.done_by is None, "I6", f"{name} was done under {effect.done_by}")
             require(answer.at >= effect.held_until, "I6", f"{name} is held until {effect.held_until}")
             effect.token, effect.held_until = answer.token, answer.at + answer.lease_ms
-        elif isinstance(answer, Held):
+        elif isinstance(answer, HeldEffect):
             require(effect.done_by is None, "I6", f"{identity[3]} was done and is said to be held")
         else:
             known = effect.results.get(answer.token, "")

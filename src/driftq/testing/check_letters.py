@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from driftq.model import DeadLetterFacts, Delivery
+from driftq.model import DeadLetterFacts, DeliveryLine
 from driftq.testing.checkers import require
 
 MAX_BACKOFF_MS = 1_000
@@ -63,7 +63,7 @@ class LetterChecker:
     def deadline_of(self, value: str) -> int | None:
         return self._meant[value].deadline
 
-    def delivered(self, group: str, delivery: Delivery, *, stream: object, now: int, wall: int) -> None:
+    def delivered(self, group: str, delivery: DeliveryLine, *, stream: object, now: int, wall: int) -> None:
         """A line of a stream; `wall` is the earliest time by the wall clock that it may have been sent at."""
         fragile = self._meant[delivery.value]
         name = f"{delivery.value} for {group}"
@@ -92,7 +92,7 @@ class LetterChecker:
         for course in self._courses.values():
             course.loose |= course.stream is stream
 
-    def released(self, group: str, delivery: Delivery, *, now: int) -> None:
+    def released(self, group: str, delivery: DeliveryLine, *, now: int) -> None:
         """A stream that surely held this closed: after the first try it waits as after a nack."""
         fragile, course = self._meant[delivery.value], self.course(delivery.offset, group)
         tries = delivery.attempts - course.unstarted_asked

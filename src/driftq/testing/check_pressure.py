@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from driftq.errors import DriftQError, Overloaded
 from driftq.testing.check_delivered import DeliveryChecker
-from driftq.testing.check_settled import Settled
+from driftq.testing.check_settled import SettledFact
 from driftq.testing.check_stored import StoredChecker
 from driftq.testing.checkers import LATE_GROUP, Circumstances, require
 from driftq.testing.intent import Intent
@@ -43,7 +43,7 @@ class PressureChecker:
                 ring: frozenset(
                     offset
                     for offset, track in self._deliveries.tracks(*ring).items()
-                    if track.settled is Settled.YES
+                    if track.settled is SettledFact.YES
                 )
                 for ring in self._deliveries.rings()
                 if ring[0] in topics
@@ -80,7 +80,7 @@ class PressureChecker:
                 if self._may_count(topic, offset, since)
                 and (
                     offset not in tracks
-                    or (tracks[offset].settled is Settled.NO and not tracks[offset].tickets)
+                    or (tracks[offset].settled is SettledFact.NO and not tracks[offset].tickets)
                 )
             ]
             room = len(left) < limits.partition_messages_max and sum(left) < limits.partition_bytes_max

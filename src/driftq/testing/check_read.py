@@ -5,7 +5,7 @@ from __future__ import annotations
 from driftq.errors import TopicNotFound
 from driftq.server.topics.views import GroupView, PartitionView, TopicView
 from driftq.testing.check_delivered import DeliveryChecker
-from driftq.testing.check_settled import Settled
+from driftq.testing.check_settled import SettledFact
 from driftq.testing.check_stored import StoredChecker
 from driftq.testing.checkers import Circumstances, require
 
@@ -68,7 +68,7 @@ class ReadChecker:
         certain = [
             offset
             for offset, track in tracks.items()
-            if track.partition == view.partition and track.settled is Settled.YES
+            if track.partition == view.partition and track.settled is SettledFact.YES
         ]
         if certain:
             require(view.acked >= max(certain), "A3", f"{topic}: {max(certain)} was acked, but: {view}")

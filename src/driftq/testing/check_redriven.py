@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from driftq.core.dead_lettered import DEADLINE_EXCEEDED
 from driftq.core.decide.dead_letters import GROUP_DELETED
 from driftq.model import DeadLetterFacts
-from driftq.server.dlq.stage import Redriven
+from driftq.server.dlq.stage import RedriveOutcome
 from driftq.testing.checkers import require
 
 
@@ -107,7 +107,7 @@ class RedriveChecker:
     def redriven(
         self,
         offsets: Sequence[int],
-        answer: Redriven,
+        answer: RedriveOutcome,
         stand: Stand,
         *,
         all_groups: bool,

@@ -10,7 +10,7 @@ from driftq.errors import AlreadySettled, DriftQError, FailedPrecondition, Stale
 from driftq.testing.checkers import Circumstances, require
 
 
-class Settled(Enum):
+class SettledFact(Enum):
     """Whether a message is settled for a group."""
 
     NO = auto()
@@ -37,7 +37,7 @@ class Track:
     again_from: int = 0
     """It cannot be delivered again before this."""
     errors: set[str] = field(default_factory=lambda: {""})
-    settled: Settled = Settled.NO
+    settled: SettledFact = SettledFact.NO
     unstarted: int = 0
     """Deliveries that may have been given back unstarted, and do not count for the backoff."""
     late_to: tuple[str, int] | None = None
@@ -56,7 +56,7 @@ class Track:
         self.errors = {error}
 
     def surely_held(self, now: int) -> bool:
-        return self.settled is Settled.NO and not self.loose and not self.tickets and now < self.ends_from
+        return self.settled is SettledFact.NO and not self.loose and not self.tickets and now < self.ends_from
 
     def errors_after_lease(self) -> set[str]:
         """What last_error may be if nothing but the lease's end ended the delivery."""
@@ -91,7 +91,7 @@ class Ticket:
     """It has to succeed."""
     hopeless: bool
     """It must not succeed unless the message was settled before."""
-    settled: Settled
+    settled: SettledFact
     """What was known of the message when this was asked."""
     contended: bool
     """An ack of the same message was under way at the same time."""
@@ -102,7 +102,7 @@ class Ticket:
     @property
     def may_overtake(self) -> bool:
         """Whether it may settle a delivery that is still on its way to the same owner."""
-        unknown = self.settled is not Settled.YES and not self.sure
+        unknown = self.settled is not SettledFact.YES and not self.sure
         return self.ask is Ask.ACK and self.attempt is None and unknown
 
     def __str__(self) -> str:
@@ -172,21 +172,23 @@ class SettledChecker:
     def lost(self, ticket: Ticket) -> None:
         """The request may or may not have been kept."""
         track = ticket.track
-        if ticket.ask is Ask.ACK and track.settled is Settled.NO:
-            track.settled = Settled.MAYBE
+        if ticket.ask is Ask.ACK and track.settled is SettledFact.NO:
+            track.settled = SettledFact.MAYBE
         if ticket.ask is Ask.NACK:
             track.errors = track.errors | {ticket.reason, "ack_timeout"}
 
     def _accepted(self, ticket: Ticket) -> None:
         track = ticket.track
-        if ticket.settled is Settled.NO and not ticket.contended:
+        if ticket.settled is SettledFact.NO and not ticket.contended:
             require(not ticket.hopeless, "A7", f"{track.name}: accepted: {ticket}")
         if ticket.ask is Ask.ACK:
             if ticket.may_overtake:
                 track.late_to = (ticket.owner, self._run.crashes)
-            track.settled = Settled.YES
+            track.settled = SettledFact.YES
             return
-        require(ticket.settled is not Settled.YES, "A1", f"{track.name}: accepted after its ack: {ticket}")
+        require(
+            ticket.settled is not SettledFact.YES, "A1", f"{track.name}: accepted after its ack: {ticket}"
+        )
         alone = ticket.attempt == track.attempt and not track.tickets
         if ticket.ask is Ask.NACK and alone:
             tries = max(1, track.attempt - track.unstarted)
@@ -203,8 +205,10 @@ class SettledChecker:
         require(isinstance(answer, FailedPrecondition), "A1", f"{name}: {answer!r}")
         require(not ticket.sure, "G5", f"{name}: the holder was refused: {answer}: {ticket}")
         if ticket.ask is Ask.ACK:
-            require(ticket.settled is not Settled.YES, "A2", f"{name} was acked before: {answer}: {ticket}")
+            require(
+                ticket.settled is not SettledFact.YES, "A2", f"{name} was acked before: {answer}: {ticket}"
+            )
         if isinstance(answer, StaleAttempt):
             require(ticket.attempt != answer.held, "A7", f"{name}: {answer.held} is called stale")
         if isinstance(answer, AlreadySettled) and not ticket.contended:
-            require(ticket.settled is not Settled.NO, "A1", f"{name} was never acked: {ticket}")
+            require(ticket.settled is not SettledFact.NO, "A1", f"{name} was never acked: {ticket}")

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from driftq.core.lease import Holder
-from driftq.model import Delivery
+from driftq.core.lease import Credit
+from driftq.model import DeliveryLine
 from driftq.testing.check_delivered import Listener
 
-_decoder = msgspec.json.Decoder(Delivery)
+_decoder = msgspec.json.Decoder(DeliveryLine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +20,11 @@ class Hand:
 
     topic: str
     group: str
-    delivery: Delivery
+    delivery: DeliveryLine
 
 
 @dataclass(slots=True)
-class Worker:
+class SimWorker:
     """Somebody with an owner name, who may outlive the server."""
 
     owner: str
@@ -39,9 +39,9 @@ class SimConsumer:
     def __init__(
         self,
         listener: Listener,
-        worker: Worker,
+        worker: SimWorker,
         *,
-        on_delivery: Callable[[SimConsumer, Delivery], None],
+        on_delivery: Callable[[SimConsumer, DeliveryLine], None],
         prefetch: int = 100,
         latest: bool = False,
     ) -> None:
@@ -53,7 +53,7 @@ class SimConsumer:
         self.prefetch = prefetch
         self.prefetch_bytes = 1 << 20
         self.latest = latest
-        self.holder = Holder()
+        self.holder = Credit()
         self.listener = listener
         self.worker = worker
         self.paused_at: int | None = None

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from driftq.core.commands import Ack
 from driftq.errors import DriftQError, Unavailable
-from driftq.model import Delivery, Message
+from driftq.model import DeliveryLine, Message
 from driftq.server.produce.prepare import prepare
 from driftq.server.requests import AckRequest, JoinRequest, ProduceRequest, SeldomRequest
 from driftq.testing.check_delivered import Listener
-from driftq.testing.consumer import SimConsumer, Worker
+from driftq.testing.consumer import SimConsumer, SimWorker
 
 if TYPE_CHECKING:
     from driftq.testing.world import World
@@ -22,7 +22,7 @@ LEASE_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MessagePlace:
     """Where a message was stored."""
 
     value: str
@@ -68,7 +68,7 @@ class Errands:
         """Any request; `heard` gets its answer, and `told` an Unavailable when there is none."""
         put(self._reply(told, heard))
 
-    def produce(self, value: str, told: Told, stored: Callable[[Place], None]) -> None:
+    def produce(self, value: str, told: Told, stored: Callable[[MessagePlace], None]) -> None:
         """One message without a key, in partition 0 of its topic."""
         self.world.say(f"produce {self.name} {value.rstrip('x')}")
 
@@ -77,7 +77,7 @@ class Errands:
             if isinstance(outcome, DriftQError):
                 told(outcome)
             else:
-                stored(Place(value, *outcome))
+                stored(MessagePlace(value, *outcome))
 
         command = prepare(Message(topic=self.name, value=value), at=self.world.now)
         self.world.machine.engine.produce(ProduceRequest([command], self._reply(told, answered)))
@@ -94,14 +94,14 @@ class Errands:
 
         return reply
 
-    def listen(self, group: str, got: Callable[[Delivery], None], *, acks: bool = True) -> None:
+    def listen(self, group: str, got: Callable[[DeliveryLine], None], *, acks: bool = True) -> None:
         """A stream of this topic, until the next crash; everything that comes is acked at once if `acks`."""
         engine, life = self.world.machine.engine, self._life
         listener = Listener(
             topic=self.name, group=group, owner="reader", lease_ms=LEASE_MS, release_on_close=False
         )
 
-        def delivered(consumer: SimConsumer, delivery: Delivery) -> None:
+        def delivered(consumer: SimConsumer, delivery: DeliveryLine) -> None:
             if life != self._life:
                 return
             got(delivery)
@@ -115,6 +115,6 @@ class Errands:
                 self.world.machine.loop.at(self.world.now + _REJOIN_MS, join)
 
         def join() -> None:
-            engine.ask(JoinRequest(SimConsumer(listener, Worker("reader"), on_delivery=delivered), joined))
+            engine.ask(JoinRequest(SimConsumer(listener, SimWorker("reader"), on_delivery=delivered), joined))
 
         join()

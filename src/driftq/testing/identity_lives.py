@@ -12,11 +12,11 @@ from random import Random
 from typing import Any
 
 from driftq.core.commands import Ack
-from driftq.core.decide.effects import Committed
+from driftq.core.decide.effects import CommittedEffect
 from driftq.core.decide.produce import Duplicate
 from driftq.core.records import EffectBegun
 from driftq.errors import DriftQError, TopicExists, TopicNotFound, Unavailable
-from driftq.model import Delivery, Envelope, Message, TopicOptions
+from driftq.model import DeliveryLine, Envelope, Message, TopicOptions
 from driftq.server.effects.stage import BeginRequest, CommitRequest
 from driftq.server.produce.prepare import prepare
 from driftq.server.requests import (
@@ -47,7 +47,7 @@ class _Generations(ABC):
         self.random: Random = errands.world.random
         self.there = False
         self.generation = 0
-        self.hands: list[tuple[int, Delivery]] = []
+        self.hands: list[tuple[int, DeliveryLine]] = []
         """Deliveries that may be acked, each with the generation it belongs to."""
         self._count = 0
         self._listens: tuple[int, int] | None = None
@@ -75,14 +75,14 @@ class _Generations(ABC):
         self.errands.listen(GROUP, self.got, acks=False)
         return True
 
-    def got(self, delivery: Delivery) -> None:
+    def got(self, delivery: DeliveryLine) -> None:
         self.hands.append((self.generation, delivery))
 
     def next_value(self) -> str:
         self._count += 1
         return f"{self.errands.name}-{self._count}"
 
-    def ack(self, heard: Callable[[int, Delivery, DriftQError | None], None]) -> None:
+    def ack(self, heard: Callable[[int, DeliveryLine, DriftQError | None], None]) -> None:
         """Ack some delivery, of whichever generation, with the attempt that it had."""
         generation, delivery = hand = self.random.choice(self.hands)
         self.hands.remove(hand)
@@ -139,13 +139,13 @@ class Renumbered(_Generations):
             self.generation += 1
             self._acked.clear()
 
-    def got(self, delivery: Delivery) -> None:
+    def got(self, delivery: DeliveryLine) -> None:
         number = (delivery.offset, delivery.attempts)
         require(number not in self._numbers, "A7", f"attempt {number[1]} of {number[0]} is handed out twice")
         self._numbers.add(number)
         super().got(delivery)
 
-    def _answered(self, generation: int, delivery: Delivery, answer: DriftQError | None) -> None:
+    def _answered(self, generation: int, delivery: DeliveryLine, answer: DriftQError | None) -> None:
         offset = delivery.offset
         if generation < self.generation and answer is None and not self.run.drops:
             told = f"attempt {delivery.attempts} of {offset} is from before the group began anew"
@@ -250,11 +250,11 @@ class Reborn(_Generations):
         known = self._places.setdefault(offset, value)
         require(known == value, "T4", f"{self.errands.name}/{offset} was {known} and is {value}")
 
-    def got(self, delivery: Delivery) -> None:
+    def got(self, delivery: DeliveryLine) -> None:
         self._told(delivery.offset, delivery.value)
         super().got(delivery)
 
-    def _answered(self, generation: int, delivery: Delivery, answer: DriftQError | None) -> None:
+    def _answered(self, generation: int, delivery: DeliveryLine, answer: DriftQError | None) -> None:
         if generation < self.generation and delivery.offset in self._old:
             story = f"{delivery.value} at {delivery.offset} is of a topic that is gone"
             require(answer is not None, "T4", f"{story}, and its ack was taken")
@@ -267,7 +267,7 @@ class Reborn(_Generations):
         def heard(answer: Any) -> None:
             if isinstance(answer, EffectBegun):
                 self._grants.append((self.generation, key, answer.token))
-            elif isinstance(answer, Committed):
+            elif isinstance(answer, CommittedEffect):
                 require(key in self._done, "T4", f"the effect of {key} was done for a topic that is gone")
 
         self._ask_desk(lambda reply: BeginRequest(identity, OWNER, 500, reply), heard)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from driftq.core.commands import Ack, Nack
 from driftq.errors import DriftQError, LogError, Unavailable, WritingStopped
 from driftq.log.segment import file_name
-from driftq.model import Delivery, Envelope, Message, RetryPolicy, TopicOptions
+from driftq.model import DeliveryLine, Envelope, Message, RetryPolicy, TopicOptions
 from driftq.model.topic import DEAD_LETTER_PREFIX
-from driftq.server.dlq.pages import letter_page
-from driftq.server.dlq.stage import Redriven, RedriveRequest
+from driftq.server.dlq.pages import dead_letter_page
+from driftq.server.dlq.stage import RedriveOutcome, RedriveRequest
 from driftq.server.produce.prepare import prepare
 from driftq.server.requests import (
     AckRequest,
@@ -31,7 +31,7 @@ from driftq.server.settle.dead_letters import rfc3339
 from driftq.testing.check_delivered import Listener
 from driftq.testing.check_redriven import Copy, RedriveChecker, Stand
 from driftq.testing.checkers import require
-from driftq.testing.consumer import SimConsumer, Worker
+from driftq.testing.consumer import SimConsumer, SimWorker
 
 if TYPE_CHECKING:
     from driftq.testing.work_world import WorkWorld
@@ -49,7 +49,7 @@ class _Hand:
     topic: int
     group: int
     consumer: SimConsumer
-    delivery: Delivery
+    delivery: DeliveryLine
 
     @property
     def copy(self) -> Copy:
@@ -183,11 +183,11 @@ class LetterLife:
         self._change(f"join {TOPIC} {group}", join)
 
     def _consumer(
-        self, topic: str, group: str, owner: str, take: Callable[[SimConsumer, Delivery], None]
+        self, topic: str, group: str, owner: str, take: Callable[[SimConsumer, DeliveryLine], None]
     ) -> SimConsumer:
         listener = Listener(topic=topic, group=group, owner=owner, lease_ms=LEASE_MS, release_on_close=False)
         heard = self._world.heard(f"{group} of {topic} gets", lambda given: take(consumer, given))
-        consumer = SimConsumer(listener, Worker(owner), on_delivery=lambda _, delivery: heard(delivery))
+        consumer = SimConsumer(listener, SimWorker(owner), on_delivery=lambda _, delivery: heard(delivery))
         return consumer
 
     # Messages
@@ -212,7 +212,7 @@ class LetterLife:
         command = prepare(message, at=self._world.now)
         self._world.machine.engine.produce(ProduceRequest([command], reply))
 
-    def _received(self, consumer: SimConsumer, delivery: Delivery) -> None:
+    def _received(self, consumer: SimConsumer, delivery: DeliveryLine) -> None:
         group = self._stand.groups.get(consumer.group)
         if group is None or self._stand.topic is None:
             return  # It was on its way when the group was deleted.
@@ -262,7 +262,7 @@ class LetterLife:
         reply = self._world.heard(f"join {DLQ_TOPIC}", joined)
         self._world.machine.engine.ask(JoinRequest(consumer, reply))
 
-    def _buried(self, consumer: SimConsumer, delivery: Delivery) -> None:
+    def _buried(self, consumer: SimConsumer, delivery: DeliveryLine) -> None:
         engine = self._world.machine.engine
         ack = Ack(consumer.owner, delivery.partition, delivery.offset, delivery.attempts)
         reply = self._world.heard(f"ack letter {delivery.offset}", lambda _: None)
@@ -284,9 +284,9 @@ class LetterLife:
         self.checker.redriving(offsets, all_groups=all_groups)
         self._redrives.append(offsets)
 
-        def answered(answer: Redriven | DriftQError) -> None:
+        def answered(answer: RedriveOutcome | DriftQError) -> None:
             self._redrives.remove(offsets)
-            if isinstance(answer, Redriven):
+            if isinstance(answer, RedriveOutcome):
                 sure = changes == self._changes and not changing
                 now = stand if sure else self._stand
                 pending = {offset for other in self._redrives for offset in other}
@@ -309,7 +309,7 @@ class LetterLife:
         """Flip a bit of a dead letter: who reads it is told so, and the server stops."""
         machine = self._world.machine
         topic = machine.engine.state.topics.get(DLQ_TOPIC)
-        refs = letter_page(topic).refs if topic is not None else []
+        refs = dead_letter_page(topic).refs if topic is not None else []
         if topic is None or not refs:
             return
         ref = self._random.choice(refs)

@@ -17,7 +17,7 @@ from typing import TypeVar
 from driftq.errors import LogError
 from driftq.log.frame import Frame
 from driftq.log.log import Log
-from driftq.storage.payloads import MessagesGone
+from driftq.storage.payloads import EntriesGone
 from driftq.testing.clock import VirtualClock
 
 _T = TypeVar("_T")
@@ -146,7 +146,7 @@ class SimBackground:
             result: _T | Exception
             try:
                 result = work()
-            except (OSError, LogError, MessagesGone) as error:
+            except (OSError, LogError, EntriesGone) as error:
                 result = error
             self._after(self._latency.read_ms, lambda: done(result))
 

@@ -11,7 +11,7 @@ from driftq.log.log import Log
 from driftq.log.recovery import Recovery
 from driftq.model.options.limits import Limits
 from driftq.server.engine import Engine
-from driftq.server.maintenance.stage import UpkeepOptions
+from driftq.server.maintenance.stage import MaintenanceOptions
 from driftq.testing.canonical import canonical, differences, fold_folder, unsettled
 from driftq.testing.checkers import Violation
 from driftq.testing.clock import VirtualClock
@@ -82,7 +82,7 @@ class Machine:
             loop=self.loop,
             background=self.background,
             on_fatal=self._stopped,
-            upkeep=UpkeepOptions(tick_ms=200, roll_ms=5_000),
+            upkeep=MaintenanceOptions(tick_ms=200, roll_ms=5_000),
             housekeeper=SimHousekeeper(folder, options.limits, loop=self.loop, clock=clock, random=random)
             if options.housekeeping
             else None,

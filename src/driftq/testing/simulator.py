@@ -18,7 +18,7 @@ from driftq.errors import WritingStopped
 from driftq.model.options.limits import Limits
 from driftq.testing.check_delivered import Listener
 from driftq.testing.checkers import LATE_GROUP, require
-from driftq.testing.consumer import Hand, SimConsumer, Worker
+from driftq.testing.consumer import Hand, SimConsumer, SimWorker
 from driftq.testing.machine import MachineOptions
 from driftq.testing.workload import Workload
 from driftq.testing.world import World
@@ -83,7 +83,7 @@ class _Run:
         trace.append(f"         {options}")
         self._world = World(random, options, slack_ms=300, say=trace.append)
         self._workload = Workload(self._world)
-        self._patient = Worker("patient")
+        self._patient = SimWorker("patient")
 
     def go(self, steps: int) -> World:
         world = self._world

@@ -12,10 +12,10 @@ from typing import Protocol
 
 from driftq.core.decide.delete import ResetTo
 from driftq.errors import DriftQError, Overloaded, TopicNotFound, Unavailable
-from driftq.model import Delivery, TopicOptions
+from driftq.model import DeliveryLine, TopicOptions
 from driftq.server.requests import DeleteTopicRequest, ReaderRequest, ResetRequest, TopicRequest
 from driftq.testing.checkers import Circumstances, require
-from driftq.testing.errands import Errands, Place
+from driftq.testing.errands import Errands, MessagePlace
 
 AUDIT = "audit"
 
@@ -42,7 +42,7 @@ class _Told:
         self.run = run
         self.random: Random = errands.world.random
         self.there = False
-        self.sure: dict[str, Place] = {}
+        self.sure: dict[str, MessagePlace] = {}
         """Messages that were confirmed."""
         self.open: set[str] = set()
         """Messages of which nobody knows."""
@@ -69,13 +69,13 @@ class _Told:
 
         self.errands.produce(value, told, self.stored)
 
-    def stored(self, place: Place) -> None:
+    def stored(self, place: MessagePlace) -> None:
         self.sure[place.value] = place
 
     def audit(self) -> None:
         self.errands.listen(AUDIT, self._audited)
 
-    def _audited(self, delivery: Delivery) -> None:
+    def _audited(self, delivery: DeliveryLine) -> None:
         self.found[delivery.offset] = delivery.value
 
     def judge_values(self, clause: str) -> None:
@@ -214,7 +214,7 @@ class Followed(_Told):
             and sum(maybe) + len(value) <= limits.partition_bytes_max
         )
 
-        def stored(place: Place) -> None:
+        def stored(place: MessagePlace) -> None:
             self.stored(place)
             # A reader that was not seen for the retention holds nobody back.
             require(not full or self.run.drops, "P4", f"{value} was taken with {len(waiting)} unread")
@@ -238,7 +238,7 @@ class Followed(_Told):
                 require(found == place.value, "W6", f"{place} was not read and is gone: {found}")
 
 
-class Again(_Told):
+class ResetGroupLife(_Told):
     """A topic whose only group is reset now and then: from there on everything comes once more."""
 
     GROUP = "again"
@@ -278,7 +278,7 @@ class Again(_Told):
 
         self.errands.ask(lambda reply: ResetRequest(self.errands.name, self.GROUP, to, reply), told)
 
-    def _delivered(self, delivery: Delivery) -> None:
+    def _delivered(self, delivery: DeliveryLine) -> None:
         early = self._start is not None and delivery.offset < self._start and not self.run.cold_reads
         known = delivery.value in self.sure  # One that was not confirmed may lie in front of the newest.
         if early and known and not self.errands.busy:
@@ -302,5 +302,5 @@ KINDS: dict[str, Callable[[Errands, Circumstances], Life]] = {
     "mortal": Mortal,
     "bounded": Bounded,
     "followed": Followed,
-    "again": Again,
+    "again": ResetGroupLife,
 }

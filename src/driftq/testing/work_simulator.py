@@ -38,13 +38,13 @@ def simulate_work(seed: int, *, steps: int = STEPS, trace: list[str] | None = No
     """One run; SimulationFailed when a judge or the code itself objects."""
     lines = [] if trace is None else trace
     try:
-        return _Run(Random(seed), lines).go(steps)
+        return _WorkRun(Random(seed), lines).go(steps)
     except Exception as error:
         module = "driftq.testing.work_simulator"
         raise SimulationFailed(seed, steps=steps, cause=error, trace=lines, module=module) from error
 
 
-class _Run:
+class _WorkRun:
     """A seeded workload, then the end of the day."""
 
     def __init__(self, random: Random, trace: list[str]) -> None:

@@ -13,7 +13,7 @@ from driftq.core.effects import Identity
 from driftq.core.jobs.decide import Settlement
 from driftq.core.records import EffectBegun
 from driftq.errors import DriftQError
-from driftq.model import Delivery, Envelope, Message, RetryPolicy, TopicOptions
+from driftq.model import DeliveryLine, Envelope, Message, RetryPolicy, TopicOptions
 from driftq.model.job import JobRequest, job_offset
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.effects.stage import BeginRequest, CommitRequest, FailRequest
@@ -41,7 +41,7 @@ from driftq.testing.check_instants import InstantChecker
 from driftq.testing.check_jobs import JobChecker
 from driftq.testing.check_letters import MAX_BACKOFF_MS, Fragile, LetterChecker
 from driftq.testing.check_silence import SilenceChecker
-from driftq.testing.consumer import SimConsumer, Worker
+from driftq.testing.consumer import SimConsumer, SimWorker
 from driftq.testing.letter_life import LetterLife
 from driftq.testing.machine import MachineOptions
 from driftq.testing.work_life import WorkLife
@@ -65,7 +65,7 @@ class WorkWorld(WorkLife):
         self.held_effects: list[tuple[Identity, int, str]] = []
         self._claiming: set[object] = set()
         """Claims that this life of the server has not answered."""
-        self.hands: list[tuple[str, Delivery]] = []
+        self.hands: list[tuple[str, DeliveryLine]] = []
         self.read_letters: set[int] = set()
         self.letter_life = LetterLife(self)
         self.silence = SilenceChecker(lease_ms=LEASE_MS, slack_ms=SLACK_MS)
@@ -242,15 +242,15 @@ class WorkWorld(WorkLife):
         )
         life = self._life
 
-        def receive(consumer: SimConsumer, delivery: Delivery) -> None:
+        def receive(consumer: SimConsumer, delivery: DeliveryLine) -> None:
             if life == self._life:
                 take(consumer, delivery)
 
-        consumer = SimConsumer(listener, Worker("w"), on_delivery=receive)
+        consumer = SimConsumer(listener, SimWorker("w"), on_delivery=receive)
         self.machine.engine.ask(JoinRequest(consumer, self.heard(f"join {topic} {group}", lambda _: None)))
         return consumer
 
-    def _received(self, consumer: SimConsumer, delivery: Delivery) -> None:
+    def _received(self, consumer: SimConsumer, delivery: DeliveryLine) -> None:
         self.say(f"  {consumer.group} gets {delivery.offset} attempt {delivery.attempts}")
         wall = self.wall.lowest(self.now - SLACK_MS, self.now)
         self.letters.delivered(consumer.group, delivery, stream=consumer, now=self.now, wall=wall)
@@ -266,7 +266,7 @@ class WorkWorld(WorkLife):
         if consumer is self._streams[consumer.group]:
             self.silence.delivered(consumer.group, self.now)
 
-    def _buried(self, consumer: SimConsumer, delivery: Delivery) -> None:
+    def _buried(self, consumer: SimConsumer, delivery: DeliveryLine) -> None:
         ack = Ack("w", delivery.partition, delivery.offset, delivery.attempts)
         reply = self.heard(f"ack letter {delivery.offset}", lambda _: None)
         self.machine.engine.ack(AckRequest(consumer.topic, consumer.group, [ack], reply))
@@ -293,7 +293,7 @@ class WorkWorld(WorkLife):
         reply = self.heard(f"produce {fragile}", take)
         self.machine.engine.produce(ProduceRequest([prepare(message, at=self.now)], reply))
 
-    def ack(self, group: str, delivery: Delivery) -> None:
+    def ack(self, group: str, delivery: DeliveryLine) -> None:
         course = self.letters.course(delivery.offset, group)
 
         def take(answer: Any) -> None:
@@ -308,7 +308,7 @@ class WorkWorld(WorkLife):
         ack = Ack("w", delivery.partition, delivery.offset, delivery.attempts)
         self.machine.engine.ack(AckRequest(TOPIC, group, [ack], self.heard(f"ack {delivery.offset}", take)))
 
-    def nack(self, group: str, delivery: Delivery, *, retryable: bool) -> None:
+    def nack(self, group: str, delivery: DeliveryLine, *, retryable: bool) -> None:
         course = self.letters.course(delivery.offset, group)
         course.loose = True
         course.hopeless |= not retryable
@@ -317,7 +317,7 @@ class WorkWorld(WorkLife):
         reply = self.heard(f"nack {delivery.offset} {retryable}", lambda _: None)
         self.machine.engine.ask(NackRequest(TOPIC, group, nack, reply))
 
-    def give_back(self, group: str, delivery: Delivery) -> None:
+    def give_back(self, group: str, delivery: DeliveryLine) -> None:
         """Nobody began to handle it."""
         course = self.letters.course(delivery.offset, group)
         course.loose = True

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from driftq.testing.check_delivered import Listener
 from driftq.testing.checkers import LATE_GROUP
-from driftq.testing.consumer import Hand, SimConsumer, Worker
+from driftq.testing.consumer import Hand, SimConsumer, SimWorker
 from driftq.testing.disk import Operation
 from driftq.testing.errands import Errands
 from driftq.testing.identity_lives import IDENTITY_KINDS
@@ -26,7 +26,7 @@ class Workload:
     def __init__(self, world: World) -> None:
         self._world = world
         self._random = random = world.random
-        self._workers = [Worker(f"worker-{letter}") for letter in "abc"]
+        self._workers = [SimWorker(f"worker-{letter}") for letter in "abc"]
         self._topics = {f"t{number}": random.choice((1, 1, 2, 3)) for number in range(random.randint(1, 3))}
         self._known: list[Intent] = []
         self._values = 0
@@ -165,7 +165,7 @@ class Workload:
 
     # Workers
 
-    def _busy(self) -> tuple[Worker, Hand] | None:
+    def _busy(self) -> tuple[SimWorker, Hand] | None:
         busy = [worker for worker in self._workers if worker.hands]
         if not busy:
             return None

@@ -7,7 +7,7 @@ from random import Random
 
 from driftq.core.commands import Ack, Extend, Nack
 from driftq.errors import DriftQError, Unavailable
-from driftq.model import Delivery, TopicOptions
+from driftq.model import DeliveryLine, TopicOptions
 from driftq.server.produce.prepare import prepare
 from driftq.server.requests import (
     AckRequest,
@@ -23,7 +23,7 @@ from driftq.server.topics.views import topic_view
 from driftq.testing.check_delivered import DeliveryChecker
 from driftq.testing.check_pressure import PressureChecker
 from driftq.testing.check_read import ReadChecker
-from driftq.testing.check_settled import Ask, Settled, SettledChecker, Ticket
+from driftq.testing.check_settled import Ask, SettledChecker, SettledFact, Ticket
 from driftq.testing.check_stored import StoredChecker
 from driftq.testing.checkers import LATE_GROUP, Circumstances, require
 from driftq.testing.clock import VirtualClock
@@ -130,7 +130,7 @@ class World:
             if name != topic or since > moment:
                 continue
             track = self.deliveries.tracks(topic, group).get(offset)
-            if group != LATE_GROUP and (track is None or track.settled is Settled.NO):
+            if group != LATE_GROUP and (track is None or track.settled is SettledFact.NO):
                 return False
         return True
 
@@ -189,7 +189,7 @@ class World:
         self.deliveries.left(consumer.listener)
         self.machine.engine.ask(LeaveRequest(consumer))
 
-    def receive(self, consumer: SimConsumer, delivery: Delivery) -> None:
+    def receive(self, consumer: SimConsumer, delivery: DeliveryLine) -> None:
         """A line of a stream has arrived."""
         at = f"{consumer.topic}/{delivery.partition}/{delivery.offset}"
         story = f"attempt {delivery.attempts} {delivery.last_error}"

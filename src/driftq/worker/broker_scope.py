@@ -14,7 +14,7 @@ from driftq.errors import EffectNotFound, NoCurrentDelivery
 from driftq.registry.handler import Effect
 from driftq.registry.verdict import UnknownEffect
 from driftq.worker.held import HeldDelivery
-from driftq.worker.scope import POLL_FIRST_S, POLL_LONGEST_S, Grant
+from driftq.worker.scope import POLL_FIRST_S, POLL_LONGEST_S, EffectGrant
 from driftq.worker.verdict import stored_result
 
 OWNER_CHARACTERS_MAX = 200
@@ -46,7 +46,7 @@ class BrokerScope:
         self._effects = client.idempotency
         self._effect = effect
 
-    async def begin(self, held: HeldDelivery, key: str) -> Grant | AlreadyCommitted:
+    async def begin(self, held: HeldDelivery, key: str) -> EffectGrant | AlreadyCommitted:
         delivery = held.delivery
         name: dict[str, Any] = {
             "topic": delivery.requested_topic,

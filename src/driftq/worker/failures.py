@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from driftq.client.consuming.delivery import Received
 from driftq.core.decide.backoff import retry_delay_ms
-from driftq.core.records import ORDINARY, Terms
+from driftq.core.records import ORDINARY, DeliveryTerms
 from driftq.model.envelope import MAX_BACKOFF_MS
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.worker.verdict import Reject, Retry
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Redelivery:
     """It is delivered again, after so many milliseconds: at least and at most."""
 
     from_ms: int
@@ -38,7 +38,7 @@ class GivenUp:
     """The worker asks for it; else the broker sees to it, by the message's own limit."""
 
 
-def fate_of(delivery: Received, error: BaseException, *, max_attempts: int | None) -> Again | GivenUp:
+def fate_of(delivery: Received, error: BaseException, *, max_attempts: int | None) -> Redelivery | GivenUp:
     """What follows an attempt that failed like that. `max_attempts` is the limit of the handler's own."""
     terms, tries = _terms(delivery), delivery.tries
     if not _is_dead_letter(delivery):  # Those are given up already.
@@ -50,7 +50,7 @@ def fate_of(delivery: Received, error: BaseException, *, max_attempts: int | Non
     shortest, longest = (
         retry_delay_ms(terms, attempt=tries, nacked=asked_ms is None, draw=draw) for draw in (0.0, 1.0)
     )
-    return Again((asked_ms or 0) + shortest, (asked_ms or 0) + longest)
+    return Redelivery((asked_ms or 0) + shortest, (asked_ms or 0) + longest)
 
 
 def told(delivery: Received, what: str, *, max_attempts: int | None = None) -> str:
@@ -73,11 +73,11 @@ def _is_dead_letter(delivery: Received) -> bool:
     return delivery.topic.startswith(DEAD_LETTER_PREFIX)
 
 
-def _terms(delivery: Received) -> Terms:
+def _terms(delivery: Received) -> DeliveryTerms:
     policy = delivery.envelope.retry_policy
     if policy is None or _is_dead_letter(delivery):  # Its policy is over with its first life.
         return ORDINARY
-    return Terms(
+    return DeliveryTerms(
         max_attempts=policy.max_attempts or 0,
         backoff_ms=-1 if policy.backoff_ms is None else policy.backoff_ms,
         max_backoff_ms=MAX_BACKOFF_MS if policy.max_backoff_ms is None else policy.max_backoff_ms,

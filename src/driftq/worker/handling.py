@@ -17,11 +17,11 @@ from driftq.registry import Effect, Registry
 from driftq.registry.verdict import UnknownEffect
 from driftq.worker.broker_scope import BrokerScope
 from driftq.worker.dead_letters import DeadLetterPlaces
-from driftq.worker.failures import Again, GivenUp, fate_of, told
+from driftq.worker.failures import GivenUp, Redelivery, fate_of, told
 from driftq.worker.held import HeldDelivery
-from driftq.worker.pool import Ended, HandlerPool
+from driftq.worker.pool import HandlerEnded, HandlerPool
 from driftq.worker.registry_scope import CUT_OFF, RegistryGrant, RegistryScope
-from driftq.worker.scope import POLL_LONGEST_S, Grant, Scope, effect_key
+from driftq.worker.scope import POLL_LONGEST_S, EffectGrant, Scope, effect_key
 from driftq.worker.verdict import Reject, Retry, error_text
 
 logger = logging.getLogger("driftq.worker")
@@ -132,13 +132,13 @@ class Handling:
             else:
                 return
 
-    async def _begin(self, held: HeldDelivery, key: str) -> Grant | AlreadyCommitted:
+    async def _begin(self, held: HeldDelivery, key: str) -> EffectGrant | AlreadyCommitted:
         try:
             return await self._scope.begin(held, key)
         except InvalidArgument as wrong:
             raise Reject(f"its effect cannot be put on record: {wrong}") from wrong
 
-    async def _run(self, held: HeldDelivery, grant: Grant | None) -> None:
+    async def _run(self, held: HeldDelivery, grant: EffectGrant | None) -> None:
         if held.lost:
             return
         running = held.running = self._submit(held, grant)
@@ -161,7 +161,7 @@ class Handling:
         await held.delivery.ack()
         self._done(held.message, ended.result, duplicate=False)
 
-    def _submit(self, held: HeldDelivery, grant: Grant | None) -> Future[Ended]:
+    def _submit(self, held: HeldDelivery, grant: EffectGrant | None) -> Future[HandlerEnded]:
         if self._declared.effect is Effect.TRANSACTIONAL:
             assert self._registry is not None, "checked when the handler was declared"
             assert isinstance(grant, RegistryGrant), "without a key it was rejected"
@@ -170,33 +170,37 @@ class Handling:
             )
         return self.pool.submit(held.message, held.context)
 
-    async def _failed(self, held: HeldDelivery, grant: Grant | None, error: BaseException) -> None:
+    async def _failed(self, held: HeldDelivery, grant: EffectGrant | None, error: BaseException) -> None:
         delivery, reason = held.delivery, error_text(error)
         fate = fate_of(delivery, error, max_attempts=self._declared.max_attempts)
         await self._log_failure(held, error, fate)
         if grant is not None:
             await self._give_back(held, grant, reason)
-        if isinstance(fate, Again) and isinstance(error, Retry) and error.after_ms is not None:
+        if isinstance(fate, Redelivery) and isinstance(error, Retry) and error.after_ms is not None:
             await self._settle(delivery.extend(error.after_ms), held)  # It comes when this lease ends.
         else:
             retryable = not (isinstance(fate, GivenUp) and fate.by_worker)
             await self._settle(delivery.nack(reason, retryable=retryable), held)
 
-    async def _log_failure(self, held: HeldDelivery, error: BaseException, fate: Again | GivenUp) -> None:
+    async def _log_failure(
+        self, held: HeldDelivery, error: BaseException, fate: Redelivery | GivenUp
+    ) -> None:
         """What failed and what happens next; with the frames of whatever was not raised on purpose."""
-        place = "" if isinstance(fate, Again) else await self._dead_letters.place(held.delivery.partition)
-        follows = str(fate) if isinstance(fate, Again) else f"given up → {place}"
+        place = (
+            "" if isinstance(fate, Redelivery) else await self._dead_letters.place(held.delivery.partition)
+        )
+        follows = str(fate) if isinstance(fate, Redelivery) else f"given up → {place}"
         match error:
             case Reject():
                 logger.warning("%s: %s", self._told(held, f"rejected, {follows}"), error.reason)
             case Retry():
-                level = logging.INFO if isinstance(fate, Again) else logging.ERROR
+                level = logging.INFO if isinstance(fate, Redelivery) else logging.ERROR
                 logger.log(level, "%s: %s", self._told(held, f"asked for a retry, {follows}"), error.reason)
             case _:
-                level = logging.WARNING if isinstance(fate, Again) else logging.ERROR
+                level = logging.WARNING if isinstance(fate, Redelivery) else logging.ERROR
                 logger.log(level, "%s", self._told(held, f"failed, {follows}"), exc_info=error)
 
-    async def _give_back(self, held: HeldDelivery, grant: Grant, reason: str) -> None:
+    async def _give_back(self, held: HeldDelivery, grant: EffectGrant, reason: str) -> None:
         held.grant = None
         await grant.fail(reason)
 

@@ -12,7 +12,7 @@ from driftq.errors import DriftQError, FailedPrecondition
 from driftq.model import Message
 from driftq.worker.context import Context
 from driftq.worker.failures import told
-from driftq.worker.scope import Grant
+from driftq.worker.scope import EffectGrant
 
 logger = logging.getLogger("driftq.worker")
 
@@ -24,7 +24,7 @@ class HeldDelivery:
 
     def __init__(self, delivery: AsyncDelivery, loop: asyncio.AbstractEventLoop) -> None:
         self.delivery = delivery
-        self.grant: Grant | None = None
+        self.grant: EffectGrant | None = None
         self.running: Future[Any] | None = None
         self._loop = loop
         self.message = Message(
@@ -68,7 +68,7 @@ class HeldDelivery:
         asyncio.run_coroutine_threadsafe(self.extend(), self._loop).result()
 
 
-class Heartbeats:
+class DeliveryHeartbeats:
     """Renews the leases of everything held, also of what still waits for its turn."""
 
     def __init__(self, *, lease_ms: int) -> None:

@@ -19,7 +19,7 @@ from driftq.worker.signatures import awaits
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class HandlerEnded:
     """How a run ended."""
 
     result: Any = None
@@ -36,13 +36,13 @@ class HandlerPool:
         self._loop: LoopThread | None = LoopThread(name) if self.awaits else None
         self._threads = None if self.awaits else ThreadPoolExecutor(concurrency, thread_name_prefix=name)
 
-    def submit(self, *args: Any) -> Future[Ended]:
+    def submit(self, *args: Any) -> Future[HandlerEnded]:
         """Begin a run; cancelling reaches a handler that awaits."""
         if self._loop is not None:
             return asyncio.run_coroutine_threadsafe(_awaited(self.call, args), self._loop.loop)
         return self.submit_as(self.call, *args)
 
-    def submit_as(self, call: Callable[..., Any], *args: Any) -> Future[Ended]:
+    def submit_as(self, call: Callable[..., Any], *args: Any) -> Future[HandlerEnded]:
         """Begin something else in one of the threads of a handler that blocks."""
         assert self._threads is not None
         return self._threads.submit(_called, call, args)
@@ -55,24 +55,24 @@ class HandlerPool:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _called(call: Callable[..., Any], args: tuple[Any, ...]) -> Ended:
+def _called(call: Callable[..., Any], args: tuple[Any, ...]) -> HandlerEnded:
     try:
         result = call(*args)
         if inspect.iscoroutine(result):
             result.close()
             raise TypeError("the handler returned a coroutine that nobody awaits: declare it with async def")
-        return Ended(result)
+        return HandlerEnded(result)
     except BaseException as error:  # noqa: BLE001 - the worker loop: whatever a handler raises fails its message.
-        return Ended(error=error)
+        return HandlerEnded(error=error)
 
 
-async def _awaited(call: Callable[..., Any], args: tuple[Any, ...]) -> Ended:
+async def _awaited(call: Callable[..., Any], args: tuple[Any, ...]) -> HandlerEnded:
     try:
-        return Ended(await call(*args))
+        return HandlerEnded(await call(*args))
     except asyncio.CancelledError as cancelled:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise  # Its lease is lost, or the worker ends.
-        return Ended(error=cancelled)
+        return HandlerEnded(error=cancelled)
     except BaseException as error:  # noqa: BLE001 - the worker loop: whatever a handler raises fails its message.
-        return Ended(error=error)
+        return HandlerEnded(error=error)

@@ -31,7 +31,7 @@ from driftq.registry import Claim, ClaimOutcome, ClaimState, Effect, EventKey, H
 from driftq.registry.verdict import UnknownEffect
 from driftq.worker.failures import told
 from driftq.worker.held import HeldDelivery
-from driftq.worker.scope import POLL_FIRST_S, POLL_LONGEST_S, Grant
+from driftq.worker.scope import POLL_FIRST_S, POLL_LONGEST_S, EffectGrant
 from driftq.worker.verdict import Reject, stored_result
 
 PASSING = (DatabaseUnavailable, DatabaseBusy, TransactionConflict)
@@ -79,7 +79,7 @@ class RegistryScope:
         self._handler = Handler(name, effect, max_retries=_NO_LIMIT, lease_ms=lease_ms)
         self._threads = ThreadPoolExecutor(2 * concurrency, thread_name_prefix="driftq-registry")
 
-    async def begin(self, held: HeldDelivery, key: str) -> Grant | AlreadyCommitted:
+    async def begin(self, held: HeldDelivery, key: str) -> EffectGrant | AlreadyCommitted:
         event = _event(held.delivery, key)
         while True:
             claim = await self.call(held, lambda: self.registry.claim(self._handler, event))

@@ -19,7 +19,7 @@ POLL_FIRST_S = 0.05
 POLL_LONGEST_S = 1.0
 
 
-class Grant(Protocol):
+class EffectGrant(Protocol):
     """The right to perform one effect, under a lease. What it is refused it raises as FailedPrecondition."""
 
     @property
@@ -39,7 +39,7 @@ class Grant(Protocol):
 class Scope(Protocol):
     """One memory of effects."""
 
-    async def begin(self, held: HeldDelivery, key: str) -> Grant | AlreadyCommitted:
+    async def begin(self, held: HeldDelivery, key: str) -> EffectGrant | AlreadyCommitted:
         """Ask until there is an answer that can be acted on; the message stays leased meanwhile.
 
         Raises UnknownEffect, and NoCurrentDelivery when the message is lost on the way.

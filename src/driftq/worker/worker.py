@@ -20,7 +20,7 @@ from driftq.registry import Effect, Registry
 from driftq.registry.handler import HANDLER_BYTES_MAX
 from driftq.worker.background import STOP_TIMEOUT_S, BackgroundWork
 from driftq.worker.handling import Declared, Handling
-from driftq.worker.held import Heartbeats, HeldDelivery
+from driftq.worker.held import DeliveryHeartbeats, HeldDelivery
 from driftq.worker.signatures import awaits, check_handler
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
@@ -140,7 +140,7 @@ class Worker(BackgroundWork):
         """One topic until we are asked to stop."""
         client = self._client.awaited
         handling = Handling(client, declared, self._registry, self._settled)
-        heartbeats = Heartbeats(lease_ms=self._lease_ms)
+        heartbeats = DeliveryHeartbeats(lease_ms=self._lease_ms)
         beating = asyncio.ensure_future(heartbeats.run())
         room = asyncio.Semaphore(declared.concurrency)
         tasks: set[asyncio.Task[None]] = set()

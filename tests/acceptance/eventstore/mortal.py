@@ -34,7 +34,7 @@ from driftq.eventstore.objects import Objects, S3Access, open_objects
 from driftq.eventstore.seal.sealer import Sealer
 from driftq.eventstore.seal.segment import decode_segment
 from driftq.model import Event, Operation
-from driftq.sql import Database, Dialect, Spelling, Statement, Transaction, open_database, upgrade
+from driftq.sql import Database, Dialect, SqlRenderer, Statement, Transaction, open_database, upgrade
 
 # Nobody else would import them before the first fork; pandas is what Arrow loads when it is there.
 IMPORTED_ONCE = (import_module("pandas"), psycopg, pyarrow.compute, sqlalchemy.dialects)
@@ -91,7 +91,7 @@ class MortalDatabase:
         return self._behind.dialect
 
     @property
-    def spelling(self) -> Spelling:
+    def spelling(self) -> SqlRenderer:
         return self._behind.spelling
 
     @property

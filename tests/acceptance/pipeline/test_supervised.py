@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from driftq.pipeline.runtime.processes import members
-from driftq.pipeline.runtime.status import JobState
+from driftq.pipeline.runtime.status import PipelineJobState
 from tests.acceptance.pipeline.running import PipelineCommands
 from tests.support.waiting import wait_until
 
@@ -77,7 +77,7 @@ def _went_on(pipeline: PipelineCommands) -> bool:
     known = pipeline.status_of("projection-ticking")
     return (
         known is not None
-        and (known.restarts, known.state, known.error) == (1, JobState.RUNNING, None)
+        and (known.restarts, known.state, known.error) == (1, PipelineJobState.RUNNING, None)
         and (known.last_batch or 0) >= 2
     )
 

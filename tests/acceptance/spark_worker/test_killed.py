@@ -22,7 +22,7 @@ import psutil
 import pytest
 from sqlalchemy import text
 
-from driftq.pipeline.worker.ledger import Ledger
+from driftq.pipeline.worker.ledger import WorkerStore
 from driftq.registry import ClaimState, Effect, Resolution
 from driftq.registry.sql_registry import MIGRATIONS, SqlRegistry
 from driftq.sql import Database, open_database, upgrade
@@ -182,7 +182,7 @@ def resolve(theatre: Theatre, site: Site) -> None:
     """Each killed effect was reported; look whether it happened, and say so."""
     database = theatre.database(site)
     registry = SqlRegistry(database)
-    Ledger.on(registry, presences=Path(site.folder, "pipeline", "workers")).free_departed()
+    WorkerStore.on(registry, presences=Path(site.folder, "pipeline", "workers")).free_departed()
     registry.report_unknown()  # The last one: no driver has come by since.
     unknown = [claim.event_id for claim in registry.list_claims(ClaimState.UNKNOWN, handler=site.name)]
     assert sorted(unknown) == [f"round-{nth}-1" for nth in ROUNDS], site.name

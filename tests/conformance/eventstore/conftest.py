@@ -10,7 +10,7 @@ import pytest
 from driftq.eventstore import EventStore, SealOptions, StoreOptions, rooms
 from driftq.eventstore.objects import JoinableObjects, S3Access, open_objects
 from driftq.eventstore.seal.sealer import Sealer
-from driftq.sql import Clock, Database, open_database, upgrade
+from driftq.sql import Database, DatabaseClock, open_database, upgrade
 from tests.services_postgres import postgres_database_url, postgres_url
 from tests.services_s3 import S3Server, s3_server
 
@@ -31,7 +31,7 @@ class Setup:
         self._opened: list[Database] = []
         self.objects: JoinableObjects = objects()
 
-    def database(self, *, clock: Clock | None = None, **options: Any) -> Database:
+    def database(self, *, clock: DatabaseClock | None = None, **options: Any) -> Database:
         schemas = {"sequence": options.get("sequence_schema", f"{self.schema}_sequence")}
         database = open_database(self.url, schema=self.schema, schemas=schemas, clock=clock)
         self._opened.append(database)

@@ -14,7 +14,7 @@ from driftq.eventstore import EventStore, rooms
 from driftq.eventstore.opening import open_event_database
 from driftq.model.options.events import EventOptions
 from driftq.server.events.sealer import Sealing
-from driftq.server.events.service import EventDesk, QueryRequest
+from driftq.server.events.service import EventQueryRequest, EventsService
 from driftq.sql import Database, upgrade
 from tests.conformance.eventstore.conftest import Setup
 from tests.unit.eventstore.making import command
@@ -123,12 +123,12 @@ async def test_damage_stops_the_server_where_the_file_is_its_own(
         EventStore(database).append([command(f"e{number}", payload={"total": number}) for number in (1, 2)])
         damage(setup, database, "payload", '{"total":3}')
     reported: list[Exception] = []
-    desk = EventDesk(options, loop=asyncio.get_running_loop(), on_damage=reported.append)
+    desk = EventsService(options, loop=asyncio.get_running_loop(), on_damage=reported.append)
     answers: asyncio.Queue[object] = asyncio.Queue()
-    desk.read(QueryRequest(lambda store: store.read_aggregate("order", "o-1"), answers.put_nowait))
+    desk.read(EventQueryRequest(lambda store: store.read_aggregate("order", "o-1"), answers.put_nowait))
     answer = await answers.get()
     assert isinstance(answer, EventDamaged)
-    desk.read(QueryRequest(lambda store: store.read_aggregate("order", "o-2"), answers.put_nowait))
+    desk.read(EventQueryRequest(lambda store: store.read_aggregate("order", "o-2"), answers.put_nowait))
     assert not isinstance(await answers.get(), Exception)
     assert reported == ([answer] if setup.engine == "sqlite" else [])
     errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]

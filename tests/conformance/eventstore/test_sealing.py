@@ -8,7 +8,7 @@ import pytest
 
 from driftq.errors import SealerReplaced, SegmentDiffers, SegmentsAhead
 from driftq.eventstore import EventStore, SealOptions
-from driftq.eventstore.append.writer import Writer
+from driftq.eventstore.append.writer import EventWriter
 from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.options import AllocatorMode, MismatchMode
 from driftq.eventstore.schema import load_queries
@@ -61,7 +61,7 @@ def test_positions_go_on_over_many_small_steps(setup: Setup) -> None:
 def test_what_is_not_committed_has_no_position_and_is_placed_when_it_is(setup: Setup) -> None:
     database = setup.database()
     store, sealer = setup.store(database), setup.sealer(database)
-    writer = Writer(
+    writer = EventWriter(
         database,
         load_queries(database),
         mode=AllocatorMode.POSTGRES,

@@ -8,14 +8,14 @@ from random import Random
 import pytest
 
 from driftq.registry.sql_registry import MIGRATIONS, SqlRegistry
-from driftq.sql import Clock, Database, open_database, upgrade
+from driftq.sql import Database, DatabaseClock, open_database, upgrade
 from driftq.testing.clock import VirtualClock
 from tests.services_postgres import postgres_database_url, postgres_url, private_postgres
 from tests.support.forked import PROCESSES
 
 __all__ = ["postgres_database_url", "postgres_url", "private_postgres"]
 
-OpenDatabase = Callable[[Clock | None], Database]
+OpenDatabase = Callable[[DatabaseClock | None], Database]
 _schemas = itertools.count()
 
 
@@ -36,7 +36,7 @@ def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenD
     opened: list[Database] = []
     schema = f"run_{next(_schemas)}"
 
-    def open_it(clock: Clock | None) -> Database:
+    def open_it(clock: DatabaseClock | None) -> Database:
         if request.param == "sqlite":
             database = open_database(f"sqlite:///{tmp_path}/registry.db", clock=clock)
         else:

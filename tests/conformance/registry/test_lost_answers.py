@@ -8,7 +8,7 @@ import pytest
 from driftq.errors import DatabaseUnavailable
 from driftq.registry import ClaimOutcome, ClaimState, Effect, Handler
 from driftq.registry.sql_registry import SqlRegistry
-from driftq.sql import Database, Dialect, Spelling, Transaction
+from driftq.sql import Database, Dialect, SqlRenderer, Transaction
 from tests.conformance.registry.cast import BILLING, MAIL, event, reached
 
 
@@ -24,7 +24,7 @@ class ForgetfulDatabase:
         return self._database.dialect
 
     @property
-    def spelling(self) -> Spelling:
+    def spelling(self) -> SqlRenderer:
         return self._database.spelling
 
     @property

@@ -2,9 +2,9 @@
 
 import json
 
-from driftq.sinks import Application, Change, DeadLetter, Place, ReadModel
+from driftq.sinks import Application, Change, ProjectionDeadLetter, ReadModel, TopicPartition
 
-ORDERS = Place("events.order", 0)
+ORDERS = TopicPartition("events.order", 0)
 
 
 def change(sequence: int, *, of: str = "o-1", kind: str = "order", deleted: bool = False) -> Change:
@@ -13,13 +13,15 @@ def change(sequence: int, *, of: str = "o-1", kind: str = "order", deleted: bool
     return Change(kind, of, sequence, f"{kind}/{of}/{sequence}", state)
 
 
-def batch(*changes: Change, upto: int | None = None, dead: tuple[DeadLetter, ...] = ()) -> Application:
+def batch(
+    *changes: Change, upto: int | None = None, dead: tuple[ProjectionDeadLetter, ...] = ()
+) -> Application:
     positions = {} if upto is None else {ORDERS: upto}
     return Application(changes=changes, positions=positions, dead_letters=dead)
 
 
-def dead_letter(offset: int, *, error: str = "no JSON", value: str | None = "{") -> DeadLetter:
-    return DeadLetter("events.order", 0, offset, None, "decode", error, value)
+def dead_letter(offset: int, *, error: str = "no JSON", value: str | None = "{") -> ProjectionDeadLetter:
+    return ProjectionDeadLetter("events.order", 0, offset, None, "decode", error, value)
 
 
 def seen(model: ReadModel) -> dict[tuple[str, str], tuple[int, object]]:

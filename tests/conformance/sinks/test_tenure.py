@@ -6,7 +6,7 @@ import pytest
 
 from driftq.errors import ProjectionFenced, ReadModelSwapped
 from driftq.model import Aggregate
-from driftq.sinks import Application, Place, ReadModel, Waiting
+from driftq.sinks import Application, OutOfOrderEvent, ReadModel, TopicPartition
 from tests.conformance.sinks.cast import ORDERS, batch, change, dead_letter, seen, settled
 from tests.conformance.sinks.conftest import Connect
 
@@ -52,8 +52,8 @@ def test_of_many_that_start_at_once_the_last_one_writes(connect: Connect) -> Non
 @pytest.mark.clause("V1", "K8")
 def test_what_waits_is_kept_until_its_aggregate_has_reached_it(model: ReadModel) -> None:
     tenure = model.take_over()
-    late = [Waiting("order", "o-1", number, f"e-{number}", "{}", "t", 0, number) for number in (3, 4)]
-    other = Waiting("order", "o-2", 3, "e-5", "{}", "t", 1, 5)
+    late = [OutOfOrderEvent("order", "o-1", number, f"e-{number}", "{}", "t", 0, number) for number in (3, 4)]
+    other = OutOfOrderEvent("order", "o-2", 3, "e-5", "{}", "t", 1, 5)
     aggregates = [Aggregate("order", "o-1"), Aggregate("order", "o-2")]
     for _ in range(2):
         model.apply(Application(waiting=[*late, other], positions={ORDERS: 5}), tenure)
@@ -98,10 +98,10 @@ def test_a_rebuild_that_was_given_up_leaves_nothing_to_the_next(model: ReadModel
         given_up.apply(batch(change(9)), old)
     with pytest.raises(ProjectionFenced):
         model.swap(old)
-    fresh.apply(Application(changes=[change(2)], positions={Place("events.order", 1): 0}), building)
+    fresh.apply(Application(changes=[change(2)], positions={TopicPartition("events.order", 1): 0}), building)
     model.swap(building)
     assert settled(model) == {("order", "o-1"): (2, "order/o-1/2")}
-    assert model.positions() == {Place("events.order", 1): 0}
+    assert model.positions() == {TopicPartition("events.order", 1): 0}
     assert list(model.dead_letters()) == []
     for _ in range(2):  # Names of tables and indexes are free again.
         model.swap(model.beside().take_over())

@@ -9,12 +9,12 @@ from driftq.eventstore.published import PublishedEvent
 from driftq.model import Event, Operation
 from driftq.pipeline.worker.appending import DerivedAppends
 from driftq.pipeline.worker.effect import Effects
-from driftq.pipeline.worker.heartbeats import Heartbeats
-from driftq.pipeline.worker.lanes import Arrived
-from driftq.pipeline.worker.ledger import Ledger
+from driftq.pipeline.worker.heartbeats import ClaimHeartbeats
+from driftq.pipeline.worker.lanes import TopicEvent
+from driftq.pipeline.worker.ledger import WorkerStore
 from driftq.pipeline.worker.partition_run import PartitionRun
 from driftq.pipeline.worker.spec import HandlerCall
-from driftq.pipeline.worker.timing import Patience
+from driftq.pipeline.worker.timing import OutageWait
 from driftq.registry import Effect, GapPolicy, Handler
 from driftq.registry.parking import ParkedEvent
 from driftq.registry.sql_registry import SqlRegistry
@@ -91,7 +91,7 @@ class Stage:
         self.timing = StoryTiming(clock)
         self.store = Store()
         self.seen: list[str] = []
-        self.ledger = Ledger.on(registry)
+        self.ledger = WorkerStore.on(registry)
 
     def worker(
         self,
@@ -103,8 +103,8 @@ class Stage:
     ) -> PartitionRun:
         """A worker called `billing`."""
         handler = Handler("billing", effect, gap_policy, max_retries=retries, lease_ms=LEASE_MS)
-        patience = Patience(self.timing)
-        self.heartbeats = Heartbeats(lambda: self.ledger.claims, every_ms=1000, timing=self.timing)
+        patience = OutageWait(self.timing)
+        self.heartbeats = ClaimHeartbeats(lambda: self.ledger.claims, every_ms=1000, timing=self.timing)
         appends = DerivedAppends(self.store, self.ledger.parking, handler.name, patience)
         effects = Effects(call, self.ledger, heartbeats=self.heartbeats, patience=patience, appends=appends)
         return PartitionRun(
@@ -124,7 +124,7 @@ class Stage:
     def run(self, worker: PartitionRun, *names: str, start: int = 0) -> dict[str, int]:
         """One micro-batch with these messages, as a task runs it."""
         worker.counts.clear()
-        worker.run([Arrived.of(one) for one in on_topic(*names, start=start)])
+        worker.run([TopicEvent.of(one) for one in on_topic(*names, start=start)])
         worker.run_parked((TOPIC, 0))
         return {how: events for how, events in worker.counts.items() if events}
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from driftq.pipeline.worker.ledger import Ledger
+from driftq.pipeline.worker.ledger import WorkerStore
 from driftq.registry import Effect, EventKey, Handler
-from driftq.registry.presence import Presence, departed
+from driftq.registry.presence import Liveness, departed
 from driftq.registry.sql_registry import SqlRegistry
 from driftq.testing.clock import VirtualClock
 from tests.conformance.registry.conftest import OpenDatabase
@@ -28,7 +28,7 @@ def claim_and_wait(open_again: OpenDatabase, clock: VirtualClock, folder: Path) 
         return child
     try:
         registry = SqlRegistry(open_again(clock))
-        presence = Presence(folder, registry.incarnation)
+        presence = Liveness(folder, registry.incarnation)
         claimed = registry.claim_all(BILLING, [EventKey("a-1", "order", "a", 1)])[0].granted
         os.write(said, b"!" if claimed else b"?")
         signal.pause()
@@ -51,7 +51,7 @@ def test_a_living_holder_is_waited_for_and_a_dead_one_is_not(
             os.waitpid(child, 0)
 
     stage.timing.before_wait = kill_it_in_a_while
-    stage.ledger = Ledger.on(stage.registry, presences=folder)
+    stage.ledger = WorkerStore.on(stage.registry, presences=folder)
     assert stage.run(stage.worker(stage.note), "a1", "b1") == {"done": 2}
     assert stage.seen == ["b1", "a1"]
     assert len(stage.timing.waits) >= 3, "while it lived, it was waited for"
@@ -62,7 +62,7 @@ def test_a_living_holder_is_waited_for_and_a_dead_one_is_not(
 
 @pytest.mark.clause("K3")
 def test_only_those_who_are_gone_are_departed(tmp_path: Path) -> None:
-    alive, gone = Presence(tmp_path, "alive"), Presence(tmp_path, "gone")
+    alive, gone = Liveness(tmp_path, "alive"), Liveness(tmp_path, "gone")
     assert list(departed(tmp_path)) == []
     gone.close()
     for name in departed(tmp_path):

@@ -4,21 +4,21 @@ import pytest
 
 from driftq.eventstore.published import PublishedEvent
 from driftq.pipeline.worker.context import WorkerContext
-from driftq.pipeline.worker.ledger import Ledger
+from driftq.pipeline.worker.ledger import WorkerStore
 from driftq.registry import ClaimState
 from tests.conformance.worker.stage import Stage
 
 
 @pytest.fixture
 def guarded(stage: Stage) -> Stage:
-    stage.ledger = Ledger.on(stage.registry, guarded=True)
+    stage.ledger = WorkerStore.on(stage.registry, guarded=True)
     return stage
 
 
 @pytest.mark.clause("K9")
 def test_what_is_not_newer_is_left_out_also_by_the_next_process(guarded: Stage, another: Stage) -> None:
     assert guarded.run(guarded.worker(guarded.note), "a1", "b1", "a2", "a2", "a1") == {"done": 3, "stale": 2}
-    another.ledger = Ledger.on(another.registry, guarded=True)
+    another.ledger = WorkerStore.on(another.registry, guarded=True)
     assert another.run(another.worker(another.note), "a2", "b1", "a3", start=5) == {"done": 1, "stale": 2}
     assert (sorted(guarded.seen), another.seen) == (["a1", "a2", "b1"], ["a3"])
     assert guarded.registry.list_claims(ClaimState.DONE) == [], "nothing is claimed"

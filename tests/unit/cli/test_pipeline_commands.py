@@ -9,8 +9,15 @@ from pathlib import Path
 import pytest
 
 from driftq.cli.pipeline_lines import LiveLines, LogLines, sentence
-from driftq.pipeline.runtime.reports import Ended, Failed, Progressed, Refused, Started, Told
-from driftq.pipeline.runtime.status import JobState, JobStatus, StatusFolder
+from driftq.pipeline.runtime.reports import (
+    EndReport,
+    FailureReport,
+    NoticeReport,
+    ProgressReport,
+    RefusalReport,
+    StartedReport,
+)
+from driftq.pipeline.runtime.status import JobStatus, PipelineJobState, StatusFolder
 from tests.support.waiting import wait_until
 from tests.unit.cli.conftest import Run
 
@@ -23,7 +30,7 @@ app.projection(Projection("totals", topics=["events.order", "events.user"]))
 def charge(event, context): ...
 """
 BUSY = JobStatus(
-    job="publisher", state=JobState.RUNNING, last_batch=12, rows=51_200, rows_per_second=4210.4, lag=0
+    job="publisher", state=PipelineJobState.RUNNING, last_batch=12, rows=51_200, rows_per_second=4210.4, lag=0
 )
 
 
@@ -90,7 +97,9 @@ def test_status_has_a_line_for_each_job(run: Run, folder: Path) -> None:
     assert json.loads(run("pipeline", "status", "--json").stdout) == {"jobs": []}
     kept = StatusFolder(str(folder / "driftq-data" / "pipeline"))
     kept.write(BUSY)
-    kept.write(JobStatus(job="worker-charge", state=JobState.FAILED, error="no registry", checkpoint="/c"))
+    kept.write(
+        JobStatus(job="worker-charge", state=PipelineJobState.FAILED, error="no registry", checkpoint="/c")
+    )
     publisher, worker = json.loads(run("pipeline", "status", "--json").stdout)["jobs"]
     names = ("job", "state", "last_batch", "rows", "lag", "checkpoint")
     assert [publisher[name] for name in names] == ["publisher", "running", 12, 51_200, 0, None]
@@ -102,7 +111,7 @@ def test_status_has_a_line_for_each_job(run: Run, folder: Path) -> None:
 
 def test_a_job_in_one_line() -> None:
     assert sentence(BUSY) == "batch 12, 4,210 rows/s, lag 0, 51,200 rows in all"
-    begun = JobStatus(job="a", state=JobState.WAITING, error="no server")
+    begun = JobStatus(job="a", state=PipelineJobState.WAITING, error="no server")
     assert sentence(begun) == "no batch yet, 0 rows/s, 0 rows in all, no server"
 
 
@@ -111,12 +120,12 @@ def test_the_log_says_at_intervals_how_far_each_job_is(caplog: pytest.LogCapture
     caplog.set_level(logging.INFO)
     line = f"publisher: {sentence(BUSY)}"
     with LogLines(0.01) as lines:
-        lines.hear(Started("publisher"))
-        lines.hear(Progressed(BUSY))
+        lines.hear(StartedReport("publisher"))
+        lines.hear(ProgressReport(BUSY))
         wait_until("it is told twice", lambda: caplog.messages.count(line) >= 2)
-        lines.hear(Failed("publisher", "no server", 2.0))
-        lines.hear(Told("publisher", "half"))
-        lines.hear(Ended("publisher"))
+        lines.hear(FailureReport("publisher", "no server", 2.0))
+        lines.hear(NoticeReport("publisher", "half"))
+        lines.hear(EndReport("publisher"))
     told = [message for message in caplog.messages if message != line]
     assert told == [
         "publisher: started",
@@ -129,12 +138,12 @@ def test_the_log_says_at_intervals_how_far_each_job_is(caplog: pytest.LogCapture
 def test_a_terminal_shows_one_line_for_each_job(capsys: pytest.CaptureFixture[str]) -> None:
     lines = LiveLines()
     with lines:
-        lines.hear(Started("publisher"))
-        lines.hear(Progressed(BUSY))
-        lines.hear(Told("publisher", "half [of] it"))
-        lines.hear(Failed("publisher", "no server", None))
-        lines.hear(Refused("no Java"))
-        lines.hear(Ended("publisher"))
+        lines.hear(StartedReport("publisher"))
+        lines.hear(ProgressReport(BUSY))
+        lines.hear(NoticeReport("publisher", "half [of] it"))
+        lines.hear(FailureReport("publisher", "no server", None))
+        lines.hear(RefusalReport("no Java"))
+        lines.hear(EndReport("publisher"))
     said = capsys.readouterr().err
     for part in ("half [of] it", "publisher: no server", "error: no Java", "batch 12, 4,210 rows/s"):
         assert part in said

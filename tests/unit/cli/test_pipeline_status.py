@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from driftq.cli.pipeline_lines import LogLines
-from driftq.pipeline.runtime.reports import DRIVER, Ended, Failed, Progressed
-from driftq.pipeline.runtime.status import JobState, JobStatus, StatusFolder
+from driftq.pipeline.runtime.reports import DRIVER, EndReport, FailureReport, ProgressReport
+from driftq.pipeline.runtime.status import JobStatus, PipelineJobState, StatusFolder
 
 
 def died() -> int:
@@ -36,7 +36,7 @@ def test_a_dead_driver_is_told_with_its_last_sign_of_life_and_without_a_lag(tmp_
     StatusFolder(str(tmp_path / "pipeline")).write(
         JobStatus(
             job="publisher",
-            state=JobState.RUNNING,
+            state=PipelineJobState.RUNNING,
             last_batch=7,
             rows=51_200,
             rows_per_second=4_210.0,
@@ -61,9 +61,9 @@ def test_while_a_driver_is_dead_its_jobs_old_numbers_are_not_repeated(
 ) -> None:
     caplog.set_level(logging.INFO, "driftq.pipeline")
     lines = LogLines(600)
-    lines.hear(Progressed(JobStatus(job="publisher", state=JobState.RUNNING, rows=12, lag=0)))
-    lines.hear(Failed(DRIVER, "the driver ended with signal SIGKILL", 1.0))
-    lines.hear(Ended("publisher"))
+    lines.hear(ProgressReport(JobStatus(job="publisher", state=PipelineJobState.RUNNING, rows=12, lag=0)))
+    lines.hear(FailureReport(DRIVER, "the driver ended with signal SIGKILL", 1.0))
+    lines.hear(EndReport("publisher"))
     assert caplog.messages == [
         "driver: the driver ended with signal SIGKILL; it is started again in 1 s",
         "publisher: ended",

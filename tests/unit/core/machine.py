@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from driftq.core.commands import Ack, Append, Nack, Produce, Taker
-from driftq.core.dead_lettered import Casualty
+from driftq.core.commands import Ack, AppendByPosition, Capacity, Nack, Produce
+from driftq.core.dead_lettered import DeadLettered
 from driftq.core.decide import (
     decide_acks,
     decide_deliveries,
@@ -17,13 +17,13 @@ from driftq.core.decide import (
     decide_topic,
     settled,
 )
-from driftq.core.decide.append import Appended, decide_append, decide_writer
+from driftq.core.decide.append import AppendedMessages, decide_append, decide_writer
 from driftq.core.decide.produce import Outcome
 from driftq.core.evolve.fold import evolve
 from driftq.core.group import GroupPartition
-from driftq.core.keys import Claim, fingerprint
-from driftq.core.lease import Holder
-from driftq.core.records import SETTLED_DEAD, MessagesDelivered, MessagesSettled, Record, Terms
+from driftq.core.keys import MessageRef, fingerprint
+from driftq.core.lease import Credit
+from driftq.core.records import SETTLED_DEAD, DeliveryTerms, MessagesDelivered, MessagesSettled, Record
 from driftq.core.state import State, Topic
 from driftq.errors import DriftQError
 from driftq.model import Envelope, StoredMessage, TopicOptions
@@ -81,10 +81,10 @@ class PureBroker:
             self.fold(record)
         return self.topic.writers[writer].epoch
 
-    def append(self, messages: dict[int, str], **fields: Any) -> Appended:
+    def append(self, messages: dict[int, str], **fields: Any) -> AppendedMessages:
         return self.append_at(list(messages), list(messages.values()), **fields)
 
-    def append_at(self, positions: list[int], values: list[str], **fields: Any) -> Appended:
+    def append_at(self, positions: list[int], values: list[str], **fields: Any) -> AppendedMessages:
         return self.append_commands(positions, [command(value) for value in values], **fields)
 
     def append_commands(
@@ -96,8 +96,8 @@ class PureBroker:
         lane: int = 0,
         epoch: int = 1,
         after: int | None = None,
-    ) -> Appended:
-        asked = Append("orders", writer, lane, epoch, positions, commands, after)
+    ) -> AppendedMessages:
+        asked = AppendByPosition("orders", writer, lane, epoch, positions, commands, after)
         last = self.topic.writers[writer].position(lane) if writer in self.topic.writers else -1
         decided = decide_append(
             self.state, self.topic, asked, recall=self.recall, now=self.now, wall=self.wall
@@ -112,7 +112,7 @@ class PureBroker:
             self.fold(decided.moved)
         return decided.answer
 
-    def recall(self, claim: Claim) -> StoredMessage:
+    def recall(self, claim: MessageRef) -> StoredMessage:
         asked = self.stored[claim.offset]
         envelope = Envelope(idempotency_key=asked.idempotency_key, tenant_id=asked.tenant_id or None)
         return StoredMessage(asked.key, asked.value, envelope)
@@ -127,7 +127,7 @@ class PureBroker:
         dealt = decide_deliveries(
             self.topic.groups[group],
             partition,
-            [Taker(seat, owner, lease_ms, room) for seat, (owner, room) in enumerate(takers)],
+            [Capacity(seat, owner, lease_ms, room) for seat, (owner, room) in enumerate(takers)],
             limits=self.state.limits,
             now=self.now,
         )
@@ -163,7 +163,7 @@ class PureBroker:
             now=self.now,
             draw=0.0,
         )
-        assert not isinstance(record, Casualty)
+        assert not isinstance(record, DeadLettered)
         self.fold(record)
 
     def expire(self, group: str = "workers") -> int:
@@ -184,12 +184,12 @@ class PureBroker:
         retryable: bool = True,
         group: str = "workers",
         draw: float = 0.0,
-    ) -> int | Casualty:
+    ) -> int | DeadLettered:
         """Nack: when the message is due again, or the casualty, which is settled as dead."""
         holder = self.topic.groups[group]
         nack = Nack("a", 0, offset, reason, retryable=retryable)
         decided = decide_nack(self.state, self.topic, holder, nack, now=self.now, draw=draw)
-        if isinstance(decided, Casualty):
+        if isinstance(decided, DeadLettered):
             self._bury([decided], group)
             return decided
         self.fold(decided)
@@ -197,7 +197,7 @@ class PureBroker:
 
     def expire_or_give_up(
         self, group: str = "workers", *, draw: float = 0.0
-    ) -> tuple[dict[int, int], list[Casualty]]:
+    ) -> tuple[dict[int, int], list[DeadLettered]]:
         """End what is over: due times by ordinal, and those given up."""
         holder = self.topic.groups[group]
         record, casualties = decide_expiries(
@@ -210,8 +210,8 @@ class PureBroker:
         return {one.ordinal: one.due_at for one in record.ended} if record else {}, casualties
 
     def release(
-        self, holder: Holder, group: str = "workers", *, draw: float = 0.0
-    ) -> tuple[dict[int, int], list[Casualty]]:
+        self, holder: Credit, group: str = "workers", *, draw: float = 0.0
+    ) -> tuple[dict[int, int], list[DeadLettered]]:
         """A consumer goes: due times by ordinal, and those given up."""
         records, casualties = decide_release(
             self.state, self.topic, self.topic.groups[group], holder, now=self.now, draw=lambda: draw
@@ -222,7 +222,7 @@ class PureBroker:
             self._bury(casualties, group)
         return {one.ordinal: one.due_at for record in records for one in record.ended}, casualties
 
-    def _bury(self, casualties: list[Casualty], group: str) -> None:
+    def _bury(self, casualties: list[DeadLettered], group: str) -> None:
         ordinals = [casualty.ordinal for casualty in casualties]
         self.fold(settled(self.topic.groups[group], 0, ordinals, cause=SETTLED_DEAD, now=self.now))
 
@@ -235,7 +235,7 @@ def command(
     tenant_id: str = "",
     override: int | None = None,
     deadline: int | None = None,
-    terms: Terms | None = None,
+    terms: DeliveryTerms | None = None,
 ) -> Produce:
     return Produce(
         topic="orders",

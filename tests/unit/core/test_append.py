@@ -2,7 +2,7 @@
 
 import pytest
 
-from driftq.core.decide.append import Appended
+from driftq.core.decide.append import AppendedMessages
 from driftq.errors import InvalidArgument, LaneBehind, Overloaded, WriterFenced
 from driftq.model.options.limits import Limits
 from tests.unit.core.machine import PureBroker, command
@@ -15,9 +15,9 @@ def values(broker: PureBroker) -> list[str]:
 @pytest.mark.clause("Z2")
 def test_what_a_lane_has_is_skipped_and_the_rest_is_stored() -> None:
     broker = PureBroker()
-    assert broker.append({1: "a", 3: "b"}) == Appended(2, 0, 3)
-    assert broker.append({1: "a", 3: "b", 4: "c"}) == Appended(1, 2, 4)
-    assert broker.append({1: "a", 4: "c"}) == Appended(0, 2, 4)
+    assert broker.append({1: "a", 3: "b"}) == AppendedMessages(2, 0, 3)
+    assert broker.append({1: "a", 3: "b", 4: "c"}) == AppendedMessages(1, 2, 4)
+    assert broker.append({1: "a", 4: "c"}) == AppendedMessages(0, 2, 4)
     assert values(broker) == ["a", "b", "c"]
 
 
@@ -99,7 +99,7 @@ def test_a_key_that_is_known_is_skipped_and_the_lane_goes_on() -> None:
     broker = PureBroker()
     broker.produce("a", idempotency_key="k")
     keyed = [command("a", idempotency_key="k"), command("b")]
-    assert broker.append_commands([0, 1], keyed) == Appended(1, 1, 1)
+    assert broker.append_commands([0, 1], keyed) == AppendedMessages(1, 1, 1)
     assert values(broker) == ["a", "b"]
 
 

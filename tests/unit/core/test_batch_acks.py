@@ -3,10 +3,10 @@
 import pytest
 
 from driftq.core.commands import Ack
-from driftq.core.dead_lettered import Casualty
+from driftq.core.dead_lettered import DeadLettered
 from driftq.core.decide import decide_acks
 from driftq.core.decide.backoff import retry_delay_ms
-from driftq.core.records import Terms
+from driftq.core.records import DeliveryTerms
 from driftq.errors import NoCurrentDelivery, NotOwner, StaleAttempt
 from tests.unit.core.machine import PureBroker
 
@@ -90,20 +90,20 @@ def test_an_ack_of_a_batch_that_names_another_partition_is_refused_alone() -> No
 @pytest.mark.clause("D3", "A5")
 def test_a_last_nack_without_a_reason_keeps_the_reason_before(broker: PureBroker) -> None:
     broker.group()
-    broker.produce("v", terms=Terms(max_attempts=2))
+    broker.produce("v", terms=DeliveryTerms(max_attempts=2))
     broker.deliver(("a", 9))
     broker.nack(0, "boom")
     broker.now += 100
     broker.deliver(("a", 9))
     casualty = broker.give_up_or_wait(0, "")
-    assert isinstance(casualty, Casualty)
+    assert isinstance(casualty, DeadLettered)
     assert casualty.last_error == "boom"
 
 
 @pytest.mark.clause("D2", "G5")
-@pytest.mark.parametrize(("terms", "wait_ms"), [(None, 0), (Terms(backoff_ms=70), 70)])
+@pytest.mark.parametrize(("terms", "wait_ms"), [(None, 0), (DeliveryTerms(backoff_ms=70), 70)])
 def test_a_retry_counts_from_the_end_of_the_lease_however_late_that_is_seen(
-    broker: PureBroker, terms: Terms | None, wait_ms: int
+    broker: PureBroker, terms: DeliveryTerms | None, wait_ms: int
 ) -> None:
     broker.group()
     broker.produce("v", terms=terms)
@@ -124,6 +124,6 @@ def test_what_is_dropped_was_counted_once(delivered: PureBroker) -> None:
 
 @pytest.mark.clause("D2")
 def test_jitter_never_goes_beyond_the_cap() -> None:
-    terms = Terms(backoff_ms=100, max_backoff_ms=900)
+    terms = DeliveryTerms(backoff_ms=100, max_backoff_ms=900)
     waits = [retry_delay_ms(terms, attempt=4, nacked=True, draw=draw) for draw in (0.0, 0.4, 0.6, 1.0)]
     assert waits == [800, 880, 900, 900]

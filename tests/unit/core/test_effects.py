@@ -2,7 +2,7 @@
 
 import pytest
 
-from driftq.core.decide.effects import Committed, Held, decide_begin, decide_fail, require_pending
+from driftq.core.decide.effects import CommittedEffect, HeldEffect, decide_begin, decide_fail, require_pending
 from driftq.core.effects import Identity
 from driftq.core.evolve.fold import evolve
 from driftq.core.records import EffectBegun, EffectCommitted
@@ -27,8 +27,8 @@ class PureEffects:
         *,
         owner: str = "a",
         lease_ms: int = 2_000,
-        done: Committed | None = None,
-    ) -> EffectBegun | Held | Committed:
+        done: CommittedEffect | None = None,
+    ) -> EffectBegun | HeldEffect | CommittedEffect:
         self.state.effects.expire(self.now)
         decided = decide_begin(
             self.state, identity, topic=0, owner=owner, lease_ms=lease_ms, done=done, now=self.now
@@ -67,8 +67,8 @@ def effects() -> PureEffects:
 def test_who_comes_second_is_told_who_is_at_it_and_until_when(effects: PureEffects) -> None:
     assert effects.token() == 1
     effects.now += 1_999
-    assert effects.begin(owner="b") == Held("a", 3_000)
-    assert effects.begin(owner="a") == Held("a", 3_000)
+    assert effects.begin(owner="b") == HeldEffect("a", 3_000)
+    assert effects.begin(owner="a") == HeldEffect("a", 3_000)
 
 
 @pytest.mark.clause("I6")
@@ -118,7 +118,7 @@ def test_a_failed_effect_may_begin_again_and_says_why_it_failed(effects: PureEff
 
 @pytest.mark.clause("I6")
 def test_what_is_done_is_given_back_and_not_begun(effects: PureEffects) -> None:
-    done = Committed(result='{"charged":5}', token=1)
+    done = CommittedEffect(result='{"charged":5}', token=1)
     assert effects.begin(done=done) == done
     assert not effects.state.effects.pending
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from driftq.core.commands import Ack, Extend, Nack
-from driftq.core.dead_lettered import Casualty
+from driftq.core.dead_lettered import DeadLettered
 from driftq.core.decide import decide_acks, decide_extend, decide_nack, decide_topic
 from driftq.core.decide.delete import decide_delete_group, decide_delete_topic, decide_reset
 from driftq.core.memory import REMEMBERED_MS
-from driftq.core.records import GroupReset, Terms
+from driftq.core.records import DeliveryTerms, GroupReset
 from driftq.core.snapshot.state import dump_state, load_state
 from driftq.core.state import State
 from driftq.errors import AlreadySettled, DriftQError, NoCurrentDelivery, StaleAttempt
@@ -107,7 +107,7 @@ def test_resets_never_go_below_an_earlier_one(broker: Renewed) -> None:
 
 @pytest.mark.clause("A7", "D3")
 def test_max_attempts_counts_from_the_reset(broker: Renewed) -> None:
-    broker.produce("v", terms=Terms(max_attempts=2, backoff_ms=100))
+    broker.produce("v", terms=DeliveryTerms(max_attempts=2, backoff_ms=100))
     broker.deliver(("a", 1))
     broker.retry()
     broker.reset()
@@ -117,13 +117,13 @@ def test_max_attempts_counts_from_the_reset(broker: Renewed) -> None:
     broker.now = first
     broker.deliver(("a", 1))
     given_up = broker.give_up_or_wait(0)
-    assert isinstance(given_up, Casualty)
+    assert isinstance(given_up, DeadLettered)
     assert given_up.attempts == broker.progress().attempt_base + 2
 
 
 @pytest.mark.clause("A7", "D2")
 def test_backoff_counts_from_the_reset_for_lapsed_leases_too(broker: Renewed) -> None:
-    broker.produce("v", terms=Terms(backoff_ms=100, max_backoff_ms=60_000))
+    broker.produce("v", terms=DeliveryTerms(backoff_ms=100, max_backoff_ms=60_000))
     broker.deliver(("a", 1))
     for _ in range(4):
         broker.retry()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from driftq.core.lease import Holder, LeaseBlock, LeaseTable
+from driftq.core.lease import Credit, LeaseBlock, LeaseTable
 
 
 def _block(*ordinals: int, lease_ms: int = 100, until: int = 100, owner: str = "a") -> LeaseBlock:
@@ -38,7 +38,7 @@ def test_a_block_behind_a_live_one_can_finish_first() -> None:
 
 @pytest.mark.clause("G6")
 def test_a_holder_is_charged_for_what_it_holds() -> None:
-    leases, holder = LeaseTable(), Holder()
+    leases, holder = LeaseTable(), Credit()
     block = _block(0, 1, 2)
     leases.grant(block)
     block.give_to(holder, size_bytes=10)

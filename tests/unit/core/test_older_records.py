@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from driftq.core.decide.delete import decide_reset
-from driftq.core.decide.effects import Held, decide_begin, decide_fail
+from driftq.core.decide.effects import HeldEffect, decide_begin, decide_fail
 from driftq.core.decide.topics import new_topic
 from driftq.core.effects import Identity
 from driftq.core.evolve.fold import evolve
@@ -108,7 +108,9 @@ def test_a_topic_that_was_made_again_before_began_at_nought_and_the_next_begins_
 def test_an_effect_that_began_before_counts_for_whichever_topic_has_the_name(state: State) -> None:
 
     fold(state, EffectBegun(10, ADA, "a", 1_000, 1, 99))
-    assert decide_begin(state, ADA, topic=1, owner="b", lease_ms=1, done=None, now=11) == Held("a", 1_010)
+    assert decide_begin(state, ADA, topic=1, owner="b", lease_ms=1, done=None, now=11) == HeldEffect(
+        "a", 1_010
+    )
     failed = decide_fail(state, ADA, owner="a", token=1, error="boom", now=12)
     assert failed is not None
     fold(state, failed)

@@ -2,26 +2,26 @@
 
 import pytest
 
-from driftq.core.dead_lettered import Casualty
-from driftq.core.lease import Holder
-from driftq.core.records import Terms
+from driftq.core.dead_lettered import DeadLettered
+from driftq.core.lease import Credit
+from driftq.core.records import DeliveryTerms
 from driftq.errors import InvalidArgument
 from tests.unit.core.machine import PureBroker
 
 
-def hand_over(broker: PureBroker) -> Holder:
+def hand_over(broker: PureBroker) -> Credit:
     """Deliver what is due to a consumer of its own; what it holds."""
     assert broker.deliver(("a", 9)) is not None
-    holder = Holder()
+    holder = Credit()
     for block in {id(block): block for block in broker.progress().leases.leased.values()}.values():
         block.give_to(holder, size_bytes=0)
     return holder
 
 
 @pytest.mark.clause("G5", "D2")
-@pytest.mark.parametrize(("terms", "second_ms"), [(None, 200), (Terms(backoff_ms=50), 100)])
+@pytest.mark.parametrize(("terms", "second_ms"), [(None, 200), (DeliveryTerms(backoff_ms=50), 100)])
 def test_the_first_release_is_due_at_once_and_the_next_waits_like_a_nack(
-    broker: PureBroker, terms: Terms | None, second_ms: int
+    broker: PureBroker, terms: DeliveryTerms | None, second_ms: int
 ) -> None:
     broker.group()
     broker.produce("v", terms=terms)
@@ -34,18 +34,18 @@ def test_the_first_release_is_due_at_once_and_the_next_waits_like_a_nack(
 def test_a_release_of_the_last_try_gives_the_message_up(broker: PureBroker) -> None:
     broker.group()
     broker.produce("poison", "plain")
-    broker.produce("poison", terms=Terms(max_attempts=2, backoff_ms=50))
+    broker.produce("poison", terms=DeliveryTerms(max_attempts=2, backoff_ms=50))
     broker.release(hand_over(broker))
     due, casualties = broker.release(hand_over(broker))
     assert sorted(due) == [0, 1]
-    assert casualties == [Casualty("orders", "workers", 0, 2, 2, "consumer_closed", "max_attempts")]
+    assert casualties == [DeadLettered("orders", "workers", 0, 2, 2, "consumer_closed", "max_attempts")]
     assert broker.progress().is_settled(2)
 
 
 @pytest.mark.clause("G5", "D3")
 def test_what_failed_before_counts_when_it_is_released(broker: PureBroker) -> None:
     broker.group()
-    broker.produce("v", terms=Terms(max_attempts=2, backoff_ms=50))
+    broker.produce("v", terms=DeliveryTerms(max_attempts=2, backoff_ms=50))
     broker.deliver(("a", 9))
     broker.nack(0, "boom")
     broker.now += 50
@@ -56,7 +56,7 @@ def test_what_failed_before_counts_when_it_is_released(broker: PureBroker) -> No
 @pytest.mark.clause("G5", "D3", "A7")
 def test_what_nobody_started_is_due_at_once_and_costs_no_try(broker: PureBroker) -> None:
     broker.group()
-    broker.produce("v", terms=Terms(max_attempts=2, backoff_ms=50))
+    broker.produce("v", terms=DeliveryTerms(max_attempts=2, backoff_ms=50))
     for attempt in range(1, 8):
         assert broker.deliver(("a", 9)) is not None
         assert broker.progress().attempt_of(0) == attempt, "attempt numbers are fencing tokens"
@@ -67,14 +67,16 @@ def test_what_nobody_started_is_due_at_once_and_costs_no_try(broker: PureBroker)
     assert broker.give_up_or_wait(0, "boom") == broker.now + 50, "the first try waits as the first"
     broker.now += 50
     broker.deliver(("a", 9))
-    assert broker.give_up_or_wait(0, "boom") == Casualty("orders", "workers", 0, 0, 9, "boom", "max_attempts")
+    assert broker.give_up_or_wait(0, "boom") == DeadLettered(
+        "orders", "workers", 0, 0, 9, "boom", "max_attempts"
+    )
     assert broker.progress().uncounted == {}
 
 
 @pytest.mark.clause("D2", "D3")
 def test_a_lapsed_lease_counts_tries_too(broker: PureBroker) -> None:
     broker.group()
-    broker.produce("v", terms=Terms(max_attempts=2, backoff_ms=50))
+    broker.produce("v", terms=DeliveryTerms(max_attempts=2, backoff_ms=50))
     broker.deliver(("a", 9))
     broker.nack(0, started=False)
     broker.deliver(("a", 9))

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from driftq.core.records import ReaderReported
-from driftq.core.time_index import Ages
+from driftq.core.time_index import TimeIndex
 from driftq.errors import Overloaded
 from driftq.model.options.limits import Limits
 from driftq.testing.disk import SimFolder
@@ -150,7 +150,7 @@ def produced(story: Story, value: str) -> None:
 
 
 def test_ages_are_marks_and_never_too_young() -> None:
-    ages = Ages()
+    ages = TimeIndex()
     for second in range(1_000):
         ages.note(second * 1_000, second + 1, retention_ms=640_000)
     times, _, _ = ages.dump()

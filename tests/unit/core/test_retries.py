@@ -2,10 +2,10 @@
 
 import pytest
 
-from driftq.core.dead_lettered import Casualty
+from driftq.core.dead_lettered import DeadLettered
 from driftq.core.decide import decide_passing
 from driftq.core.decide.backoff import nack_delay_ms, retry_delay_ms
-from driftq.core.records import Terms
+from driftq.core.records import DeliveryTerms
 from driftq.errors import AlreadySettled, InvalidArgument, NoCurrentDelivery
 from driftq.model.options.limits import Limits
 from tests.unit.core.machine import PureBroker
@@ -16,7 +16,7 @@ DRAWS = (0.0, 0.25, 0.5, 0.999, 1.0)
 @pytest.mark.clause("D2")
 @pytest.mark.parametrize("nacked", [True, False])
 def test_a_retry_never_comes_sooner_than_asked_nor_later_than_the_cap(nacked: bool) -> None:
-    terms = Terms(backoff_ms=100, max_backoff_ms=1_000)
+    terms = DeliveryTerms(backoff_ms=100, max_backoff_ms=1_000)
     for attempt in range(1, 70):
         wait = min(100 * 2 ** (attempt - 1), 1_000)
         delays = [retry_delay_ms(terms, attempt=attempt, nacked=nacked, draw=draw) for draw in DRAWS]
@@ -29,7 +29,7 @@ def test_a_retry_never_comes_sooner_than_asked_nor_later_than_the_cap(nacked: bo
 
 @pytest.mark.clause("D2")
 def test_a_policy_without_a_backoff_waits_as_if_there_were_none() -> None:
-    terms = Terms(max_attempts=9)
+    terms = DeliveryTerms(max_attempts=9)
     assert [retry_delay_ms(terms, attempt=one, nacked=True, draw=0.7) for one in range(1, 8)] == [
         100,
         200,
@@ -45,9 +45,11 @@ def test_a_policy_without_a_backoff_waits_as_if_there_were_none() -> None:
 
 @pytest.mark.clause("D2")
 def test_a_backoff_of_nothing_is_nothing() -> None:
-    terms = Terms(backoff_ms=0, max_backoff_ms=30_000)
+    terms = DeliveryTerms(backoff_ms=0, max_backoff_ms=30_000)
     assert [retry_delay_ms(terms, attempt=one, nacked=True, draw=1.0) for one in (1, 2, 50)] == [0, 0, 0]
-    assert retry_delay_ms(Terms(backoff_ms=0, max_backoff_ms=0), attempt=1, nacked=True, draw=1.0) == 0
+    assert (
+        retry_delay_ms(DeliveryTerms(backoff_ms=0, max_backoff_ms=0), attempt=1, nacked=True, draw=1.0) == 0
+    )
 
 
 def deliver_again(broker: PureBroker, due_at: int) -> int:
@@ -63,7 +65,7 @@ def deliver_again(broker: PureBroker, due_at: int) -> int:
 @pytest.mark.parametrize("by", ["nack", "lease"])
 def test_the_last_attempt_is_the_last(broker: PureBroker, by: str) -> None:
     broker.group()
-    broker.produce("v", terms=Terms(max_attempts=3, backoff_ms=50))
+    broker.produce("v", terms=DeliveryTerms(max_attempts=3, backoff_ms=50))
     broker.deliver(("a", 1))
     for attempt in (1, 2):
         if by == "nack":
@@ -82,7 +84,7 @@ def test_the_last_attempt_is_the_last(broker: PureBroker, by: str) -> None:
         broker.now += 2_000
         (casualty,) = broker.expire_or_give_up()[1]
         error = "ack_timeout"
-    assert casualty == Casualty("orders", "workers", 0, 0, 3, error, "max_attempts")
+    assert casualty == DeadLettered("orders", "workers", 0, 0, 3, error, "max_attempts")
     progress = broker.progress()
     assert (progress.floor, progress.acked, progress.unsettled) == (1, 0, 0)
     broker.now += 10**9
@@ -94,7 +96,7 @@ def test_the_last_attempt_is_the_last(broker: PureBroker, by: str) -> None:
 @pytest.mark.clause("D3")
 def test_an_ack_of_the_last_attempt_still_counts(broker: PureBroker) -> None:
     broker.group()
-    broker.produce("v", terms=Terms(max_attempts=1))
+    broker.produce("v", terms=DeliveryTerms(max_attempts=1))
     broker.deliver(("a", 1))
     broker.now += 1_999
     assert broker.ack(0)[1] == [None]
@@ -105,7 +107,7 @@ def test_an_ack_of_the_last_attempt_still_counts(broker: PureBroker) -> None:
 @pytest.mark.clause("D3", "A6")
 def test_a_reason_outlives_the_timeout_that_gives_up(broker: PureBroker) -> None:
     broker.group()
-    broker.produce("v", terms=Terms(max_attempts=2))
+    broker.produce("v", terms=DeliveryTerms(max_attempts=2))
     broker.deliver(("a", 1))
     due_at = broker.give_up_or_wait(0, "out of milk")
     assert isinstance(due_at, int)
@@ -121,7 +123,7 @@ def test_a_nack_can_say_that_there_is_no_hope(broker: PureBroker) -> None:
     broker.produce("plain")
     broker.deliver(("a", 1))
     casualty = broker.give_up_or_wait(0, "not even wrong", retryable=False)
-    assert casualty == Casualty("orders", "workers", 0, 0, 1, "not even wrong", "not_retryable")
+    assert casualty == DeadLettered("orders", "workers", 0, 0, 1, "not even wrong", "not_retryable")
     with pytest.raises(AlreadySettled):
         broker.give_up_or_wait(0)
 
@@ -129,7 +131,7 @@ def test_a_nack_can_say_that_there_is_no_hope(broker: PureBroker) -> None:
 @pytest.mark.clause("D2", "D3")
 def test_no_limit_is_no_limit(broker: PureBroker) -> None:
     broker.group()
-    broker.produce("v", terms=Terms(backoff_ms=1, max_backoff_ms=1))
+    broker.produce("v", terms=DeliveryTerms(backoff_ms=1, max_backoff_ms=1))
     broker.deliver(("a", 1))
     for attempt in range(1, 60):
         due_at = broker.give_up_or_wait(0)
@@ -141,13 +143,13 @@ def test_no_limit_is_no_limit(broker: PureBroker) -> None:
 def test_each_group_gives_up_for_itself(broker: PureBroker) -> None:
     broker.group("workers")
     broker.group("others")
-    broker.produce("v", terms=Terms(max_attempts=1))
+    broker.produce("v", terms=DeliveryTerms(max_attempts=1))
     for group in ("workers", "others"):
         broker.deliver(("a", 1), group=group)
-    assert isinstance(broker.give_up_or_wait(0), Casualty)
+    assert isinstance(broker.give_up_or_wait(0), DeadLettered)
     assert broker.progress("others").unsettled == 1
     casualty = broker.give_up_or_wait(0, group="others")
-    assert isinstance(casualty, Casualty)
+    assert isinstance(casualty, DeadLettered)
     assert casualty.group == "others"
 
 
@@ -221,7 +223,7 @@ def test_a_deadline_is_judged_by_the_wall_clock(broker: PureBroker) -> None:
 @pytest.mark.clause("A1")
 def test_what_waits_for_its_retry_cannot_be_given_up(broker: PureBroker) -> None:
     broker.group()
-    broker.produce("v", terms=Terms(max_attempts=5, backoff_ms=1_000))
+    broker.produce("v", terms=DeliveryTerms(max_attempts=5, backoff_ms=1_000))
     broker.deliver(("a", 1))
     broker.give_up_or_wait(0)
     with pytest.raises(NoCurrentDelivery):

@@ -17,12 +17,12 @@ from driftq.core.jobs.records import (
     JobTerms,
 )
 from driftq.core.records import (
+    DeadLettersPurged,
+    DeadLettersRedriven,
+    DeliveryTerms,
     EffectBegun,
     EffectFailed,
-    LettersPurged,
-    LettersRedriven,
     Record,
-    Terms,
     TopicCreated,
 )
 from driftq.core.snapshot.state import dump_state, load_state
@@ -35,8 +35,8 @@ BEA = ("t", "orders", "billing", "b")
 
 def history() -> Iterator[Record]:
     yield TopicCreated(at=1, topic=1, name="dlq.orders", partitions=1)
-    yield LettersRedriven(at=2, topic=1, offsets=[3, 4], by="ada")
-    yield LettersPurged(at=3, topic=1, offsets=[4, 5])
+    yield DeadLettersRedriven(at=2, topic=1, offsets=[3, 4], by="ada")
+    yield DeadLettersPurged(at=3, topic=1, offsets=[4, 5])
     yield EffectBegun(at=4, identity=ADA, owner="w", lease_ms=1_000, token=1)
     yield EffectBegun(at=5, identity=BEA, owner="w", lease_ms=1_000, token=2)
     yield EffectFailed(at=6, identity=BEA, error="no milk")
@@ -58,8 +58,8 @@ def state() -> State:
     state = State(Limits())
     for record in history():
         evolve(state, record, segment=1, blob_at=0)
-    state.number_of(Terms(max_attempts=3))
-    state.number_of(Terms(backoff_ms=10, group=7))
+    state.number_of(DeliveryTerms(max_attempts=3))
+    state.number_of(DeliveryTerms(backoff_ms=10, group=7))
     return state
 
 

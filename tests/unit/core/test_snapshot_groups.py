@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from driftq.core.group import GroupPartition
-from driftq.core.records import Terms
+from driftq.core.records import DeliveryTerms
 from driftq.core.snapshot.state import dump_state, load_state
 from tests.unit.core.machine import PureBroker
 
@@ -29,7 +29,7 @@ def everything_of(progress: GroupPartition, *, now: int) -> dict[str, Any]:
 @pytest.mark.clause("W3", "W2")
 def test_a_snapshot_keeps_all_that_a_group_knows(broker: PureBroker) -> None:
     broker.group()
-    broker.produce(*"abcdef", terms=Terms(max_attempts=3))
+    broker.produce(*"abcdef", terms=DeliveryTerms(max_attempts=3))
     broker.deliver(("a", 6))
     broker.ack(0, 2)
     broker.nack(1, "boom")

@@ -7,7 +7,7 @@ import pytest
 
 from driftq.errors import EventIdReused, SequenceConflict
 from driftq.eventstore.append.draft import Draft
-from driftq.eventstore.append.rule import Answer, Decision, Known, decide
+from driftq.eventstore.append.rule import Answer, EventDecision, Known, decide
 from driftq.eventstore.options import AllocatorMode, MismatchMode
 from driftq.eventstore.outcome import Appended, Refused
 from driftq.model import Aggregate, Operation
@@ -22,7 +22,7 @@ def decided(
     known: dict[str, Known] | None = None,
     warn: bool = False,
     assumed: dict[Aggregate, int] | None = None,
-) -> Decision:
+) -> EventDecision:
     mode = MismatchMode.WARN if warn else MismatchMode.ERROR
     groups = [list(group) for _, group in itertools.groupby(drafts, key=lambda each: each.aggregate)]
     return decide(
@@ -30,7 +30,7 @@ def decided(
     )
 
 
-def flat(decision: Decision) -> list[Answer]:
+def flat(decision: EventDecision) -> list[Answer]:
     return [answer for group in decision.answers for answer in group]
 
 
@@ -38,7 +38,7 @@ def remembered(draft: Draft, number: int) -> dict[str, Known]:
     return {draft.event_id: Known(draft.content_hash, number)}
 
 
-def numbers(decision: Decision) -> list[int]:
+def numbers(decision: EventDecision) -> list[int]:
     return [each.sequence_number for each in decision.fresh]
 
 

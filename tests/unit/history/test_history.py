@@ -7,12 +7,12 @@ from random import Random
 import pytest
 
 from driftq.core.commands import Nack
-from driftq.core.dead_lettered import Casualty
+from driftq.core.dead_lettered import DeadLettered
 from driftq.core.decide import decide_expiries, decide_nack, settled
 from driftq.core.decide.delete import decide_reset
-from driftq.core.records import SETTLED_DEAD, SETTLED_PASSED, LettersRedriven, SegmentRolled, TopicCreated
+from driftq.core.records import SETTLED_DEAD, SETTLED_PASSED, DeadLettersRedriven, SegmentRolled, TopicCreated
 from driftq.history.file import open_history
-from driftq.history.message import Wanted
+from driftq.history.message import MessageQuery
 from driftq.history.replay import Names, find_steps, tell_pasts
 from driftq.history.writer import History
 from driftq.housekeeping.round import run_round
@@ -48,7 +48,7 @@ def test_every_attempt_is_told_across_rounds(tmp_path: Path) -> None:
     story.deliver("t", "g", 2, owner="w1", lease_ms=1_000)
     group = topic.groups["g"]
     nacked = decide_nack(story.state, topic, group, Nack("w1", 0, 0, "out of milk"), now=story.now, draw=0.0)
-    assert not isinstance(nacked, Casualty)
+    assert not isinstance(nacked, DeadLettered)
     story.journal.add(nacked)
     round_of(story, path)
     story.now += 1_000
@@ -77,7 +77,7 @@ def test_the_attempts_from_before_a_reset_are_told_beside_those_after_it(tmp_pat
     story.journal.add(decide_reset(topic, "g", to="earliest", now=story.now))
     story.deliver("t", "g", 1, owner="w3")
     group = topic.groups["g"]
-    wanted = Wanted(topic.id, 0, 0, 0)
+    wanted = MessageQuery(topic.id, 0, 0, 0)
     names = Names({group.id: (topic.id, "g")}, {})
     (past,) = tell_pasts(story.folder, str(path), [wanted], names, end=story.log.confirmed).values()
     assert {number: one.owner for (_, number), one in past.attempts.items()} == {1: "w1", 2: "w2", 3: "w3"}
@@ -140,7 +140,7 @@ def test_a_message_given_up_is_dead_with_its_letter_and_its_redrive(tmp_path: Pa
     round_of(story, path)
     assert attempts(path, 1) == [("g", 1, "w", "dead", "out of milk")]
     story.produce("t", "b")
-    story.journal.add(LettersRedriven(at=story.now + 5, topic=grave.id, offsets=[0], by="ada"))
+    story.journal.add(DeadLettersRedriven(at=story.now + 5, topic=grave.id, offsets=[0], by="ada"))
     story.commit()
     round_of(story, path)
     database = open_history(str(path))
@@ -171,7 +171,7 @@ def test_the_tail_of_the_log_adds_what_the_history_does_not_know_yet(tmp_path: P
     story.group("t", "g")
     story.produce("t", "a", envelope=Envelope(run_id="r", step_id="1"))
     names = Names({origin.groups["g"].id: (origin.id, "g")}, {})
-    wanted = Wanted(origin.id, 0, 0, 0)
+    wanted = MessageQuery(origin.id, 0, 0, 0)
 
     def tell() -> list[tuple[int, str | None]]:
         [past] = tell_pasts(story.folder, path, [wanted], names, end=story.log.confirmed).values()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from driftq.errors import DriftQError, InvalidArgument
 from driftq.http.wire.exchange import Exchange
-from driftq.http.wire.head_cache import HEADS_MAX, KnownHead, KnownHeads
+from driftq.http.wire.head_cache import HEADS_MAX, CachedHead, HeadCache
 from driftq.http.wire.hosts import HostRule
 from driftq.http.wire.options import HttpOptions
 from driftq.http.wire.parser import RequestReader
@@ -17,15 +17,15 @@ from driftq.http.wire.parser import RequestReader
 Seen = tuple[bytes, bytes, bytes, bytes, bool, bytes]
 
 
-class _Forgetful(KnownHeads):
-    def learn(self, octets: bytes, url: bytes, head: KnownHead) -> None:
+class _Forgetful(HeadCache):
+    def learn(self, octets: bytes, url: bytes, head: CachedHead) -> None:
         """Every request is the parser's."""
 
 
 class _Desk:
     """Takes the requests of one connection."""
 
-    def __init__(self, known: KnownHeads) -> None:
+    def __init__(self, known: HeadCache) -> None:
         self.seen: list[Seen] = []
         edge = SimpleNamespace(options=HttpOptions(), known_heads=known, host_rule=HostRule(()))
         self.reader = RequestReader(cast(Any, edge), cast(Any, self))
@@ -69,7 +69,7 @@ def test_known_heads_give_the_same_requests(asked: list[bytes], data: st.DataObj
     for request in asked:
         wanted.reader.feed(request)
     assert len(wanted.seen) == len(asked)
-    known = KnownHeads()
+    known = HeadCache()
     whole = b"".join(asked)
     for _ in range(2):  # The second connection knows what the first one has learned.
         found = _Desk(known)
@@ -80,7 +80,7 @@ def test_known_heads_give_the_same_requests(asked: list[bytes], data: st.DataObj
 
 
 def test_a_head_is_learned_once_and_the_parser_is_left_alone() -> None:
-    desk = _Desk(KnownHeads())
+    desk = _Desk(HeadCache())
     desk.reader.feed(REQUESTS[3])
     desk.reader._parser = cast(Any, None)  # Whoever uses it now fails.
     desk.reader.feed(REQUESTS[4] + REQUESTS[3])
@@ -88,7 +88,7 @@ def test_a_head_is_learned_once_and_the_parser_is_left_alone() -> None:
 
 
 def test_what_does_not_begin_with_its_head_is_not_learned() -> None:
-    known = KnownHeads()
+    known = HeadCache()
     desk = _Desk(known)
     desk.reader.feed(REQUESTS[2])
     desk.reader.feed(REQUESTS[8])
@@ -99,7 +99,7 @@ def test_what_does_not_begin_with_its_head_is_not_learned() -> None:
 
 @pytest.mark.clause("Y6")
 def test_a_head_that_is_refused_is_not_learned() -> None:
-    known = KnownHeads()
+    known = HeadCache()
     desk = _Desk(known)
     for request in (*REQUESTS[-2:], *REQUESTS[-2:]):
         desk.reader.feed(request)
@@ -108,7 +108,7 @@ def test_a_head_that_is_refused_is_not_learned() -> None:
 
 
 def test_few_heads_are_kept() -> None:
-    desk = _Desk(KnownHeads())
+    desk = _Desk(HeadCache())
     for number in range(HEADS_MAX + 10):
         desk.reader.feed(b"GET /v1/topics/%d HTTP/1.1\r\n\r\n" % number)
     assert len(desk.seen) == HEADS_MAX + 10
@@ -116,7 +116,7 @@ def test_few_heads_are_kept() -> None:
 
 
 def test_noise_behind_a_known_head_is_refused() -> None:
-    desk = _Desk(KnownHeads())
+    desk = _Desk(HeadCache())
     desk.reader.feed(REQUESTS[0])
     with pytest.raises(InvalidArgument):
         desk.reader.feed(REQUESTS[0] + b"noise\r\n\r\n")

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from driftq.errors import DatabaseUnavailable, ProjectionFenced
-from driftq.pipeline.projection.delivery import Patience, deliver
-from driftq.sinks import Application, Change, DeadLetter, Place, SqliteSink, Tenure
+from driftq.pipeline.projection.delivery import RetryBudget, deliver
+from driftq.sinks import Application, Change, ProjectionDeadLetter, SqliteSink, TopicPartition, WriterEpoch
 from driftq.sinks.sql_model import SqlReadModel
 
-PLACE = Place("orders", 0)
+PLACE = TopicPartition("orders", 0)
 
 
 class Moody(SqlReadModel):
@@ -19,7 +19,7 @@ class Moody(SqlReadModel):
     fail: Callable[[Application], None] = staticmethod(lambda _: None)
     calls = 0
 
-    def apply(self, application: Application, tenure: Tenure) -> None:
+    def apply(self, application: Application, tenure: WriterEpoch) -> None:
         self.calls += 1
         self.fail(application)
         super().apply(application, tenure)
@@ -38,12 +38,14 @@ def batch(count: int) -> Application:
     return Application(changes=changes, positions={PLACE: count - 1})
 
 
-def patience(retries: int = 2, *, outage_s: float = 20.0) -> Patience:
-    return Patience(retries=retries, outage_s=outage_s, sleep=lambda _: None)
+def patience(retries: int = 2, *, outage_s: float = 20.0) -> RetryBudget:
+    return RetryBudget(retries=retries, outage_s=outage_s, sleep=lambda _: None)
 
 
-def bury(change: Change, why: str) -> DeadLetter:
-    return DeadLetter("orders", 0, int(change.aggregate_id[2:]), change.event_id, "write", why, change.state)
+def bury(change: Change, why: str) -> ProjectionDeadLetter:
+    return ProjectionDeadLetter(
+        "orders", 0, int(change.aggregate_id[2:]), change.event_id, "write", why, change.state
+    )
 
 
 @pytest.mark.clause("V3")

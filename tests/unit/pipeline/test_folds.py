@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from driftq.eventstore.published import PublishedEvent
 from driftq.model import Aggregate
-from driftq.pipeline.projection.folds import Arrived, Folded, Step, fold_latest, fold_ordered
-from driftq.sinks import Change, DeadLetter, Waiting
+from driftq.pipeline.projection.folds import BatchMessage, Folded, Step, fold_latest, fold_ordered
+from driftq.sinks import Change, OutOfOrderEvent, ProjectionDeadLetter
 
 
-def message(sequence: int, *, of: str = "o-1", offset: int = 0, **more: Any) -> Arrived:
+def message(sequence: int, *, of: str = "o-1", offset: int = 0, **more: Any) -> BatchMessage:
     said: dict[str, Any] = {
         "event_id": f"{of}/{sequence}",
         "aggregate_type": "order",
@@ -30,7 +30,7 @@ def message(sequence: int, *, of: str = "o-1", offset: int = 0, **more: Any) -> 
         "schema_version": 1,
         "position": sequence,
     } | more
-    return Arrived(
+    return BatchMessage(
         "events.order", 0, offset, said["event_id"], "order", of, said["sequence_number"], json.dumps(said)
     )
 
@@ -40,8 +40,8 @@ class Model:
 
     def __init__(self) -> None:
         self.rows: dict[Aggregate, Change] = {}
-        self.early: dict[tuple[str, str, int], Waiting] = {}
-        self.dead: dict[tuple[str, int, int], DeadLetter] = {}
+        self.early: dict[tuple[str, str, int], OutOfOrderEvent] = {}
+        self.dead: dict[tuple[str, int, int], ProjectionDeadLetter] = {}
 
     def apply(self, folded: Folded) -> None:
         assert len({change[:2] for change in folded.changes}) == len(folded.changes)
@@ -57,7 +57,7 @@ class Model:
         }
         self.dead |= {dead[:3]: dead for dead in folded.dead_letters if dead[:3] not in self.dead}
 
-    def step(self, batch: Iterable[Arrived], step: Step, *, retries: int = 0) -> None:
+    def step(self, batch: Iterable[BatchMessage], step: Step, *, retries: int = 0) -> None:
         folded = fold_ordered(
             batch,
             current=self.rows,
@@ -77,13 +77,13 @@ def summed(state: Any, event: PublishedEvent) -> Any:
     return {"seen": [*before, event.payload["add"]]}
 
 
-def in_batches(data: st.DataObject, messages: Sequence[Arrived]) -> list[list[Arrived]]:
+def in_batches(data: st.DataObject, messages: Sequence[BatchMessage]) -> list[list[BatchMessage]]:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(messages)), max_size=4)))
     return [list(messages[start:end]) for start, end in zip([0, *cuts], [*cuts, len(messages)], strict=True)]
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> list[Arrived]:
+def histories(draw: st.DrawFn) -> list[BatchMessage]:
     messages = [
         message(sequence, of=f"o-{which}", operation="delete" if sequence % 4 == 0 else "update")
         for which in range(draw(st.integers(1, 3)))
@@ -95,7 +95,7 @@ def histories(draw: st.DrawFn) -> list[Arrived]:
 @pytest.mark.clause("V1", "X4")
 @given(st.data(), histories())
 def test_latest_state_converges_for_shuffles_doubles_and_replays(
-    data: st.DataObject, history: list[Arrived]
+    data: st.DataObject, history: list[BatchMessage]
 ) -> None:
     ordered_once, mixed = Model(), Model()
     for each in history:
@@ -110,7 +110,7 @@ def test_latest_state_converges_for_shuffles_doubles_and_replays(
 @pytest.mark.clause("V1", "K8", "X4")
 @given(st.data(), histories())
 def test_ordered_differences_converge_for_shuffles_doubles_and_replays(
-    data: st.DataObject, history: list[Arrived]
+    data: st.DataObject, history: list[BatchMessage]
 ) -> None:
     ordered_once, mixed = Model(), Model()
     for each in history:
@@ -157,8 +157,8 @@ def test_a_step_that_fails_is_tried_again_and_then_its_event_is_a_dead_letter() 
 @pytest.mark.parametrize(
     ("poison", "why"),
     [
-        (Arrived("t", 0, 1, None, None, None, None, "no JSON"), "is not an event"),
-        (Arrived("t", 0, 1, "e", "order", "o", None, "{}"), "is not an event"),
+        (BatchMessage("t", 0, 1, None, None, None, None, "no JSON"), "is not an event"),
+        (BatchMessage("t", 0, 1, "e", "order", "o", None, "{}"), "is not an event"),
         (message(0), "counts from 1"),
         (message(1)._replace(value='{"event_id":"e","operation":"update"}'), "payload"),
         (message(1, operation="invent"), "invent"),
@@ -167,7 +167,7 @@ def test_a_step_that_fails_is_tried_again_and_then_its_event_is_a_dead_letter() 
         (message(1)._replace(value=None), "empty|truncated"),
     ],
 )
-def test_what_is_no_event_is_a_dead_letter_and_stops_nobody(poison: Arrived, why: str) -> None:
+def test_what_is_no_event_is_a_dead_letter_and_stops_nobody(poison: BatchMessage, why: str) -> None:
     folded = fold_latest([poison, message(1, of="good")])
     (dead,) = folded.dead_letters
     assert dead.stage == "decode"
@@ -181,8 +181,8 @@ def test_an_unreadable_newest_event_leaves_the_one_before() -> None:
 
 
 def test_values_by_key_are_states_in_the_order_of_their_offsets() -> None:
-    def value(offset: int, text: str | None) -> Arrived:
-        return Arrived("prices", 2, offset, None, None, "pear", None, text)
+    def value(offset: int, text: str | None) -> BatchMessage:
+        return BatchMessage("prices", 2, offset, None, None, "pear", None, text)
 
     folded = fold_latest([value(9, '{"now":2}'), value(4, '{"now":1}'), value(12, "{")], keyed=True)
     assert folded.changes == [Change("prices", "pear", 10, "prices/2/9", '{"now":2}')]

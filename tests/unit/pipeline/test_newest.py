@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftq.pipeline.projection.folds import Arrived, Folded, fold_latest
+from driftq.pipeline.projection.folds import BatchMessage, Folded, fold_latest
 from driftq.pipeline.source import newest
 from driftq.pipeline.source.newest import SURE_CHARACTERS, newest_only, without_overtaken
 from driftq.pipeline.source.rows import SCHEMA
@@ -51,7 +51,7 @@ def folded(batches: list[arrow.RecordBatch], *, keyed: bool) -> Folded:
     rows = [one for each in batches for one in each.to_pylist()]
     names = ["topic", "partition", "offset", "event_id", "aggregate_type", "aggregate_id"]
     names = [*names[:-1], "key" if keyed else names[-1], "sequence_number", "value"]
-    arrived = [Arrived._make(one[name] for name in names) for one in rows]
+    arrived = [BatchMessage._make(one[name] for name in names) for one in rows]
     return fold_latest(arrived, keyed=keyed)
 
 

@@ -8,7 +8,7 @@ import pytest
 from driftq.errors import PublisherReplaced
 from driftq.eventstore.objects import open_objects
 from driftq.model.options.pipeline import PublisherSettings
-from driftq.pipeline.publisher.beginning import decide_beginning
+from driftq.pipeline.publisher.beginning import decide_resume
 from driftq.pipeline.publisher.checkpoint import Checkpoint, CheckpointStore
 from driftq.settings import load_settings
 
@@ -68,7 +68,7 @@ def test_an_older_publisher_is_told_also_when_its_next_number_is_free_again(tmp_
 def test_a_topic_that_lost_something_is_filled_from_what_it_has() -> None:
     known = Checkpoint(publisher="p", position=90, topics={"a": {0: 88, 1: 90}, "b": {0: 7}}, recent=IDS)
     restored = {"a": {0: 40, 1: 90}, "b": {0: 7}}
-    beginning = decide_beginning(known, restored, SETTINGS, now_ms=NOW_MS)
+    beginning = decide_resume(known, restored, SETTINGS, now_ms=NOW_MS)
     assert (beginning.after, beginning.checkpoint.position) == (40, 40)
     assert beginning.known == frozenset(), "what it remembers may be what was lost"
     assert beginning.checkpoint.topics == restored
@@ -77,14 +77,14 @@ def test_a_topic_that_lost_something_is_filled_from_what_it_has() -> None:
 @pytest.mark.clause("U2")
 def test_a_topic_that_is_gone_is_filled_from_the_start() -> None:
     known = Checkpoint(publisher="p", position=90, topics={"a": {0: 88}})
-    assert decide_beginning(known, {}, SETTINGS, now_ms=NOW_MS).after == 0
+    assert decide_resume(known, {}, SETTINGS, now_ms=NOW_MS).after == 0
 
 
 @pytest.mark.clause("U2")
 def test_a_topic_without_new_events_holds_nobody_back() -> None:
     """Its last event is old because its aggregates are silent."""
     known = Checkpoint(publisher="p", position=90, topics={"a": {0: 90}, "b": {0: 7}})
-    beginning = decide_beginning(known, {"a": {0: 95}, "b": {0: 7}}, SETTINGS, now_ms=NOW_MS)
+    beginning = decide_resume(known, {"a": {0: 95}, "b": {0: 7}}, SETTINGS, now_ms=NOW_MS)
     assert beginning.after == beginning.checkpoint.position == 90
 
 
@@ -98,7 +98,7 @@ def test_the_look_back_goes_as_far_as_its_knobs_say(seconds: int, keys: int, aft
     marks = [(NOW_MS - 1_000_000, 10), (NOW_MS - 300_000, 70)]
     known = Checkpoint(publisher="p", position=90, topics={"a": {0: 90}}, marks=marks, recent=IDS[:90])
     knobs = settings(lookback_seconds=seconds, lookback_keys_max=keys)
-    beginning = decide_beginning(known, {"a": {0: 90}}, knobs, now_ms=NOW_MS)
+    beginning = decide_resume(known, {"a": {0: 90}}, knobs, now_ms=NOW_MS)
     assert beginning.after == after
     assert beginning.known == {f"e{position}" for position in range(after + 1, 91)}
     assert beginning.checkpoint.position == 90
@@ -107,5 +107,5 @@ def test_the_look_back_goes_as_far_as_its_knobs_say(seconds: int, keys: int, aft
 @pytest.mark.clause("U3")
 def test_ids_that_this_process_remembers_count_too() -> None:
     known = Checkpoint(publisher="p", position=90, topics={"a": {0: 90}}, marks=[(NOW_MS, 80)])
-    beginning = decide_beginning(known, {"a": {0: 90}}, SETTINGS, remembered=IDS, now_ms=NOW_MS)
+    beginning = decide_resume(known, {"a": {0: 90}}, SETTINGS, remembered=IDS, now_ms=NOW_MS)
     assert beginning.known == {f"e{position}" for position in range(81, 91)}

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from driftq.pipeline.runtime.backoff import Backoff
-from driftq.pipeline.runtime.progress import Progress
+from driftq.pipeline.runtime.progress import ProgressTracker
 from driftq.pipeline.runtime.reports import Reporter, read_report
 from driftq.pipeline.runtime.runner import JobFailed, Runner
 from driftq.pipeline.runtime.status import StatusFolder
@@ -71,7 +71,7 @@ class Stage:
         self._pipe = io.BytesIO()
         self.status = StatusFolder(options.folder)
         reporter = Reporter(self._pipe, options)
-        progress = Progress(self.status, reporter, checkpoint=options.checkpoint)
+        progress = ProgressTracker(self.status, reporter, checkpoint=options.checkpoint)
         self.enough: Callable[[], bool] = lambda: False
         self.runner = Runner(
             cast("Any", None), progress, reporter, stop=lambda: self.enough(), backoff=Backoff(0.0, 0.0)
@@ -94,13 +94,17 @@ def stage(tmp_path: Path) -> Stage:
 
 def test_jobs_that_run_once_run_in_turn(stage: Stage) -> None:
     stage.runner.run_once([StreamedJob("publisher"), EndingJob(), StreamedJob("projection-latest")])
-    assert [report.job for report in stage.reports("Started")] == [
+    assert [report.job for report in stage.reports("StartedReport")] == [
         "publisher",
         "compact",
         "projection-latest",
     ]
-    assert [report.job for report in stage.reports("Ended")] == ["publisher", "compact", "projection-latest"]
-    assert [report.text for report in stage.reports("Told")] == ["half"]
+    assert [report.job for report in stage.reports("EndReport")] == [
+        "publisher",
+        "compact",
+        "projection-latest",
+    ]
+    assert [report.text for report in stage.reports("NoticeReport")] == ["half"]
     assert stage.state("publisher") == ("ended", None)
 
 
@@ -109,7 +113,7 @@ def test_a_failure_that_stays_ends_a_run_that_happens_once(stage: Stage) -> None
     with pytest.raises(JobFailed, match="publisher: KeyError: gone"):
         stage.runner.run_once([first, second])
     assert (first.starts, second.starts) == (3, 0)
-    assert [report.retry_s for report in stage.reports("Failed")] == [0.0, 0.0, None]
+    assert [report.retry_s for report in stage.reports("FailureReport")] == [0.0, 0.0, None]
     assert stage.state("publisher") == ("failed", "KeyError: gone")
 
 
@@ -136,7 +140,9 @@ def test_a_query_that_fails_is_started_again_while_others_go_on(stage: Stage) ->
     stage.enough = lambda: failing.starts == 3
     stage.runner.run_on([failing, steady])
     assert steady.starts == 1
-    assert [(report.job, report.retry_s) for report in stage.reports("Failed")] == [("publisher", 0.0)] * 2
+    assert [(report.job, report.retry_s) for report in stage.reports("FailureReport")] == [
+        ("publisher", 0.0)
+    ] * 2
     assert stage.state("worker-charge") == ("ended", None)
 
 
@@ -144,7 +150,7 @@ def test_a_start_that_fails_later_is_tried_again(stage: Stage) -> None:
     job = StreamedJob("publisher", "KeyError: gone", ConnectionError("no server"))
     stage.enough = lambda: job.starts == 3
     stage.runner.run_on([job])
-    assert [report.error for report in stage.reports("Failed")] == ["KeyError: gone", "no server"]
+    assert [report.error for report in stage.reports("FailureReport")] == ["KeyError: gone", "no server"]
 
 
 def test_what_cannot_start_is_not_tried_again_unless_it_ran_before(stage: Stage) -> None:
@@ -166,7 +172,7 @@ def test_a_python_worker_that_came_too_late_is_waited_for_a_moment_and_not_a_min
     job = StreamedJob("publisher", *[LATE] * 12, RuntimeError(LATE), "KeyError: gone")
     stage.enough = lambda: job.starts == 15
     stage.runner.run_on([job])
-    failed = stage.reports("Failed")
+    failed = stage.reports("FailureReport")
     assert [report.retry_s for report in failed] == [0.001] * 14
     assert {report.error for report in failed[:-1]} == {
         "the machine was too busy to start Spark's Python worker in time"
@@ -178,7 +184,7 @@ def test_a_first_start_that_came_too_late_is_no_refusal(stage: Stage) -> None:
     job = StreamedJob("publisher", RuntimeError(LATE))
     stage.enough = lambda: job.starts == 2
     stage.runner.run_on([job])
-    assert [report.retry_s for report in stage.reports("Failed")] == [0.0]
+    assert [report.retry_s for report in stage.reports("FailureReport")] == [0.0]
 
     once = StreamedJob("compacting", RuntimeError(LATE), *[LATE] * 5)
     stage.enough = lambda: False
@@ -199,7 +205,7 @@ def test_a_job_that_another_run_has_taken_over_ends(stage: Stage) -> None:
     with pytest.raises(JobFailed):
         stage.runner.run_on([publisher, projection])
     assert (publisher.starts, projection.starts) == (1, 1)
-    assert [report.retry_s for report in stage.reports("Failed")] == [None, None]
+    assert [report.retry_s for report in stage.reports("FailureReport")] == [None, None]
     assert stage.state("projection-latest") == ("failed", "run 1 was replaced by run 2")
 
 
@@ -209,4 +215,4 @@ def test_a_read_model_that_was_rebuilt_is_taken_up_at_once(tmp_path: Path) -> No
     job = StreamedJob("projection-latest", "driftq.errors.projections.ReadModelSwapped: it was rebuilt")
     stage.enough = lambda: job.starts == 2
     stage.runner.run_on([job])
-    assert [report.retry_s for report in stage.reports("Failed")] == [0.0]
+    assert [report.retry_s for report in stage.reports("FailureReport")] == [0.0]

@@ -13,9 +13,9 @@ import pytest
 from driftq.pipeline.runtime.causes import Cause, cause_of
 from driftq.pipeline.runtime.metrics import serve_metrics
 from driftq.pipeline.runtime.processes import mark_of
-from driftq.pipeline.runtime.progress import Progress, lag_of
-from driftq.pipeline.runtime.reports import Progressed, Reporter, read_report
-from driftq.pipeline.runtime.status import JobState, JobStatus, StatusFolder
+from driftq.pipeline.runtime.progress import ProgressTracker, lag_of
+from driftq.pipeline.runtime.reports import ProgressReport, Reporter, read_report
+from driftq.pipeline.runtime.status import JobStatus, PipelineJobState, StatusFolder
 from driftq.settings import load_settings
 
 SECRET = "s3cr%40t"
@@ -28,13 +28,13 @@ def folder(tmp_path: Path) -> StatusFolder:
 
 
 @pytest.fixture
-def progress(folder: StatusFolder) -> Progress:
+def progress(folder: StatusFolder) -> ProgressTracker:
     return listening(folder)
 
 
-def listening(folder: StatusFolder) -> Progress:
+def listening(folder: StatusFolder) -> ProgressTracker:
     options = load_settings(environ=ENVIRON).pipeline(data=str(folder.path.parent))
-    made = Progress(folder, Reporter(io.BytesIO(), options), checkpoint=options.checkpoint)
+    made = ProgressTracker(folder, Reporter(io.BytesIO(), options), checkpoint=options.checkpoint)
     made.expect("publisher")
     made.began("publisher", "query-1")
     return made
@@ -46,7 +46,7 @@ def batch(number: int, rows: int, **more: Any) -> dict[str, Any]:
 
 
 def test_rows_add_up_and_a_progress_that_comes_twice_counts_once(
-    folder: StatusFolder, progress: Progress
+    folder: StatusFolder, progress: ProgressTracker
 ) -> None:
     for one in (batch(0, 10), batch(1, 5), batch(1, 5)):
         progress.heard(one)
@@ -59,14 +59,16 @@ def test_rows_add_up_and_a_progress_that_comes_twice_counts_once(
 
 
 def test_messages_that_a_source_leaves_out_are_counted_as_read(
-    folder: StatusFolder, progress: Progress
+    folder: StatusFolder, progress: ProgressTracker
 ) -> None:
     progress.heard(batch(0, 10, sources=[{"latestOffset": {"orders": {"0": 60}, "~behind": 7, "~read": 40}}]))
     known = folder.all()[0]
     assert (known.batch_rows, known.rows, known.rows_per_second, known.lag) == (40, 40, 49.4, 7)
 
 
-def test_a_batch_that_is_only_begun_is_not_the_last_one(folder: StatusFolder, progress: Progress) -> None:
+def test_a_batch_that_is_only_begun_is_not_the_last_one(
+    folder: StatusFolder, progress: ProgressTracker
+) -> None:
     progress.heard(batch(0, 0, durationMs={"latestOffset": 1}))
     assert folder.all()[0].last_batch is None
     progress.heard(batch(0, 10))
@@ -75,7 +77,7 @@ def test_a_batch_that_is_only_begun_is_not_the_last_one(folder: StatusFolder, pr
 
 
 def test_the_next_run_goes_on_counting_and_a_new_checkpoint_has_batches_of_its_own(
-    folder: StatusFolder, progress: Progress
+    folder: StatusFolder, progress: ProgressTracker
 ) -> None:
     progress.heard(batch(0, 10))
     second = listening(folder)
@@ -86,9 +88,9 @@ def test_the_next_run_goes_on_counting_and_a_new_checkpoint_has_batches_of_its_o
     assert (folder.all()[0].last_batch, folder.all()[0].rows) == (0, 18)
 
 
-def test_a_failure_and_a_restart_are_seen(folder: StatusFolder, progress: Progress) -> None:
+def test_a_failure_and_a_restart_are_seen(folder: StatusFolder, progress: ProgressTracker) -> None:
     progress.failed("publisher", "the server is away", again=True)
-    assert (folder.all()[0].state, folder.all()[0].error) == (JobState.WAITING, "the server is away")
+    assert (folder.all()[0].state, folder.all()[0].error) == (PipelineJobState.WAITING, "the server is away")
     progress.expect("publisher")
     assert (folder.all()[0].state, folder.all()[0].error, folder.all()[0].restarts) == ("running", None, 1)
 
@@ -98,9 +100,9 @@ def test_a_driver_that_died_is_noticed(folder: StatusFolder) -> None:
     if child == 0:
         os._exit(0)
     os.waitpid(child, 0)
-    folder.write(JobStatus(job="a", state=JobState.RUNNING, driver=child))
-    folder.write(JobStatus(job="b", state=JobState.RUNNING, driver=os.getpid()))
-    folder.write(JobStatus(job="c", state=JobState.ENDED, driver=child))
+    folder.write(JobStatus(job="a", state=PipelineJobState.RUNNING, driver=child))
+    folder.write(JobStatus(job="b", state=PipelineJobState.RUNNING, driver=os.getpid()))
+    folder.write(JobStatus(job="c", state=PipelineJobState.ENDED, driver=child))
     assert [status.state for status in folder.all()] == ["gone", "running", "ended"]
 
 
@@ -112,10 +114,10 @@ def test_a_dead_drivers_last_numbers_are_not_told_as_if_they_were_true(folder: S
     os.waitpid(child, 0)
     last = "2026-01-05T10:00:00.123456Z"
     numbers: dict[str, Any] = {"lag": 0, "rows": 12, "rows_per_second": 40.0, "updated_at": last}
-    folder.write(JobStatus(job="a", state=JobState.RUNNING, driver=child, **numbers))
-    folder.write(JobStatus(job="b", state=JobState.FAILED, driver=child, error="no table", **numbers))
-    folder.write(JobStatus(job="c", state=JobState.ENDED, driver=child, **numbers))
-    folder.write(JobStatus(job="d", state=JobState.RUNNING, driver=os.getpid(), **numbers))
+    folder.write(JobStatus(job="a", state=PipelineJobState.RUNNING, driver=child, **numbers))
+    folder.write(JobStatus(job="b", state=PipelineJobState.FAILED, driver=child, error="no table", **numbers))
+    folder.write(JobStatus(job="c", state=PipelineJobState.ENDED, driver=child, **numbers))
+    folder.write(JobStatus(job="d", state=PipelineJobState.RUNNING, driver=os.getpid(), **numbers))
     gone, failed, ended, running = folder.all()
     assert (gone.lag, gone.rows, gone.rows_per_second, gone.not_running_since) == (None, 12, 0.0, last)
     assert gone.notes() == [
@@ -129,20 +131,20 @@ def test_a_dead_drivers_last_numbers_are_not_told_as_if_they_were_true(folder: S
 def test_another_process_with_the_drivers_number_is_not_the_driver(folder: StatusFolder) -> None:
     mark = mark_of(os.getpid())
     assert mark is not None
-    folder.write(JobStatus(job="a", state=JobState.RUNNING, driver=os.getpid(), driver_mark=mark - 1))
-    folder.write(JobStatus(job="b", state=JobState.RUNNING, driver=os.getpid(), driver_mark=mark))
+    folder.write(JobStatus(job="a", state=PipelineJobState.RUNNING, driver=os.getpid(), driver_mark=mark - 1))
+    folder.write(JobStatus(job="b", state=PipelineJobState.RUNNING, driver=os.getpid(), driver_mark=mark))
     assert [status.state for status in folder.all()] == ["gone", "running"]
 
 
 def test_other_files_and_an_empty_folder_do_no_harm(folder: StatusFolder) -> None:
     assert folder.all() == []
-    folder.write(JobStatus(job="a", state=JobState.ENDED))
+    folder.write(JobStatus(job="a", state=PipelineJobState.ENDED))
     (folder.path / "b.json").write_text("{")
     assert [status.job for status in folder.all()] == ["a"]
     assert sorted(file.name for file in folder.path.iterdir()) == ["a.json", "b.json"]
 
 
-def test_metrics_are_a_text_file_and_a_page(folder: StatusFolder, progress: Progress) -> None:
+def test_metrics_are_a_text_file_and_a_page(folder: StatusFolder, progress: ProgressTracker) -> None:
     progress.heard(batch(4, 10))
     assert 'driftq_pipeline_last_batch{job="publisher"} 4.0' in (folder.path / "publisher.prom").read_text()
     port, end = serve_metrics(folder, 0)
@@ -214,7 +216,7 @@ def test_no_password_is_told() -> None:
 
 def test_a_line_that_was_cut_off_is_no_report() -> None:
     pipe = io.BytesIO()
-    status = JobStatus(job="a", state=JobState.RUNNING)
-    Reporter(pipe, load_settings(environ={}).pipeline(data="/d")).say(Progressed(status))
-    assert read_report(pipe.getvalue()) == Progressed(status)
+    status = JobStatus(job="a", state=PipelineJobState.RUNNING)
+    Reporter(pipe, load_settings(environ={}).pipeline(data="/d")).say(ProgressReport(status))
+    assert read_report(pipe.getvalue()) == ProgressReport(status)
     assert read_report(pipe.getvalue()[:-5]) is None

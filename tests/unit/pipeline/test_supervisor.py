@@ -15,7 +15,15 @@ import pytest
 from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.runtime.backoff import Backoff
 from driftq.pipeline.runtime.processes import is_alive, members
-from driftq.pipeline.runtime.reports import Assignment, Failed, Progressed, Refused, Report, Started, Told
+from driftq.pipeline.runtime.reports import (
+    DriverSpec,
+    FailureReport,
+    NoticeReport,
+    ProgressReport,
+    RefusalReport,
+    Report,
+    StartedReport,
+)
 from driftq.pipeline.runtime.supervisor import REFUSED, Supervisor, Watch
 from driftq.settings import load_settings
 from tests.support.waiting import wait_until
@@ -26,7 +34,7 @@ import os, signal, subprocess, sys, time
 from driftq.pipeline.runtime.reports import *
 from driftq.pipeline.runtime.status import *
 import msgspec
-assignment = msgspec.json.decode(sys.stdin.buffer.readline(), type=Assignment)
+assignment = msgspec.json.decode(sys.stdin.buffer.readline(), type=DriverSpec)
 reporter = Reporter(os.fdopen(int(sys.argv[1]), "wb"), assignment.options)
 say = reporter.say
 """
@@ -36,20 +44,20 @@ child = subprocess.Popen(
      "signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"],
     stdout=subprocess.PIPE)
 child.stdout.readline()
-say(Told("child", str(child.pid)))
+say(NoticeReport("child", str(child.pid)))
 """
 
 SUPERVISE = """
 import sys
 from pathlib import Path
-from driftq.pipeline.runtime.reports import Assignment, Told
+from driftq.pipeline.runtime.reports import DriverSpec, NoticeReport
 from driftq.pipeline.runtime.supervisor import Supervisor, Watch
 from driftq.settings import load_settings
 script, folder = sys.argv[1:]
 def hear(report):
-    if isinstance(report, Told):
+    if isinstance(report, NoticeReport):
         print(report.text, flush=True)
-assignment = Assignment(what=("publisher",), options=load_settings(environ={}).pipeline(data=folder))
+assignment = DriverSpec(what=("publisher",), options=load_settings(environ={}).pipeline(data=folder))
 Supervisor(assignment, hear, log=Path(folder, "log"), watch=Watch(command=(sys.executable, script))).run()
 """
 
@@ -76,7 +84,7 @@ class Stage:
         self.heard: list[Report] = []
         self.react: Callable[[Report], None] = lambda report: None
         self.supervisor = Supervisor(
-            Assignment(what=("publisher",), options=options, once=once),
+            DriverSpec(what=("publisher",), options=options, once=once),
             self._hear,
             log=folder / "logs" / "driver.log",
             watch=Watch(backoff=backoff, grace_s=0.2, tidy_s=0.1, command=(sys.executable, str(script))),
@@ -91,15 +99,17 @@ class Stage:
 
 
 def test_what_a_driver_says_is_heard_in_order(tmp_path: Path, options: PipelineOptions) -> None:
-    stage = Stage(tmp_path, options, 'say(Started("a")); say(Told("a", "half")); say(Ended("a"))')
+    stage = Stage(
+        tmp_path, options, 'say(StartedReport("a")); say(NoticeReport("a", "half")); say(EndReport("a"))'
+    )
     assert stage.supervisor.run() == 0
-    assert [type(report).__name__ for report in stage.heard] == ["Started", "Told", "Ended"]
+    assert [type(report).__name__ for report in stage.heard] == ["StartedReport", "NoticeReport", "EndReport"]
 
 
 def test_a_driver_that_dies_is_started_again(tmp_path: Path, options: PipelineOptions) -> None:
     program = """
 marker = os.path.join(assignment.options.data, "died")
-say(Started("a"))
+say(StartedReport("a"))
 if os.path.exists(marker):
     sys.exit(0)
 open(marker, "w").close()
@@ -107,9 +117,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     stage = Stage(tmp_path, options, program)
     assert stage.supervisor.run() == 0
-    assert len(stage.told(Started)) == 2
-    [failed] = stage.told(Failed)
-    assert isinstance(failed, Failed)
+    assert len(stage.told(StartedReport)) == 2
+    [failed] = stage.told(FailureReport)
+    assert isinstance(failed, FailureReport)
     assert "SIGKILL" in failed.error
     assert failed.retry_s == 0.01
 
@@ -119,10 +129,10 @@ def test_metrics_of_a_driver_that_died_no_longer_say_that_its_jobs_run(
     tmp_path: Path, options: PipelineOptions
 ) -> None:
     program = """
-from driftq.pipeline.runtime.progress import Progress
+from driftq.pipeline.runtime.progress import ProgressTracker
 from driftq.pipeline.runtime.status import StatusFolder
 told = assignment.options
-progress = Progress(StatusFolder(told.folder), reporter, checkpoint=told.checkpoint)
+progress = ProgressTracker(StatusFolder(told.folder), reporter, checkpoint=told.checkpoint)
 progress.expect("publisher")
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -137,24 +147,24 @@ counter = os.path.join(assignment.options.data, "starts")
 starts = int(open(counter).read()) + 1 if os.path.exists(counter) else 1
 open(counter, "w").write(str(starts))
 if starts == 4:
-    say(Progressed(JobStatus(job="a", state=JobState.RUNNING, last_batch=0)))
+    say(ProgressReport(JobStatus(job="a", state=PipelineJobState.RUNNING, last_batch=0)))
 sys.exit(0 if starts == 5 else 1)
 """
     stage = Stage(tmp_path, options, program)
     assert stage.supervisor.run() == 0
-    assert [report.retry_s for report in stage.heard if isinstance(report, Failed)] == [
+    assert [report.retry_s for report in stage.heard if isinstance(report, FailureReport)] == [
         0.01,
         0.02,
         0.02,
         0.01,
     ]
-    assert stage.told(Progressed)
+    assert stage.told(ProgressReport)
 
 
 def test_what_cannot_work_is_not_tried_again(tmp_path: Path, options: PipelineOptions) -> None:
-    stage = Stage(tmp_path, options, f'say(Refused("there is no Java")); sys.exit({REFUSED})')
+    stage = Stage(tmp_path, options, f'say(RefusalReport("there is no Java")); sys.exit({REFUSED})')
     assert stage.supervisor.run() == 1
-    assert stage.heard == [Refused("there is no Java")]
+    assert stage.heard == [RefusalReport("there is no Java")]
 
 
 def test_a_run_that_is_to_happen_once_is_not_tried_again(tmp_path: Path, options: PipelineOptions) -> None:
@@ -167,7 +177,7 @@ def test_a_run_that_is_to_happen_once_is_not_tried_again(tmp_path: Path, options
 def test_nothing_of_a_driver_outlives_it(tmp_path: Path, options: PipelineOptions, end: str) -> None:
     stage = Stage(tmp_path, options, LEAVES_A_CHILD + end, once=True)
     stage.supervisor.run()
-    [child] = [int(report.text) for report in stage.heard if isinstance(report, Told)]
+    [child] = [int(report.text) for report in stage.heard if isinstance(report, NoticeReport)]
     wait_until("the child is gone", lambda: not is_alive(child))
 
 
@@ -176,7 +186,7 @@ def test_a_driver_that_does_not_stop_is_ended(tmp_path: Path, options: PipelineO
     stage = Stage(tmp_path, options, deaf)
     stage.react = lambda report: os.kill(os.getpid(), signal.SIGTERM)
     assert stage.supervisor.run() == 0
-    [child] = [int(report.text) for report in stage.heard if isinstance(report, Told)]
+    [child] = [int(report.text) for report in stage.heard if isinstance(report, NoticeReport)]
     assert not is_alive(child)
 
 
@@ -184,7 +194,7 @@ def test_stopping_does_not_wait_for_the_next_start(tmp_path: Path, options: Pipe
     stage = Stage(tmp_path, options, "sys.exit(1)", backoff=Backoff(600, 600))
     stage.react = lambda report: threading.Timer(0.05, os.kill, [os.getpid(), signal.SIGTERM]).start()
     assert stage.supervisor.run() == 0
-    assert len(stage.told(Failed)) == 1
+    assert len(stage.told(FailureReport)) == 1
 
 
 def test_a_driver_whose_supervisor_dies_ends_with_all_it_started(

@@ -10,8 +10,8 @@ import pytest
 from driftq.errors import InvalidArgument
 from driftq.pipeline.worker.context import WorkerContext
 from driftq.pipeline.worker.derived import derived_id
-from driftq.pipeline.worker.heartbeats import Heartbeats
-from driftq.pipeline.worker.ledger import Ledger
+from driftq.pipeline.worker.heartbeats import ClaimHeartbeats
+from driftq.pipeline.worker.ledger import WorkerStore
 from driftq.pipeline.worker.spec import Family, WorkerSpec
 from driftq.pipeline.worker.timing import SystemTiming
 from driftq.registry import Effect, EventKey, GapPolicy, Handler
@@ -33,8 +33,8 @@ def test_whoever_beats_has_no_spark_to_act_with() -> None:
 def test_a_handler_that_never_pauses_keeps_its_lease(tmp_path: Path) -> None:
     registry = SqlRegistry(SqliteDatabase(str(tmp_path / "registry.db")))
     handler = Handler("busy", Effect.IDEMPOTENT, lease_ms=60_000)
-    heartbeats = Heartbeats(
-        lambda: Ledger.on(SqlRegistry(SqliteDatabase(str(tmp_path / "registry.db")))).claims,
+    heartbeats = ClaimHeartbeats(
+        lambda: WorkerStore.on(SqlRegistry(SqliteDatabase(str(tmp_path / "registry.db")))).claims,
         every_ms=20,
         timing=SystemTiming(),
     )

@@ -6,11 +6,11 @@ import errno
 import pytest
 
 from driftq.errors import DiskFull, NotConfirmed
-from driftq.server.maintenance.stage import UpkeepOptions
+from driftq.server.maintenance.stage import MaintenanceOptions
 from driftq.testing.disk import SimFolder
 from tests.support.desk import Desk, Listener, start
 
-UPKEEP = UpkeepOptions(tick_ms=5, free_bytes_min=1_000_000)
+UPKEEP = MaintenanceOptions(tick_ms=5, free_bytes_min=1_000_000)
 
 
 async def until(desk: Desk, *, full: bool) -> None:

@@ -15,7 +15,7 @@ from driftq.core.state import State
 from driftq.model import Envelope, Message, RoutingDecision
 from driftq.model.options.limits import Limits
 from driftq.server.counters import Counters
-from driftq.server.routing.service import NonsenseDecision, RouterDesk, follow
+from driftq.server.routing.service import NonsenseDecision, RoutingService, follow
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ async def test_a_router_that_fails_in_any_way_leaves_the_message_as_it_was(state
     message = Message(topic="in", value="v")
     for router in (raises, sleeps, unknown):
         counters = Counters()
-        desk = RouterDesk(router, state=lambda: state, counters=counters, timeout_ms=50)
+        desk = RoutingService(router, state=lambda: state, counters=counters, timeout_ms=50)
         assert await desk.route(message) is message
         assert counters.router_failures == 1
         desk.stop()
@@ -93,7 +93,7 @@ async def test_the_router_sees_the_requested_topic_and_the_whole_message(state: 
         seen.append((topic, message))
 
     message = Message(topic="in", value="v", key="k", envelope=Envelope(target_topic="out"))
-    desk = RouterDesk(router, state=lambda: state, counters=Counters())
+    desk = RoutingService(router, state=lambda: state, counters=Counters())
     assert await desk.route(message) is message
     assert seen == [("in", message)]
     assert msgspec.structs.asdict(seen[0][1])["key"] == "k"
@@ -108,7 +108,7 @@ def test_a_router_that_names_its_topics_is_not_asked_about_others(state: State) 
         def __call__(self, topic: str, message: Message, /) -> None:
             raise AssertionError("not in this test")
 
-    desk = RouterDesk(Choosy(), state=lambda: state, counters=Counters())
+    desk = RoutingService(Choosy(), state=lambda: state, counters=Counters())
     assert desk.wants("in")
     assert not desk.wants("out")
     desk.stop()
@@ -131,7 +131,7 @@ async def test_a_key_that_is_taken_goes_the_recorded_way_and_the_router_is_not_a
         fingerprints=array("Q", [print_]).tobytes(),
     )
     evolve(state, stored, segment=1, blob_at=100)
-    desk = RouterDesk(router, state=lambda: state, counters=Counters())
+    desk = RoutingService(router, state=lambda: state, counters=Counters())
     again = await desk.route(Message(topic="in", value="v", envelope=Envelope(idempotency_key="k")))
     assert again.envelope == Envelope(idempotency_key="k", target_topic="out", partition_override=1)
     desk.stop()
@@ -147,7 +147,7 @@ async def test_two_under_one_key_at_the_same_time_get_one_decision(state: State)
         go_on.wait(5)
         return RoutingDecision(label=f"decision {len(asked)}")
 
-    desk = RouterDesk(router, state=lambda: state, counters=Counters(), timeout_ms=5000)
+    desk = RoutingService(router, state=lambda: state, counters=Counters(), timeout_ms=5000)
     message = Message(topic="in", value="v", envelope=Envelope(idempotency_key="k"))
     both = [asyncio.create_task(desk.route(message)) for _ in range(2)]
     await asyncio.sleep(0)

@@ -11,7 +11,7 @@ from driftq.log.disk import OsFolder
 from driftq.log.manifest import read_manifest
 from driftq.log.memory import MemoryFolder
 from driftq.model.options.limits import Limits
-from driftq.server.maintenance.stage import UpkeepOptions
+from driftq.server.maintenance.stage import MaintenanceOptions
 from tests.support.desk import Desk, Listener, start
 
 
@@ -27,7 +27,7 @@ async def rounds(desk: Desk, count: int) -> None:
 @pytest.mark.clause("W6")
 async def test_a_server_that_falls_idle_seals_what_it_has(tmp_path: Path) -> None:
     folder = OsFolder(tmp_path / "log")
-    desk = start(folder, upkeep=UpkeepOptions(tick_ms=5, roll_ms=30))
+    desk = start(folder, upkeep=MaintenanceOptions(tick_ms=5, roll_ms=30))
     await desk.create("t")
     await desk.produce("t", "a", "b")
     log = desk.broker.log
@@ -47,7 +47,7 @@ async def test_a_server_that_falls_idle_seals_what_it_has(tmp_path: Path) -> Non
 
 @pytest.mark.clause("W6", "W8", "G4")
 async def test_messages_are_delivered_from_adopted_files_and_after_a_restart(tmp_path: Path) -> None:
-    options = {"segment_bytes": 65_536, "upkeep": UpkeepOptions(tick_ms=5)}
+    options = {"segment_bytes": 65_536, "upkeep": MaintenanceOptions(tick_ms=5)}
     desk = start(OsFolder(tmp_path / "log"), **options)
     await desk.create("t")
     for number in range(40):
@@ -69,7 +69,11 @@ async def test_messages_are_delivered_from_adopted_files_and_after_a_restart(tmp
 @pytest.mark.clause("T7", "W6")
 async def test_what_is_dropped_leaves_the_disk_and_streams_go_on(tmp_path: Path) -> None:
     limits = Limits(retention_ms=200, idempotency_ttl_ms=100)
-    options = {"segment_bytes": 65_536, "limits": limits, "upkeep": UpkeepOptions(tick_ms=10, roll_ms=100)}
+    options = {
+        "segment_bytes": 65_536,
+        "limits": limits,
+        "upkeep": MaintenanceOptions(tick_ms=10, roll_ms=100),
+    }
     desk = start(OsFolder(tmp_path / "log"), **options)
     await desk.create("t")
     listener = await desk.join(Listener("t", "g", "w", prefetch=10_000))
@@ -144,7 +148,7 @@ async def test_without_a_wal_memory_follows_what_is_kept() -> None:
         limits=limits,
         new_housekeeper=HousekeeperThread,
         segment_bytes=65_536,
-        upkeep=UpkeepOptions(tick_ms=5),
+        upkeep=MaintenanceOptions(tick_ms=5),
     )
     await desk.create("t")
     for _ in range(100):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from driftq.settings import KNOBS, PROFILES, SettingsRefused, Source, load_settings, load_url
+from driftq.settings import KNOBS, PROFILES, SettingSource, SettingsRefused, load_settings, load_url
 from tests.unit.settings.event_table import EVENT_TABLE
 
 YEARS_100 = "3153600000000"
@@ -58,7 +58,7 @@ def test_the_table_is_whole_and_says_what_each_knob_is_for() -> None:
 def test_a_sound_value_is_in_force(name: str, text: str) -> None:
     settings = load_settings(environ={name: text})
     (setting,) = [setting for setting in settings.in_force if setting.knob.name == name]
-    assert (str(setting.value), setting.source) == (text, Source.ENVIRONMENT)
+    assert (str(setting.value), setting.source) == (text, SettingSource.ENVIRONMENT)
 
 
 @pytest.mark.clause("N1")
@@ -126,6 +126,6 @@ def test_the_environment_wins_over_the_profile() -> None:
     settings = load_settings(PROFILES["v1-dev"], {"DRIFTQ_BROKER_IN_FLIGHT_MAX": "7"})
     assert (settings.limits.in_flight_max, settings.limits.partition_messages_max) == (7, 2)
     sources = {setting.knob.name: setting.source for setting in settings.in_force}
-    assert sources["DRIFTQ_BROKER_IN_FLIGHT_MAX"] is Source.ENVIRONMENT
-    assert sources["DRIFTQ_BROKER_PARTITION_BYTES_MAX"] is Source.PROFILE
-    assert sources["DRIFTQ_BROKER_RETENTION_MS"] is Source.DEFAULT
+    assert sources["DRIFTQ_BROKER_IN_FLIGHT_MAX"] is SettingSource.ENVIRONMENT
+    assert sources["DRIFTQ_BROKER_PARTITION_BYTES_MAX"] is SettingSource.PROFILE
+    assert sources["DRIFTQ_BROKER_RETENTION_MS"] is SettingSource.DEFAULT

@@ -10,7 +10,7 @@ import pytest
 
 from driftq.sql.checkpoints import Checkpoints
 from driftq.sql.sqlite import SqliteDatabase
-from driftq.sql.turns import Turns
+from driftq.sql.turns import FairLock
 from tests.support.waiting import wait_until
 
 PAGE_BYTES = 4096
@@ -55,7 +55,7 @@ def wait_for_pages(path: str, more_than: int) -> None:
     wait_until(f"the file has more than {more_than} pages", lambda: file_pages(path) > more_than)
 
 
-class TurnsAfter(Turns):
+class TurnsAfter(FairLock):
     """Something ends when the turn is taken, as the writing of others does."""
 
     def __init__(self, ended: sqlite3.Connection) -> None:
@@ -87,7 +87,7 @@ def test_a_long_journal_is_started_anew(
 def test_a_journal_that_is_read_from_is_left_alone(
     path: str, writer: sqlite3.Connection, mover: sqlite3.Connection
 ) -> None:
-    checkpoints = Checkpoints(path, Turns(), step_pages=10, anew_pages=40)
+    checkpoints = Checkpoints(path, FairLock(), step_pages=10, anew_pages=40)
     reader = sqlite3.connect(path, isolation_level=None)
     write(writer, pages=10)
     reader.execute("BEGIN")
@@ -120,7 +120,7 @@ def test_steps_come_by_themselves_while_others_write(path: str) -> None:
 
 @pytest.mark.parametrize("anew_pages", [100, 100_000])
 def test_it_learns_how_many_pages_a_row_costs(path: str, writer: sqlite3.Connection, anew_pages: int) -> None:
-    checkpoints = Checkpoints(path, Turns(), step_pages=100, anew_pages=anew_pages)
+    checkpoints = Checkpoints(path, FairLock(), step_pages=100, anew_pages=anew_pages)
     guessed = checkpoints.rows_due
     commits = guessed // 3 + 1  # Each has one row, and counts for two more.
     for rows in range(1, commits + 1):
@@ -138,14 +138,14 @@ def test_it_learns_how_many_pages_a_row_costs(path: str, writer: sqlite3.Connect
 def test_what_a_small_file_taught_does_not_let_the_journal_grow_without_bounds(
     path: str, writer: sqlite3.Connection, mover: sqlite3.Connection
 ) -> None:
-    checkpoints = Checkpoints(path, Turns(), step_pages=100, anew_pages=1000)
+    checkpoints = Checkpoints(path, FairLock(), step_pages=100, anew_pages=1000)
     write(writer, pages=10)
     checkpoints.step(mover, rows=10_000)
     assert checkpoints.rows_due == 50
 
 
 def test_closing_waits_for_the_step_that_is_under_way(path: str, writer: sqlite3.Connection) -> None:
-    turns = Turns()
+    turns = FairLock()
     checkpoints = Checkpoints(path, turns, step_pages=10, anew_pages=20)
     write(writer, pages=30)
     assert turns.take(timeout_s=0)
@@ -161,7 +161,7 @@ def test_closing_waits_for_the_step_that_is_under_way(path: str, writer: sqlite3
 def test_a_step_that_fails_is_told_and_the_next_one_tried(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    checkpoints = Checkpoints(str(tmp_path), Turns(), step_pages=4)
+    checkpoints = Checkpoints(str(tmp_path), FairLock(), step_pages=4)
     with caplog.at_level(logging.WARNING):
         checkpoints.written(1_000)
         wait_until("it was told", lambda: len(caplog.records) == 1)

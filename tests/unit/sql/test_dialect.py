@@ -3,17 +3,17 @@
 import pytest
 
 from driftq.errors import InvalidArgument
-from driftq.sql import Dialect, Queries, Spelling
+from driftq.sql import Dialect, Queries, SqlRenderer
 from driftq.sql.queries import split_queries
 
-SQLITE = Spelling(Dialect.SQLITE)
-POSTGRES = Spelling(Dialect.POSTGRES, schema="ours", schemas={"sequence": "theirs"})
+SQLITE = SqlRenderer(Dialect.SQLITE)
+POSTGRES = SqlRenderer(Dialect.POSTGRES, schema="ours", schemas={"sequence": "theirs"})
 
 
 def test_tables_live_in_their_schema_on_postgres() -> None:
     source = "SELECT 1 FROM {claims}, {sequence.counters}"
     assert POSTGRES.render(source) == 'SELECT 1 FROM "ours"."claims", "theirs"."counters"'
-    assert Spelling(Dialect.SQLITE, schemas={"sequence": "x"}).render(source) == (
+    assert SqlRenderer(Dialect.SQLITE, schemas={"sequence": "x"}).render(source) == (
         'SELECT 1 FROM "claims", "counters"'
     )
 
@@ -36,7 +36,7 @@ def test_locks_exist_where_rows_can_be_locked() -> None:
 
 def test_the_time_is_the_servers_unless_a_clock_is_given() -> None:
     assert "clock_timestamp()" in POSTGRES.render("{now}")
-    assert Spelling(Dialect.POSTGRES, clock_given=True).render("{now}") == "CAST(:now_ms AS bigint)"
+    assert SqlRenderer(Dialect.POSTGRES, clock_given=True).render("{now}") == "CAST(:now_ms AS bigint)"
     assert SQLITE.render("{now}") == ":now_ms"
 
 
@@ -50,9 +50,9 @@ def test_a_mark_that_means_nothing_is_refused(mark: str) -> None:
 @pytest.mark.parametrize("name", ["", "1st", 'a"; DROP TABLE x; --', "a" * 64, "ä"])
 def test_a_schema_name_that_would_need_care_is_refused(name: str) -> None:
     with pytest.raises(InvalidArgument):
-        Spelling(Dialect.POSTGRES, schema=name)
+        SqlRenderer(Dialect.POSTGRES, schema=name)
     with pytest.raises(InvalidArgument):
-        Spelling(Dialect.POSTGRES, schemas={"sequence": name})
+        SqlRenderer(Dialect.POSTGRES, schemas={"sequence": name})
 
 
 def test_a_file_holds_queries_for_both_engines_and_for_one() -> None:

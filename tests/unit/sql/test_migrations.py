@@ -10,13 +10,13 @@ from sqlalchemy import inspect
 from driftq.errors import SchemaOutdated, SchemaTooNew
 from driftq.registry.sql_registry import MIGRATIONS
 from driftq.sql import Applied, Database, Dialect, Migrations, open_database, prepare, require, upgrade
-from driftq.sql.migrations import Change
+from driftq.sql.migrations import Migration
 
-FIRST = Change(
+FIRST = Migration(
     1, "toys", None, "-- Why: toys.\nCREATE TABLE {toys} (id {text});\nCREATE INDEX toys_id ON {toys} (id);"
 )
-SECOND = Change(2, "colour", None, "ALTER TABLE {toys} ADD COLUMN colour {text};")
-BROKEN = Change(
+SECOND = Migration(2, "colour", None, "ALTER TABLE {toys} ADD COLUMN colour {text};")
+BROKEN = Migration(
     2, "broken", None, "CREATE TABLE {more} (id {text});\nALTER TABLE {nothing} ADD COLUMN x {text};"
 )
 

@@ -11,7 +11,7 @@ from sqlalchemy import exc, text
 from driftq.errors import DatabaseBusy, DatabaseUnavailable, InvalidArgument
 from driftq.sql import Dialect, Transaction, open_database
 from driftq.sql.sqlite import SqliteDatabase
-from driftq.sql.turns import Turns
+from driftq.sql.turns import FairLock
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_writers_of_one_process_take_turns(tmp_path: Path, database: SqliteDatab
 
 
 def test_a_turn_goes_to_whoever_has_waited_longest() -> None:
-    turns = Turns()
+    turns = FairLock()
     served: list[int] = []
     assert turns.take(timeout_s=0)
 

@@ -9,7 +9,7 @@ import pytest
 
 import driftq
 from driftq.testing.embedded import VirtualBroker
-from driftq.worker.failures import Again, GivenUp, fate_of, told
+from driftq.worker.failures import GivenUp, Redelivery, fate_of, told
 from tests.unit.worker.conftest import LogLines
 
 SECRET = "card 4111 1111"
@@ -209,24 +209,29 @@ class Failing:
 @pytest.mark.parametrize(
     ("delivery", "error", "limit", "fate"),
     [
-        (Failing("payments", 1), ValueError(), None, Again(100, 100)),
-        (Failing("payments", 3), ValueError(), None, Again(400, 400)),
-        (Failing("payments", 30), ValueError(), None, Again(5_000, 5_000)),
-        (Failing("payments", 2, backoff_ms=200), ValueError(), None, Again(400, 500)),
-        (Failing("payments", 9, backoff_ms=200, max_backoff_ms=1_000), ValueError(), None, Again(750, 1_000)),
-        (Failing("payments", 1), driftq.Retry(after=60), None, Again(60_000, 60_000)),
-        (Failing("payments", 1, backoff_ms=200), driftq.Retry(after=60), None, Again(60_200, 60_250)),
+        (Failing("payments", 1), ValueError(), None, Redelivery(100, 100)),
+        (Failing("payments", 3), ValueError(), None, Redelivery(400, 400)),
+        (Failing("payments", 30), ValueError(), None, Redelivery(5_000, 5_000)),
+        (Failing("payments", 2, backoff_ms=200), ValueError(), None, Redelivery(400, 500)),
+        (
+            Failing("payments", 9, backoff_ms=200, max_backoff_ms=1_000),
+            ValueError(),
+            None,
+            Redelivery(750, 1_000),
+        ),
+        (Failing("payments", 1), driftq.Retry(after=60), None, Redelivery(60_000, 60_000)),
+        (Failing("payments", 1, backoff_ms=200), driftq.Retry(after=60), None, Redelivery(60_200, 60_250)),
         (Failing("payments", 1), driftq.Reject("no"), None, GivenUp(by_worker=True)),
         (Failing("payments", 2), ValueError(), 2, GivenUp(by_worker=True)),
         (Failing("payments", 2, max_attempts=2), ValueError(), 5, GivenUp(by_worker=False)),
-        (Failing("payments", 2, max_attempts=3), ValueError(), 5, Again(200, 200)),
-        (Failing("payments", 9, tries=1, max_attempts=3), ValueError(), 5, Again(100, 100)),
+        (Failing("payments", 2, max_attempts=3), ValueError(), 5, Redelivery(200, 200)),
+        (Failing("payments", 9, tries=1, max_attempts=3), ValueError(), 5, Redelivery(100, 100)),
         (Failing("payments", 9, tries=5), ValueError(), 5, GivenUp(by_worker=True)),
-        (Failing("dlq.payments", 2, max_attempts=2), driftq.Reject("no"), 1, Again(200, 200)),
+        (Failing("dlq.payments", 2, max_attempts=2), driftq.Reject("no"), 1, Redelivery(200, 200)),
     ],
 )
 def test_what_follows_a_failure_is_known_as_the_broker_decides_it(
-    delivery: Any, error: Exception, limit: int | None, fate: Again | GivenUp
+    delivery: Any, error: Exception, limit: int | None, fate: Redelivery | GivenUp
 ) -> None:
     assert fate_of(delivery, error, max_attempts=limit) == fate
 

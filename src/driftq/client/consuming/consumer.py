@@ -19,12 +19,12 @@ from driftq.client.backoff import Backoff
 from driftq.client.consuming.delivery import AsyncDelivery
 from driftq.client.consuming.subscription import Settling, Subscription
 from driftq.client.wire.calls import Calls
-from driftq.client.wire.connection import ConnectionLost, Stream
+from driftq.client.wire.connection import ConnectionLost, LineReader
 from driftq.client.wire.encoding import AckPart
 from driftq.client.wire.errors import is_passing
 from driftq.errors import DriftQError
 from driftq.forking import in_forked_child
-from driftq.model import Delivery as DeliveryLine
+from driftq.model import DeliveryLine
 
 _decode_lines = msgspec.json.Decoder(DeliveryLine).decode_lines
 
@@ -39,7 +39,7 @@ class LineSource:
         self._calls = calls
         self._octets = calls.writer.request("GET", "/v1/consume", query=subscription.query())
         self.settling = Settling(calls, subscription.topic, subscription.group, subscription.owner)
-        self._stream: Stream | None = None
+        self._stream: LineReader | None = None
         self._rest = b""
         self._backoff = Backoff()
         self._patience_ends = time.monotonic() + calls.options.timeout_s

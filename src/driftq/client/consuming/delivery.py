@@ -8,8 +8,7 @@ from driftq.client.consuming.incoming import bytes_of, json_of
 from driftq.client.consuming.subscription import Settling
 from driftq.client.loop_thread import LoopThread
 from driftq.client.wire.encoding import AckPart
-from driftq.model import Delivery as DeliveryLine
-from driftq.model import Envelope, Routing
+from driftq.model import DeliveryLine, Envelope, Routing
 
 _T = TypeVar("_T")
 

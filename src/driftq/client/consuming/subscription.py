@@ -12,7 +12,7 @@ from functools import partial
 from itertools import count
 from typing import Literal
 
-from driftq.client.producing.batcher import Lane
+from driftq.client.producing.batcher import Batcher
 from driftq.client.wire.calls import Calls
 from driftq.client.wire.encoding import AckPart, Query, read_acks
 from driftq.errors import DriftQError, FailedPrecondition, NoCurrentDelivery, StaleAttempt
@@ -66,7 +66,7 @@ class Settling:
         """Acks that nobody waited for and that the server refused."""
         self._calls = calls
         self._loop = asyncio.get_running_loop()
-        self.acks: Lane[AckPart, None] = Lane(
+        self.acks: Batcher[AckPart, None] = Batcher(
             calls.connector,
             calls.options,
             write=partial(calls.writer.ack_batch, topic, group, owner),

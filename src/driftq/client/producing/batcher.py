@@ -22,7 +22,7 @@ from typing import Generic, cast
 from driftq.client.backoff import Backoff
 from driftq.client.options import ClientOptions
 from driftq.client.producing.entry import Entry, Item, Result, Waiter, tell_all
-from driftq.client.wire.connection import Answer, ConnectionLost, HttpConnection
+from driftq.client.wire.connection import ConnectionLost, HttpConnection, HttpResponse
 from driftq.client.wire.connector import Connector
 from driftq.client.wire.errors import is_passing
 from driftq.errors import ClientClosed, DriftQError, ResourceExhausted, ServerUnreachable, UsedAfterFork
@@ -34,7 +34,7 @@ ENOUGH = 250
 """Entries that are worth a request at once: else many callers and the server would only work in turns."""
 
 
-class Lane(Generic[Item, Result]):
+class Batcher(Generic[Item, Result]):
     """One stream of batches to one endpoint."""
 
     def __init__(
@@ -200,7 +200,7 @@ class Lane(Generic[Item, Result]):
 
     # Answers
 
-    def _answered(self, batch: Entries[Item, Result], answer: asyncio.Future[Answer]) -> None:
+    def _answered(self, batch: Entries[Item, Result], answer: asyncio.Future[HttpResponse]) -> None:
         self._under_way -= 1
         try:
             results = self._read(*answer.result())

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from driftq.client.consuming.incoming import Receipt
-from driftq.client.producing.batcher import Lane
+from driftq.client.producing.batcher import Batcher
 from driftq.client.producing.entry import Waiter
 from driftq.client.producing.outgoing import EnvelopeFields, KeyAlone, Outgoing, keys, outgoing
 from driftq.client.wire.calls import Calls
@@ -25,14 +25,14 @@ KeyOf = str | Callable[[Any], str]
 _OVERHEAD_BYTES = 160
 
 
-class Producing:
+class Producer:
     """The producing half of a client."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._loop = asyncio.get_running_loop()
         self._create_future = self._loop.create_future
-        self.lane: Lane[Outgoing, Receipt] = Lane(
+        self.lane: Batcher[Outgoing, Receipt] = Batcher(
             calls.connector, calls.options, write=calls.writer.produce_batch, read=read_receipts
         )
 

@@ -14,9 +14,9 @@ import msgspec
 
 from driftq.client.backoff import Backoff
 from driftq.client.options import ClientOptions
-from driftq.client.wire.connection import ConnectionLost, HttpConnection, Stream
+from driftq.client.wire.connection import ConnectionLost, HttpConnection, LineReader
 from driftq.client.wire.connector import Connector
-from driftq.client.wire.encoding import Query, Writer, encode
+from driftq.client.wire.encoding import Query, RequestWriter, encode
 from driftq.client.wire.errors import is_passing, read_refusal
 from driftq.errors import ClientClosed, DriftQError, ResourceExhausted, ServerUnreachable, UsedAfterFork
 from driftq.forking import in_forked_child
@@ -32,7 +32,7 @@ class Calls:
     def __init__(self, connector: Connector, options: ClientOptions) -> None:
         self.connector = connector
         self.options = options
-        self.writer = Writer(host=connector.host, prefix=connector.prefix, api_key=options.api_key)
+        self.writer = RequestWriter(host=connector.host, prefix=connector.prefix, api_key=options.api_key)
         self._kept: list[HttpConnection] = []
         self._refusal: Callable[[], Exception] | None = None
         """Why nothing can be asked any more."""
@@ -105,7 +105,7 @@ class Calls:
             raise read_refusal(status, body)
         return body
 
-    async def open_stream(self, octets: bytes) -> Stream:
+    async def open_stream(self, octets: bytes) -> LineReader:
         """An answer that comes bit by bit, on a connection of its own; raises if it is a refusal."""
         within_s = self.options.attempt_timeout_s
         connection = await self._take(within_s)

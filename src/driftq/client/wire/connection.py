@@ -24,12 +24,12 @@ class ConnectionLost(Exception):
     """No answer, and there will be none."""
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     status: int
     body: bytes
 
 
-class Stream:
+class LineReader:
     """An answer that comes bit by bit: its status first, then pieces of its body until it ends."""
 
     def __init__(self, connection: HttpConnection) -> None:
@@ -119,7 +119,7 @@ class HttpConnection(asyncio.Protocol):
         self.monotonic = monotonic
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._parser = HttpResponseParser(self)
-        self._waiting: deque[asyncio.Future[Answer] | Stream] = deque()
+        self._waiting: deque[asyncio.Future[HttpResponse] | LineReader] = deque()
         self._body: list[bytes] = []
         self._loop = asyncio.get_running_loop()
         self._paused = False
@@ -130,9 +130,9 @@ class HttpConnection(asyncio.Protocol):
 
     # Asking
 
-    def request(self, octets: bytes, *, within_s: float) -> asyncio.Future[Answer]:
+    def request(self, octets: bytes, *, within_s: float) -> asyncio.Future[HttpResponse]:
         """Send a whole request; the future gets its answer or ConnectionLost."""
-        answer: asyncio.Future[Answer] = self._loop.create_future()
+        answer: asyncio.Future[HttpResponse] = self._loop.create_future()
         if not self.usable:
             answer.set_exception(ConnectionLost("the connection is closed"))
             return answer
@@ -142,9 +142,9 @@ class HttpConnection(asyncio.Protocol):
         self._transport.write(octets)
         return answer
 
-    def stream(self, octets: bytes) -> Stream:
+    def stream(self, octets: bytes) -> LineReader:
         """Send a request whose answer is read bit by bit; nothing else can be asked here meanwhile."""
-        stream = Stream(self)
+        stream = LineReader(self)
         if not self.usable:
             stream.lose(ConnectionLost("the connection is closed"))
             return stream
@@ -189,7 +189,7 @@ class HttpConnection(asyncio.Protocol):
         self.usable = False
         waiting, self._waiting = self._waiting, deque()
         for one in waiting:
-            if isinstance(one, Stream):
+            if isinstance(one, LineReader):
                 one.leave_to_parent()
 
     # The transport's side
@@ -211,7 +211,7 @@ class HttpConnection(asyncio.Protocol):
         self.usable = False
         waiting, self._waiting = self._waiting, deque()
         for one in waiting:
-            if isinstance(one, Stream):
+            if isinstance(one, LineReader):
                 one.lose(ConnectionLost(cause))
             elif not one.done():
                 one.set_exception(ConnectionLost(cause))
@@ -219,13 +219,13 @@ class HttpConnection(asyncio.Protocol):
     # The parser's side
 
     def on_headers_complete(self) -> None:
-        if self._waiting and isinstance(self._waiting[0], Stream):
+        if self._waiting and isinstance(self._waiting[0], LineReader):
             status = self._waiting[0].status
             if not status.done():
                 status.set_result(self._parser.get_status_code())
 
     def on_body(self, body: bytes) -> None:
-        if self._waiting and isinstance(self._waiting[0], Stream):
+        if self._waiting and isinstance(self._waiting[0], LineReader):
             self._waiting[0].add(body)
         else:
             self._body.append(body)
@@ -238,10 +238,10 @@ class HttpConnection(asyncio.Protocol):
             self.usable = False
         one = self._waiting.popleft()
         self.idle_since = self._loop.time()
-        if isinstance(one, Stream):
+        if isinstance(one, LineReader):
             one.complete()
         elif not one.done():
-            one.set_result(Answer(self._parser.get_status_code(), b"".join(body)))
+            one.set_result(HttpResponse(self._parser.get_status_code(), b"".join(body)))
 
 
 class _NoTransport(asyncio.Transport):

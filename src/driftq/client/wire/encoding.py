@@ -65,7 +65,7 @@ _results = msgspec.json.Decoder(_Results)
 _all_acked = msgspec.json.Decoder(_AllAcked)
 
 
-class Writer:
+class RequestWriter:
     """Writes requests for one server."""
 
     def __init__(self, *, host: str, prefix: str, api_key: str | None) -> None:

@@ -8,15 +8,15 @@ from itertools import pairwise
 
 import msgspec
 
-from driftq.core.commands import Append
-from driftq.core.decide.produce import Batch, Recall, decide_produce
+from driftq.core.commands import AppendByPosition
+from driftq.core.decide.produce import ProduceBatch, Recall, decide_produce
 from driftq.core.records import LaneMoved, WriterOpened
 from driftq.core.state import State, Topic
-from driftq.core.writers import Writer
+from driftq.core.writers import PositionWriter
 from driftq.errors import DriftQError, InvalidArgument, LaneBehind, WriterFenced
 
 
-class Appended(msgspec.Struct, frozen=True):
+class AppendedMessages(msgspec.Struct, frozen=True):
     """How many messages are new, how many were there before, and the lane's last position."""
 
     appended: int
@@ -34,14 +34,14 @@ class OpenedWriter(msgspec.Struct, frozen=True):
 class AppendDecision(msgspec.Struct):
     """The answer; batch and move are to be kept in one frame. There is no move when all was there."""
 
-    answer: Appended
-    batch: Batch
+    answer: AppendedMessages
+    batch: ProduceBatch
     moved: LaneMoved | None
 
 
 def decide_writer(topic: Topic, writer: str, *, epoch: int | None, now: int) -> WriterOpened | None:
     """Put an epoch in force, the next one when none is given; None when it is in force already."""
-    newest = topic.writers.get(writer, Writer()).epoch
+    newest = topic.writers.get(writer, PositionWriter()).epoch
     if epoch is None:
         return WriterOpened(at=now, topic=topic.id, writer=writer, epoch=newest + 1)
     if epoch < newest:
@@ -52,10 +52,10 @@ def decide_writer(topic: Topic, writer: str, *, epoch: int | None, now: int) -> 
 
 
 def decide_append(
-    state: State, topic: Topic, command: Append, *, recall: Recall, now: int, wall: int
+    state: State, topic: Topic, command: AppendByPosition, *, recall: Recall, now: int, wall: int
 ) -> AppendDecision:
     """What is new of this append. Raises the first error of a message, and nothing is stored then."""
-    writer = topic.writers.get(command.writer, Writer())
+    writer = topic.writers.get(command.writer, PositionWriter())
     if command.epoch < writer.epoch:
         raise WriterFenced(command.writer, newest=writer.epoch, given=command.epoch)
     last = writer.position(command.lane)
@@ -69,7 +69,7 @@ def decide_append(
         if position > last
     ]
     if not fresh:
-        return AppendDecision(Appended(0, len(command.messages), last), Batch([], []), None)
+        return AppendDecision(AppendedMessages(0, len(command.messages), last), ProduceBatch([], []), None)
     batch = decide_produce(state, topic, fresh, recall=recall, now=now, wall=wall)
     stored = 0
     for outcome in batch.outcomes:
@@ -84,5 +84,5 @@ def decide_append(
         lane=command.lane,
         position=command.positions[-1],
     )
-    answer = Appended(stored, len(command.messages) - stored, moved.position)
+    answer = AppendedMessages(stored, len(command.messages) - stored, moved.position)
     return AppendDecision(answer, batch, moved)

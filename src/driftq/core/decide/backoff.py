@@ -1,6 +1,6 @@
 """How long a message waits before its next delivery."""
 
-from driftq.core.records import Terms
+from driftq.core.records import DeliveryTerms
 
 NACK_BASE_MS = 100
 NACK_CAP_MS = 5_000
@@ -12,7 +12,7 @@ def nack_delay_ms(attempt: int) -> int:
     return min(NACK_BASE_MS << min(attempt - 1, _DOUBLINGS_MAX), NACK_CAP_MS)
 
 
-def retry_delay_ms(terms: Terms, *, attempt: int, nacked: bool, draw: float) -> int:
+def retry_delay_ms(terms: DeliveryTerms, *, attempt: int, nacked: bool, draw: float) -> int:
     """The wait after the given delivery failed. `draw` is a random number from 0 to 1.
 
     A retry never comes sooner than the policy asks, except at its cap, where the herd has to break up

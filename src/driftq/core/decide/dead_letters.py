@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from driftq.core.commands import Produce
-from driftq.core.decide.produce import Batch, Recall, decide_produce
+from driftq.core.decide.produce import ProduceBatch, Recall, decide_produce
 from driftq.core.state import State, Topic
 
 GROUP_DELETED = "group_deleted"
@@ -22,7 +22,7 @@ NOT_STORED = "not_stored"
 class Placed(msgspec.Struct):
     """What was decided: records to write, and for each command its partition or why it is not stored."""
 
-    batch: Batch
+    batch: ProduceBatch
     partitions: dict[int, int]
     """Partition of each command that is stored, by its place among the commands, in that order."""
     refused: dict[int, str]

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from driftq.core.commands import Taker
+from driftq.core.commands import Capacity
 from driftq.core.group import Group
 from driftq.core.records import AgainBlock, FreshBlock, MessagesDelivered
 from driftq.model.options.limits import Limits
 
 
-class Deal(msgspec.Struct, gc=False):
+class Assignment(msgspec.Struct, gc=False):
     """The deliveries, and which seat gets each block: fresh ones first, in the record's order."""
 
     record: MessagesDelivered
@@ -23,12 +23,12 @@ class Deal(msgspec.Struct, gc=False):
 def decide_deliveries(
     group: Group,
     partition: int,
-    takers: Sequence[Taker],
+    takers: Sequence[Capacity],
     *,
     limits: Limits,
     now: int,
     end: int | None = None,
-) -> Deal | None:
+) -> Assignment | None:
     """Deal out what is due and what is new, a message each in turn; None when there is nothing to deal.
 
     Takers come in the order of their turn and leave with less room. Messages that were delivered before go
@@ -64,10 +64,10 @@ def decide_deliveries(
     seats = [seat for seat, _ in fresh] + [seat for seat, _ in again]
     if fresh:
         last = fresh[-1][0]
-    return Deal(record=record, seats=seats, count=stop - upto + len(ready), last=last)
+    return Assignment(record=record, seats=seats, count=stop - upto + len(ready), last=last)
 
 
-def _deal_again(ordinals: list[int], hand: list[Taker]) -> tuple[list[tuple[int, AgainBlock]], int]:
+def _deal_again(ordinals: list[int], hand: list[Capacity]) -> tuple[list[tuple[int, AgainBlock]], int]:
     """One block a taker, and whose turn comes next."""
     dealt: dict[int, list[int]] = {}
     turn = 0
@@ -85,7 +85,7 @@ def _deal_again(ordinals: list[int], hand: list[Taker]) -> tuple[list[tuple[int,
     return blocks, turn
 
 
-def _deal_fresh(start: int, stop: int, hand: list[Taker], *, attempt: int) -> list[tuple[int, FreshBlock]]:
+def _deal_fresh(start: int, stop: int, hand: list[Capacity], *, attempt: int) -> list[tuple[int, FreshBlock]]:
     """Stripes: with three takers each gets every third message, until one of them is full."""
     blocks: list[tuple[int, FreshBlock]] = []
     while start < stop:

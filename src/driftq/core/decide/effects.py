@@ -6,21 +6,21 @@ made, the effects of the old topic's messages say nothing about the new one's.
 
 import msgspec
 
-from driftq.core.effects import ANY_TOPIC, Identity, Pending
+from driftq.core.effects import ANY_TOPIC, Identity, PendingEffect
 from driftq.core.records import EffectBegun, EffectFailed
 from driftq.core.state import State
 from driftq.errors import EffectSuperseded, IdempotencyFull, InvalidArgument
 from driftq.model.options.limits import LEASE_MS_MAX
 
 
-class Held(msgspec.Struct, frozen=True):
+class HeldEffect(msgspec.Struct, frozen=True):
     """Somebody else is at it."""
 
     owner: str
     lease_until: int
 
 
-class Committed(msgspec.Struct, frozen=True):
+class CommittedEffect(msgspec.Struct, frozen=True):
     """It was done before; this is what it gave."""
 
     result: str | None
@@ -63,9 +63,9 @@ def decide_begin(
     topic: int,
     owner: str,
     lease_ms: int,
-    done: Committed | None,
+    done: CommittedEffect | None,
     now: int,
-) -> EffectBegun | Held | Committed:
+) -> EffectBegun | HeldEffect | CommittedEffect:
     """Grant the effect to this owner, unless it is done (`done` was found in the log) or held.
 
     `topic` is the id that its scope keeps it under.
@@ -77,7 +77,7 @@ def decide_begin(
     effects = state.effects
     pending = effects.held(identity, topic)
     if pending is not None and pending.until > now:
-        return Held(owner=pending.owner, lease_until=pending.until)
+        return HeldEffect(owner=pending.owner, lease_until=pending.until)
     if pending is None and len(effects.committed) + len(effects.pending) >= state.limits.idempotency_keys_max:
         raise IdempotencyFull(keys=len(effects.committed) + len(effects.pending))
     return EffectBegun(
@@ -90,7 +90,7 @@ def decide_begin(
     )
 
 
-def require_pending(state: State, identity: Identity, *, owner: str, token: int) -> Pending:
+def require_pending(state: State, identity: Identity, *, owner: str, token: int) -> PendingEffect:
     """The grant that this token stands for; refused when another one has taken its place."""
     pending = state.effects.pending_under(identity, token)
     if pending is None or pending.owner != owner:

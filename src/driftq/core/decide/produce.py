@@ -11,8 +11,8 @@ from itertools import pairwise
 import msgspec
 
 from driftq.core.commands import Produce
-from driftq.core.keys import Claim
-from driftq.core.records import MessagesStored, Terms
+from driftq.core.keys import MessageRef
+from driftq.core.records import DeliveryTerms, MessagesStored
 from driftq.core.state import Partition, State, Topic
 from driftq.errors import DriftQError, IdempotencyFull, IdempotencyMismatch, InvalidArgument, Overloaded
 from driftq.model import StoredMessage
@@ -23,7 +23,7 @@ RECORD_BYTES_MAX = 1 << 20
 _RECOUNT_MS = 1_000
 """A full partition is counted again after this, because a group may have been away for too long by now."""
 
-Recall = Callable[[Claim], StoredMessage | None]
+Recall = Callable[[MessageRef], StoredMessage | None]
 """Reads back the message that holds a key; None when it is no longer kept."""
 
 
@@ -45,7 +45,7 @@ Claimed = dict[int, list[tuple[Produce, Accepted]]]
 """Keys of messages that are placed and not folded yet, by fingerprint."""
 
 
-class Batch(msgspec.Struct):
+class ProduceBatch(msgspec.Struct):
     """Records with the messages' stored forms behind them, and an outcome for each command."""
 
     records: list[tuple[MessagesStored, list[bytes]]]
@@ -63,7 +63,7 @@ def decide_produce(
     claimed: Claimed | None = None,
     unlimited: bool = False,
     new_keys: bool = False,
-) -> Batch:
+) -> ProduceBatch:
     """Decide all of a topic's new messages at once. Deadlines are judged by `wall`.
 
     `claimed` is given, and filled, where several topics' parts are decided before any of them is folded.
@@ -75,7 +75,7 @@ def decide_produce(
     partitions = _room_for_all(state, topic, commands, sum(sizes)) if fresh else None
     if partitions is not None:
         first = topic.next_offset
-        return Batch(
+        return ProduceBatch(
             records=_records(topic, commands, partitions, sizes, plain=plain, now=now),
             outcomes=list(zip(partitions, range(first, first + len(commands)), strict=True)),
         )
@@ -91,7 +91,7 @@ def decide_produce(
     outcomes = [plan.place(command) for command in commands]
     sizes = [command.size_bytes for command in plan.accepted]
     records = _records(topic, plan.accepted, plan.partitions, sizes, plain=False, now=now)
-    return Batch(records=records, outcomes=outcomes)
+    return ProduceBatch(records=records, outcomes=outcomes)
 
 
 def _are_plain(commands: Sequence[Produce]) -> bool:
@@ -189,9 +189,9 @@ def _records(
     return records
 
 
-def _terms(commands: Sequence[Produce]) -> dict[Terms, int]:
+def _terms(commands: Sequence[Produce]) -> dict[DeliveryTerms, int]:
     """The different terms among them, numbered from 1."""
-    terms: dict[Terms, int] = {}
+    terms: dict[DeliveryTerms, int] = {}
     for command in commands:
         if command.terms is not None:
             terms.setdefault(command.terms, len(terms) + 1)

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from driftq.core.commands import Ack, Extend, Nack
-from driftq.core.dead_lettered import MAX_ATTEMPTS, NOT_RETRYABLE, Casualty
+from driftq.core.dead_lettered import MAX_ATTEMPTS, NOT_RETRYABLE, DeadLettered
 from driftq.core.decide.backoff import retry_delay_ms
 from driftq.core.decide.skip import settled, settled_between
 from driftq.core.group import ACK_TIMEOUT, CONSUMER_CLOSED, Group, GroupPartition
-from driftq.core.lease import Holder
+from driftq.core.lease import Credit
 from driftq.core.records import (
     CAUSE_EXPIRED,
     CAUSE_NACKED,
@@ -59,7 +59,7 @@ def _require_current(
             raise StaleAttempt(held=held, given=attempt)
 
 
-class _Lane:
+class _PartitionAcks:
     """The acks of one partition that settle something."""
 
     __slots__ = ("first", "fresh", "last", "leased", "progress", "shift")
@@ -79,7 +79,7 @@ def decide_acks(
         whole = _settle_all(group, acks, now)
         if whole is not None:
             return [whole], [None] * len(acks)
-    lanes: dict[int, _Lane] = {}
+    lanes: dict[int, _PartitionAcks] = {}
     outcomes: list[DriftQError | None] = [None] * len(acks)
     for slot, ack in enumerate(acks):
         lane = lanes.get(ack.partition)
@@ -95,7 +95,7 @@ def decide_acks(
                 check_place(topic, partition=ack.partition, offset=offset)
                 if group is None:
                     raise NoCurrentDelivery
-                lane = lanes[ack.partition] = _Lane(group.partitions[ack.partition])
+                lane = lanes[ack.partition] = _PartitionAcks(group.partitions[ack.partition])
             _judge(topic, lane, ack, now)
         except DriftQError as refused:
             outcomes[slot] = refused
@@ -142,7 +142,7 @@ def _settle_all(group: Group, acks: Sequence[Ack], now: int) -> MessagesSettled 
     )
 
 
-def _judge(topic: Topic, lane: _Lane, ack: Ack, now: int) -> None:
+def _judge(topic: Topic, lane: _PartitionAcks, ack: Ack, now: int) -> None:
     """Count the ack as fresh, or as done before; raises when it is refused."""
     check_place(topic, partition=ack.partition, offset=ack.offset)
     progress = lane.progress
@@ -193,7 +193,7 @@ def _current(
 
 def decide_nack(
     state: State, topic: Topic, group: Group | None, nack: Nack, *, now: int, draw: float
-) -> DeliveriesEnded | Casualty:
+) -> DeliveriesEnded | DeadLettered:
     """The delivery failed: the message waits, longer after each try, or it is given up.
 
     One that nobody began to handle is due at once and does not count as a try.
@@ -229,9 +229,9 @@ def _check_unstarted(nack: Nack) -> None:
         raise InvalidArgument("retryable", "must not be false with started=false")
 
 
-def _exhausted(topic: Topic, group: Group, partition: int, ordinal: int, *, last_error: str) -> Casualty:
+def _exhausted(topic: Topic, group: Group, partition: int, ordinal: int, *, last_error: str) -> DeadLettered:
     """The message has had as many tries as it may have."""
-    return Casualty(
+    return DeadLettered(
         topic=topic.name,
         group=group.name,
         partition=partition,
@@ -262,11 +262,11 @@ def decide_extend(topic: Topic, group: Group | None, extend: Extend, *, now: int
 
 def decide_expiries(
     state: State, topic: Topic, group: Group, partition: int, *, now: int, draw: Callable[[], float]
-) -> tuple[DeliveriesEnded | None, list[Casualty]]:
+) -> tuple[DeliveriesEnded | None, list[DeadLettered]]:
     """Leases that are over: their messages are due again after their backoff, or given up."""
     progress = group.partitions[partition]
     ended: list[EndedDelivery] = []
-    casualties: list[Casualty] = []
+    casualties: list[DeadLettered] = []
     for block in progress.leases.expired(now):
         for ordinal in progress.leases.held_by(block):
             number = progress.index.specials.terms_at(ordinal)
@@ -289,15 +289,15 @@ def decide_expiries(
 
 
 def decide_release(
-    state: State, topic: Topic, group: Group, holder: Holder, *, now: int, draw: Callable[[], float]
-) -> tuple[list[DeliveriesEnded], list[Casualty]]:
+    state: State, topic: Topic, group: Group, holder: Credit, *, now: int, draw: Callable[[], float]
+) -> tuple[list[DeliveriesEnded], list[DeadLettered]]:
     """A consumer that goes gives back everything that it holds.
 
     Nobody knows whether it went in peace or was killed by what it handled, so these were tries: after the
     first a message is due at once, later it waits as after a nack, and after the last it is given up.
     """
     records: list[DeliveriesEnded] = []
-    casualties: list[Casualty] = []
+    casualties: list[DeadLettered] = []
     for partition, progress in enumerate(group.partitions):
         ended: list[EndedDelivery] = []
         for ordinal, block in progress.leases.leased.items():

@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Sequence
 
-from driftq.core.dead_lettered import DEADLINE_EXCEEDED, Casualty
+from driftq.core.dead_lettered import DEADLINE_EXCEEDED, DeadLettered
 from driftq.core.group import Group, GroupPartition
 from driftq.core.records import MessagesSettled, run_of
 from driftq.core.state import State, Topic
@@ -13,7 +13,7 @@ _LOOK_AHEAD = 1_000
 
 def decide_passing(
     state: State, topic: Topic, group: Group, partition: int, *, now: int, wall: int
-) -> tuple[list[int], list[Casualty], int]:
+) -> tuple[list[int], list[DeadLettered], int]:
     """Among the next messages: ordinals that pass this group by, those that are too late for it, and up to
     which ordinal everything else may be delivered.
 
@@ -27,7 +27,7 @@ def decide_passing(
     if not index.specials:
         return [], [], index.end
     passed: list[int] = []
-    late: list[Casualty] = []
+    late: list[DeadLettered] = []
     if topic.has_dead_letters:
         late = [
             _late(topic, group, partition, ordinal, attempts=progress.attempt_of(ordinal))
@@ -69,8 +69,8 @@ def _late_retries(progress: GroupPartition, *, limit: int, now: int, wall: int) 
         looked = limit + len(late)
 
 
-def _late(topic: Topic, group: Group, partition: int, ordinal: int, *, attempts: int) -> Casualty:
-    return Casualty(
+def _late(topic: Topic, group: Group, partition: int, ordinal: int, *, attempts: int) -> DeadLettered:
+    return DeadLettered(
         topic=topic.name,
         group=group.name,
         partition=partition,

@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 
-from driftq.core.effects import EFFECTS_TOPIC, Pending
+from driftq.core.effects import EFFECTS_TOPIC, PendingEffect
 from driftq.core.evolve.remove import count_all, delete_group, delete_topic, reset_group, roll, trim
 from driftq.core.group import ACK_TIMEOUT, Group, GroupPartition
 from driftq.core.index import pack_places
@@ -14,6 +14,8 @@ from driftq.core.records import (
     CAUSE_EXPIRED,
     CAUSE_UNSTARTED,
     SETTLED_PASSED,
+    DeadLettersPurged,
+    DeadLettersRedriven,
     DeliveriesEnded,
     EffectBegun,
     EffectCommitted,
@@ -23,8 +25,6 @@ from driftq.core.records import (
     GroupReset,
     LaneMoved,
     LeaseExtended,
-    LettersPurged,
-    LettersRedriven,
     MessagesDelivered,
     MessagesSettled,
     MessagesStored,
@@ -39,7 +39,7 @@ from driftq.core.records import (
     unpack_array,
 )
 from driftq.core.state import State, Topic
-from driftq.core.writers import Writer
+from driftq.core.writers import PositionWriter
 
 
 def evolve(state: State, record: Record, *, segment: int, blob_at: int) -> None:
@@ -272,7 +272,7 @@ def _report_reader(state: State, record: ReaderReported) -> None:
 
 def _begin_effect(state: State, record: EffectBegun) -> None:
     until = record.at + record.lease_ms
-    pending = Pending(record.owner, record.token, until, record.at, record.topic)
+    pending = PendingEffect(record.owner, record.token, until, record.at, record.topic)
     state.effects.begin(record.identity, pending)
 
 
@@ -284,12 +284,12 @@ def _commit_effect(state: State, record: EffectCommitted) -> None:
     state.effects.commit(record.identity, topic=record.topic)
 
 
-def _redrive(state: State, record: LettersRedriven) -> None:
+def _redrive(state: State, record: DeadLettersRedriven) -> None:
     topic = state.topics_by_id[record.topic]
     topic.redriven.update(dict.fromkeys(record.offsets, (record.at, record.by)))
 
 
-def _purge(state: State, record: LettersPurged) -> None:
+def _purge(state: State, record: DeadLettersPurged) -> None:
     topic = state.topics_by_id[record.topic]
     topic.purged.update(record.offsets)
     for offset in record.offsets:
@@ -298,11 +298,11 @@ def _purge(state: State, record: LettersPurged) -> None:
 
 def _open_writer(state: State, record: WriterOpened) -> None:
     writers = state.topics_by_id[record.topic].writers
-    writers.setdefault(record.writer, Writer()).epoch = record.epoch
+    writers.setdefault(record.writer, PositionWriter()).epoch = record.epoch
 
 
 def _move_lane(state: State, record: LaneMoved) -> None:
-    writer = state.topics_by_id[record.topic].writers.setdefault(record.writer, Writer())
+    writer = state.topics_by_id[record.topic].writers.setdefault(record.writer, PositionWriter())
     writer.epoch = record.epoch
     writer.lanes[record.lane] = record.position
 
@@ -318,8 +318,8 @@ _FOLDS: dict[type[Record], Callable[[State, "object"], None]] = {
     EffectBegun: _begin_effect,  # type: ignore[dict-item]
     EffectFailed: _fail_effect,  # type: ignore[dict-item]
     EffectCommitted: _commit_effect,  # type: ignore[dict-item]
-    LettersRedriven: _redrive,  # type: ignore[dict-item]
-    LettersPurged: _purge,  # type: ignore[dict-item]
+    DeadLettersRedriven: _redrive,  # type: ignore[dict-item]
+    DeadLettersPurged: _purge,  # type: ignore[dict-item]
     PartitionsTrimmed: trim,  # type: ignore[dict-item]
     TopicDeleted: delete_topic,  # type: ignore[dict-item]
     GroupReset: reset_group,  # type: ignore[dict-item]

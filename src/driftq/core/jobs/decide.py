@@ -23,7 +23,7 @@ from driftq.core.jobs.records import (
     JobsCompleted,
     JobsFailed,
 )
-from driftq.core.jobs.run import Grant, JobState
+from driftq.core.jobs.run import JobGrant, JobState
 from driftq.core.jobs.table import JobTable
 from driftq.errors import DriftQError, InvalidArgument, JobNotFound, StaleLease, WrongJobState
 from driftq.model.job import job_id
@@ -71,7 +71,7 @@ def _require_state(jobs: JobTable, offset: int) -> JobState:
     return state
 
 
-def require_grant(jobs: JobTable, offset: int, token: int, now: int) -> Grant:
+def require_grant(jobs: JobTable, offset: int, token: int, now: int) -> JobGrant:
     """The grant of this token; refused when it is over or another one has taken its place."""
     _require_state(jobs, offset)
     grant = jobs.grants.get(offset)

@@ -14,7 +14,7 @@ from driftq.core.jobs.records import (
     JobsEnqueued,
     JobsFailed,
 )
-from driftq.core.jobs.run import Attempt, Grant, JobState
+from driftq.core.jobs.run import EndedRun, JobGrant, JobState
 from driftq.core.jobs.table import JobTable
 from driftq.core.records import Record
 
@@ -46,7 +46,7 @@ def _claim(jobs: JobTable, record: JobsClaimed) -> None:
         timeout = jobs.timeouts[slot]
         jobs.hold(
             offset,
-            Grant(
+            JobGrant(
                 owner=record.owner,
                 token=record.first_token + number,
                 lease_ms=record.lease_ms,
@@ -68,7 +68,7 @@ def _extend(jobs: JobTable, record: JobExtended) -> None:
 def _end(jobs: JobTable, offset: int, at: int, error: str | None) -> None:
     grant = jobs.grants.pop(offset, None)
     if grant is not None:
-        attempt = Attempt(grant.owner, grant.claimed_at, at, error)
+        attempt = EndedRun(grant.owner, grant.claimed_at, at, error)
         jobs.histories.setdefault(offset, []).append(attempt)
 
 

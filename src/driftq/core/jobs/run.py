@@ -14,7 +14,7 @@ class JobState(IntEnum):
     DEAD = 4
 
 
-class Grant(msgspec.Struct, gc=False):
+class JobGrant(msgspec.Struct, gc=False):
     """A job in somebody's hands."""
 
     owner: str
@@ -29,7 +29,7 @@ class Grant(msgspec.Struct, gc=False):
         return min(self.lease_until, self.times_out_at) if self.times_out_at else self.lease_until
 
 
-class Attempt(msgspec.Struct, gc=False):
+class EndedRun(msgspec.Struct, gc=False):
     """One run of a job."""
 
     owner: str

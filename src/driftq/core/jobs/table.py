@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from driftq.core.fingerprints import FingerprintTable
 from driftq.core.jobs.records import JobTerms
-from driftq.core.jobs.run import Attempt, Grant, JobState
+from driftq.core.jobs.run import EndedRun, JobGrant, JobState
 
 JOBS_TOPIC = "~jobs"
 PRIORITIES = 10
@@ -59,8 +59,8 @@ class JobTable:
         self.timeouts = array("Q")
         self.queues: dict[str, JobQueue] = {}
         self.queue_names: list[str] = []
-        self.grants: dict[int, Grant] = {}
-        self.histories: dict[int, list[Attempt]] = {}
+        self.grants: dict[int, JobGrant] = {}
+        self.histories: dict[int, list[EndedRun]] = {}
         self.results: dict[int, str | None] = {}
         self.errors: dict[int, str] = {}
         self.completed_tokens: dict[int, int] = {}
@@ -277,7 +277,7 @@ class JobTable:
         heaps = queue.wall_heaps if by_wall else queue.heaps
         heapq.heappush(heaps[self.priorities[slot]], due_at << _BITS | offset)
 
-    def hold(self, offset: int, grant: Grant) -> None:
+    def hold(self, offset: int, grant: JobGrant) -> None:
         self.grants[offset] = grant
         heapq.heappush(self.ends, grant.ends_at() << _BITS | offset)
         if len(self.ends) > 64 and len(self.ends) > 4 * len(self.grants):

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from driftq.core.effects import EffectTable, Failed, Identity, Pending
-from driftq.core.jobs.run import Attempt, Grant, JobState
+from driftq.core.effects import EffectTable, FailedEffect, Identity, PendingEffect
+from driftq.core.jobs.run import EndedRun, JobGrant, JobState
 from driftq.core.jobs.table import JobTable
-from driftq.core.records import Terms
+from driftq.core.records import DeliveryTerms
 from driftq.core.state import State
 
 Parts = Mapping[str, memoryview]
@@ -16,8 +16,8 @@ Parts = Mapping[str, memoryview]
 
 class _Effects(msgspec.Struct, array_like=True):
     next_token: int
-    pending: list[tuple[Identity, Pending]]
-    failed: list[tuple[Identity, Failed]]
+    pending: list[tuple[Identity, PendingEffect]]
+    failed: list[tuple[Identity, FailedEffect]]
     leaving: list[tuple[int, Identity, int]]
 
 
@@ -25,8 +25,8 @@ class _Jobs(msgspec.Struct, array_like=True):
     base: int
     next_token: int
     queue_names: list[str]
-    grants: dict[int, Grant]
-    histories: dict[int, list[Attempt]]
+    grants: dict[int, JobGrant]
+    histories: dict[int, list[EndedRun]]
     results: dict[int, str | None]
     errors: dict[int, str]
     completed_tokens: dict[int, int]
@@ -39,7 +39,7 @@ class _Jobs(msgspec.Struct, array_like=True):
 _COLUMNS = ("queue_numbers", "attempts", "max_retries", "due", "timeouts")
 _FLAGS = ("states", "priorities", "by_wall")
 _encode = msgspec.msgpack.Encoder().encode
-_terms = msgspec.msgpack.Decoder(list[Terms])
+_terms = msgspec.msgpack.Decoder(list[DeliveryTerms])
 _effects = msgspec.msgpack.Decoder(_Effects)
 _jobs = msgspec.msgpack.Decoder(_Jobs)
 

@@ -13,7 +13,7 @@ from driftq.core.lease import LeaseBlock
 from driftq.core.memory import DeletedTopic
 from driftq.core.snapshot.components import dump_desks, load_desks
 from driftq.core.state import State, Topic
-from driftq.core.writers import Writer
+from driftq.core.writers import PositionWriter
 from driftq.model import TopicOptions
 from driftq.model.options.limits import Limits
 
@@ -179,7 +179,7 @@ def _load_topic(dumped: _Topic) -> Topic:
     topic.seen_at = dumped.seen_at
     topic.redriven = dumped.redriven
     topic.purged = set(dumped.purged)
-    topic.writers = {name: Writer(epoch, lanes) for name, (epoch, lanes) in dumped.writers.items()}
+    topic.writers = {name: PositionWriter(epoch, lanes) for name, (epoch, lanes) in dumped.writers.items()}
     return topic
 
 

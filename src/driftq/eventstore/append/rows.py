@@ -34,7 +34,7 @@ class _Row(msgspec.Struct, gc=False):
     content_hash: str
 
 
-class Rows:
+class EventRows:
     def __init__(self, queries: Queries, *, handler_prefix: str) -> None:
         self._queries = queries
         self._handler_prefix = handler_prefix
@@ -48,7 +48,7 @@ class Rows:
         else:
             transaction.run(statement, g=as_rows([_row(each.draft, each.sequence_number) for each in fresh]))
 
-    def insert_unseen(self, transaction: Transaction, unseen: "Unseen") -> dict[Aggregate, int]:
+    def insert_unseen(self, transaction: Transaction, unseen: "NewEvents") -> dict[Aggregate, int]:
         """Number and store them; tells where the aggregates were before. Those left out had no event."""
         statement = self._queries["store_unseen"]
         if isinstance(unseen.given, str):
@@ -61,7 +61,7 @@ class Rows:
         return heads
 
 
-class Unseen(msgspec.Struct, frozen=True):
+class NewEvents(msgspec.Struct, frozen=True):
     """Events of which nothing is known, as `insert_unseen` takes them.
 
     To make one costs CPU, so it is done before the transaction.
@@ -71,7 +71,7 @@ class Unseen(msgspec.Struct, frozen=True):
     given: str | list[tuple[Any, ...]]
 
     @classmethod
-    def of(cls, groups: Sequence[Group], dialect: Dialect) -> "Unseen":
+    def of(cls, groups: Sequence[Group], dialect: Dialect) -> "NewEvents":
         drafts = sorted((each for group in groups for each in group), key=lambda each: each.place)
         given = _counted(drafts) if dialect is Dialect.POSTGRES else [_unnumbered(each) for each in drafts]
         return cls(drafts, given)

@@ -34,7 +34,7 @@ class Numbered(msgspec.Struct, frozen=True, gc=False):
     sequence_number: int
 
 
-class Decision(msgspec.Struct, frozen=True):
+class EventDecision(msgspec.Struct, frozen=True):
     """The answers for each group, what to store for them to be true, and where the aggregates are then."""
 
     answers: list[list[Answer]]
@@ -49,9 +49,9 @@ def decide(
     heads: Mapping[Aggregate, int],
     mismatch: MismatchMode,
     assumed: Mapping[Aggregate, int] | None = None,
-) -> Decision:
+) -> EventDecision:
     """Apply the rule to groups, in order; `assumed` are the heads that an optimistic writer counted on."""
-    decision = Decision([], [], dict(heads))
+    decision = EventDecision([], [], dict(heads))
     taken_ids = dict(known)
     for group in groups:
         aggregate = group[0].aggregate

@@ -12,7 +12,7 @@ from driftq.model import Aggregate
 from driftq.sql import Dialect, Queries, Transaction, as_rows
 
 
-class Numbering(Protocol):
+class SequenceAllocator(Protocol):
     def reserve(self, transaction: Transaction, counts: Mapping[Aggregate, int]) -> dict[Aggregate, int]:
         """The head of each aggregate, which stays where it is until the transaction ends."""
 
@@ -22,7 +22,7 @@ class Numbering(Protocol):
         """Set right what was reserved up to one number and used up to another."""
 
 
-class SqliteNumbering:
+class SqliteAllocator:
     """Nothing to lock and nothing to set right."""
 
     def __init__(self, queries: Queries) -> None:
@@ -37,7 +37,7 @@ class SqliteNumbering:
         pass
 
 
-class PostgresNumbering:
+class PostgresAllocator:
     """Rows of the allocator, in a namespace of their own for each handler prefix."""
 
     def __init__(self, queries: Queries, *, handler_prefix: str) -> None:
@@ -63,10 +63,10 @@ class PostgresNumbering:
             transaction.run(self._queries["give_back"], g=as_rows(wrong), handler_prefix=self._handler_prefix)
 
 
-def numbering_for(dialect: Dialect, queries: Queries, *, handler_prefix: str) -> Numbering:
+def allocator_for(dialect: Dialect, queries: Queries, *, handler_prefix: str) -> SequenceAllocator:
     if dialect is Dialect.SQLITE:
-        return SqliteNumbering(queries)
-    return PostgresNumbering(queries, handler_prefix=handler_prefix)
+        return SqliteAllocator(queries)
+    return PostgresAllocator(queries, handler_prefix=handler_prefix)
 
 
 def stored_heads(

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy.exc import IntegrityError
 
 from driftq.errors import TransactionConflict
-from driftq.eventstore.append.rows import Rows, Unseen
-from driftq.eventstore.append.rule import Answer, Decision, Group, Known, decide
-from driftq.eventstore.append.sequences import numbering_for, stored_heads
+from driftq.eventstore.append.rows import EventRows, NewEvents
+from driftq.eventstore.append.rule import Answer, EventDecision, Group, Known, decide
+from driftq.eventstore.append.sequences import allocator_for, stored_heads
 from driftq.eventstore.options import AllocatorMode, MismatchMode
 from driftq.model import Aggregate
 from driftq.sql import Database, Queries, Transaction, as_rows, perform
@@ -39,7 +39,7 @@ class _NotAllNew(Exception):
     """What was stored without a look is not what the rule would have stored, and is dropped."""
 
 
-class Writer:
+class EventWriter:
     """Stores groups of drafts; each group is all or nothing."""
 
     def __init__(
@@ -55,15 +55,15 @@ class Writer:
         self._queries = queries
         self._mode = mode
         self._mismatch = mismatch
-        self._rows = Rows(queries, handler_prefix=handler_prefix)
-        self._numbering = numbering_for(database.dialect, queries, handler_prefix=handler_prefix)
+        self._rows = EventRows(queries, handler_prefix=handler_prefix)
+        self._numbering = allocator_for(database.dialect, queries, handler_prefix=handler_prefix)
         self._look_first = 0
 
     def store(self, groups: Sequence[Group]) -> list[list[Answer]]:
         """Answers for each group, all of them true when this returns; raises when the database fails."""
         assumed = self._heads(groups) if self._mode.is_optimistic else None
         if self._mode is not AllocatorMode.OFF and self._look_first == 0:
-            unseen = Unseen.of(groups, self._database.dialect)
+            unseen = NewEvents.of(groups, self._database.dialect)
             try:
                 return perform(
                     self._database,
@@ -106,7 +106,7 @@ class Writer:
         transaction: Transaction,
         groups: Sequence[Group],
         assumed: Mapping[Aggregate, int] | None,
-        unseen: Unseen,
+        unseen: NewEvents,
     ) -> list[list[Answer]]:
         """The same for events that are all new; raises when they are not, and then nothing may be kept."""
         heads = self._rows.insert_unseen(transaction, unseen)
@@ -122,7 +122,7 @@ class Writer:
         assumed: Mapping[Aggregate, int] | None,
         *,
         known: Mapping[str, Known],
-    ) -> Decision:
+    ) -> EventDecision:
         return decide(groups, known=known, heads=heads, mismatch=self._mismatch, assumed=assumed)
 
     def _counts(self, groups: Sequence[Group]) -> dict[Aggregate, int]:

@@ -1,14 +1,14 @@
 """The routes of topics, messages and the server itself."""
 
 from driftq.http.api import replies, schemas
-from driftq.http.api.route import Answer, Route
+from driftq.http.api.route import ResponseSpec, Route
 from driftq.http.dlq import handlers as dlq
 from driftq.http.dlq import schemas as dlq_schemas
 from driftq.http.messages import append, batch, consume, produce, records, settle, spans
 from driftq.http.system import handlers as system
 from driftq.http.topics import delete as endings
 from driftq.http.topics import handlers as topics
-from driftq.model import Delivery
+from driftq.model import DeliveryLine
 from driftq.server.topics.views import TopicView
 
 _NDJSON = "application/x-ndjson"
@@ -19,7 +19,7 @@ BROKER_ROUTES = (
         path="/v1/healthz",
         handler=system.healthz,
         summary="The process is alive",
-        answers={200: Answer(text="Alive", body=replies.StatusReply)},
+        answers={200: ResponseSpec(text="Alive", body=replies.StatusReply)},
     ),
     Route(
         method="GET",
@@ -27,7 +27,7 @@ BROKER_ROUTES = (
         handler=system.readyz,
         summary="The server can do its work",
         answers={
-            200: Answer(
+            200: ResponseSpec(
                 text="Ready, with warnings if there are any; 503 says why not", body=replies.ReadyReply
             )
         },
@@ -37,7 +37,7 @@ BROKER_ROUTES = (
         path="/v1/version",
         handler=system.version,
         summary="Version, and how durable a confirmed message is",
-        answers={200: Answer(text="Version", body=replies.VersionReply)},
+        answers={200: ResponseSpec(text="Version", body=replies.VersionReply)},
     ),
     Route(
         method="GET",
@@ -45,7 +45,7 @@ BROKER_ROUTES = (
         handler=topics.list_topics,
         summary="List topics by name",
         query=schemas.PageQuery,
-        answers={200: Answer(text="Names", body=replies.TopicsReply)},
+        answers={200: ResponseSpec(text="Names", body=replies.TopicsReply)},
     ),
     Route(
         method="POST",
@@ -54,7 +54,7 @@ BROKER_ROUTES = (
         summary="Create a topic",
         query=schemas.TopicBody,
         body=schemas.TopicBody,
-        answers={201: Answer(text="It is there", body=replies.CreatedReply)},
+        answers={201: ResponseSpec(text="It is there", body=replies.CreatedReply)},
         errors=(409,),
     ),
     Route(
@@ -62,7 +62,7 @@ BROKER_ROUTES = (
         path="/v1/topics/{topic}",
         handler=topics.show_topic,
         summary="A topic's partitions, groups and readers",
-        answers={200: Answer(text="As it is on disk", body=TopicView)},
+        answers={200: ResponseSpec(text="As it is on disk", body=TopicView)},
         errors=(404,),
     ),
     Route(
@@ -70,7 +70,7 @@ BROKER_ROUTES = (
         path="/v1/topics/{topic}",
         handler=endings.delete_topic,
         summary="Delete a topic with everything in it",
-        answers={200: Answer(text="It is gone", body=replies.StatusReply)},
+        answers={200: ResponseSpec(text="It is gone", body=replies.StatusReply)},
         errors=(404,),
     ),
     Route(
@@ -80,7 +80,7 @@ BROKER_ROUTES = (
         summary="Let a group go on from somewhere else",
         query=schemas.ResetBody,
         body=schemas.ResetBody,
-        answers={200: Answer(text="It does", body=replies.StatusReply)},
+        answers={200: ResponseSpec(text="It does", body=replies.StatusReply)},
         errors=(404,),
     ),
     Route(
@@ -88,7 +88,7 @@ BROKER_ROUTES = (
         path="/v1/topics/{topic}/groups/{group}",
         handler=endings.delete_group,
         summary="Delete a group with its progress",
-        answers={200: Answer(text="It is gone", body=replies.StatusReply)},
+        answers={200: ResponseSpec(text="It is gone", body=replies.StatusReply)},
         errors=(404,),
     ),
     Route(
@@ -97,7 +97,7 @@ BROKER_ROUTES = (
         handler=records.records,
         summary="Read stored messages without a group",
         query=schemas.RecordsQuery,
-        answers={200: Answer(text="One message a line", body=replies.RecordLine, content_type=_NDJSON)},
+        answers={200: ResponseSpec(text="One message a line", body=replies.RecordLine, content_type=_NDJSON)},
         errors=(404,),
         streams=True,
     ),
@@ -108,7 +108,7 @@ BROKER_ROUTES = (
         summary="Count messages between offsets",
         query=schemas.SpansBody,
         body=schemas.SpansBody,
-        answers={200: Answer(text="As it is on disk", body=replies.SpansReply)},
+        answers={200: ResponseSpec(text="As it is on disk", body=replies.SpansReply)},
         errors=(404,),
     ),
     Route(
@@ -118,7 +118,7 @@ BROKER_ROUTES = (
         summary="Report how far a reader is",
         query=schemas.ReaderBody,
         body=schemas.ReaderBody,
-        answers={204: Answer(text="Noted")},
+        answers={204: ResponseSpec(text="Noted")},
         errors=(404,),
     ),
     Route(
@@ -128,7 +128,7 @@ BROKER_ROUTES = (
         summary="Begin as a writer, shutting out older runs of it",
         query=schemas.WriterBody,
         body=schemas.WriterBody,
-        answers={200: Answer(text="The epoch is in force", body=replies.WriterReply)},
+        answers={200: ResponseSpec(text="The epoch is in force", body=replies.WriterReply)},
         errors=(404, 409),
     ),
     Route(
@@ -137,7 +137,7 @@ BROKER_ROUTES = (
         handler=append.append,
         summary="Append messages by position, each once however often it is sent",
         body=schemas.AppendBody,
-        answers={200: Answer(text="All of them are durable", body=replies.AppendedReply)},
+        answers={200: ResponseSpec(text="All of them are durable", body=replies.AppendedReply)},
         errors=(404, 409, 429),
         notes="All or nothing. A message whose position the lane has passed is skipped.",
     ),
@@ -146,7 +146,7 @@ BROKER_ROUTES = (
         path="/v1/dlq",
         handler=dlq.list_dlqs,
         summary="Which topics have dead letters",
-        answers={200: Answer(text="Dead-letter topics", body=dlq_schemas.DlqsReply)},
+        answers={200: ResponseSpec(text="Dead-letter topics", body=dlq_schemas.DlqsReply)},
     ),
     Route(
         method="GET",
@@ -154,7 +154,7 @@ BROKER_ROUTES = (
         handler=dlq.show_dlq,
         summary="The dead letters of a topic",
         query=dlq_schemas.DlqQuery,
-        answers={200: Answer(text="Dead letters by offset", body=dlq_schemas.LettersReply)},
+        answers={200: ResponseSpec(text="Dead letters by offset", body=dlq_schemas.LettersReply)},
         errors=(404,),
     ),
     Route(
@@ -164,7 +164,9 @@ BROKER_ROUTES = (
         summary="Send dead letters again, each once",
         body=dlq_schemas.RedriveBody,
         answers={
-            200: Answer(text="How many were meant and sent, and which not", body=dlq_schemas.RedriveReply)
+            200: ResponseSpec(
+                text="How many were meant and sent, and which not", body=dlq_schemas.RedriveReply
+            )
         },
         errors=(404, 409),
     ),
@@ -174,7 +176,7 @@ BROKER_ROUTES = (
         handler=dlq.purge,
         summary="Forget dead letters",
         body=dlq_schemas.PurgeBody,
-        answers={200: Answer(text="How many were meant and are gone", body=dlq_schemas.PurgeReply)},
+        answers={200: ResponseSpec(text="How many were meant and are gone", body=dlq_schemas.PurgeReply)},
         errors=(404,),
     ),
     Route(
@@ -184,7 +186,7 @@ BROKER_ROUTES = (
         summary="Produce a message",
         query=schemas.ProduceQuery,
         body=schemas.ProduceBody,
-        answers={200: Answer(text="It is durable", body=replies.ProducedReply)},
+        answers={200: ResponseSpec(text="It is durable", body=replies.ProducedReply)},
         errors=(404, 409, 429),
     ),
     Route(
@@ -196,7 +198,7 @@ BROKER_ROUTES = (
         body=schemas.BatchBody,
         lines=schemas.ProduceBody,
         answers={
-            200: Answer(
+            200: ResponseSpec(
                 text="A result for each message, in order; or all at once, with `brief`",
                 body=replies.BatchReply,
             )
@@ -210,7 +212,7 @@ BROKER_ROUTES = (
         handler=consume.consume,
         summary="Receive messages as a stream",
         query=schemas.ConsumeBody,
-        answers={200: Answer(text="One delivery a line", body=Delivery, content_type=_NDJSON)},
+        answers={200: ResponseSpec(text="One delivery a line", body=DeliveryLine, content_type=_NDJSON)},
         errors=(404,),
         streams=True,
         notes="The parameters may also be a JSON body.",
@@ -222,7 +224,7 @@ BROKER_ROUTES = (
         summary="Done with a message",
         query=schemas.AckBody,
         body=schemas.AckBody,
-        answers={204: Answer(text="Settled, now or before")},
+        answers={204: ResponseSpec(text="Settled, now or before")},
         errors=(404, 409),
     ),
     Route(
@@ -232,7 +234,7 @@ BROKER_ROUTES = (
         summary="A message failed or was not started: deliver it again, or never",
         query=schemas.NackBody,
         body=schemas.NackBody,
-        answers={204: Answer(text="It comes again, or is a dead letter")},
+        answers={204: ResponseSpec(text="It comes again, or is a dead letter")},
         errors=(404, 409),
     ),
     Route(
@@ -242,7 +244,7 @@ BROKER_ROUTES = (
         summary="Done with many messages",
         query=schemas.AckBatchBody,
         body=schemas.AckBatchBody,
-        answers={200: Answer(text="A result for each ack, in order", body=replies.AckBatchReply)},
+        answers={200: ResponseSpec(text="A result for each ack, in order", body=replies.AckBatchReply)},
         errors=(404,),
     ),
     Route(
@@ -252,7 +254,7 @@ BROKER_ROUTES = (
         summary="Keep a message longer",
         query=schemas.ExtendBody,
         body=schemas.ExtendBody,
-        answers={204: Answer(text="The lease ends `lease_ms` from now")},
+        answers={204: ResponseSpec(text="The lease ends `lease_ms` from now")},
         errors=(404, 409),
     ),
     Route(
@@ -260,20 +262,22 @@ BROKER_ROUTES = (
         path="/v1/seal",
         handler=system.seal,
         summary="Bring tables and history up to now",
-        answers={200: Answer(text="Everything durable before the call is in them", body=replies.StatusReply)},
+        answers={
+            200: ResponseSpec(text="Everything durable before the call is in them", body=replies.StatusReply)
+        },
     ),
     Route(
         method="GET",
         path="/v1/metrics",
         handler=system.metrics,
         summary="Numbers for Prometheus",
-        answers={200: Answer(text="Prometheus text format", content_type="text/plain")},
+        answers={200: ResponseSpec(text="Prometheus text format", content_type="text/plain")},
     ),
     Route(
         method="GET",
         path="/v1/docs",
         handler=system.docs,
         summary="This document as a page",
-        answers={200: Answer(text="HTML", content_type="text/html")},
+        answers={200: ResponseSpec(text="HTML", content_type="text/html")},
     ),
 )

@@ -16,7 +16,7 @@ ALWAYS = (400, 403, 408, 413, 503)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ResponseSpec:
     """What a status means, with the type of its body; None when there is none or it is not JSON."""
 
     text: str
@@ -31,7 +31,7 @@ class Route:
     """With `{topic}` where the name of a topic stands."""
     handler: Handler
     summary: str
-    answers: Mapping[int, Answer]
+    answers: Mapping[int, ResponseSpec]
     errors: tuple[int, ...] = ()
     """Besides those that are possible everywhere."""
     query: type[Request] | None = None

@@ -11,7 +11,7 @@ from driftq.errors import DriftQError, MethodNotAllowed, RouteNotFound
 from driftq.http.api.broker_routes import BROKER_ROUTES
 from driftq.http.api.openapi import document
 from driftq.http.api.params import unquote
-from driftq.http.api.route import Answer, Route
+from driftq.http.api.route import ResponseSpec, Route
 from driftq.http.events.routes import EVENT_ROUTES
 from driftq.http.explain.routes import EXPLAIN_ROUTES
 from driftq.http.idempotency.routes import EFFECT_ROUTES
@@ -41,7 +41,7 @@ ROUTES = (
         path="/v1/openapi.json",
         handler=openapi,
         summary="This document",
-        answers={200: Answer(text="OpenAPI 3.1", body=dict[str, Any])},
+        answers={200: ResponseSpec(text="OpenAPI 3.1", body=dict[str, Any])},
     ),
 )
 

@@ -34,17 +34,24 @@ from driftq.http.wire.exchange import Exchange
 from driftq.model import StoredMessage
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.dlq.pages import (
-    LetterPage,
-    LetterRef,
-    count_letters,
+    DeadLetterPage,
+    DeadLetterRef,
+    count_dead_letters,
+    dead_letter_page,
     dlq_topic_of,
-    letter_page,
-    named_letters,
+    named_dead_letters,
 )
-from driftq.server.dlq.stage import TOGETHER_MAX, LetterAsk, PurgeRequest, Redriven, RedriveRequest, Skipped
+from driftq.server.dlq.stage import (
+    TOGETHER_MAX,
+    LetterAsk,
+    PurgeRequest,
+    RedriveOutcome,
+    RedriveRequest,
+    Skipped,
+)
 from driftq.server.settle.dead_letters import rfc3339
 from driftq.storage.entry import decode_entry, produced_at
-from driftq.storage.payloads import MessagesGone
+from driftq.storage.payloads import EntriesGone
 
 NOTHING = Form(Request)
 DLQ = Form(DlqQuery)
@@ -55,7 +62,7 @@ _LIMIT = 1_000
 _SKIPPED_MAX = 100
 
 
-class Letter(msgspec.Struct, frozen=True):
+class StoredDeadLetter(msgspec.Struct, frozen=True):
     """One dead letter as it lies in its topic."""
 
     partition: int
@@ -91,38 +98,40 @@ async def _ask(exchange: Exchange, make: Any) -> Any:
     return await result_of(answer)
 
 
-async def _entries(exchange: Exchange, topic: Topic, refs: Sequence[LetterRef]) -> dict[LetterRef, bytes]:
+async def _entries(
+    exchange: Exchange, topic: Topic, refs: Sequence[DeadLetterRef]
+) -> dict[DeadLetterRef, bytes]:
     """The stored forms of these letters, without those that were dropped meanwhile."""
-    found: dict[LetterRef, bytes] = {}
+    found: dict[DeadLetterRef, bytes] = {}
     for number in sorted({ref.partition for ref in refs}):
         index = topic.partitions[number].index
         while mine := [ref for ref in refs if ref.partition == number and ref.ordinal >= index.first]:
             try:
                 entries = await read_stored(exchange.edge, index, [ref.ordinal for ref in mine])
-            except MessagesGone:
+            except EntriesGone:
                 continue
             found.update(zip(mine, entries, strict=True))
             break
     return found
 
 
-async def _letters(exchange: Exchange, topic: Topic, refs: Sequence[LetterRef]) -> list[Letter]:
+async def _letters(exchange: Exchange, topic: Topic, refs: Sequence[DeadLetterRef]) -> list[StoredDeadLetter]:
     """These letters, by offset."""
-    letters: list[Letter] = []
+    letters: list[StoredDeadLetter] = []
     for ref, entry in sorted((await _entries(exchange, topic, refs)).items()):
-        letters.append(Letter(ref.partition, ref.offset, decode_entry(entry), ref.redriven_at))
+        letters.append(StoredDeadLetter(ref.partition, ref.offset, decode_entry(entry), ref.redriven_at))
     return letters
 
 
 async def _pages(
     exchange: Exchange, name: str, *, after: int = -1, limit: int | None = None
-) -> AsyncIterator[tuple[Topic, list[LetterRef]]]:
+) -> AsyncIterator[tuple[Topic, list[DeadLetterRef]]]:
     """Which letters a topic has behind an offset, in pieces; they are not read for it."""
     behind, left, more = after, limit, True
 
-    def query(state: State) -> tuple[Topic, list[LetterRef], int | None]:
+    def query(state: State) -> tuple[Topic, list[DeadLetterRef], int | None]:
         topic = dlq_topic_of(state, name)
-        page = letter_page(topic, after=behind, limit=_PAGE if left is None else min(left, _PAGE))
+        page = dead_letter_page(topic, after=behind, limit=_PAGE if left is None else min(left, _PAGE))
         return topic, page.refs, page.more_after
 
     while more and left != 0:
@@ -132,7 +141,7 @@ async def _pages(
         yield topic, refs
 
 
-def _matches(letter: Letter, wanted: LetterFilter) -> bool:
+def _matches(letter: StoredDeadLetter, wanted: LetterFilter) -> bool:
     envelope = letter.stored.envelope
     facts = envelope.dlq if envelope is not None else None
     found = {
@@ -156,7 +165,7 @@ def _matches(letter: Letter, wanted: LetterFilter) -> bool:
 async def _list_dlqs(exchange: Exchange) -> None:
     def query(state: State) -> list[tuple[Topic, int]]:
         return [
-            (topic, count_letters(topic))
+            (topic, count_dead_letters(topic))
             for name, topic in sorted(state.topics.items())
             if name.startswith(DEAD_LETTER_PREFIX)
         ]
@@ -179,8 +188,8 @@ async def _oldest_at(exchange: Exchange, topic: Topic) -> str | None:
     return None
 
 
-def _first_behind(topic: Topic, after: int, _state: State) -> LetterPage:
-    return letter_page(topic, after=after, limit=1)
+def _first_behind(topic: Topic, after: int, _state: State) -> DeadLetterPage:
+    return dead_letter_page(topic, after=after, limit=1)
 
 
 async def _show_dlq(exchange: Exchange, asked: DlqQuery) -> None:
@@ -203,16 +212,16 @@ async def _show_dlq(exchange: Exchange, asked: DlqQuery) -> None:
 
 async def _meant(
     exchange: Exchange, offsets: list[int] | None
-) -> AsyncIterator[tuple[Topic, list[LetterRef]]]:
+) -> AsyncIterator[tuple[Topic, list[DeadLetterRef]]]:
     """The letters that were named, or all of them, in pieces."""
     if offsets is None:
         async for topic, refs in _pages(exchange, exchange.topic):
             yield topic, refs
         return
 
-    def query(state: State) -> tuple[Topic, list[LetterRef]]:
+    def query(state: State) -> tuple[Topic, list[DeadLetterRef]]:
         topic = dlq_topic_of(state, exchange.topic)
-        return topic, named_letters(topic, offsets)
+        return topic, named_dead_letters(topic, offsets)
 
     topic, refs = await ask_state(exchange, query)
     for start in range(0, len(refs), _PAGE):
@@ -251,7 +260,7 @@ async def _redrive(exchange: Exchange, asked: RedriveBody) -> None:
             asked.all_groups is True,
             dry_run=asked.dry_run is True,
         )
-        done: Redriven = await _ask(exchange, make)
+        done: RedriveOutcome = await _ask(exchange, make)
         sent += len(done.sent)
         skipped += done.skipped[: _SKIPPED_MAX - len(skipped)]
         groups.update((one.group or "", None) for one in done.skipped if one.reason == GROUP_DELETED)

@@ -17,7 +17,7 @@ from driftq.http.api.params import Form, body_problem
 from driftq.http.api.schemas import Request
 from driftq.http.events.schemas import (
     AggregateQuery,
-    AppendedReply,
+    EventAppendedReply,
     EventBody,
     EventLine,
     EventsReply,
@@ -26,7 +26,7 @@ from driftq.http.events.schemas import (
 )
 from driftq.http.wire.exchange import Exchange
 from driftq.http.wire.responses import NDJSON, error_fields
-from driftq.server.events.service import AppendRequest, EventDesk, QueryRequest
+from driftq.server.events.service import EventAppendRequest, EventQueryRequest, EventsService
 
 if TYPE_CHECKING:
     from driftq.eventstore import Appended, EventStore, Refused
@@ -57,7 +57,7 @@ def append(exchange: Exchange) -> None:
         raise InvalidArgument("", f"at most {EVENTS_MAX} events can be appended at once")
     give = partial(_appended_all if isinstance(asked, list) else _appended_one, exchange)
     commands = [(body.event(), body.expected_seq) for body in events]
-    _desk(exchange).append(AppendRequest(commands, _replying(exchange, give)))
+    _desk(exchange).append(EventAppendRequest(commands, _replying(exchange, give)))
 
 
 def _appended_one(exchange: Exchange, answers: list[Appended | Refused]) -> None:
@@ -83,16 +83,16 @@ def _appended_all(exchange: Exchange, answers: list[Appended | Refused]) -> None
             for answer, result in zip(answers, results, strict=True)
         ],
     }
-    fresh = any(isinstance(result, AppendedReply) and not result.duplicate for result in results)
+    fresh = any(isinstance(result, EventAppendedReply) and not result.duplicate for result in results)
     exchange.reply_json(body, status=refusals[0].status if refusals else 201 if fresh else 200)
 
 
-def _result(answer: Appended | Refused) -> AppendedReply | DriftQError:
+def _result(answer: Appended | Refused) -> EventAppendedReply | DriftQError:
     from driftq.eventstore import Refused
 
     if isinstance(answer, Refused):
         return answer.error
-    return AppendedReply(
+    return EventAppendedReply(
         answer.event_id,
         answer.sequence_number,
         duplicate=answer.duplicate,
@@ -113,7 +113,7 @@ def aggregate(exchange: Exchange) -> None:
         next_seq = UNSET if page.next_seq is None else page.next_seq
         return _encoder.encode(EventsReply([EventLine.of(event) for event in page.events], next_seq))
 
-    _desk(exchange).read(QueryRequest(query, _replying(exchange, exchange.reply_ok)))
+    _desk(exchange).read(EventQueryRequest(query, _replying(exchange, exchange.reply_ok)))
 
 
 def log(exchange: Exchange) -> None:
@@ -130,7 +130,7 @@ def log(exchange: Exchange) -> None:
     def send(lines: bytes) -> None:
         exchange.reply(exchange.edge.heads.whole(200, lines, content_type=NDJSON))
 
-    _desk(exchange).read(QueryRequest(query, _replying(exchange, send), placed=True))
+    _desk(exchange).read(EventQueryRequest(query, _replying(exchange, send), placed=True))
 
 
 def log_end(exchange: Exchange) -> None:
@@ -140,10 +140,10 @@ def log_end(exchange: Exchange) -> None:
     def query(store: EventStore) -> LogEndReply:
         return LogEndReply(store.log_end(), instance)
 
-    _desk(exchange).read(QueryRequest(query, _replying(exchange, exchange.reply_json), placed=True))
+    _desk(exchange).read(EventQueryRequest(query, _replying(exchange, exchange.reply_json), placed=True))
 
 
-def _desk(exchange: Exchange) -> EventDesk:
+def _desk(exchange: Exchange) -> EventsService:
     desk = exchange.edge.broker.events
     if desk is None:
         raise EventStoreUnusable("this broker was opened without one")

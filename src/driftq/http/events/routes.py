@@ -1,6 +1,6 @@
 """The routes of the event store."""
 
-from driftq.http.api.route import Answer, Route
+from driftq.http.api.route import ResponseSpec, Route
 from driftq.http.events import handlers as events
 from driftq.http.events import schemas as event_schemas
 
@@ -12,8 +12,8 @@ EVENT_ROUTES = (
         summary="Append an event to its aggregate, or a list of events",
         body=event_schemas.EventBody | list[event_schemas.EventBody],
         answers={
-            200: Answer(text="All were there before", body=event_schemas.AppendReply),
-            201: Answer(text="Appended", body=event_schemas.AppendReply),
+            200: ResponseSpec(text="All were there before", body=event_schemas.AppendReply),
+            201: ResponseSpec(text="Appended", body=event_schemas.AppendReply),
         },
         errors=(409,),
         notes="A list is all or nothing for each aggregate. When some of it is refused, the answer has the "
@@ -25,7 +25,7 @@ EVENT_ROUTES = (
         handler=events.aggregate,
         summary="The events of one aggregate, in sequence order",
         query=event_schemas.AggregateQuery,
-        answers={200: Answer(text="From `from_seq` on", body=event_schemas.EventsReply)},
+        answers={200: ResponseSpec(text="From `from_seq` on", body=event_schemas.EventsReply)},
     ),
     Route(
         method="GET",
@@ -34,7 +34,7 @@ EVENT_ROUTES = (
         summary="Events of all aggregates, in log order",
         query=event_schemas.LogQuery,
         answers={
-            200: Answer(
+            200: ResponseSpec(
                 text="One a line, from position `from` on",
                 body=event_schemas.EventLine,
                 content_type="application/x-ndjson",
@@ -46,6 +46,6 @@ EVENT_ROUTES = (
         path="/v1/events/log/end",
         handler=events.log_end,
         summary="How far the event log goes",
-        answers={200: Answer(text="The last position", body=event_schemas.LogEndReply)},
+        answers={200: ResponseSpec(text="The last position", body=event_schemas.LogEndReply)},
     ),
 )

@@ -74,7 +74,7 @@ class LogEndReply(msgspec.Struct, frozen=True):
     """Changes with each start of the server; also in its folder, for those who can read there."""
 
 
-class AppendedReply(msgspec.Struct, frozen=True, omit_defaults=True):
+class EventAppendedReply(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where the event is, now or since before."""
 
     event_id: str

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from driftq.core.index import PartitionIndex
 from driftq.core.state import State, Topic
 from driftq.errors import InvalidArgument, MessageNotFound, TopicNotFound
-from driftq.history.message import Past, Wanted
+from driftq.history.message import MessageHistory, MessageQuery
 from driftq.history.replay import Names, tell_pasts
 from driftq.http.api.params import Form
 from driftq.http.api.schemas import Request
@@ -26,7 +26,7 @@ from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.settle.dead_letters import rfc3339
 from driftq.server.topics.views import INTERNAL_PREFIX
 from driftq.storage.entry import decode_entry, produced_at
-from driftq.storage.payloads import MessagesGone
+from driftq.storage.payloads import EntriesGone
 
 NOTHING = Form(Request)
 _OFFSET = re.compile(r"0|[1-9][0-9]{0,17}")
@@ -36,7 +36,7 @@ _OFFSET = re.compile(r"0|[1-9][0-9]{0,17}")
 class Found:
     """Messages as they are in the state, and what it takes to read their past."""
 
-    wanted: Sequence[Wanted]
+    wanted: Sequence[MessageQuery]
     groups: list[dict[str, bool]]
     """For each message, whether it is settled in each group of its topic."""
     names: Names
@@ -89,22 +89,22 @@ async def _explain(exchange: Exchange, offset: int) -> None:
     )
 
 
-async def _entry(exchange: Exchange, index: PartitionIndex, wanted: Wanted) -> bytes:
+async def _entry(exchange: Exchange, index: PartitionIndex, wanted: MessageQuery) -> bytes:
     try:
         [entry] = await read_stored(exchange.edge, index, [wanted.ordinal])
-    except MessagesGone:
+    except EntriesGone:
         raise MessageNotFound(exchange.topic, offset=wanted.offset) from None
     return entry
 
 
 def find(exchange: Exchange, state: State, places: Iterable[tuple[Topic, int, int, int]]) -> Found:
     """What is needed to tell of messages given by topic, partition, ordinal and offset; for a turn."""
-    wanted: list[Wanted] = []
+    wanted: list[MessageQuery] = []
     settled: list[dict[str, bool]] = []
     groups: dict[int, tuple[int, str]] = {}
     graves: dict[int, int] = {}
     for topic, partition, ordinal, offset in places:
-        wanted.append(Wanted(topic.id, partition, ordinal, offset))
+        wanted.append(MessageQuery(topic.id, partition, ordinal, offset))
         settled.append(
             {group.name: group.partitions[partition].is_settled(ordinal) for group in topic.groups.values()}
         )
@@ -115,7 +115,7 @@ def find(exchange: Exchange, state: State, places: Iterable[tuple[Topic, int, in
     return Found(wanted, settled, Names(groups, graves), exchange.edge.broker.log.confirmed)
 
 
-async def read_pasts(exchange: Exchange, found: Found) -> dict[Wanted, Past]:
+async def read_pasts(exchange: Exchange, found: Found) -> dict[MessageQuery, MessageHistory]:
     broker = exchange.edge.broker
     return await in_thread(
         exchange,

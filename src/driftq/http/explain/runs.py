@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from driftq.core.state import State, Topic
 from driftq.errors import RunNotFound
-from driftq.history.message import Step
+from driftq.history.message import RunStep
 from driftq.history.replay import find_steps
 from driftq.http.explain.message import NOTHING, Found, find, read_pasts
 from driftq.http.explain.schemas import RunView, StepMessage, StepView
@@ -33,7 +33,7 @@ async def _show_run(exchange: Exchange, run_id: str) -> None:
     steps = await in_thread(
         exchange, lambda: find_steps(broker.log.folder, broker.options.history, run_id, end=end)
     )
-    kept: list[Step] = []
+    kept: list[RunStep] = []
     topics: list[str] = []
 
     def query(state: State) -> Found:
@@ -53,7 +53,7 @@ async def _show_run(exchange: Exchange, run_id: str) -> None:
 
     found = await ask_state(exchange, query)
     pasts = await read_pasts(exchange, found)
-    messages: list[tuple[Step, StepMessage]] = []
+    messages: list[tuple[RunStep, StepMessage]] = []
     for step, topic, wanted, groups in zip(kept, topics, found.wanted, found.groups, strict=True):
         told = standings(pasts[wanted], groups)
         messages.append(
@@ -76,14 +76,14 @@ async def _show_run(exchange: Exchange, run_id: str) -> None:
 class _Node:
     """Messages that are one step."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: RunStep) -> None:
         self.step_id = step.step_id
         self.parent_step_id = step.parent_step_id
         self.messages: list[StepMessage] = []
         self.children: list[_Node] = []
 
 
-def tree(messages: list[tuple[Step, StepMessage]]) -> Iterator[StepView]:
+def tree(messages: list[tuple[RunStep, StepMessage]]) -> Iterator[StepView]:
     """The steps of a run, each behind its parent; a circle of parents begins with its oldest step."""
     nodes: list[_Node] = []
     by_id: dict[str, _Node] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from driftq.core.group import ACK_TIMEOUT
-from driftq.history.message import Attempt, Letter, Past
+from driftq.history.message import DeadLetterEntry, DeliveryAttempt, MessageHistory
 from driftq.http.explain.schemas import GroupStanding, GroupState, Happening
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.settle.dead_letters import rfc3339
@@ -14,7 +14,7 @@ _LAST = 1 << 31
 _URGENCY: tuple[GroupState, ...] = ("in_flight", "waiting", "dead", "done", "redriven", "settled")
 
 
-def happenings(past: Past, *, topic: str, produced_at: int) -> list[Happening]:
+def happenings(past: MessageHistory, *, topic: str, produced_at: int) -> list[Happening]:
     """Everything in the order in which it happened."""
     grave = DEAD_LETTER_PREFIX + topic
     came = past.redriven_from
@@ -31,7 +31,7 @@ def happenings(past: Past, *, topic: str, produced_at: int) -> list[Happening]:
 
 
 def _delivery(
-    group: str, attempt: int, delivery: Attempt, *, letters: list[Letter]
+    group: str, attempt: int, delivery: DeliveryAttempt, *, letters: list[DeadLetterEntry]
 ) -> Iterable[tuple[tuple[int, int, int], Happening]]:
     if attempt:
         yield (
@@ -61,7 +61,7 @@ def _delivery(
     )
 
 
-def _letter(letter: Letter, grave: str) -> Iterable[tuple[tuple[int, int, int], Happening]]:
+def _letter(letter: DeadLetterEntry, grave: str) -> Iterable[tuple[tuple[int, int, int], Happening]]:
     yield (
         (letter.at, letter.attempts, 3),
         Happening(
@@ -90,13 +90,13 @@ def _letter(letter: Letter, grave: str) -> Iterable[tuple[tuple[int, int, int], 
         )
 
 
-def _error(delivery: Attempt) -> str:
+def _error(delivery: DeliveryAttempt) -> str:
     if delivery.reason is None and delivery.outcome == "expired":
         return ACK_TIMEOUT
     return delivery.reason or ""
 
 
-def standings(past: Past, groups: dict[str, bool]) -> list[GroupStanding]:
+def standings(past: MessageHistory, groups: dict[str, bool]) -> list[GroupStanding]:
     """How each group stands; `groups` says of each whether the message is settled. Those it passed are left
     out."""
     told: list[GroupStanding] = []
@@ -121,7 +121,7 @@ def standings(past: Past, groups: dict[str, bool]) -> list[GroupStanding]:
     return told
 
 
-def _state(newest: Attempt | None, letters: list[Letter], *, settled: bool) -> GroupState:
+def _state(newest: DeliveryAttempt | None, letters: list[DeadLetterEntry], *, settled: bool) -> GroupState:
     outcome = newest.outcome if newest is not None else None
     if outcome in ("acked", "dead") and not settled:
         return "waiting"  # The group was reset to somewhere before it.

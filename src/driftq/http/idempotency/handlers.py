@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 from msgspec import UNSET
 
-from driftq.core.decide.effects import Committed, Held
+from driftq.core.decide.effects import CommittedEffect, HeldEffect
 from driftq.core.effects import Identity
 from driftq.core.records import EffectBegun
 from driftq.errors import InvalidArgument
@@ -27,10 +27,10 @@ from driftq.http.wire.exchange import Exchange
 from driftq.server.effects.stage import (
     BeginRequest,
     CommitRequest,
-    EffectStatus,
+    EffectRecord,
+    EffectSource,
     ExtendEffectRequest,
     FailRequest,
-    Source,
     StatusRequest,
 )
 from driftq.server.settle.dead_letters import rfc3339
@@ -58,9 +58,9 @@ def _identity(asked: _Named) -> Identity:
     return (asked.tenant_id or "", asked.topic, asked.group, asked.idempotency_key)
 
 
-def _source(asked: BeginBody | StatusQuery) -> Source | None:
+def _source(asked: BeginBody | StatusQuery) -> EffectSource | None:
     if asked.offset is not None:
-        return Source(asked.source_topic or asked.topic, asked.offset)
+        return EffectSource(asked.source_topic or asked.topic, asked.offset)
     if asked.source_topic is not None:
         raise InvalidArgument("source_topic", "needs an offset")
     return None
@@ -75,12 +75,12 @@ def begin(exchange: Exchange) -> None:
     )
 
 
-def _begun(exchange: Exchange, outcome: EffectBegun | Held | Committed) -> None:
+def _begun(exchange: Exchange, outcome: EffectBegun | HeldEffect | CommittedEffect) -> None:
     match outcome:
         case EffectBegun():
             until = rfc3339(outcome.at + outcome.lease_ms)
             reply = BeginReply("proceed", token=outcome.token, lease_until=until)
-        case Held():
+        case HeldEffect():
             until = rfc3339(outcome.lease_until)
             reply = BeginReply("held", owner=outcome.owner, lease_until=until)
         case _:
@@ -124,7 +124,7 @@ def status(exchange: Exchange) -> None:
     exchange.edge.engine.ask_desk(StatusRequest(_identity(asked), reply, _source(asked)))
 
 
-def _shown(exchange: Exchange, found: EffectStatus) -> None:
+def _shown(exchange: Exchange, found: EffectRecord) -> None:
     exchange.reply_json(
         EffectStatusReply(
             status=found.status,  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
 """The routes of the consumers' side of idempotency."""
 
-from driftq.http.api.route import Answer, Route
+from driftq.http.api.route import ResponseSpec, Route
 from driftq.http.idempotency import handlers as effects
 from driftq.http.idempotency import schemas as effect_schemas
 
@@ -13,7 +13,7 @@ EFFECT_ROUTES = (
         query=effect_schemas.BeginBody,
         body=effect_schemas.BeginBody,
         answers={
-            200: Answer(text="Go on, it was done, or somebody is at it", body=effect_schemas.BeginReply)
+            200: ResponseSpec(text="Go on, it was done, or somebody is at it", body=effect_schemas.BeginReply)
         },
         errors=(429,),
     ),
@@ -24,7 +24,7 @@ EFFECT_ROUTES = (
         summary="The effect is done",
         query=effect_schemas.CommitBody,
         body=effect_schemas.CommitBody,
-        answers={204: Answer(text="It never begins again")},
+        answers={204: ResponseSpec(text="It never begins again")},
         errors=(409,),
     ),
     Route(
@@ -34,7 +34,7 @@ EFFECT_ROUTES = (
         summary="The effect failed",
         query=effect_schemas.EffectFailBody,
         body=effect_schemas.EffectFailBody,
-        answers={204: Answer(text="It may begin again")},
+        answers={204: ResponseSpec(text="It may begin again")},
         errors=(409,),
     ),
     Route(
@@ -44,7 +44,7 @@ EFFECT_ROUTES = (
         summary="Hold an effect longer",
         query=effect_schemas.EffectExtendBody,
         body=effect_schemas.EffectExtendBody,
-        answers={204: Answer(text="The lease ends `lease_ms` from now")},
+        answers={204: ResponseSpec(text="The lease ends `lease_ms` from now")},
         errors=(409,),
     ),
     Route(
@@ -53,7 +53,7 @@ EFFECT_ROUTES = (
         handler=effects.status,
         summary="How far an effect is",
         query=effect_schemas.StatusQuery,
-        answers={200: Answer(text="As it is on disk", body=effect_schemas.EffectStatusReply)},
+        answers={200: ResponseSpec(text="As it is on disk", body=effect_schemas.EffectStatusReply)},
         errors=(404,),
     ),
 )

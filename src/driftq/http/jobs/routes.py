@@ -1,6 +1,6 @@
 """The routes of jobs."""
 
-from driftq.http.api.route import Answer, Route
+from driftq.http.api.route import ResponseSpec, Route
 from driftq.http.jobs import handlers as jobs
 from driftq.http.jobs import schemas as job_schemas
 from driftq.http.jobs import show as job_showing
@@ -19,8 +19,8 @@ JOB_ROUTES = (
         query=job_schemas.JobBody,
         body=job_schemas.JobBody,
         answers={
-            201: Answer(text="It is durable", body=_ENQUEUED),
-            200: Answer(text="A job with this idempotency key is there already", body=_ENQUEUED),
+            201: ResponseSpec(text="It is durable", body=_ENQUEUED),
+            200: ResponseSpec(text="A job with this idempotency key is there already", body=_ENQUEUED),
         },
     ),
     Route(
@@ -29,7 +29,7 @@ JOB_ROUTES = (
         handler=jobs.list_all,
         summary="List jobs, oldest first",
         query=job_schemas.JobsQuery,
-        answers={200: Answer(text="Part of the list", body=job_schemas.JobsReply)},
+        answers={200: ResponseSpec(text="Part of the list", body=job_schemas.JobsReply)},
         notes="`state=dead` are the jobs that were given up. What is large comes in more parts.",
     ),
     Route(
@@ -39,7 +39,7 @@ JOB_ROUTES = (
         summary="Take the next jobs of some queues",
         query=job_schemas.ClaimBody,
         body=job_schemas.ClaimBody,
-        answers={200: Answer(text="Jobs with their leases, or none", body=job_schemas.ClaimReply)},
+        answers={200: ResponseSpec(text="Jobs with their leases, or none", body=job_schemas.ClaimReply)},
     ),
     Route(
         method="POST",
@@ -48,14 +48,14 @@ JOB_ROUTES = (
         summary="Complete and fail many jobs",
         query=job_schemas.SettleBody,
         body=job_schemas.SettleBody,
-        answers={200: Answer(text="A result for each, in order", body=job_schemas.SettleReply)},
+        answers={200: ResponseSpec(text="A result for each, in order", body=job_schemas.SettleReply)},
     ),
     Route(
         method="GET",
         path="/v1/jobs/{job_id}",
         handler=job_showing.show,
         summary="Everything that is known of a job",
-        answers={200: Answer(text="As it is on disk", body=JobView)},
+        answers={200: ResponseSpec(text="As it is on disk", body=JobView)},
         errors=(404,),
     ),
     Route(
@@ -65,7 +65,7 @@ JOB_ROUTES = (
         summary="Still working: the lease begins anew",
         query=job_schemas.HeartbeatBody,
         body=job_schemas.HeartbeatBody,
-        answers={204: Answer(text="Extended")},
+        answers={204: ResponseSpec(text="Extended")},
         errors=(404, 409),
     ),
     Route(
@@ -75,7 +75,7 @@ JOB_ROUTES = (
         summary="The job is done",
         query=job_schemas.CompleteBody,
         body=job_schemas.CompleteBody,
-        answers={204: Answer(text="Done, now or before under the same token")},
+        answers={204: ResponseSpec(text="Done, now or before under the same token")},
         errors=(404, 409),
     ),
     Route(
@@ -85,7 +85,7 @@ JOB_ROUTES = (
         summary="The attempt failed: retry it later, or give it up",
         query=job_schemas.FailBody,
         body=job_schemas.FailBody,
-        answers={204: Answer(text="Noted")},
+        answers={204: ResponseSpec(text="Noted")},
         errors=(404, 409),
     ),
     Route(
@@ -93,7 +93,7 @@ JOB_ROUTES = (
         path="/v1/jobs/{job_id}/cancel",
         handler=jobs.cancel_job,
         summary="Give a job up",
-        answers={200: Answer(text="It is dead", body=_JOB)},
+        answers={200: ResponseSpec(text="It is dead", body=_JOB)},
         errors=(404, 409),
     ),
     Route(
@@ -101,7 +101,7 @@ JOB_ROUTES = (
         path="/v1/jobs/{job_id}/requeue",
         handler=jobs.requeue_job,
         summary="Try a dead job again, from its first attempt",
-        answers={200: Answer(text="It is ready", body=_JOB)},
+        answers={200: ResponseSpec(text="It is ready", body=_JOB)},
         errors=(404, 409),
     ),
 )

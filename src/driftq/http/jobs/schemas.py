@@ -61,7 +61,7 @@ class FailBody(Request, frozen=True):
     retryable: bool | None = None
 
 
-class Settled(Request, frozen=True):
+class JobSettlement(Request, frozen=True):
     """The end of one run: `result` is for "complete", `error` and `retryable` for "fail"."""
 
     job_id: str
@@ -76,7 +76,7 @@ class SettleBody(Request, frozen=True):
     """The ends of many runs."""
 
     owner: Name
-    results: list[Settled]
+    results: list[JobSettlement]
 
 
 class SettleParts(Request, frozen=True):

@@ -24,7 +24,7 @@ from driftq.storage.entry import produced_at
 
 
 @dataclass(frozen=True, slots=True)
-class _Faded:
+class _Evicted:
     """A job that ended and whose runs, or all of it, are no longer in memory."""
 
     facts: JobFacts | None
@@ -37,7 +37,7 @@ def show(exchange: Exchange) -> None:
     offset = offset_of(exchange.names["job_id"])
     now, wall = exchange.edge.clock.now(), exchange.edge.clock.wall()
 
-    def query(state: State) -> JobFacts | _Faded:
+    def query(state: State) -> JobFacts | _Evicted:
         topic = state.topics.get(JOBS_TOPIC)
         if topic is None or offset >= topic.next_offset:
             raise JobNotFound(job_id(offset))
@@ -46,10 +46,10 @@ def show(exchange: Exchange) -> None:
             facts = job_facts(state, offset, now=now, wall=wall)
         if facts is not None and (facts.history or facts.state != "succeeded"):
             return facts
-        return _Faded(facts, topic.id, exchange.edge.broker.log.confirmed)
+        return _Evicted(facts, topic.id, exchange.edge.broker.log.confirmed)
 
-    def read(found: JobFacts | _Faded) -> None:
-        if isinstance(found, _Faded):
+    def read(found: JobFacts | _Evicted) -> None:
+        if isinstance(found, _Evicted):
             exchange.edge.spawn(exchange, _from_history(exchange, offset, found))
         else:
             _send(exchange, found)
@@ -65,7 +65,7 @@ def _reply(exchange: Exchange, views: list[JobView]) -> None:
     exchange.reply_json(views[0])
 
 
-async def _from_history(exchange: Exchange, offset: int, faded: _Faded) -> None:
+async def _from_history(exchange: Exchange, offset: int, faded: _Evicted) -> None:
     broker = exchange.edge.broker
     past = await in_thread(
         exchange,

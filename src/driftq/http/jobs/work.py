@@ -15,8 +15,8 @@ from driftq.http.jobs.schemas import (
     CompleteBody,
     FailBody,
     HeartbeatBody,
+    JobSettlement,
     SettleBody,
-    Settled,
     SettleParts,
 )
 from driftq.http.messages.outcomes import check_count, read_many, reply_each, reply_only, reply_outcome
@@ -30,7 +30,7 @@ COMPLETE = Form(CompleteBody)
 FAIL = Form(FailBody)
 SETTLE = Form(SettleBody)
 _parts = msgspec.json.Decoder(SettleParts)
-_decode_part = msgspec.json.Decoder(Settled).decode
+_decode_part = msgspec.json.Decoder(JobSettlement).decode
 
 
 def claim(exchange: Exchange) -> None:
@@ -97,7 +97,7 @@ def settle(exchange: Exchange) -> None:
     check_count(exchange, "results", len(asked.results))
     check_name("owner", asked.owner)
     settlements: list[Settlement] = []
-    given: list[Settled | msgspec.Raw] = [*asked.results]
+    given: list[JobSettlement | msgspec.Raw] = [*asked.results]
     for slot, one in enumerate(given):
         try:
             settlements.append(_settlement(one))
@@ -107,7 +107,7 @@ def settle(exchange: Exchange) -> None:
     exchange.edge.engine.ask_desk(SettleRequest(settlements, reply))
 
 
-def _settlement(given: Settled | msgspec.Raw) -> Settlement:
+def _settlement(given: JobSettlement | msgspec.Raw) -> Settlement:
     """One end of a run; raises what is wrong with it."""
     if isinstance(given, msgspec.Raw):
         try:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from driftq.core.commands import Append, Produce
-from driftq.core.decide.append import Appended, OpenedWriter
+from driftq.core.commands import AppendByPosition, Produce
+from driftq.core.decide.append import AppendedMessages, OpenedWriter
 from driftq.errors import InvalidArgument
 from driftq.http.api.params import Form, check_name
 from driftq.http.api.schemas import AppendBody, AppendMessage, WriterBody
@@ -40,7 +40,7 @@ def append(exchange: Exchange) -> None:
     limit = exchange.edge.options.batch_max
     if len(asked.messages) > limit:
         raise InvalidArgument("messages", f"at most {limit} in one request")
-    command = Append(
+    command = AppendByPosition(
         topic=exchange.topic,
         writer=asked.writer,
         lane=asked.lane,
@@ -50,7 +50,7 @@ def append(exchange: Exchange) -> None:
         after=asked.after,
     )
 
-    def send(done: Appended) -> None:
+    def send(done: AppendedMessages) -> None:
         exchange.reply_json(done)
 
     exchange.edge.engine.produce(AppendRequest(command, exchange.answering(send)))

@@ -25,7 +25,7 @@ from driftq.http.wire.exchange import Exchange
 from driftq.http.wire.responses import error_body, error_fields, error_headers
 from driftq.server.produce.prepare import Produced, prepare_all
 from driftq.server.requests import ProduceRequest
-from driftq.server.routing.service import RouterDesk
+from driftq.server.routing.service import RoutingService
 
 QUERY = Form(BatchQuery)
 _decode = msgspec.json.Decoder(BatchBody).decode
@@ -37,7 +37,7 @@ _ACCEPTED = b'{"status":"produced","topic":"%b","partition":%%d,"offset":%%d,"du
 _NOT_STORED = FailedPrecondition("not stored: another message of this atomic batch was refused")
 
 
-class Batch(NamedTuple):
+class ParsedBatch(NamedTuple):
     """The messages that could be read, and by their places the errors of the others."""
 
     messages: list[Produced]
@@ -63,7 +63,7 @@ def produce_batch(exchange: Exchange) -> None:
 # Reading
 
 
-def _read(exchange: Exchange, asked: BatchQuery) -> Batch:
+def _read(exchange: Exchange, asked: BatchQuery) -> ParsedBatch:
     body = exchange.body
     in_process = exchange.edge.options.in_process
     if exchange.content_type[:20].lower() == b"application/x-ndjson":
@@ -75,12 +75,12 @@ def _read(exchange: Exchange, asked: BatchQuery) -> Batch:
         atomic = asked.atomic if parts.atomic is None else parts.atomic
         return _read_parts(parts.messages, atomic=atomic is True, in_process=in_process)
     atomic = asked.atomic if whole.atomic is None else whole.atomic
-    return Batch(_shaped(whole.messages), {}, atomic is True)
+    return ParsedBatch(_shaped(whole.messages), {}, atomic is True)
 
 
-def _read_lines(body: bytes, *, atomic: bool, in_process: bool) -> Batch:
+def _read_lines(body: bytes, *, atomic: bool, in_process: bool) -> ParsedBatch:
     try:
-        return Batch(_shaped(_decode_lines(body)), {}, atomic)
+        return ParsedBatch(_shaped(_decode_lines(body)), {}, atomic)
     except (ValueError, RecursionError):
         parts = [line for line in body.split(b"\n") if line.strip()]
         return _read_parts(parts, atomic=atomic, in_process=in_process)
@@ -96,7 +96,7 @@ def _shaped(messages: list[ProduceBody]) -> list[Produced]:
     return cast("list[Produced]", shaped)
 
 
-def _read_parts(parts: list[msgspec.Raw] | list[bytes], *, atomic: bool, in_process: bool) -> Batch:
+def _read_parts(parts: list[msgspec.Raw] | list[bytes], *, atomic: bool, in_process: bool) -> ParsedBatch:
     messages: list[Produced] = []
     errors: dict[int, DriftQError] = {}
     for slot, part in enumerate(parts):
@@ -104,10 +104,10 @@ def _read_parts(parts: list[msgspec.Raw] | list[bytes], *, atomic: bool, in_proc
             messages.append(read_message(part, in_process=in_process))
         except InvalidArgument as refused:
             errors[slot] = refused
-    return Batch(messages, errors, atomic)
+    return ParsedBatch(messages, errors, atomic)
 
 
-async def _route(exchange: Exchange, desk: RouterDesk, batch: Batch) -> None:
+async def _route(exchange: Exchange, desk: RoutingService, batch: ParsedBatch) -> None:
     places = [place for place, message in enumerate(batch.messages) if desk.wants(message.topic)]
     wholes = [whole_message(batch.messages[place]) for place in places]
     with desk.holding(wholes) as refused:
@@ -130,7 +130,7 @@ async def _route(exchange: Exchange, desk: RouterDesk, batch: Batch) -> None:
 # Storing
 
 
-def _store(exchange: Exchange, batch: Batch) -> None:
+def _store(exchange: Exchange, batch: ParsedBatch) -> None:
     errors = batch.errors
     prepared = prepare_all(batch.messages, at=exchange.edge.clock.now())
     commands = [command for command in prepared if type(command) is Produce]
@@ -153,7 +153,7 @@ def _add_errors(errors: dict[int, DriftQError], outcomes: Sequence[object]) -> N
 
 
 def _stored(
-    exchange: Exchange, batch: Batch, commands: list[Produce], outcomes: list[Outcome] | DriftQError
+    exchange: Exchange, batch: ParsedBatch, commands: list[Produce], outcomes: list[Outcome] | DriftQError
 ) -> None:
     if isinstance(outcomes, DriftQError):
         exchange.reply_error(outcomes)

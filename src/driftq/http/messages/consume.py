@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from driftq.core.lease import Holder
+from driftq.core.lease import Credit
 from driftq.errors import DriftQError
 from driftq.http.api.params import Form, check_name
 from driftq.http.api.schemas import ConsumeBody
@@ -34,7 +34,7 @@ class ConsumeStream:
         self.prefetch_bytes = edge.options.prefetch_bytes
         self.latest = asked.start == "latest"
         self.release_on_close = asked.release_on_close is True
-        self.holder = Holder()
+        self.holder = Credit()
         self._exchange = exchange
         self._connection = exchange.connection
         self._edge = edge

@@ -21,7 +21,7 @@ from driftq.http.wire.exchange import Exchange
 from driftq.model import Envelope, Message, RetryPolicy
 from driftq.server.produce.prepare import Produced, prepare
 from driftq.server.requests import ProduceRequest
-from driftq.server.routing.service import RouterDesk
+from driftq.server.routing.service import RoutingService
 
 QUERY = Form(ProduceQuery)
 _VALUE_HINT = (
@@ -48,7 +48,7 @@ def produce(exchange: Exchange) -> None:
         _store(exchange, message)
 
 
-async def _route(exchange: Exchange, desk: RouterDesk, message: Produced) -> None:
+async def _route(exchange: Exchange, desk: RoutingService, message: Produced) -> None:
     whole = whole_message(message)
     try:
         with desk.holding([whole]) as (refused,):

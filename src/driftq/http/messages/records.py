@@ -23,7 +23,7 @@ from driftq.http.wire.responses import LAST_CHUNK, NDJSON, chunk
 from driftq.server.requests import ReadRequest
 from driftq.server.topics.views import find_topic
 from driftq.storage.entry import BODY_AT, produced_at
-from driftq.storage.payloads import MessagesGone
+from driftq.storage.payloads import EntriesGone
 
 RECORDS = Form(RecordsQuery)
 PIECE_MESSAGES = 512
@@ -33,7 +33,7 @@ logger = logging.getLogger("driftq.http")
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class OrdinalRange:
     """Messages of one partition that are to be sent."""
 
     partition: int
@@ -44,16 +44,16 @@ class Stretch:
 def records(exchange: Exchange) -> None:
     asked = RECORDS.read(exchange.body, exchange.query)
 
-    def query(state: State) -> list[Stretch]:
+    def query(state: State) -> list[OrdinalRange]:
         return find_stretches(state, exchange.topic, asked)
 
-    def send(stretches: list[Stretch]) -> None:
+    def send(stretches: list[OrdinalRange]) -> None:
         RecordsStream(exchange).start(stretches)
 
     exchange.edge.engine.read(ReadRequest(query, exchange.answering(send)))
 
 
-def find_stretches(state: State, name: str, asked: RecordsQuery) -> list[Stretch]:
+def find_stretches(state: State, name: str, asked: RecordsQuery) -> list[OrdinalRange]:
     """What the request means in the state as it is now."""
     topic = find_topic(state, name)
     numbers = range(len(topic.partitions))
@@ -62,7 +62,7 @@ def find_stretches(state: State, name: str, asked: RecordsQuery) -> list[Stretch
             raise InvalidArgument("partition", f"must be from 0 to {len(numbers) - 1}")
         numbers = range(asked.partition, asked.partition + 1)
     left = asked.limit
-    stretches: list[Stretch] = []
+    stretches: list[OrdinalRange] = []
     for number in numbers:
         index = topic.partitions[number].index
         start = index.first_ordinal_from(asked.from_ or 0)
@@ -71,7 +71,7 @@ def find_stretches(state: State, name: str, asked: RecordsQuery) -> list[Stretch
             stop = min(stop, start + left)
             left -= max(0, stop - start)
         if start < stop:
-            stretches.append(Stretch(number, index, range(start, stop)))
+            stretches.append(OrdinalRange(number, index, range(start, stop)))
     return stretches
 
 
@@ -85,7 +85,7 @@ class RecordsStream:
         self._task: asyncio.Task[None] | None = None
         self._room = asyncio.Event()
 
-    def start(self, stretches: list[Stretch]) -> None:
+    def start(self, stretches: list[OrdinalRange]) -> None:
         if self._connection.is_first(self._exchange):
             self._task = self._edge.spawn(self._exchange, self._send(stretches))
 
@@ -96,7 +96,7 @@ class RecordsStream:
         if self._task is not None:
             self._task.cancel()
 
-    async def _send(self, stretches: list[Stretch]) -> None:
+    async def _send(self, stretches: list[OrdinalRange]) -> None:
         chunked = not self._exchange.old
         close = self._exchange.ends_connection = self._exchange.ends_connection or not chunked
         began = False
@@ -136,7 +136,7 @@ class RecordsStream:
                 return kept, []
             try:
                 entries = await read_stored(self._edge, index, kept)
-            except MessagesGone:
+            except EntriesGone:
                 continue
             if kept.start >= index.first:
                 return kept, entries
@@ -149,7 +149,7 @@ class RecordsStream:
             await self._room.wait()
 
 
-def pieces(stretch: Stretch) -> Iterator[range]:
+def pieces(stretch: OrdinalRange) -> Iterator[range]:
     """Ordinals that are read and sent together."""
     index, (start, stop) = stretch.index, (stretch.ordinals.start, stretch.ordinals.stop)
     while start < stop:
@@ -161,7 +161,7 @@ def pieces(stretch: Stretch) -> Iterator[range]:
         start += count
 
 
-def lines(stretch: Stretch, ordinals: range, entries: list[bytes]) -> bytes:
+def lines(stretch: OrdinalRange, ordinals: range, entries: list[bytes]) -> bytes:
     """NDJSON around the stored text."""
     head = b'{"partition":%d,"offset":' % stretch.partition
     offsets: list[int] = []

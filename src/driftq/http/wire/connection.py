@@ -25,7 +25,7 @@ _LINGER_S = 1.0
 _CLOSING_S = 5
 
 
-class Stream(Protocol):
+class ResponseStream(Protocol):
     """An answer that is written bit by bit."""
 
     def resumed(self) -> None:
@@ -35,7 +35,7 @@ class Stream(Protocol):
         """The client is gone."""
 
 
-class Connection(asyncio.Protocol):
+class ServerConnection(asyncio.Protocol):
     """The line of open exchanges, and the transport that they are answered on."""
 
     def __init__(self, edge: Edge) -> None:
@@ -44,7 +44,7 @@ class Connection(asyncio.Protocol):
         self._reader = RequestReader(edge, self)
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._line: deque[Exchange] = deque()
-        self._stream: Stream | None = None
+        self._stream: ResponseStream | None = None
         self._pace: Pace | None = None
         self._seen = edge.tick
         """When the last request had come, or the last answer was written."""
@@ -177,7 +177,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(answer)
             self._passed()
 
-    def begin(self, exchange: Exchange, head: bytes, stream: Stream) -> None:
+    def begin(self, exchange: Exchange, head: bytes, stream: ResponseStream) -> None:
         """The first in line is answered bit by bit from now on."""
         exchange.answer = head
         self._stream = stream

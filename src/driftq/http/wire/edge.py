@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from driftq.errors import DriftQError, ShuttingDown
 from driftq.http.wire.exchange import Exchange
-from driftq.http.wire.head_cache import KnownHeads
+from driftq.http.wire.head_cache import HeadCache
 from driftq.http.wire.hosts import HostRule
 from driftq.http.wire.options import HttpOptions
 from driftq.http.wire.responses import Heads
@@ -16,7 +16,7 @@ from driftq.http.wire.slots import Places
 from driftq.server.broker import Broker
 
 if TYPE_CHECKING:
-    from driftq.http.wire.connection import Connection
+    from driftq.http.wire.connection import ServerConnection
 
 
 class EndableStream(Protocol):
@@ -36,10 +36,10 @@ class Edge:
         self.desk = broker.desk
         self.options = options
         self.heads = Heads()
-        self.known_heads = KnownHeads()
+        self.known_heads = HeadCache()
         self.host_rule = None if options.in_process else HostRule((bound_to, *options.allowed_hosts))
         """None where no browser can come."""
-        self.connections: dict[Connection, None] = {}
+        self.connections: dict[ServerConnection, None] = {}
         """In the order in which they came."""
         self._places = Places(self.connections, places=options.connections_max)
         self.emptied = asyncio.Event()
@@ -51,7 +51,7 @@ class Edge:
         """Held by whoever reads much of the log in a thread."""
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def enter(self, connection: Connection) -> bool:
+    def enter(self, connection: ServerConnection) -> bool:
         """Count a new connection; whether there is a place for it, perhaps one that another gave up."""
         has_place = self._places.take_one()
         self.connections[connection] = None
@@ -64,11 +64,11 @@ class Edge:
         """As many as may be here are on their way out."""
         return self._places.is_flooded
 
-    def departs(self, connection: Connection) -> None:
+    def departs(self, connection: ServerConnection) -> None:
         """This connection will be closed: its place is free."""
         self._places.free(connection)
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: ServerConnection) -> None:
         self.connections.pop(connection, None)
         self._places.gone(connection)
         if not self.connections:

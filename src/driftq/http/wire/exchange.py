@@ -12,7 +12,7 @@ from driftq.errors import DriftQError
 from driftq.http.wire import responses as answers
 
 if TYPE_CHECKING:
-    from driftq.http.wire.connection import Connection
+    from driftq.http.wire.connection import ServerConnection
     from driftq.http.wire.edge import Edge
 
 logger = logging.getLogger("driftq.http")
@@ -44,7 +44,7 @@ class Exchange:
         "topic",
     )
 
-    def __init__(self, edge: Edge, connection: Connection, method: bytes) -> None:
+    def __init__(self, edge: Edge, connection: ServerConnection, method: bytes) -> None:
         self.edge = edge
         self.connection = connection
         self.method = method

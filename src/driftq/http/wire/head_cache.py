@@ -13,7 +13,7 @@ HEADS_MAX = 1_024
 HEAD_END = b"\r\n\r\n"
 
 
-class KnownHead(NamedTuple):
+class CachedHead(NamedTuple):
     """What the parser made of a head."""
 
     method: bytes
@@ -23,10 +23,10 @@ class KnownHead(NamedTuple):
     body_bytes: int
 
 
-class KnownHeads(dict[bytes, KnownHead]):
+class HeadCache(dict[bytes, CachedHead]):
     """By the head's bytes, its last line and the empty one behind it included."""
 
-    def learn(self, octets: bytes, url: bytes, head: KnownHead) -> None:
+    def learn(self, octets: bytes, url: bytes, head: CachedHead) -> None:
         """Keep a head, if these are its bytes beyond doubt: it begins here, no line ends in another way."""
         begins = octets.startswith(b"%b %b HTTP/1.1\r\n" % (head.method, url))
         if begins and octets.count(b"\n") == octets.count(b"\r\n"):

@@ -14,10 +14,10 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from driftq.errors import DriftQError, InvalidArgument, MethodNotAllowed, PayloadTooLarge
 from driftq.http.wire.exchange import Exchange
-from driftq.http.wire.head_cache import HEAD_BYTES_MAX, HEAD_END, KnownHead
+from driftq.http.wire.head_cache import HEAD_BYTES_MAX, HEAD_END, CachedHead
 
 if TYPE_CHECKING:
-    from driftq.http.wire.connection import Connection
+    from driftq.http.wire.connection import ServerConnection
     from driftq.http.wire.edge import Edge
 
 _WATCHED = (
@@ -31,7 +31,7 @@ _VERSIONS = ("1.0", "1.1")
 class RequestReader:
     """The parser of one connection. Hands each complete request to `connection.received`."""
 
-    def __init__(self, edge: Edge, connection: Connection) -> None:
+    def __init__(self, edge: Edge, connection: ServerConnection) -> None:
         self._edge = edge
         self._connection = connection
         self._options = edge.options
@@ -115,7 +115,7 @@ class RequestReader:
         odd = exchange.old or exchange.ends_connection or self._chunked or self._expects or self._says_upgrade
         if not odd and self._denial is None and len(exchange.body) == self._content_length:
             facts = (exchange.method, exchange.path, exchange.query, exchange.content_type)
-            self._known.learn(self._new_head, self._url, KnownHead(*facts, self._content_length))
+            self._known.learn(self._new_head, self._url, CachedHead(*facts, self._content_length))
 
     def _stop(self, error: DriftQError) -> None:
         """The parser reports what is raised here as an error of its own."""

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 
 from driftq.errors import ShuttingDown
-from driftq.http.wire.connection import Connection
+from driftq.http.wire.connection import ServerConnection
 from driftq.http.wire.edge import Edge
 from driftq.http.wire.options import HttpOptions
 from driftq.log.files import Folder
@@ -50,7 +50,7 @@ class HttpServer:
         """Listen; port 0 takes a free one, and `port` says which."""
         edge = Edge(broker, options, bound_to=host)
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Connection(edge), host, port, backlog=_BACKLOG)
+        self._server = await loop.create_server(lambda: ServerConnection(edge), host, port, backlog=_BACKLOG)
         self.host, self.port = self._server.sockets[0].getsockname()[:2]
         self._edge = edge
         self._next_second()
@@ -60,11 +60,11 @@ class HttpServer:
         self._edge = Edge(broker, options)
         self._next_second()
 
-    def connection(self) -> Connection:
+    def connection(self) -> ServerConnection:
         """The server's end of a connection from within the process; it wants a transport."""
         if self._edge is None:
             raise ShuttingDown
-        return Connection(self._edge)
+        return ServerConnection(self._edge)
 
     def _next_second(self) -> None:
         if self._edge is not None:

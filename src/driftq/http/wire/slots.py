@@ -10,18 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from driftq.http.wire.connection import Connection
+    from driftq.http.wire.connection import ServerConnection
 
 
 class Places:
     """Counts those that stay; those on their way out hold no place."""
 
-    def __init__(self, connections: dict[Connection, None], *, places: int) -> None:
+    def __init__(self, connections: dict[ServerConnection, None], *, places: int) -> None:
         """`connections` are all that are open, the oldest first; the newcomer is not among them yet."""
         self._connections = connections
         self._places = places
-        self._departing: set[Connection] = set()
-        self._weakest: list[Connection] = []
+        self._departing: set[ServerConnection] = set()
+        self._weakest: list[ServerConnection] = []
         """Who may go, the first to go at the end."""
         self._may_look = True
 
@@ -39,11 +39,11 @@ class Places:
         weakest.give_way()
         return True
 
-    def free(self, connection: Connection) -> None:
+    def free(self, connection: ServerConnection) -> None:
         """It will be closed."""
         self._departing.add(connection)
 
-    def gone(self, connection: Connection) -> None:
+    def gone(self, connection: ServerConnection) -> None:
         self._departing.discard(connection)
 
     def second(self) -> None:
@@ -51,7 +51,7 @@ class Places:
         self._weakest.clear()
         self._may_look = True
 
-    def _next_to_go(self) -> Connection | None:
+    def _next_to_go(self) -> ServerConnection | None:
         if not self._weakest and self._may_look:
             newest_first = list(reversed(self._connections))
             idle = [one for one in newest_first if one.is_idle]

@@ -13,7 +13,7 @@ from driftq.pipeline.worker.spec import WorkerSpec
 _BEFORE_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
     """One job of the graph."""
 
     job: str
@@ -28,13 +28,13 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     gap_policy: str | None = None
 
 
-def plan_of(app: App) -> list[Step]:
+def plan_of(app: App) -> list[PlanStep]:
     """Workers first, as they may append events that projections then see."""
     return [*map(_of_worker, app.workers), *map(_of_projection, app.projections)]
 
 
-def _of_worker(spec: WorkerSpec) -> Step:
-    return Step(
+def _of_worker(spec: WorkerSpec) -> PlanStep:
+    return PlanStep(
         job=f"worker-{spec.name}",
         kind="worker",
         sources=_topics(spec),
@@ -46,8 +46,8 @@ def _of_worker(spec: WorkerSpec) -> Step:
     )
 
 
-def _of_projection(projection: RunsAsJob) -> Step:
-    return Step(
+def _of_projection(projection: RunsAsJob) -> PlanStep:
+    return PlanStep(
         job=f"projection-{projection.name}",
         kind="projection",
         sources=_topics(projection),

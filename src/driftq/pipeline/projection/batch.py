@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as f
 
 from driftq.model import Aggregate
-from driftq.pipeline.projection.folds import Arrived
-from driftq.sinks import Place
+from driftq.pipeline.projection.folds import BatchMessage
+from driftq.sinks import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -30,8 +30,8 @@ PLACE_AND_EVENT = (*_PLACE, *_EVENT)
 class Gathered:
     """Messages at the driver, and the last offset of each partition of the batch."""
 
-    arrived: list[Arrived]
-    positions: dict[Place, int]
+    arrived: list[BatchMessage]
+    positions: dict[TopicPartition, int]
 
 
 def gather_newest(batch: DataFrame, *, keyed: bool) -> Gathered:
@@ -59,7 +59,7 @@ def gather_all(batch: DataFrame) -> Gathered:
     return Gathered(arrived, _furthest((each.topic, each.partition, each.offset) for each in arrived))
 
 
-def gather_of(batch: DataFrame, aggregates: Sequence[Aggregate], *, keyed: bool) -> list[Arrived]:
+def gather_of(batch: DataFrame, aggregates: Sequence[Aggregate], *, keyed: bool) -> list[BatchMessage]:
     """Every message of these aggregates."""
     messages = _by_key(batch) if keyed else batch
     wanted = {tuple(aggregate) for aggregate in aggregates}
@@ -72,7 +72,7 @@ def gather_strays(batch: DataFrame) -> Gathered:
     """Every message that is no event, and the last offset of each partition."""
     ends = batch.groupBy("topic", "partition").agg(f.max("offset")).collect()
     strays = list(_arrived(batch.where(~_is_event(keyed=False))))
-    return Gathered(strays, {Place(*row[:2]): row[2] for row in ends})
+    return Gathered(strays, {TopicPartition(*row[:2]): row[2] for row in ends})
 
 
 def events_of(batch: DataFrame) -> DataFrame:
@@ -103,14 +103,14 @@ def _by_key(batch: DataFrame) -> DataFrame:
     )
 
 
-def _arrived(batch: DataFrame) -> Iterable[Arrived]:
+def _arrived(batch: DataFrame) -> Iterable[BatchMessage]:
     columns = [column.to_pylist() for column in batch.select(*PLACE_AND_EVENT, "value").toArrow().columns]
-    return (Arrived(*row) for row in zip(*columns, strict=True))
+    return (BatchMessage(*row) for row in zip(*columns, strict=True))
 
 
-def _furthest(offsets: Iterable[tuple[Any, Any, Any]]) -> dict[Place, int]:
-    reached: dict[Place, int] = {}
+def _furthest(offsets: Iterable[tuple[Any, Any, Any]]) -> dict[TopicPartition, int]:
+    reached: dict[TopicPartition, int] = {}
     for topic, partition, offset in offsets:
-        place = Place(topic, partition)
+        place = TopicPartition(topic, partition)
         reached[place] = max(offset, reached.get(place, -1))
     return reached

@@ -17,17 +17,17 @@ from typing import TypeVar
 
 from driftq.errors import ProjectionError, Unavailable
 from driftq.registry import Backoff
-from driftq.sinks import Application, Change, DeadLetter, ReadModel, Tenure
+from driftq.sinks import Application, Change, ProjectionDeadLetter, ReadModel, WriterEpoch
 
 logger = logging.getLogger("driftq.projection")
 _Result = TypeVar("_Result")
 _BACKOFF = Backoff(base_ms=200, cap_ms=5_000)
-Bury = Callable[[Change, str], DeadLetter]
+Bury = Callable[[Change, str], ProjectionDeadLetter]
 """The dead letter of a row that cannot be stored, with the error."""
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryBudget:
     """How often a refusal is tried again, and how long each pause is."""
 
     retries: int
@@ -69,7 +69,7 @@ class Patience:
 
 
 def deliver(
-    model: ReadModel, application: Application, tenure: Tenure, *, patience: Patience, bury: Bury
+    model: ReadModel, application: Application, tenure: WriterEpoch, *, patience: RetryBudget, bury: Bury
 ) -> None:
     """Apply it, or raise an Unavailable, or ProjectionFenced or ReadModelSwapped: then nothing may follow."""
     try:
@@ -87,7 +87,7 @@ def deliver(
 
 
 def _refused(
-    model: ReadModel, changes: Sequence[Change], tenure: Tenure, *, patience: Patience
+    model: ReadModel, changes: Sequence[Change], tenure: WriterEpoch, *, patience: RetryBudget
 ) -> list[tuple[Change, str]]:
     """Apply all that can be, by halves. Positions stay, and rows may come again: the newest wins anyway."""
     try:

@@ -21,7 +21,7 @@ from driftq.errors import InvalidArgument
 from driftq.eventstore.published import PublishedEvent, decode_published
 from driftq.model import Aggregate
 from driftq.pipeline.projection.state_event import decode_any, decode_stated
-from driftq.sinks import Change, DeadLetter, Waiting
+from driftq.sinks import Change, OutOfOrderEvent, ProjectionDeadLetter
 from driftq.sql import KEY_BYTES_MAX, key_text
 
 DECODE, FOLD, WRITE = "decode", "fold", "write"
@@ -35,7 +35,7 @@ Pause = Callable[[int], None]
 """Waits before the n-th retry."""
 
 
-class Arrived(NamedTuple):
+class BatchMessage(NamedTuple):
     """A message as it comes to a fold. Whatever is not an event has no event columns."""
 
     topic: str
@@ -47,8 +47,8 @@ class Arrived(NamedTuple):
     sequence_number: int | None
     value: str | None
 
-    def fails(self, stage: str, error: object) -> DeadLetter:
-        return DeadLetter(
+    def fails(self, stage: str, error: object) -> ProjectionDeadLetter:
+        return ProjectionDeadLetter(
             self.topic, self.partition, self.offset, self.event_id, stage, str(error), self.value
         )
 
@@ -58,8 +58,8 @@ class Folded:
     """What a batch of messages comes to."""
 
     changes: list[Change] = field(default_factory=list)
-    dead_letters: list[DeadLetter] = field(default_factory=list)
-    waiting: list[Waiting] = field(default_factory=list)
+    dead_letters: list[ProjectionDeadLetter] = field(default_factory=list)
+    waiting: list[OutOfOrderEvent] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def ordered(step: Step) -> Ordered:
     return Ordered(step)
 
 
-def fold_latest(arrived: Iterable[Arrived], *, keyed: bool = False) -> Folded:
+def fold_latest(arrived: Iterable[BatchMessage], *, keyed: bool = False) -> Folded:
     """The newest readable row of each aggregate, and what could not be read.
 
     `keyed`: the messages are no events but values by key, each the whole state of its key; null deletes.
@@ -113,17 +113,17 @@ def newest_changes(changes: Iterable[Change]) -> list[Change]:
 
 
 def fold_ordered(
-    arrived: Iterable[Arrived],
+    arrived: Iterable[BatchMessage],
     *,
     current: Mapping[Aggregate, Change],
-    waiting: Iterable[Waiting],
+    waiting: Iterable[OutOfOrderEvent],
     step: Step,
     retries: int,
     pause: Pause,
 ) -> Folded:
     """The rows after every event whose turn has come, those whose turn has not, and those that failed."""
     folded = Folded()
-    events: dict[tuple[str, str, int], Waiting] = {}
+    events: dict[tuple[str, str, int], OutOfOrderEvent] = {}
     for early in waiting:
         events[early[:3]] = early
     for message in arrived:
@@ -140,7 +140,13 @@ def fold_ordered(
 
 
 def _advance(
-    folded: Folded, row: Change | None, events: Sequence[Waiting], *, step: Step, retries: int, pause: Pause
+    folded: Folded,
+    row: Change | None,
+    events: Sequence[OutOfOrderEvent],
+    *,
+    step: Step,
+    retries: int,
+    pause: Pause,
 ) -> None:
     """Take one aggregate as far as its events go without a gap."""
     before = row
@@ -165,7 +171,7 @@ def _advance(
         folded.changes.append(row)
 
 
-def _stepped(step: Step, state: State, event: Waiting, *, retries: int, pause: Pause) -> State:
+def _stepped(step: Step, state: State, event: OutOfOrderEvent, *, retries: int, pause: Pause) -> State:
     published = decode_published(event.value)  # The same every time: nothing to retry.
     for retry in range(1, retries + 1):
         try:
@@ -175,13 +181,13 @@ def _stepped(step: Step, state: State, event: Waiting, *, retries: int, pause: P
     return step(state, published)
 
 
-def _read_event(message: Arrived) -> Change:
+def _read_event(message: BatchMessage) -> Change:
     kind, aggregate_id, sequence, _ = _identity(message)
     stated = decode_stated(message.value or "")
     return Change(kind, aggregate_id, sequence, _key("event_id", stated.event_id), stated.state)
 
 
-def _read_value(message: Arrived) -> Change:
+def _read_value(message: BatchMessage) -> Change:
     value = message.value
     if value is not None:
         decode_any(value)
@@ -193,10 +199,10 @@ def _read_value(message: Arrived) -> Change:
     return Change(message.topic, key, message.offset + 1, name, None if deleted else value)
 
 
-def _sequenced(message: Arrived) -> Waiting:
+def _sequenced(message: BatchMessage) -> OutOfOrderEvent:
     kind, aggregate_id, sequence, event_id = _identity(message)
     value = message.value or ""
-    return Waiting(
+    return OutOfOrderEvent(
         kind,
         aggregate_id,
         sequence,
@@ -208,7 +214,7 @@ def _sequenced(message: Arrived) -> Waiting:
     )
 
 
-def _identity(message: Arrived) -> tuple[str, str, int, str]:
+def _identity(message: BatchMessage) -> tuple[str, str, int, str]:
     """Type, id, sequence and event id; raises InvalidArgument where the value is no event."""
     _, _, _, event_id, kind, aggregate_id, sequence, _ = message
     if event_id is None or kind is None or aggregate_id is None or sequence is None:
@@ -228,6 +234,6 @@ def _key(field: str, text: str) -> str:
     return key_text(field, text)
 
 
-def _place(event: Waiting) -> Arrived:
+def _place(event: OutOfOrderEvent) -> BatchMessage:
     kind, aggregate_id, sequence, event_id, value, topic, partition, offset = event
-    return Arrived(topic, partition, offset, event_id, kind, aggregate_id, sequence, value)
+    return BatchMessage(topic, partition, offset, event_id, kind, aggregate_id, sequence, value)

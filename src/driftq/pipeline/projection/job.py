@@ -17,12 +17,12 @@ import msgspec
 
 from driftq.errors import ProjectionError, ProjectionFenced, ReadModelSwapped, Unavailable
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.projection.delivery import Patience
+from driftq.pipeline.projection.delivery import RetryBudget
 from driftq.pipeline.projection.folds import LatestState
 from driftq.pipeline.projection.projector import Projector, Target
 from driftq.pipeline.runtime.causes import WORKER_LATE, cause_of
 from driftq.pipeline.server import Server
-from driftq.sinks import Place
+from driftq.sinks import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +70,7 @@ class ProjectionJob:
         targets = self._take_over()
         # A query that goes on is started again by whoever runs it; one that ends must wait by itself.
         retries = self._options.registry.projection_retries_max
-        patience = Patience(retries=retries, outage_s=math.inf if once else _OUTAGE_S)
+        patience = RetryBudget(retries=retries, outage_s=math.inf if once else _OUTAGE_S)
         self._projector = make_projector(self.projection, targets, patience)
         reading = spark.readStream.format("driftq").options(
             **source_options(self.projection, self._options),
@@ -144,7 +144,7 @@ def _run_to_end(job: ProjectionJob, spark: SparkSession, *, once: bool) -> bool:
     return True
 
 
-def make_projector(projection: Projection, targets: list[Target], patience: Patience) -> Projector:
+def make_projector(projection: Projection, targets: list[Target], patience: RetryBudget) -> Projector:
     return Projector(
         projection.name,
         targets,
@@ -161,13 +161,13 @@ def source_options(projection: Projection, options: PipelineOptions) -> dict[str
     return told
 
 
-def smallest(positions: list[dict[Place, int]]) -> dict[Place, int]:
+def smallest(positions: list[dict[TopicPartition, int]]) -> dict[TopicPartition, int]:
     """The places that every target knows, each as far as all of them are."""
     known = set(positions[0]).intersection(*positions[1:])
     return {place: min(each[place] for each in positions) for place in known}
 
 
-def offsets_text(offsets: dict[Place, int]) -> str:
+def offsets_text(offsets: dict[TopicPartition, int]) -> str:
     """As `startingOffsets` takes it; a partition that is not named is read from its start."""
     by_topic: dict[str, dict[str, int]] = {}
     for place, offset in offsets.items():

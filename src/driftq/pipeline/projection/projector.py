@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from driftq.errors import ProjectionError, Unavailable
 from driftq.model import Aggregate
 from driftq.pipeline.projection.batch import Gathered, gather_all, gather_newest, gather_of
-from driftq.pipeline.projection.delivery import Bury, Patience, deliver
+from driftq.pipeline.projection.delivery import Bury, RetryBudget, deliver
 from driftq.pipeline.projection.folds import (
     WRITE,
-    Arrived,
+    BatchMessage,
     Folded,
     LatestState,
     Ordered,
@@ -27,7 +27,7 @@ from driftq.pipeline.projection.folds import (
     fold_ordered,
 )
 from driftq.pipeline.projection.user_fold import DataFrameFold, run_user_fold
-from driftq.sinks import Application, Change, DeadLetter, ReadModel, Tenure
+from driftq.sinks import Application, Change, ProjectionDeadLetter, ReadModel, WriterEpoch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,14 +40,14 @@ class Target:
     """A read model, and this run's right to write it."""
 
     model: ReadModel
-    tenure: Tenure
+    tenure: WriterEpoch
 
 
 class Projector:
     """What Spark calls with each micro-batch."""
 
     def __init__(
-        self, name: str, targets: Sequence[Target], *, fold: Fold, keyed: bool, patience: Patience
+        self, name: str, targets: Sequence[Target], *, fold: Fold, keyed: bool, patience: RetryBudget
     ) -> None:
         self._name = name
         self._targets = targets
@@ -84,7 +84,7 @@ class Projector:
             found = gather_of(batch, sorted(unreadable), keyed=self._keyed)
             folded = fold_latest([*others, *found], keyed=self._keyed)
 
-        def bury(change: Change, why: str) -> DeadLetter:
+        def bury(change: Change, why: str) -> ProjectionDeadLetter:
             own = gather_of(batch, [Aggregate(*change[:2])], keyed=self._keyed)
             return _bury_among(own)(change, why)
 
@@ -143,7 +143,7 @@ def _collecting_nothing() -> Iterator[None]:
             gc.enable()
 
 
-def _unreadable(folded: Folded, arrived: Sequence[Arrived]) -> set[Aggregate]:
+def _unreadable(folded: Folded, arrived: Sequence[BatchMessage]) -> set[Aggregate]:
     """The aggregates whose newest message could not be read."""
     if not folded.dead_letters:
         return set()
@@ -155,10 +155,10 @@ def _unreadable(folded: Folded, arrived: Sequence[Arrived]) -> set[Aggregate]:
     }
 
 
-def _bury_among(arrived: Sequence[Arrived]) -> Bury:
+def _bury_among(arrived: Sequence[BatchMessage]) -> Bury:
     """The dead letter of a row is that of the message it came from."""
 
-    def bury(change: Change, why: str) -> DeadLetter:
+    def bury(change: Change, why: str) -> ProjectionDeadLetter:
         wanted = change[:3]
         return next(each for each in arrived if each[4:7] == wanted).fails(WRITE, why)
 

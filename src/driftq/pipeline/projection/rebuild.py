@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 from driftq.errors import MessagesGone
 from driftq.model import TopicView
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.projection.delivery import Patience
+from driftq.pipeline.projection.delivery import RetryBudget
 from driftq.pipeline.projection.job import make_projector, offsets_text, source_options
 from driftq.pipeline.projection.projector import Target
 from driftq.pipeline.projection.slices import Slice, slices_of
 from driftq.pipeline.runtime.job import Tell
 from driftq.pipeline.server import Server, topic_path
-from driftq.pipeline.source.options import TopicOptions
+from driftq.pipeline.source.options import TopicSourceOptions
 from driftq.pipeline.source.topics import Topics
-from driftq.sinks import Application, Place
+from driftq.sinks import Application, TopicPartition
 from driftq.storage.address import read_instance
 from driftq.tables.reader import TableFile, read_table
 
@@ -42,7 +42,7 @@ class RebuildJob:
     def __init__(self, projection: Projection, options: PipelineOptions) -> None:
         self.projection = projection
         self._options = options
-        self._patience = Patience(retries=options.registry.projection_retries_max, outage_s=math.inf)
+        self._patience = RetryBudget(retries=options.registry.projection_retries_max, outage_s=math.inf)
 
     @property
     def name(self) -> str:
@@ -104,7 +104,7 @@ class RebuildJob:
 
     def _table(self, topic: str) -> list[TableFile]:
         """The files of a topic's table, where the server's own are within reach; by partition and offset."""
-        topics = Topics(TopicOptions(url=self._options.url, data=self._options.data, topics=(topic,)))
+        topics = Topics(TopicSourceOptions(url=self._options.url, data=self._options.data, topics=(topic,)))
         try:
             instance = topics.spans(topic).instance
         finally:
@@ -122,8 +122,10 @@ class RebuildJob:
             rows = spark.read.parquet(*(str(self._folder(piece.topic) / name) for name in piece.files))
             ends = [f"(partition = {number} AND offset < {end})" for number, end in piece.ends.items()]
             return rows.where(" OR ".join(ends))
-        starts = {Place(piece.topic, number): start for number, start in (piece.starts or {}).items()}
-        ends_at = {Place(piece.topic, number): end for number, end in piece.ends.items()}
+        starts = {
+            TopicPartition(piece.topic, number): start for number, start in (piece.starts or {}).items()
+        }
+        ends_at = {TopicPartition(piece.topic, number): end for number, end in piece.ends.items()}
         options = source_options(self.projection, self._options) | {"subscribe": piece.topic}
         options.pop("subscribePattern", None)
         reading = spark.read.format("driftq").options(
@@ -132,10 +134,10 @@ class RebuildJob:
         return reading.load()
 
 
-def _ends(pinned: list[TopicView]) -> dict[Place, int]:
+def _ends(pinned: list[TopicView]) -> dict[TopicPartition, int]:
     """The last offset before each pinned end."""
     return {
-        Place(view.name, one.partition): one.next_offset - 1
+        TopicPartition(view.name, one.partition): one.next_offset - 1
         for view in pinned
         for one in view.partitions
         if one.next_offset

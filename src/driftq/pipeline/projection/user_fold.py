@@ -13,9 +13,9 @@ from pyspark.sql import functions as f
 
 from driftq.errors import FoldFailed, ProjectionError, Unavailable
 from driftq.pipeline.projection.batch import PLACE_AND_EVENT, Gathered, events_of, gather_strays
-from driftq.pipeline.projection.delivery import Bury, Patience
-from driftq.pipeline.projection.folds import FOLD, WRITE, Arrived, Folded, fold_latest, newest_changes
-from driftq.sinks import Change, DeadLetter
+from driftq.pipeline.projection.delivery import Bury, RetryBudget
+from driftq.pipeline.projection.folds import FOLD, WRITE, BatchMessage, Folded, fold_latest, newest_changes
+from driftq.sinks import Change, ProjectionDeadLetter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,7 +27,7 @@ _BITS_MAX = 48
 
 
 def run_user_fold(
-    name: str, batch: DataFrame, fold: DataFrameFold, *, patience: Patience
+    name: str, batch: DataFrame, fold: DataFrameFold, *, patience: RetryBudget
 ) -> tuple[Folded, Gathered, Bury]:
     """The rows of the batch, what could not be folded, and how to bury a row."""
     gathered = gather_strays(batch)
@@ -42,11 +42,11 @@ def run_user_fold(
         _isolate(name, events, fold, changes, folded.dead_letters)
     folded.changes = newest_changes(changes)
 
-    def bury(change: Change, why: str) -> DeadLetter:
+    def bury(change: Change, why: str) -> ProjectionDeadLetter:
         """At the place of the event that the row names; else at the end of the batch."""
         at = events.where(f.col("event_id") == change.event_id).select("topic", "partition", "offset").first()
         topic, partition, offset = at or max((*place, end) for place, end in gathered.positions.items())
-        return DeadLetter(topic, partition, offset, change.event_id, WRITE, why, change.state)
+        return ProjectionDeadLetter(topic, partition, offset, change.event_id, WRITE, why, change.state)
 
     return folded, gathered, bury
 
@@ -56,7 +56,7 @@ def _isolate(
     events: DataFrame,
     fold: DataFrameFold,
     changes: list[Change],
-    dead_letters: list[DeadLetter],
+    dead_letters: list[ProjectionDeadLetter],
     *,
     bits: int = 1,
     value: int = 0,
@@ -77,7 +77,7 @@ def _isolate(
                 _isolate(name, events, fold, changes, dead_letters, bits=bits + 1, value=half)
                 continue
             for row in alone:
-                told = Arrived._make([*(row[name] for name in PLACE_AND_EVENT), row.payload])
+                told = BatchMessage._make([*(row[name] for name in PLACE_AND_EVENT), row.payload])
                 dead_letters.append(told.fails(FOLD, f"{type(error).__name__}: {error}"))
 
 

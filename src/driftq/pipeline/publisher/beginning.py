@@ -27,7 +27,7 @@ Positions = dict[str, dict[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class Resume:
     """The checkpoint as it is from now on, and where to read."""
 
     checkpoint: Checkpoint
@@ -43,7 +43,7 @@ def begin(
     settings: PublisherSettings,
     *,
     remembered: Iterable[tuple[int, str]] = (),
-) -> Beginning:
+) -> Resume:
     """Take over: from here on every older run is refused, by the topics and by the checkpoint."""
     found = store.load() or Checkpoint(publisher=f"publisher-{uuid4().hex}")
     checkpoint = msgspec.structs.replace(found, epoch=found.epoch + 1)
@@ -53,32 +53,32 @@ def begin(
         checkpoint = msgspec.structs.replace(checkpoint, epoch=newest + 1)
         store.save(checkpoint)
     stored = _take_over(server, checkpoint)
-    beginning = decide_beginning(
+    beginning = decide_resume(
         checkpoint, stored, settings, remembered=remembered, now_ms=time.time_ns() // 1_000_000
     )
     store.save(beginning.checkpoint)
     return beginning
 
 
-def decide_beginning(
+def decide_resume(
     checkpoint: Checkpoint,
     stored: Positions,
     settings: PublisherSettings,
     *,
     remembered: Iterable[tuple[int, str]] = (),
     now_ms: int,
-) -> Beginning:
+) -> Resume:
     """Where to read from, given what the topics have."""
     lost = _behind(checkpoint.topics, stored)
     position = min([checkpoint.position, *[max(at, 0) for at in lost]])
     agreed = msgspec.structs.replace(checkpoint, position=position, topics=stored)
     if lost:
-        return Beginning(msgspec.structs.replace(agreed, recent=[], marks=[]), position)
+        return Resume(msgspec.structs.replace(agreed, recent=[], marks=[]), position)
     since_ms = now_ms - settings.lookback_seconds * 1_000
     lookback = min([at for when, at in checkpoint.marks if when >= since_ms], default=position)
     after = min(position, max(lookback, position - settings.lookback_keys_max, 0))
     known = {event_id for at, event_id in [*remembered, *checkpoint.recent] if after < at <= position}
-    return Beginning(agreed, after, frozenset(known))
+    return Resume(agreed, after, frozenset(known))
 
 
 def _behind(expected: Mapping[str, Mapping[int, int]], stored: Positions) -> list[int]:

@@ -16,11 +16,11 @@ from driftq.errors import EventStoreUnusable, InvalidArgument
 from driftq.eventstore.opening import open_event_objects
 from driftq.eventstore.seal.segment import SCHEMA
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.publisher.beginning import Beginning, begin
+from driftq.pipeline.publisher.beginning import Resume, begin
 from driftq.pipeline.publisher.checkpoint import CheckpointStore
 from driftq.pipeline.publisher.lane_task import LANE, REPORT_SCHEMA
 from driftq.pipeline.publisher.meter import Meter
-from driftq.pipeline.publisher.run import Run
+from driftq.pipeline.publisher.run import PublisherRun
 from driftq.pipeline.server import Server
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ class Publisher:
         if options.publisher.transport != TRANSPORT:
             raise InvalidArgument("transport", f"the publisher sends to {TRANSPORT} topics only")
         self._options = options
-        self._run: Run | None = None
+        self._run: PublisherRun | None = None
 
     def start(self, spark: SparkSession, *, once: bool) -> StreamingQuery:
         """Take over from any other publisher of this log, and begin."""
         beginning = self.begin()
-        run = self._run = Run(
+        run = self._run = PublisherRun(
             self._options,
             self._store,
             beginning,
@@ -81,7 +81,7 @@ class Publisher:
             reading = reading.option("s3Endpoint", kept.s3_endpoint)
         return reading.load()
 
-    def begin(self) -> Beginning:
+    def begin(self) -> Resume:
         """Take over: every older publisher of this log is shut out from here on."""
         objects = open_event_objects(self._options.events)
         if objects is None:
@@ -106,7 +106,7 @@ class Publisher:
         return str(folder / f"{epoch}-{uuid4().hex}")
 
     @staticmethod
-    def _publish(run: Run, rows: DataFrame) -> None:
+    def _publish(run: PublisherRun, rows: DataFrame) -> None:
         """One micro-batch: each lane in one task, in log order."""
         from pyspark.sql import functions as sql
 

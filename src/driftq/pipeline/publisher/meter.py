@@ -6,7 +6,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
-from driftq.pipeline.publisher.run import Run
+from driftq.pipeline.publisher.run import PublisherRun
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -17,7 +17,7 @@ logger = logging.getLogger("driftq.publisher")
 class Meter:
     """Looks at a run from a thread of its own, which asks nothing of Spark but whether the query is over."""
 
-    def __init__(self, run: Run, *, interval_s: int) -> None:
+    def __init__(self, run: PublisherRun, *, interval_s: int) -> None:
         self._run = run
         self._interval_s = interval_s
 

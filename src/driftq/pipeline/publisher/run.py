@@ -10,7 +10,7 @@ import msgspec
 
 from driftq.errors import PublisherReplaced, TopicBehind
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.publisher.beginning import Beginning
+from driftq.pipeline.publisher.beginning import Resume
 from driftq.pipeline.publisher.checkpoint import Checkpoint, CheckpointStore
 from driftq.pipeline.publisher.lane_task import LaneTask, Report
 
@@ -19,14 +19,14 @@ _MARKS_MAX = 100
 _decode = msgspec.json.Decoder(Report).decode
 
 
-class Run:
+class PublisherRun:
     """From one start to its end. Confirms batches one after the other, on the query's own thread."""
 
     def __init__(
         self,
         options: PipelineOptions,
         store: CheckpointStore,
-        beginning: Beginning,
+        beginning: Resume,
         *,
         remembered: Iterable[tuple[int, str]] = (),
     ) -> None:

@@ -21,7 +21,7 @@ from driftq.errors import DriftQError, SparkUnusable
 from driftq.pipeline.app.file import AppNotUsable
 from driftq.pipeline.runtime.causes import cause_of
 from driftq.pipeline.runtime.processes import end_session
-from driftq.pipeline.runtime.reports import Assignment, Refused, Reporter
+from driftq.pipeline.runtime.reports import DriverSpec, RefusalReport, Reporter
 from driftq.pipeline.runtime.runner import JobFailed
 from driftq.pipeline.runtime.supervisor import REFUSED
 from driftq.pipeline.runtime.work import do_work
@@ -48,7 +48,7 @@ def main() -> NoReturn:
     stopping = Stopping()
     signal.signal(signal.SIGTERM, stopping.ask)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor, which then asks us.
-    assignment = msgspec.json.decode(sys.stdin.buffer.readline(), type=Assignment)
+    assignment = msgspec.json.decode(sys.stdin.buffer.readline(), type=DriverSpec)
     hold_on_to(sys.stdin.buffer)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
@@ -59,11 +59,11 @@ def main() -> NoReturn:
     os._exit(code)  # Threads of Spark's and of a user's must not hold us back.
 
 
-def _work(assignment: Assignment, reporter: Reporter, stopping: Stopping) -> int:
+def _work(assignment: DriverSpec, reporter: Reporter, stopping: Stopping) -> int:
     try:
         do_work(assignment, reporter, stopping)
     except (AppNotUsable, DriftQError, SparkUnusable) as refused:
-        reporter.say(Refused(reporter.clean(str(refused))))
+        reporter.say(RefusalReport(reporter.clean(str(refused))))
         return REFUSED
     except JobFailed:
         return 1  # It was told when it happened.
@@ -73,7 +73,7 @@ def _work(assignment: Assignment, reporter: Reporter, stopping: Stopping) -> int
         if stopping.asked:
             return 0  # Spark complains about what we interrupted.
         traceback.print_exc()
-        reporter.say(Refused(reporter.clean(cause_of(failure).text)))
+        reporter.say(RefusalReport(reporter.clean(cause_of(failure).text)))
         return REFUSED
     return 0
 

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, generate_latest, start_http_ser
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from driftq.pipeline.runtime.status import JobState, JobStatus, StatusFolder
+from driftq.pipeline.runtime.status import JobStatus, PipelineJobState, StatusFolder
 
 _LABELS = ("job",)
 
@@ -31,7 +31,7 @@ class JobCollector(Collector):
         yield _gauge("batch_rows", "Rows in it.", ((job, job.batch_rows) for job in jobs))
         yield _gauge("rows_per_second", "How fast it went.", ((job, job.rows_per_second) for job in jobs))
         yield _gauge("lag", "Rows that were there and not read yet.", ((job, job.lag) for job in jobs))
-        running = ((job, job.state is JobState.RUNNING) for job in jobs)
+        running = ((job, job.state is PipelineJobState.RUNNING) for job in jobs)
         yield _gauge("running", "1 while the job's query runs.", running)
 
 

@@ -13,15 +13,15 @@ import msgspec
 
 from driftq.pipeline.runtime.metrics import as_text
 from driftq.pipeline.runtime.processes import mark_of
-from driftq.pipeline.runtime.reports import Progressed, Reporter
-from driftq.pipeline.runtime.status import JobState, JobStatus, StatusFolder
+from driftq.pipeline.runtime.reports import ProgressReport, Reporter
+from driftq.pipeline.runtime.status import JobStatus, PipelineJobState, StatusFolder
 from driftq.pipeline.source.lag import LAG, READ
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-class Progress:
+class ProgressTracker:
     """The status of each job of this driver. Spark's listener and the runner come here, from two threads."""
 
     def __init__(self, folder: StatusFolder, reporter: Reporter, *, checkpoint: Any) -> None:
@@ -37,8 +37,8 @@ class Progress:
         with self._lock:
             known = self._jobs.get(job) or self._folder.read(job)
             restarts = known.restarts + 1 if known is not None and job in self._jobs else 0
-            known = known or JobStatus(job=job, state=JobState.RUNNING)
-            self._keep(known, state=JobState.RUNNING, error=None, restarts=restarts)
+            known = known or JobStatus(job=job, state=PipelineJobState.RUNNING)
+            self._keep(known, state=PipelineJobState.RUNNING, error=None, restarts=restarts)
 
     def began(self, job: str, query_id: str) -> None:
         """The checkpoint behind the query is known now: under a new one batches are counted from 0 again."""
@@ -72,7 +72,7 @@ class Progress:
                 lag=lag_of(progress),
             )
 
-    def settle(self, query: StreamingQuery, state: JobState, *, error: str | None = None) -> None:
+    def settle(self, query: StreamingQuery, state: PipelineJobState, *, error: str | None = None) -> None:
         """A query is over: take what the listener was not told yet, and say how it ended."""
         for progress in query.recentProgress:
             self.heard(json.loads(progress.json))
@@ -82,12 +82,16 @@ class Progress:
 
     def failed(self, job: str, error: str, *, again: bool) -> None:
         with self._lock:
-            self._keep(self._jobs[job], state=JobState.WAITING if again else JobState.FAILED, error=error)
+            self._keep(
+                self._jobs[job],
+                state=PipelineJobState.WAITING if again else PipelineJobState.FAILED,
+                error=error,
+            )
 
     def batch_done(self, job: str) -> None:
         """Work with an end has come to it."""
         with self._lock:
-            self._keep(self._jobs[job], state=JobState.ENDED)
+            self._keep(self._jobs[job], state=PipelineJobState.ENDED)
 
     def batches(self, job: str) -> int:
         """How many this driver has seen finished."""
@@ -100,7 +104,7 @@ class Progress:
         self._jobs[changed.job] = changed
         self._folder.write(changed)
         self._folder.write_text(f"{changed.job}.prom", as_text([changed]))
-        self._reporter.say(Progressed(changed))
+        self._reporter.say(ProgressReport(changed))
 
 
 def lag_of(progress: dict[str, Any]) -> int | None:
@@ -127,11 +131,11 @@ def _said(progress: dict[str, Any], name: str) -> Iterator[int]:
             yield latest[name]
 
 
-def listen(spark: Any, progress: Progress) -> None:
+def listen(spark: Any, progress: ProgressTracker) -> None:
     """Hear every query of this session."""
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
-    class Listener(StreamingQueryListener):
+    class SparkListener(StreamingQueryListener):
         def onQueryStarted(self, event: Any) -> None: ...
 
         def onQueryProgress(self, event: Any) -> None:
@@ -139,4 +143,4 @@ def listen(spark: Any, progress: Progress) -> None:
 
         def onQueryTerminated(self, event: Any) -> None: ...
 
-    spark.streams.addListener(Listener())
+    spark.streams.addListener(SparkListener())

@@ -15,7 +15,7 @@ DRIVER = "driver"
 """Stands for the job in a report about the driver itself: then none of its jobs runs."""
 
 
-class Assignment(msgspec.Struct, frozen=True, kw_only=True):
+class DriverSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One run of the pipeline. It goes through a pipe: a password in it is on no command line."""
 
     what: tuple[str, ...]
@@ -32,26 +32,26 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """An earlier driver of this run has died: what cannot start now may start later."""
 
 
-class Started(msgspec.Struct, frozen=True, tag=True):
+class StartedReport(msgspec.Struct, frozen=True, tag=True):
     """A job's query runs."""
 
     job: str
 
 
-class Progressed(msgspec.Struct, frozen=True, tag=True):
+class ProgressReport(msgspec.Struct, frozen=True, tag=True):
     """A batch is finished, or there was nothing to do for a while."""
 
     status: JobStatus
 
 
-class Told(msgspec.Struct, frozen=True, tag=True):
+class NoticeReport(msgspec.Struct, frozen=True, tag=True):
     """A job says how far it is, in words."""
 
     job: str
     text: str
 
 
-class Failed(msgspec.Struct, frozen=True, tag=True):
+class FailureReport(msgspec.Struct, frozen=True, tag=True):
     """A query failed; it is started again after `retry_s`, or not at all."""
 
     job: str
@@ -59,19 +59,19 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     retry_s: float | None
 
 
-class Ended(msgspec.Struct, frozen=True, tag=True):
+class EndReport(msgspec.Struct, frozen=True, tag=True):
     """A job has done what there was to do, or was asked to stop."""
 
     job: str
 
 
-class Refused(msgspec.Struct, frozen=True, tag=True):
+class RefusalReport(msgspec.Struct, frozen=True, tag=True):
     """This cannot work, and trying again would not help: a mistake in the app, Java missing, no server."""
 
     error: str
 
 
-Report = Started | Progressed | Told | Failed | Ended | Refused
+Report = StartedReport | ProgressReport | NoticeReport | FailureReport | EndReport | RefusalReport
 
 _encode = msgspec.json.Encoder().encode
 _decoder: msgspec.json.Decoder[Report] = msgspec.json.Decoder(Report)

@@ -18,9 +18,9 @@ from driftq.pipeline.app.builtin import is_batch, is_stream
 from driftq.pipeline.runtime.backoff import Backoff
 from driftq.pipeline.runtime.causes import WORKER_LATE, Cause, cause_of
 from driftq.pipeline.runtime.job import BatchJob, StreamJob
-from driftq.pipeline.runtime.progress import Progress
-from driftq.pipeline.runtime.reports import Ended, Failed, Reporter, Started, Told
-from driftq.pipeline.runtime.status import JobState
+from driftq.pipeline.runtime.progress import ProgressTracker
+from driftq.pipeline.runtime.reports import EndReport, FailureReport, NoticeReport, Reporter, StartedReport
+from driftq.pipeline.runtime.status import PipelineJobState
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,7 +68,7 @@ class Runner:
     def __init__(
         self,
         spark: SparkSession,
-        progress: Progress,
+        progress: ProgressTracker,
         reporter: Reporter,
         *,
         stop: Stop,
@@ -108,15 +108,15 @@ class Runner:
         for one in running:
             if one.query is not None:
                 one.query.stop()
-                self._progress.settle(one.query, JobState.ENDED)
-            self._reporter.say(Ended(one.job.name))
+                self._progress.settle(one.query, PipelineJobState.ENDED)
+            self._reporter.say(EndReport(one.job.name))
 
     def _start(self, job: StreamJob, *, once: bool) -> StreamingQuery:
         self._progress.expect(job.name)
         with self._marking_failure(job.name):
             query = job.start(self._spark, once=once)
         self._progress.began(job.name, str(query.id))
-        self._reporter.say(Started(job.name))
+        self._reporter.say(StartedReport(job.name))
         return query
 
     def _let_arrive(self, query: StreamingQuery | None) -> None:
@@ -133,7 +133,7 @@ class Runner:
         while True:
             failure = self._try_once(job)
             if failure is None:
-                self._reporter.say(Ended(job.name))
+                self._reporter.say(EndReport(job.name))
                 return
             cause = cause_of(failure)
             error = self._reporter.clean(cause.text)
@@ -144,9 +144,9 @@ class Runner:
                 failures += 1
                 wait_s = self._backoff.delay_s(failures)
             if failures == _STARTS_MAX or cause.kind in _TAKEN_OVER:
-                self._reporter.say(Failed(job.name, error, None))
+                self._reporter.say(FailureReport(job.name, error, None))
                 raise JobFailed(job.name, error) from failure
-            self._reporter.say(Failed(job.name, error, wait_s))
+            self._reporter.say(FailureReport(job.name, error, wait_s))
             time.sleep(wait_s)
 
     def _try_once(self, job: StreamJob) -> Exception | None:
@@ -162,20 +162,23 @@ class Runner:
         failure = None if query.isActive else query.exception()
         if failure is None:
             query.stop()
-            self._progress.settle(query, JobState.ENDED)
+            self._progress.settle(query, PipelineJobState.ENDED)
             return None
         self._log(job.name, failure)
         error = self._reporter.clean(cause_of(failure).text)
-        self._progress.settle(query, JobState.FAILED, error=error)
+        self._progress.settle(query, PipelineJobState.FAILED, error=error)
         return failure
 
     def _batch(self, job: BatchJob) -> None:
         self._progress.expect(job.name)
-        self._reporter.say(Started(job.name))
+        self._reporter.say(StartedReport(job.name))
         with self._marking_failure(job.name):
-            job.run(self._spark, lambda text: self._reporter.say(Told(job.name, self._reporter.clean(text))))
+            job.run(
+                self._spark,
+                lambda text: self._reporter.say(NoticeReport(job.name, self._reporter.clean(text))),
+            )
         self._progress.batch_done(job.name)
-        self._reporter.say(Ended(job.name))
+        self._reporter.say(EndReport(job.name))
 
     @contextmanager
     def _marking_failure(self, job: str) -> Iterator[None]:
@@ -222,7 +225,7 @@ class Runner:
             wait_s = self._backoff.delay_s(1)
         one.query, one.again_at = None, None if wait_s is None else time.monotonic() + wait_s
         self._progress.failed(one.job.name, error, again=wait_s is not None)
-        self._reporter.say(Failed(one.job.name, error, wait_s))
+        self._reporter.say(FailureReport(one.job.name, error, wait_s))
 
     def _log(self, job: str, failure: BaseException) -> None:
         """The whole account for the driver's log; the reports have one line of it."""

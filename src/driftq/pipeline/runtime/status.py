@@ -14,7 +14,7 @@ import msgspec
 from driftq.pipeline.runtime.processes import is_alive, mark_of
 
 
-class JobState(StrEnum):
+class PipelineJobState(StrEnum):
     """What a job is doing, as far as its driver could still say."""
 
     RUNNING = "running"
@@ -31,7 +31,7 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One job: its last batch, how much it has done, how much is left."""
 
     job: str
-    state: JobState
+    state: PipelineJobState
     last_batch: int | None = None
     """Spark's number of the last batch that is finished."""
     batch_rows: int = 0
@@ -66,7 +66,7 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
         if self.not_running_since is None:
             return said
         since = f"{self.not_running_since[:19]}Z"
-        if self.state is JobState.GONE:
+        if self.state is PipelineJobState.GONE:
             died = f"not running: its driver (process {self.driver}) died; last heard of at {since}"
             return [died, *said]
         return [f"not running since {since}", *said]
@@ -117,13 +117,17 @@ class StatusFolder:
 def _checked(status: JobStatus) -> JobStatus:
     """As it is now: whoever died can no longer say so, and its last numbers are no longer true."""
     state = status.state
-    if state in (JobState.RUNNING, JobState.WAITING) and status.driver and not status.driver_is_alive:
-        state = JobState.GONE
-    if state is JobState.RUNNING:
+    if (
+        state in (PipelineJobState.RUNNING, PipelineJobState.WAITING)
+        and status.driver
+        and not status.driver_is_alive
+    ):
+        state = PipelineJobState.GONE
+    if state is PipelineJobState.RUNNING:
         return status
     known = msgspec.structs.replace(
         status, state=state, rows_per_second=0.0, not_running_since=status.updated_at or None
     )
-    if state is JobState.ENDED:
+    if state is PipelineJobState.ENDED:
         return known  # It had read all that was there, or was stopped on purpose and said what it left.
     return msgspec.structs.replace(known, lag=None)

@@ -24,8 +24,15 @@ import msgspec
 from driftq.pipeline.runtime.backoff import Backoff
 from driftq.pipeline.runtime.metrics import as_text
 from driftq.pipeline.runtime.processes import end_session, wait_for_session
-from driftq.pipeline.runtime.reports import DRIVER, Assignment, Failed, Progressed, Report, read_report
-from driftq.pipeline.runtime.status import JobState, StatusFolder
+from driftq.pipeline.runtime.reports import (
+    DRIVER,
+    DriverSpec,
+    FailureReport,
+    ProgressReport,
+    Report,
+    read_report,
+)
+from driftq.pipeline.runtime.status import PipelineJobState, StatusFolder
 
 GRACE_S = 8.0
 """How long a driver may take to stop when it is asked to."""
@@ -50,7 +57,7 @@ class Supervisor:
     """One run of the pipeline, from its start until it is done, refused or asked to stop."""
 
     def __init__(
-        self, assignment: Assignment, hear: Callable[[Report], None], *, log: Path, watch: Watch | None = None
+        self, assignment: DriverSpec, hear: Callable[[Report], None], *, log: Path, watch: Watch | None = None
     ) -> None:
         self._assignment = assignment
         self._hear = hear
@@ -72,7 +79,7 @@ class Supervisor:
                 failures = 1 if worked else failures + 1
                 wait_s = self._watch.backoff.delay_s(failures)
                 self._assignment = msgspec.structs.replace(self._assignment, again=True)
-                self._hear(Failed(DRIVER, f"the driver ended with {_words(code)}", wait_s))
+                self._hear(FailureReport(DRIVER, f"the driver ended with {_words(code)}", wait_s))
                 if self._stopped_within(wait_s):
                     return 0
 
@@ -96,7 +103,7 @@ class Supervisor:
                 report = read_report(line)
                 if report is None:
                     continue
-                worked = worked or isinstance(report, Progressed)
+                worked = worked or isinstance(report, ProgressReport)
                 self._hear(report)
         driver = self._driver
         assert driver is not None
@@ -111,7 +118,7 @@ class Supervisor:
         """A driver that died left files that say its jobs run, for collectors that do not look closer."""
         folder = StatusFolder(self._assignment.options.folder)
         for status in folder.all():
-            if status.driver == driver and status.state is JobState.GONE:
+            if status.driver == driver and status.state is PipelineJobState.GONE:
                 folder.write_text(f"{status.job}.prom", as_text([status]))
 
     @contextmanager

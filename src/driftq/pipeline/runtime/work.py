@@ -9,8 +9,8 @@ from driftq.errors import InvalidArgument
 from driftq.pipeline.app.builtin import SHIPPED, Job, is_stream, jobs_for, jobs_of_app
 from driftq.pipeline.app.file import AppFile, load_app_file
 from driftq.pipeline.runtime.preflight import check_reach
-from driftq.pipeline.runtime.progress import Progress, listen
-from driftq.pipeline.runtime.reports import Assignment, Reporter
+from driftq.pipeline.runtime.progress import ProgressTracker, listen
+from driftq.pipeline.runtime.reports import DriverSpec, Reporter
 from driftq.pipeline.runtime.runner import Runner
 from driftq.pipeline.runtime.status import StatusFolder
 from driftq.pipeline.spark.java import require_spark
@@ -27,7 +27,7 @@ class Stopping(Protocol):
     def __call__(self) -> bool: ...
 
 
-def do_work(assignment: Assignment, reporter: Reporter, stopping: Stopping) -> None:
+def do_work(assignment: DriverSpec, reporter: Reporter, stopping: Stopping) -> None:
     """All of it. Raises AppNotUsable, a DriftQError or JobFailed in words for people."""
     stopping.interrupts = True
     require_spark()
@@ -46,7 +46,7 @@ def do_work(assignment: Assignment, reporter: Reporter, stopping: Stopping) -> N
             spark.stop()
 
 
-def _jobs(assignment: Assignment) -> tuple[AppFile | None, list[Job]]:
+def _jobs(assignment: DriverSpec) -> tuple[AppFile | None, list[Job]]:
     """The user's file, if there is one, and the jobs to run; none when the file has a `main` of its own."""
     options = assignment.options
     if assignment.what[0] not in SHIPPED:
@@ -59,7 +59,7 @@ def _jobs(assignment: Assignment) -> tuple[AppFile | None, list[Job]]:
     return given, jobs_for(assignment.what, options, app=app, name=assignment.name)
 
 
-def _open(assignment: Assignment, file: AppFile | None) -> SparkSession:
+def _open(assignment: DriverSpec, file: AppFile | None) -> SparkSession:
     from driftq.pipeline.spark.session import open_session
 
     title = "driftq " + " ".join(assignment.what)
@@ -70,10 +70,10 @@ def _open(assignment: Assignment, file: AppFile | None) -> SparkSession:
 
 
 def _run(
-    spark: SparkSession, jobs: list[Job], assignment: Assignment, reporter: Reporter, stopping: Stopping
+    spark: SparkSession, jobs: list[Job], assignment: DriverSpec, reporter: Reporter, stopping: Stopping
 ) -> None:
     options = assignment.options
-    progress = Progress(StatusFolder(options.folder), reporter, checkpoint=options.checkpoint)
+    progress = ProgressTracker(StatusFolder(options.folder), reporter, checkpoint=options.checkpoint)
     listen(spark, progress)
     runner = Runner(spark, progress, reporter, stop=stopping)
     ends = [job for job in jobs if not is_stream(job)]

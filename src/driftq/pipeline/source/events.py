@@ -36,7 +36,7 @@ _PAGE_EVENTS = 5_000
 _decode_lines = msgspec.json.Decoder(StoredEvent).decode_lines
 
 
-class LogEnd(msgspec.Struct, frozen=True):
+class EventLogEnd(msgspec.Struct, frozen=True):
     """How far the log goes, and which start of the server says so."""
 
     position: int
@@ -100,8 +100,8 @@ class EventLog:
     def close(self) -> None:
         self._server.close()
 
-    def _end(self) -> LogEnd:
-        return self._server.get("/v1/events/log/end", LogEnd)
+    def _end(self) -> EventLogEnd:
+        return self._server.get("/v1/events/log/end", EventLogEnd)
 
 
 def find_objects(options: EventLogOptions, *, instance: str) -> Objects | None:

@@ -15,7 +15,7 @@ LAG = "~behind"
 READ = "~read"
 
 
-class Progress(Protocol):
+class QueryProgress(Protocol):
     """What is looked at of Spark's StreamingQueryProgress."""
 
     @property
@@ -26,7 +26,7 @@ def with_lag(offsets: Mapping[str, Any], lag: int, *, read: int | None = None) -
     return {**offsets, LAG: lag} | ({} if read is None else {READ: read})
 
 
-def messages_behind(progress: Progress) -> int | None:
+def messages_behind(progress: QueryProgress) -> int | None:
     """Messages, or events, that wait behind this batch; None when no source of ours is among its sources."""
     known = [lag for source in progress.sources if (lag := _lag_in(source.latestOffset)) is not None]
     return sum(known) if known else None

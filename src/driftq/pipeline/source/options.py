@@ -15,7 +15,7 @@ NEWEST_BY = ("aggregate_id", "key")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicOptions:
+class TopicSourceOptions:
     """Which topics to read, from where to where, and how much at once."""
 
     url: str
@@ -35,7 +35,7 @@ class TopicOptions:
     """Leave out what a newer message of the same aggregate, or key, is seen to have overtaken."""
 
 
-def read_topic_options(given: Mapping[str, str], *, streaming: bool) -> TopicOptions:
+def read_topic_options(given: Mapping[str, str], *, streaming: bool) -> TopicSourceOptions:
     """The options of a query; raises InvalidArgument, which names the option."""
     options = {name.lower(): value for name, value in given.items()}
     topics = tuple(name.strip() for name in options.get("subscribe", "").split(",") if name.strip())
@@ -57,7 +57,7 @@ def read_topic_options(given: Mapping[str, str], *, streaming: bool) -> TopicOpt
     newest_by = options.get("newestby")
     if newest_by not in (None, *NEWEST_BY):
         raise InvalidArgument("newestBy", f"must be one of {', '.join(NEWEST_BY)}, not {newest_by!r}")
-    return TopicOptions(
+    return TopicSourceOptions(
         url=load_url(options.get("url")),
         data=os.path.abspath(load_data(options.get("data"))),
         api_key=options.get("apikey"),

@@ -47,7 +47,7 @@ class TopicRange(InputPartition):
     """Which start of the server has the files: another machine may have a folder of the same name."""
 
 
-class Stretch(NamedTuple):
+class UncoveredRange(NamedTuple):
     """Offsets that no file has."""
 
     partition: int
@@ -75,7 +75,7 @@ def _plan_topic(
 ) -> Iterator[TopicRange]:
     files = sealed_files(os.path.join(data, "tables", topic)) if _is_ours(found, data) else []
     folder = os.path.abspath(os.path.join(data, "tables", topic))
-    open_stretches: list[Stretch] = []
+    open_stretches: list[UncoveredRange] = []
     for span in found.spans:
         number = str(span.partition)
         begin = topics.checked(topic, span, next_offset=found.next_offset) if number in known else span.from_
@@ -133,17 +133,19 @@ def _rows_between(file: TableFile, *, begin: int, upto: int) -> int:
     return file.rows * offsets // (file.last_offset + 1 - file.first_offset)
 
 
-def uncovered(files: Sequence[TableFile], *, partition: int, start: int, end: int) -> Iterator[Stretch]:
+def uncovered(
+    files: Sequence[TableFile], *, partition: int, start: int, end: int
+) -> Iterator[UncoveredRange]:
     """What lies before, between and behind the files. Most of it holds no message: offsets have holes."""
     for file in files:
         if start < file.first_offset:
-            yield Stretch(partition, start, file.first_offset)
+            yield UncoveredRange(partition, start, file.first_offset)
         start = max(start, file.last_offset + 1)
     if start < end:
-        yield Stretch(partition, start, end)
+        yield UncoveredRange(partition, start, end)
 
 
-def _fetched_ranges(topics: Topics, topic: str, stretches: Sequence[Stretch]) -> Iterator[TopicRange]:
+def _fetched_ranges(topics: Topics, topic: str, stretches: Sequence[UncoveredRange]) -> Iterator[TopicRange]:
     if not stretches:
         return
     asked = [

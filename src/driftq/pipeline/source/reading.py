@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from driftq.errors import MessagesExpired
 from driftq.pipeline.server import Server
-from driftq.pipeline.source.options import TopicOptions
+from driftq.pipeline.source.options import TopicSourceOptions
 from driftq.pipeline.source.ranges import TopicRange
 from driftq.pipeline.source.rows import SCHEMA, fetch_rows
 from driftq.pipeline.source.topics import Topics
@@ -19,7 +19,7 @@ from driftq.storage.address import read_instance
 BATCH_ROWS = 50_000
 
 
-def read_range(options: TopicOptions, wanted: Any) -> Iterator[arrow.RecordBatch]:
+def read_range(options: TopicSourceOptions, wanted: Any) -> Iterator[arrow.RecordBatch]:
     """Every wanted row of the range; raises MessagesExpired when some were removed since it was planned."""
     if not isinstance(wanted, TopicRange):
         return iter(())  # Spark asks for one empty partition where there is nothing to read.
@@ -31,7 +31,7 @@ def read_range(options: TopicOptions, wanted: Any) -> Iterator[arrow.RecordBatch
     return newest_only(every, by=options.newest_by)
 
 
-def _every_row(options: TopicOptions, wanted: TopicRange) -> Iterator[arrow.RecordBatch]:
+def _every_row(options: TopicSourceOptions, wanted: TopicRange) -> Iterator[arrow.RecordBatch]:
     at = wanted.start
     for path, end in wanted.files if read_instance(options.data) == wanted.instance else ():
         try:
@@ -57,7 +57,7 @@ def clipped(file: parquet.ParquetFile, *, start: int, end: int) -> Iterator[arro
             yield arrow.RecordBatch.from_arrays(rows.select(SCHEMA.names).columns, schema=SCHEMA)
 
 
-def _fetch(options: TopicOptions, wanted: TopicRange, *, start: int) -> Iterator[arrow.RecordBatch]:
+def _fetch(options: TopicSourceOptions, wanted: TopicRange, *, start: int) -> Iterator[arrow.RecordBatch]:
     server = Server(options.url, api_key=options.api_key)
     expected = _expected(options, wanted, start=start) if wanted.messages is None else wanted.messages
     seen = 0
@@ -73,7 +73,7 @@ def _fetch(options: TopicOptions, wanted: TopicRange, *, start: int) -> Iterator
         )
 
 
-def _expected(options: TopicOptions, wanted: TopicRange, *, start: int) -> int:
+def _expected(options: TopicSourceOptions, wanted: TopicRange, *, start: int) -> int:
     """How many messages the server still has of what was to come from files; raises when some are gone."""
     topics = Topics(options)
     try:

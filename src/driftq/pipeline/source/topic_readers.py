@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import (
 from driftq.errors import TopicNotFound
 from driftq.pipeline.source.lag import with_lag
 from driftq.pipeline.source.offsets import Offsets, allot, resolve
-from driftq.pipeline.source.options import TopicOptions
+from driftq.pipeline.source.options import TopicSourceOptions
 from driftq.pipeline.source.ranges import TopicRange, plan
 from driftq.pipeline.source.reading import read_range
 from driftq.pipeline.source.topics import Span, Topics
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class TopicReader(DataSourceReader):
     """What is there when the query is planned."""
 
-    def __init__(self, options: TopicOptions) -> None:
+    def __init__(self, options: TopicSourceOptions) -> None:
         self._options = options
 
     def partitions(self) -> list[TopicRange]:
@@ -52,7 +52,7 @@ class TopicReader(DataSourceReader):
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """What is new since the last batch, no more at once than is wanted."""
 
-    def __init__(self, options: TopicOptions) -> None:
+    def __init__(self, options: TopicSourceOptions) -> None:
         self._options = options
         self._topics = Topics(options)
         self._target: Offsets | None = None

@@ -11,7 +11,7 @@ import msgspec
 from driftq.errors import MessagesExpired, TopicNotFound, TopicStartedOver
 from driftq.pipeline.server import Server, topic_path
 from driftq.pipeline.source.offsets import Bounds, Offsets
-from driftq.pipeline.source.options import TopicOptions
+from driftq.pipeline.source.options import TopicSourceOptions
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class Spans(msgspec.Struct, frozen=True):
 class Topics:
     """Questions to the server about the topics of a query."""
 
-    def __init__(self, options: TopicOptions) -> None:
+    def __init__(self, options: TopicSourceOptions) -> None:
         self._options = options
         self._server = Server(options.url, api_key=options.api_key)
         self._reported: Offsets = {}

@@ -9,7 +9,7 @@ from typing import Protocol
 from driftq.errors import DriftQError, SequenceConflict, TransactionConflict
 from driftq.model import Event
 from driftq.pipeline.worker.derived import decode_event
-from driftq.pipeline.worker.timing import Patience
+from driftq.pipeline.worker.timing import OutageWait
 from driftq.registry.parking import DerivedRow, Parking
 
 logger = logging.getLogger("driftq.pipeline.worker")
@@ -24,7 +24,7 @@ class EventAppends(Protocol):
 class DerivedAppends:
     """Hands over what is kept, oldest first. A second time changes nothing: each id is stored once."""
 
-    def __init__(self, store: EventAppends, parking: Parking, handler: str, patience: Patience) -> None:
+    def __init__(self, store: EventAppends, parking: Parking, handler: str, patience: OutageWait) -> None:
         self._store = store
         self._parking = parking
         self._handler = handler

@@ -20,11 +20,11 @@ from driftq.errors import EventSuperseded, InvalidArgument, LeaseLost, WrongClai
 from driftq.pipeline.worker.appending import DerivedAppends
 from driftq.pipeline.worker.context import WorkerContext
 from driftq.pipeline.worker.derived import derived_texts
-from driftq.pipeline.worker.heartbeats import Heartbeats
-from driftq.pipeline.worker.lanes import Arrived
-from driftq.pipeline.worker.ledger import Ledger
+from driftq.pipeline.worker.heartbeats import ClaimHeartbeats
+from driftq.pipeline.worker.lanes import TopicEvent
+from driftq.pipeline.worker.ledger import WorkerStore
 from driftq.pipeline.worker.spec import HandlerCall
-from driftq.pipeline.worker.timing import Patience
+from driftq.pipeline.worker.timing import OutageWait
 from driftq.registry import Claim, ClaimState, Effect
 from driftq.registry.verdict import Reject, Retry, UnknownEffect, error_text
 
@@ -60,10 +60,10 @@ class Effects:
     def __init__(
         self,
         call: HandlerCall,
-        ledger: Ledger,
+        ledger: WorkerStore,
         *,
-        heartbeats: Heartbeats,
-        patience: Patience,
+        heartbeats: ClaimHeartbeats,
+        patience: OutageWait,
         appends: DerivedAppends,
     ) -> None:
         self._call = call
@@ -72,7 +72,7 @@ class Effects:
         self._patience = patience
         self._appends = appends
 
-    def perform(self, claim: Claim, arrived: Arrived) -> Ending:
+    def perform(self, claim: Claim, arrived: TopicEvent) -> Ending:
         """The claim is held by the heartbeats, and is over afterwards."""
         place = arrived.place
         context = WorkerContext(
@@ -113,7 +113,7 @@ class Effects:
             self._patience.ask(lambda: self._ledger.claims.heartbeat(claim))
         return True
 
-    def _in_transaction(self, claim: Claim, arrived: Arrived, context: WorkerContext) -> list[str]:
+    def _in_transaction(self, claim: Claim, arrived: TopicEvent, context: WorkerContext) -> list[str]:
         """May be called again: what was not kept is done again, and what was kept is not."""
         derived: list[str] = []
         try:
@@ -131,7 +131,7 @@ class Effects:
             context.transaction = None
         return derived
 
-    def _handled(self, claim: Claim, arrived: Arrived, context: WorkerContext) -> list[str]:
+    def _handled(self, claim: Claim, arrived: TopicEvent, context: WorkerContext) -> list[str]:
         """Run the handler; what it derived, as texts."""
         if arrived.event is None:
             raise _HandlerFailed(Reject(arrived.problem))
@@ -150,7 +150,7 @@ class Effects:
         except InvalidArgument as wrong:
             raise _HandlerFailed(Reject(str(wrong))) from wrong
 
-    def _failed(self, claim: Claim, arrived: Arrived, error: Exception) -> Ending:
+    def _failed(self, claim: Claim, arrived: TopicEvent, error: Exception) -> Ending:
         try:
             if isinstance(error, UnknownEffect):
                 self._unknown(claim, arrived, error)
@@ -173,12 +173,12 @@ class Effects:
         asked_ms = error.after_ms if isinstance(error, Retry) else None
         return Ending(Verdict.AGAIN, max(failure.retry_in_ms, asked_ms or 0))
 
-    def _unknown(self, claim: Claim, arrived: Arrived, error: Exception) -> None:
+    def _unknown(self, claim: Claim, arrived: TopicEvent, error: Exception) -> None:
         self.park(claim, arrived)
         registry = self._ledger.registry
         self._patience.ask(lambda: registry.mark_unknown(claim, error=error_text(error)))
 
-    def park(self, claim: Claim, arrived: Arrived) -> None:
+    def park(self, claim: Claim, arrived: TopicEvent) -> None:
         """Keep the event's text in the database."""
         self._patience.ask(
             lambda: self._ledger.parking.park(claim.handler.name, [(arrived.key, arrived.place)])

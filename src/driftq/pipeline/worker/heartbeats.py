@@ -29,14 +29,14 @@ class Beating(Protocol):
 
 
 @dataclass(slots=True)
-class _Held:
+class _HeldClaim:
     claim: Claim
     until: int
     context: WorkerContext | None = None
     lost: bool = False
 
 
-class Heartbeats:
+class ClaimHeartbeats:
     """The claims that are held now. `open_registry` is called in the thread, at the first beat."""
 
     def __init__(self, open_registry: Callable[[], Beating], *, every_ms: int, timing: Timing) -> None:
@@ -45,7 +45,7 @@ class Heartbeats:
         self._timing = timing
         self._registry: Beating | None = None
         self._lock = threading.Lock()
-        self._held: dict[_Place, _Held] = {}
+        self._held: dict[_Place, _HeldClaim] = {}
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -63,7 +63,7 @@ class Heartbeats:
         """These were granted to us, by a call that was made at that time."""
         with self._lock:
             for claim in claims:
-                self._held[_place(claim)] = _Held(claim, asked_at + claim.handler.lease_ms)
+                self._held[_place(claim)] = _HeldClaim(claim, asked_at + claim.handler.lease_ms)
 
     def drop(self, claim: Claim) -> None:
         with self._lock:
@@ -105,7 +105,7 @@ class Heartbeats:
                 else:
                     held.until = asked_at + claim.handler.lease_ms
 
-    def _lose(self, held: _Held) -> None:
+    def _lose(self, held: _HeldClaim) -> None:
         held.lost = True
         if held.context is not None:
             held.context.lost = True

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from driftq.errors import InvalidArgument
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.worker.ledger import Ledger
+from driftq.pipeline.worker.ledger import WorkerStore
 from driftq.pipeline.worker.runtime import open_run
 from driftq.pipeline.worker.spec import WorkerSpec
 from driftq.pipeline.worker.task import ANSWER, COLUMNS, Task, run_task
@@ -53,7 +53,7 @@ class WorkerJob:
 
     def check(self) -> None:
         """The registry is there, or there is no start. Raises DatabaseUnavailable, SchemaOutdated."""
-        Ledger.open(self.options).close()
+        WorkerStore.open(self.options).close()
 
     def start(self, spark: SparkSession, *, once: bool) -> StreamingQuery:
         """Raises InvalidArgument for what must not run as it is set, DatabaseUnavailable, SchemaOutdated."""

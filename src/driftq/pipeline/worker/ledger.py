@@ -14,7 +14,7 @@ from driftq.pipeline.worker.claims import Claims
 from driftq.pipeline.worker.guard import SequenceGuard
 from driftq.registry import Claim
 from driftq.registry.parking import Parking
-from driftq.registry.presence import Presence, departed
+from driftq.registry.presence import Liveness, departed
 from driftq.registry.sql_registry import SqlRegistry
 from driftq.sql import Database, open_database
 from driftq.sql.sqlite import SqliteDatabase
@@ -23,7 +23,7 @@ logger = logging.getLogger("driftq.pipeline.worker")
 
 
 @dataclass(frozen=True)
-class Ledger:
+class WorkerStore:
     """`claims` is the registry, or the guard in front of it."""
 
     registry: SqlRegistry
@@ -33,12 +33,14 @@ class Ledger:
     """Where the workers of this machine say that they are alive, see `driftq.registry.presence`."""
 
     @classmethod
-    def on(cls, registry: SqlRegistry, *, guarded: bool = False, presences: Path | None = None) -> Ledger:
+    def on(
+        cls, registry: SqlRegistry, *, guarded: bool = False, presences: Path | None = None
+    ) -> WorkerStore:
         claims = SequenceGuard(registry) if guarded else registry
         return cls(registry, Parking(registry.database), claims, presences)
 
     @classmethod
-    def open(cls, options: PipelineOptions) -> Ledger:
+    def open(cls, options: PipelineOptions) -> WorkerStore:
         """Raises DatabaseUnavailable, or SchemaOutdated where `driftq db upgrade` has to be run first."""
         settings = options.registry
         owner = settings.owner or f"{socket.gethostname()}:{os.getpid()}"
@@ -73,27 +75,27 @@ class Ledger:
         self.registry.database.close()
 
 
-_opened: dict[tuple[int, str], Ledger] = {}
-_alive: list[Presence] = []
+_opened: dict[tuple[int, str], WorkerStore] = {}
+_alive: list[Liveness] = []
 """Locked until this process ends."""
 
 
-def shared_ledger(options: PipelineOptions, *, use: str) -> Ledger:
+def shared_store(options: PipelineOptions, *, use: str) -> WorkerStore:
     """The one of this process for this use, opened at the first call and kept for the tasks to come."""
     place = options.events.database_url if options.registry.enabled else None
     key = os.getpid(), f"{use} {options.registry.enabled} {place} {options.folder}"
     if key not in _opened:
-        ledger = _opened[key] = Ledger.open(options)
+        ledger = _opened[key] = WorkerStore.open(options)
         _be_present(ledger)
         ledger.free_departed()
     return _opened[key]
 
 
-def _be_present(ledger: Ledger) -> None:
+def _be_present(ledger: WorkerStore) -> None:
     if ledger.presences is None:
         return
     try:
-        _alive.append(Presence(ledger.presences, ledger.registry.incarnation))
+        _alive.append(Liveness(ledger.presences, ledger.registry.incarnation))
     except OSError as problem:  # As on a cluster's machine without the folder: then there is the lease.
         logger.warning("claims of this process are held until their lease ends: %s", problem)
 

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from driftq.errors import InvalidArgument
 from driftq.pipeline.worker.appending import DerivedAppends
 from driftq.pipeline.worker.effect import Effects, Verdict
-from driftq.pipeline.worker.heartbeats import Heartbeats
-from driftq.pipeline.worker.lanes import Arrived, Lane, Lanes
-from driftq.pipeline.worker.ledger import Ledger
-from driftq.pipeline.worker.timing import Patience, Timing
+from driftq.pipeline.worker.heartbeats import ClaimHeartbeats
+from driftq.pipeline.worker.lanes import AggregateQueue, AggregateQueues, TopicEvent
+from driftq.pipeline.worker.ledger import WorkerStore
+from driftq.pipeline.worker.timing import OutageWait, Timing
 from driftq.registry import Claim, ClaimOutcome, ClaimState, Effect, GapPolicy, Handler, Wait
 
 logger = logging.getLogger("driftq.pipeline.worker")
@@ -33,12 +33,12 @@ class PartitionRun:
     def __init__(
         self,
         handler: Handler,
-        ledger: Ledger,
+        ledger: WorkerStore,
         *,
         effects: Effects,
         appends: DerivedAppends,
-        heartbeats: Heartbeats,
-        patience: Patience,
+        heartbeats: ClaimHeartbeats,
+        patience: OutageWait,
         timing: Timing,
     ) -> None:
         self._handler = handler
@@ -52,10 +52,10 @@ class PartitionRun:
         self._most = 1 if handler.effect is Effect.UNKNOWN else CLAIMS_MAX
         self.counts: Counter[str] = Counter()
 
-    def run(self, events: Iterable[Arrived]) -> None:
+    def run(self, events: Iterable[TopicEvent]) -> None:
         """Until all of them are settled or parked."""
         self._appends.flush()  # What a run before this one had no time for.
-        lanes = Lanes(events)
+        lanes = AggregateQueues(events)
         while lanes:
             wave = lanes.take(now=self._timing.now(), most=self._most)
             if not wave:
@@ -73,9 +73,9 @@ class PartitionRun:
             if not fresh:
                 return
             seen |= {(one.topic, one.partition, one.offset) for one in fresh}
-            self.run([Arrived.of(one, from_parking=True) for one in fresh])
+            self.run([TopicEvent.of(one, from_parking=True) for one in fresh])
 
-    def _claimed(self, wave: Sequence[Lane]) -> Iterator[tuple[Lane, Claim]]:
+    def _claimed(self, wave: Sequence[AggregateQueue]) -> Iterator[tuple[AggregateQueue, Claim]]:
         """The wave with its claims, all of them held alive from now on."""
         asked_at = self._timing.now()
         claims = self._claims(wave)
@@ -86,7 +86,7 @@ class PartitionRun:
             finally:
                 self._heartbeats.drop(claim)
 
-    def _claims(self, wave: Sequence[Lane]) -> list[Claim]:
+    def _claims(self, wave: Sequence[AggregateQueue]) -> list[Claim]:
         keys = [lane.head.key for lane in wave]
         try:
             return self._patience.ask(lambda: self._ledger.claims.claim_all(self._handler, keys))
@@ -95,11 +95,11 @@ class PartitionRun:
                 return [claim for lane in wave for claim in self._claims([lane])]
             arrived = wave[0].waiting.popleft()
             wave[0].waiting.appendleft(
-                Arrived.unfit(arrived.place, str(wrong), from_parking=arrived.from_parking)
+                TopicEvent.unfit(arrived.place, str(wrong), from_parking=arrived.from_parking)
             )
             return self._claims(wave)
 
-    def _settle(self, lane: Lane, claim: Claim, *, company: bool) -> int:
+    def _settle(self, lane: AggregateQueue, claim: Claim, *, company: bool) -> int:
         """Do what the claim allows; for how many milliseconds the lane has to wait then."""
         match claim.outcome:
             case ClaimOutcome.DUPLICATE_DONE:
@@ -119,7 +119,7 @@ class PartitionRun:
                     return 0
                 return self._perform(lane, claim)
 
-    def _perform(self, lane: Lane, claim: Claim) -> int:
+    def _perform(self, lane: AggregateQueue, claim: Claim) -> int:
         ending = self._effects.perform(claim, lane.head)
         match ending.verdict:
             case Verdict.DONE:
@@ -140,7 +140,7 @@ class PartitionRun:
                 return _POLL_MS_MIN
         return 0
 
-    def _duplicate(self, lane: Lane, claim: Claim) -> None:
+    def _duplicate(self, lane: AggregateQueue, claim: Claim) -> None:
         if claim.state is ClaimState.DEAD:
             self._effects.park(claim, lane.head)  # Whoever gave it up may have had no time for its text.
             self.counts["dead"] += 1
@@ -148,7 +148,7 @@ class PartitionRun:
         else:
             self._leave(lane, "duplicate")
 
-    def _wait(self, lane: Lane, claim: Claim) -> int:
+    def _wait(self, lane: AggregateQueue, claim: Claim) -> int:
         match claim.wait:
             case Wait.BACKOFF:
                 return max(1, claim.wait_ms)
@@ -163,14 +163,14 @@ class PartitionRun:
                 freed = self._patience.ask(self._ledger.free_departed)
                 return 1 if freed else min(max(claim.wait_ms, _POLL_MS_MIN), _POLL_MS_MAX)
 
-    def _leave(self, lane: Lane, how: str) -> None:
+    def _leave(self, lane: AggregateQueue, how: str) -> None:
         """The head is settled."""
         arrived = lane.done()
         self.counts[how] += 1
         if arrived.from_parking:
             self._patience.ask(lambda: self._ledger.parking.unpark(self._handler.name, arrived.key.event_id))
 
-    def _park(self, lane: Lane) -> None:
+    def _park(self, lane: AggregateQueue) -> None:
         """The head cannot go on now, nor can what has to come after it."""
         ordered = self._handler.gap_policy is GapPolicy.ORDERED
         left = lane.clear() if ordered else [lane.done()]

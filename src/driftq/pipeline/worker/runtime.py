@@ -13,11 +13,11 @@ from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.server import Server
 from driftq.pipeline.worker.appending import DerivedAppends
 from driftq.pipeline.worker.effect import Effects
-from driftq.pipeline.worker.heartbeats import Heartbeats
-from driftq.pipeline.worker.ledger import shared_ledger
+from driftq.pipeline.worker.heartbeats import ClaimHeartbeats
+from driftq.pipeline.worker.ledger import shared_store
 from driftq.pipeline.worker.partition_run import PartitionRun
 from driftq.pipeline.worker.spec import WorkerSpec
-from driftq.pipeline.worker.timing import Patience, SystemTiming
+from driftq.pipeline.worker.timing import OutageWait, SystemTiming
 
 
 class ServedEvents:
@@ -37,11 +37,11 @@ class ServedEvents:
 def open_run(spec: WorkerSpec, options: PipelineOptions) -> Iterator[PartitionRun]:
     """A run with its heartbeats under way. While the database is away, this waits."""
     timing = SystemTiming()
-    patience = Patience(timing)
+    patience = OutageWait(timing)
     handler = spec.handler(options.registry)
-    ledger = patience.ask(lambda: shared_ledger(options, use="effects"))
-    heartbeats = Heartbeats(
-        lambda: shared_ledger(options, use="heartbeats").claims,
+    ledger = patience.ask(lambda: shared_store(options, use="effects"))
+    heartbeats = ClaimHeartbeats(
+        lambda: shared_store(options, use="heartbeats").claims,
         every_ms=options.registry.heartbeat_seconds * 1000,
         timing=timing,
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.worker.lanes import Arrived
+from driftq.pipeline.worker.lanes import TopicEvent
 from driftq.pipeline.worker.runtime import open_run
 from driftq.pipeline.worker.spec import WorkerSpec
 from driftq.registry.parking import ParkedEvent
@@ -37,7 +37,7 @@ def run_task(
     if not places:
         return
     with open_run(spec, options) as run:
-        run.run(Arrived.of(one) for one in places)
+        run.run(TopicEvent.of(one) for one in places)
         for place in dict.fromkeys((one.topic, one.partition) for one in places):
             run.run_parked(place)
         counts = {how: events for how, events in run.counts.items() if events}

@@ -34,7 +34,7 @@ class SystemTiming:
         time.sleep(ms / 1000)
 
 
-class Patience:
+class OutageWait:
     """Asks again for as long as the database or the server is away; nothing is charged meanwhile."""
 
     def __init__(self, timing: Timing) -> None:

@@ -12,7 +12,7 @@ from driftq.storage.entry import BODY_AT
 _encode = msgspec.json.Encoder().encode
 
 
-class Parcel:
+class DeliveryBatch:
     """Messages of one partition for one consumer, with attempt and last error as they were decided."""
 
     __slots__ = ("again", "first_attempt", "index", "ordinals", "partition")

@@ -8,28 +8,28 @@ import heapq
 import logging
 from itertools import count
 
-from driftq.core.commands import Taker
+from driftq.core.commands import Capacity
 from driftq.core.group import Group
-from driftq.core.lease import Holder
+from driftq.core.lease import Credit
 from driftq.core.state import State
 from driftq.model import StreamView
 from driftq.server.deliver.outbox import Outbox
 from driftq.server.deliver.stall import CLOSING_REST_MS, Stall
-from driftq.server.ports import Consumer
+from driftq.server.ports import ConsumerStream
 
 UNSENT_MAX = 1 << 20
 
 logger = logging.getLogger("driftq.dispatcher")
 
 
-class Seat:
+class Member:
     """A consumer in its ring."""
 
     __slots__ = ("consumer", "holder", "outbox", "rests_until", "stall")
 
-    def __init__(self, consumer: Consumer, outbox: Outbox) -> None:
+    def __init__(self, consumer: ConsumerStream, outbox: Outbox) -> None:
         self.consumer = consumer
-        self.holder: Holder = consumer.holder
+        self.holder: Credit = consumer.holder
         self.outbox = outbox
         self.stall: Stall | None = None
         """Its owner gives no sign of life."""
@@ -47,32 +47,32 @@ class Seat:
         return room if now >= self.rests_until else 0
 
 
-class Ring:
+class Members:
     """The consumers of one group."""
 
     def __init__(self, topic: str, group: str) -> None:
         self.topic = topic
         self.group = group
-        self.seats: list[Seat] = []
-        self.by_owner: dict[str, list[Seat]] = {}
+        self.seats: list[Member] = []
+        self.by_owner: dict[str, list[Member]] = {}
         self.ready: dict[int, None] = {}
         """Partitions that may have something to deliver, the longest waiting first."""
 
-    def add(self, seat: Seat) -> None:
+    def add(self, seat: Member) -> None:
         self.seats.append(seat)
         self.by_owner.setdefault(seat.consumer.owner, []).append(seat)
 
-    def remove(self, seat: Seat) -> None:
+    def remove(self, seat: Member) -> None:
         self.seats.remove(seat)
         of_owner = self.by_owner[seat.consumer.owner]
         of_owner.remove(seat)
         if not of_owner:
             del self.by_owner[seat.consumer.owner]
 
-    def takers(self, group: Group, partition: int, now: int) -> tuple[list[Seat], list[Taker]]:
+    def takers(self, group: Group, partition: int, now: int) -> tuple[list[Member], list[Capacity]]:
         """Those with room, in the order of their turn."""
-        seats: list[Seat] = []
-        takers: list[Taker] = []
+        seats: list[Member] = []
+        takers: list[Capacity] = []
         average = self._average_bytes(group, partition)
         for seat in self.seats:
             room = seat.room(now)
@@ -82,7 +82,9 @@ class Ring:
                 room = min(room, min(left, unsent) // average + 1)
                 seats.append(seat)
                 stalled = seat.stall is not None
-                takers.append(Taker(len(takers), seat.consumer.owner, seat.consumer.lease_ms, room, stalled))
+                takers.append(
+                    Capacity(len(takers), seat.consumer.owner, seat.consumer.lease_ms, room, stalled)
+                )
         return seats, takers
 
     @staticmethod
@@ -96,41 +98,41 @@ class Ring:
         size = progress.index.bytes_upto(stop) - progress.index.bytes_upto(progress.upto)
         return max(1, size // count)
 
-    def passed(self, last: Seat) -> None:
+    def passed(self, last: Member) -> None:
         """This seat got the last message: the turn goes to the one behind it."""
         at = self.seats.index(last) + 1
         self.seats = self.seats[at:] + self.seats[:at]
 
 
-class Dispatcher:
+class Consumers:
     """All rings."""
 
     def __init__(self) -> None:
-        self._rings: dict[tuple[str, str], Ring] = {}
-        self._by_topic: dict[str, list[Ring]] = {}
-        self._awake: dict[Ring, None] = {}
-        self.alarms: list[tuple[int, int, Ring]] = []
+        self._rings: dict[tuple[str, str], Members] = {}
+        self._by_topic: dict[str, list[Members]] = {}
+        self._awake: dict[Members, None] = {}
+        self.alarms: list[tuple[int, int, Members]] = []
         """When a ring has a stream that was held back until then; a number keeps them apart."""
         self._numbers = count()
 
-    def rings(self) -> list[Ring]:
+    def rings(self) -> list[Members]:
         return list(self._rings.values())
 
-    def find(self, topic: str, group: str) -> Ring | None:
+    def find(self, topic: str, group: str) -> Members | None:
         return self._rings.get((topic, group))
 
-    def join(self, seat: Seat, *, partitions: int) -> None:
+    def join(self, seat: Member, *, partitions: int) -> None:
         consumer = seat.consumer
         name = (consumer.topic, consumer.group)
         ring = self._rings.get(name)
         if ring is None:
-            ring = self._rings[name] = Ring(*name)
+            ring = self._rings[name] = Members(*name)
             self._by_topic.setdefault(consumer.topic, []).append(ring)
         ring.add(seat)
         ring.ready = dict.fromkeys(range(partitions))
         self._awake[ring] = None
 
-    def leave(self, consumer: Consumer) -> Seat | None:
+    def leave(self, consumer: ConsumerStream) -> Member | None:
         """The seat that the consumer had; None when it had left before."""
         ring = self._rings.get((consumer.topic, consumer.group))
         seat = next((seat for seat in ring.seats if seat.consumer is consumer), None) if ring else None
@@ -145,7 +147,7 @@ class Dispatcher:
             self._awake.pop(ring, None)
         return seat
 
-    def rings_of(self, topic: str, group: str | None = None) -> list[Ring]:
+    def rings_of(self, topic: str, group: str | None = None) -> list[Members]:
         """The rings of a topic, or the one of a group on it."""
         return [ring for ring in self._by_topic.get(topic, ()) if group in (None, ring.group)]
 
@@ -200,7 +202,7 @@ class Dispatcher:
                     seat.rests_until = now + CLOSING_REST_MS
                     self._set_alarm(ring, seat.rests_until)
 
-    def lapsed(self, topic: str, group: str, silent: set[Holder], *, now: int) -> int:
+    def lapsed(self, topic: str, group: str, silent: set[Credit], *, now: int) -> int:
         """Leases of these ended without a sign of life: how many streams are held back from now on."""
         ring = self._rings.get((topic, group))
         found = 0
@@ -217,12 +219,12 @@ class Dispatcher:
                 )
         return found
 
-    def dealt_to_stalled(self, ring: Ring, seat: Seat, stall: Stall, *, now: int) -> None:
+    def dealt_to_stalled(self, ring: Members, seat: Member, stall: Stall, *, now: int) -> None:
         """A stream that is held back got its one message."""
         stall.dealt(lease_ms=seat.consumer.lease_ms, now=now)
         self._set_alarm(ring, stall.next_at)
 
-    def _set_alarm(self, ring: Ring, at: int) -> None:
+    def _set_alarm(self, ring: Members, at: int) -> None:
         heapq.heappush(self.alarms, (at, next(self._numbers), ring))
 
     def next_at(self) -> int | None:
@@ -243,7 +245,7 @@ class Dispatcher:
         """Whether there is a ring to look at."""
         return bool(self._awake)
 
-    def awake(self) -> list[Ring]:
+    def awake(self) -> list[Members]:
         """The rings to look at in this turn; each once."""
         rings = list(self._awake)
         self._awake.clear()

@@ -4,9 +4,9 @@ from collections import deque
 from collections.abc import Callable
 
 from driftq.errors import LogCorrupt
-from driftq.server.deliver.batch import Parcel
-from driftq.server.ports import Background, Consumer
-from driftq.storage.payloads import MessagesGone, Payloads
+from driftq.server.deliver.batch import DeliveryBatch
+from driftq.server.ports import Background, ConsumerStream
+from driftq.storage.payloads import EntriesGone, Payloads
 
 
 class Outbox:
@@ -14,7 +14,7 @@ class Outbox:
 
     def __init__(
         self,
-        consumer: Consumer,
+        consumer: ConsumerStream,
         *,
         payloads: Payloads,
         background: Background,
@@ -24,7 +24,7 @@ class Outbox:
         self._payloads = payloads
         self._background = background
         self._on_damage = on_damage
-        self._parcels: deque[tuple[Parcel, int]] = deque()
+        self._parcels: deque[tuple[DeliveryBatch, int]] = deque()
         """With the bytes that each counts for."""
         self._fetching = False
         self._pending_bytes = 0
@@ -33,7 +33,7 @@ class Outbox:
     def unsent_bytes(self) -> int:
         return self._pending_bytes + self._consumer.unsent_bytes()
 
-    def put(self, parcel: Parcel) -> None:
+    def put(self, parcel: DeliveryBatch) -> None:
         """Send this behind everything put before."""
         if parcel.forget_dropped():
             size_bytes = parcel.size_bytes()
@@ -68,7 +68,7 @@ class Outbox:
         if isinstance(entries, LogCorrupt):
             self._on_damage(entries)
             return
-        if isinstance(entries, MessagesGone) or self._parcels[0][0].is_behind():
+        if isinstance(entries, EntriesGone) or self._parcels[0][0].is_behind():
             self._drain()
             return
         if isinstance(entries, Exception):
@@ -80,7 +80,7 @@ class Outbox:
     def _send(self, entries: list[bytes]) -> None:
         self._consumer.send(self._take().lines(entries))
 
-    def _take(self) -> Parcel:
+    def _take(self) -> DeliveryBatch:
         parcel, size_bytes = self._parcels.popleft()
         self._pending_bytes -= size_bytes
         return parcel

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from driftq.core.dead_lettered import Casualty
+from driftq.core.dead_lettered import DeadLettered
 from driftq.core.decide import decide_deliveries, decide_expiries, decide_passing, settled
 from driftq.core.decide.effects import scope_of
 from driftq.core.group import Group
 from driftq.core.index import FLAG_KEYED
-from driftq.core.keys import Claim
+from driftq.core.keys import MessageRef
 from driftq.core.records import SETTLED_BY_ACK, SETTLED_PASSED
 from driftq.core.state import Topic
 from driftq.errors import NotConfirmed
 from driftq.model import StoredMessage
 from driftq.server.counters import Counters
-from driftq.server.deliver.batch import Parcel
-from driftq.server.deliver.consumers import Dispatcher, Ring
+from driftq.server.deliver.batch import DeliveryBatch
+from driftq.server.deliver.consumers import Consumers, Members
 from driftq.server.deliver.outbox import Outbox
 from driftq.server.deliver.timers import Timers
-from driftq.server.effects.stage import EffectDesk, identity_of
-from driftq.server.lookup import Recaller
-from driftq.server.settle.dead_letters import DeadLetters
-from driftq.server.wakeup import Setbacks
+from driftq.server.effects.stage import EffectsStage, identity_of
+from driftq.server.lookup import MessageLookup
+from driftq.server.settle.dead_letters import DeadLettering
+from driftq.server.wakeup import CommitBackoff
 from driftq.storage.entry import decode_entry, produced_at
 from driftq.storage.journal import Journal
 
 _READ_AGAIN_MS = 1_000
 
-Parcels = list[tuple[Outbox, Parcel]]
+Parcels = list[tuple[Outbox, DeliveryBatch]]
 
 
 class Deliveries:
@@ -37,26 +37,26 @@ class Deliveries:
     def __init__(
         self,
         journal: Journal,
-        dispatcher: Dispatcher,
+        dispatcher: Consumers,
         timers: Timers,
         *,
-        letters: DeadLetters,
-        recaller: Recaller,
-        effects: EffectDesk,
+        letters: DeadLettering,
+        lookup: MessageLookup,
+        effects: EffectsStage,
         counters: Counters,
         draw: Callable[[], float],
         want_turn: Callable[[], None],
     ) -> None:
         self._journal = journal
-        self._dispatcher = dispatcher
+        self._consumers = dispatcher
         self._timers = timers
         self._letters = letters
-        self._recaller = recaller
+        self._lookup = lookup
         self._effects = effects
         self._counters = counters
         self._draw = draw
         self._want_turn = want_turn
-        self._setbacks: dict[tuple[int, int], Setbacks] = {}
+        self._setbacks: dict[tuple[int, int], CommitBackoff] = {}
         """Of groups' partitions whose dead letters could not be stored."""
 
     def end_expired(self, now: int) -> None:
@@ -76,7 +76,7 @@ class Deliveries:
                 self._journal.add(record)
                 self._counters.expired += len(record.ended)
             group.partitions[partition].find_due(now)
-            self._dispatcher.wake(group.topic, group.name, partition)
+            self._consumers.wake(group.topic, group.name, partition)
             if self._give_up(casualties, group, partition, now):
                 self._timers.note(group, partition)
 
@@ -85,7 +85,7 @@ class Deliveries:
         leases = group.partitions[partition].leases
         silent = {block.holder for block in leases.expired(now) if block.is_silent}
         if silent:
-            self._counters.stalls += self._dispatcher.lapsed(group.topic, group.name, silent, now=now)
+            self._counters.stalls += self._consumers.lapsed(group.topic, group.name, silent, now=now)
 
     def _settle_done(self, topic: Topic, group: Group, partition: int, now: int) -> bool:
         """Settle expired deliveries whose effect is done; False when the disk has to be asked first."""
@@ -98,12 +98,12 @@ class Deliveries:
             for ordinal in progress.leases.held_by(block)
             if progress.index.place_at(ordinal).flags & FLAG_KEYED
         ]
-        claims = [Claim(topic.id, progress.index.offset_at(ordinal)) for ordinal in keyed]
-        cold = self._recaller.cold(claims)
+        claims = [MessageRef(topic.id, progress.index.offset_at(ordinal)) for ordinal in keyed]
+        cold = self._lookup.cold(claims)
         done: list[int] = []
         if not cold:
             for ordinal, claim in zip(keyed, claims, strict=True):
-                entry = self._recaller.entry(claim)
+                entry = self._lookup.entry(claim)
                 if entry is None:
                     continue
                 stored = decode_entry(entry)
@@ -130,9 +130,9 @@ class Deliveries:
     def deal(self, now: int, *, wall: int) -> Parcels:
         """Deliver all that can be delivered; the parcels go out when the commit is durable."""
         parcels: Parcels = []
-        if self._dispatcher.alarms:
-            self._dispatcher.wake_held_back(now)
-        for ring in self._dispatcher.awake():
+        if self._consumers.alarms:
+            self._consumers.wake_held_back(now)
+        for ring in self._consumers.awake():
             group = self._journal.state.find_group(ring.topic, ring.group)
             if group is not None:
                 for partition in list(ring.ready):
@@ -141,7 +141,7 @@ class Deliveries:
         return parcels
 
     def _deal_partition(
-        self, ring: Ring, group: Group, partition: int, parcels: Parcels, now: int, wall: int
+        self, ring: Members, group: Group, partition: int, parcels: Parcels, now: int, wall: int
     ) -> bool:
         """Deal as long as there is something; False when no consumer of the ring has room."""
         progress = group.partitions[partition]
@@ -163,12 +163,12 @@ class Deliveries:
             blocks = self._journal.add_delivered(deal.record)
             fresh = len(deal.record.fresh)
             for number, (seat, block) in enumerate(zip(deal.seats, blocks, strict=True)):
-                parcel = Parcel(progress, block, partition=partition, again=number >= fresh)
+                parcel = DeliveryBatch(progress, block, partition=partition, again=number >= fresh)
                 parcels.append((seats[seat].outbox, parcel))
                 block.give_to(seats[seat].holder, size_bytes=parcel.size_bytes())
                 stall = seats[seat].stall
                 if stall is not None:
-                    self._dispatcher.dealt_to_stalled(ring, seats[seat], stall, now=now)
+                    self._consumers.dealt_to_stalled(ring, seats[seat], stall, now=now)
             self._counters.delivered += deal.count
             self._counters.redelivered += sum(len(block.ordinals) for block in deal.record.again)
             self._timers.note(group, partition)
@@ -192,7 +192,7 @@ class Deliveries:
             if not passed and not late:
                 return True, end
 
-    def _give_up(self, casualties: list[Casualty], group: Group, partition: int, now: int) -> bool:
+    def _give_up(self, casualties: list[DeadLettered], group: Group, partition: int, now: int) -> bool:
         """Write dead letters; False when that has to wait, because their messages must be read first or
         because the last try failed. The group's partition is looked at again then."""
         if not casualties:
@@ -207,20 +207,20 @@ class Deliveries:
             if self._letters.bury(casualties, now) is None:
                 self._setbacks.pop(place, None)
                 return True
-            setbacks = self._setbacks.setdefault(place, Setbacks())
+            setbacks = self._setbacks.setdefault(place, CommitBackoff())
             setbacks.failed(now)
         self._timers.ring(group, partition, at=setbacks.quiet_until)
         return False
 
-    def _fetch_then_look(self, cold: list[Claim], group: Group, partition: int, now: int) -> None:
+    def _fetch_then_look(self, cold: list[MessageRef], group: Group, partition: int, now: int) -> None:
         """Read these off the loop, then look at the group's partition again."""
 
         def again(error: NotConfirmed | None) -> None:
             if error is None:
                 self._timers.ring(group, partition, at=now)
-                self._dispatcher.wake(group.topic, group.name, partition)
+                self._consumers.wake(group.topic, group.name, partition)
             else:  # The disk does not give it: not at once again.
                 self._timers.ring(group, partition, at=now + _READ_AGAIN_MS)
             self._want_turn()
 
-        self._recaller.fetch(cold, again)
+        self._lookup.fetch(cold, again)

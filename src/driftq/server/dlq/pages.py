@@ -20,7 +20,7 @@ LOOK_MAX = 4_096
 """Letters that one call looks at, purged ones among them."""
 
 
-class LetterRef(NamedTuple):
+class DeadLetterRef(NamedTuple):
     """Where a dead letter lies, and when it was sent again. Refs sort by offset."""
 
     offset: int
@@ -29,10 +29,10 @@ class LetterRef(NamedTuple):
     redriven_at: int | None = None
 
 
-class LetterPage(NamedTuple):
+class DeadLetterPage(NamedTuple):
     """Some letters by offset, and behind which offset to look for more; None when there are none."""
 
-    refs: list[LetterRef]
+    refs: list[DeadLetterRef]
     more_after: int | None
 
 
@@ -44,10 +44,10 @@ def dlq_topic_of(state: State, name: str) -> Topic:
     return found
 
 
-def letter_page(topic: Topic, *, after: int = -1, limit: int = LOOK_MAX) -> LetterPage:
+def dead_letter_page(topic: Topic, *, after: int = -1, limit: int = LOOK_MAX) -> DeadLetterPage:
     """At most `limit` letters behind an offset that are not purged."""
     parts = [_refs(number, part.index, after) for number, part in enumerate(topic.partitions)]
-    refs: list[LetterRef] = []
+    refs: list[DeadLetterRef] = []
     looked = 0
     for ref in islice(heapq.merge(*parts), LOOK_MAX):
         looked += 1
@@ -55,30 +55,30 @@ def letter_page(topic: Topic, *, after: int = -1, limit: int = LOOK_MAX) -> Lett
         if ref.offset not in topic.purged:
             refs.append(_as_it_is(topic, ref))
             if len(refs) == limit:
-                return LetterPage(refs, after)
-    return LetterPage(refs, after if looked == LOOK_MAX else None)
+                return DeadLetterPage(refs, after)
+    return DeadLetterPage(refs, after if looked == LOOK_MAX else None)
 
 
-def _refs(number: int, index: PartitionIndex, after: int) -> Iterator[LetterRef]:
+def _refs(number: int, index: PartitionIndex, after: int) -> Iterator[DeadLetterRef]:
     for chunk, slots in index.runs(index.first_ordinal_from(after + 1), index.end):
         for slot in slots:
-            yield LetterRef(chunk.offsets[slot], number, chunk.first + slot)
+            yield DeadLetterRef(chunk.offsets[slot], number, chunk.first + slot)
 
 
-def _as_it_is(topic: Topic, ref: LetterRef) -> LetterRef:
+def _as_it_is(topic: Topic, ref: DeadLetterRef) -> DeadLetterRef:
     sent = topic.redriven.get(ref.offset)
     return ref._replace(redriven_at=sent[0]) if sent is not None else ref
 
 
-def named_letters(topic: Topic, offsets: Iterable[int]) -> list[LetterRef]:
+def named_dead_letters(topic: Topic, offsets: Iterable[int]) -> list[DeadLetterRef]:
     """Those of these letters that are there and not purged."""
-    refs: list[LetterRef] = []
+    refs: list[DeadLetterRef] = []
     for offset in sorted(set(offsets)):
         place = topic.locate(offset) if offset not in topic.purged else None
         if place is not None:
-            refs.append(_as_it_is(topic, LetterRef(offset, *place)))
+            refs.append(_as_it_is(topic, DeadLetterRef(offset, *place)))
     return refs
 
 
-def count_letters(topic: Topic) -> int:
+def count_dead_letters(topic: Topic) -> int:
     return sum(part.index.end - part.index.first for part in topic.partitions) - len(topic.purged)

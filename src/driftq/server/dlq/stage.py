@@ -22,16 +22,16 @@ from driftq.core.decide.dead_letters import (
     decide_placing,
     redrive_partition,
 )
-from driftq.core.keys import Claim
-from driftq.core.records import LettersPurged, LettersRedriven, Terms
+from driftq.core.keys import MessageRef
+from driftq.core.records import DeadLettersPurged, DeadLettersRedriven, DeliveryTerms
 from driftq.core.state import Topic
 from driftq.errors import DriftQError, NotConfirmed, TopicNotFound
 from driftq.model import DeadLetterFacts, Envelope
 from driftq.model.envelope import deadline_ms
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.counters import Counters
-from driftq.server.deliver.consumers import Dispatcher
-from driftq.server.lookup import Recaller
+from driftq.server.deliver.consumers import Consumers
+from driftq.server.lookup import MessageLookup
 from driftq.server.produce.prepare import size_of, terms_of
 from driftq.server.requests import Reply
 from driftq.storage.entry import decode_entry, encode_entry, encode_time
@@ -54,7 +54,7 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Redriven:
+class RedriveOutcome:
     """What became of the letters of a redrive: each was sent or skipped."""
 
     sent: list[int] = field(default_factory=list)
@@ -86,21 +86,21 @@ LetterAsk = RedriveRequest | PurgeRequest
 Replies = list[tuple[Reply, Any]]
 
 
-class LetterDesk:
+class DlqStage:
     """The dead letters' part of a turn."""
 
     def __init__(
         self,
         journal: Journal,
-        recaller: Recaller,
-        dispatcher: Dispatcher,
+        lookup: MessageLookup,
+        dispatcher: Consumers,
         counters: Counters,
         *,
         again: Callable[[LetterAsk, NotConfirmed | None], None],
     ) -> None:
         self._journal = journal
-        self._recaller = recaller
-        self._dispatcher = dispatcher
+        self._lookup = lookup
+        self._consumers = dispatcher
         self._counters = counters
         self._again = again
         self.asked: list[LetterAsk] = []
@@ -108,7 +108,7 @@ class LetterDesk:
     def turn(self, replies: Replies, now: int, *, wall: int) -> None:
         asked, self.asked = self.asked, []
         for request in asked:
-            answer: list[int] | Redriven | DriftQError | None
+            answer: list[int] | RedriveOutcome | DriftQError | None
             try:
                 grave = self._grave(request.topic)
                 if isinstance(request, RedriveRequest):
@@ -123,7 +123,7 @@ class LetterDesk:
     def _purge(self, request: PurgeRequest, grave: Topic, now: int) -> list[int]:
         offsets = [one for one in dict.fromkeys(request.offsets) if _is_there(grave, one)]
         if offsets:
-            self._journal.add(LettersPurged(at=now, topic=grave.id, offsets=offsets))
+            self._journal.add(DeadLettersPurged(at=now, topic=grave.id, offsets=offsets))
         return offsets
 
     def _grave(self, name: str) -> Topic:
@@ -132,23 +132,25 @@ class LetterDesk:
             raise TopicNotFound(DEAD_LETTER_PREFIX + name)
         return grave
 
-    def _redrive(self, request: RedriveRequest, grave: Topic, *, now: int, wall: int) -> Redriven | None:
+    def _redrive(
+        self, request: RedriveRequest, grave: Topic, *, now: int, wall: int
+    ) -> RedriveOutcome | None:
         """None while the letters have to be read first; the request comes again then."""
         origin = self._journal.state.topics.get(request.topic)
         if origin is None:
             raise TopicNotFound(request.topic)
-        answer = Redriven()
-        claims: list[Claim] = []
+        answer = RedriveOutcome()
+        claims: list[MessageRef] = []
         for offset in dict.fromkeys(request.offsets):
             if not _is_there(grave, offset):
                 answer.skipped.append(Skipped(offset, NOT_FOUND))
             elif offset in grave.redriven:
                 answer.skipped.append(Skipped(offset, ALREADY_REDRIVEN))
             else:
-                claims.append(Claim(grave.id, offset))
-        cold = self._recaller.cold(claims)
+                claims.append(MessageRef(grave.id, offset))
+        cold = self._lookup.cold(claims)
         if cold:
-            self._recaller.fetch(cold, lambda error: self._again(request, error))
+            self._lookup.fetch(cold, lambda error: self._again(request, error))
             return None
         letters: dict[int, Produce] = {}
         for claim in claims:
@@ -167,7 +169,7 @@ class LetterDesk:
         grave: Topic,
         origin: Topic,
         letters: dict[int, Produce],
-        answer: Redriven,
+        answer: RedriveOutcome,
         *,
         now: int,
         wall: int,
@@ -175,7 +177,7 @@ class LetterDesk:
         """Append the letters' messages and mark those letters, no others, in one frame."""
         journal = self._journal
         offsets, commands = list(letters), list(letters.values())
-        recall = self._recaller.recall
+        recall = self._lookup.recall
         placed = decide_placing(journal.state, origin, commands, recall=recall, now=now, wall=wall)
         for slot, cause in placed.refused.items():
             logger.error("dead letter %d of %s is not redriven: %s", offsets[slot], grave.name, cause)
@@ -186,25 +188,27 @@ class LetterDesk:
         journal.keep_together(sum(len(command.entry) + 64 for command in commands) + _OVERHEAD_BYTES)
         for record, entries in placed.batch.records:
             journal.add_stored(record, entries)
-        journal.add(LettersRedriven(at=now, topic=grave.id, offsets=list(answer.sent), by=request.by))
-        self._dispatcher.stored(origin.name, set(placed.partitions.values()))
+        journal.add(DeadLettersRedriven(at=now, topic=grave.id, offsets=list(answer.sent), by=request.by))
+        self._consumers.stored(origin.name, set(placed.partitions.values()))
         self._counters.redriven += len(answer.sent)
 
     def _message(
-        self, claim: Claim, origin: Topic, *, all_groups: bool, now: int, wall: int
+        self, claim: MessageRef, origin: Topic, *, all_groups: bool, now: int, wall: int
     ) -> Produce | Skipped:
         """A new message from a letter: without facts of its death, a past deadline, or a key to claim.
 
         Skipped when the group that gave it up, known by its name, is not there: a message for no group in
         particular would go to all of them.
         """
-        entry = self._recaller.entry(claim)
+        entry = self._lookup.entry(claim)
         if entry is None:
             return Skipped(claim.offset, NOT_FOUND)
         letter = decode_entry(entry)
         envelope = letter.envelope or Envelope()
         facts = envelope.dlq
-        terms = (terms_of(envelope.retry_policy) if envelope.retry_policy is not None else None) or Terms()
+        terms = (
+            terms_of(envelope.retry_policy) if envelope.retry_policy is not None else None
+        ) or DeliveryTerms()
         if not all_groups:
             name = facts.group if facts is not None else ""
             group = origin.groups.get(name)
@@ -227,7 +231,7 @@ class LetterDesk:
             plain=False,
             override=_partition(facts, origin),
             deadline=deadline,
-            terms=terms if terms != Terms() else None,
+            terms=terms if terms != DeliveryTerms() else None,
         )
 
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from driftq.core.decide.effects import (
-    Committed,
+    CommittedEffect,
     EffectScope,
-    Held,
+    HeldEffect,
     decide_begin,
     decide_fail,
     require_pending,
@@ -22,12 +22,12 @@ from driftq.core.decide.effects import (
 )
 from driftq.core.effects import EFFECTS_TOPIC, Identity, belongs, effect_print
 from driftq.core.jobs.decide import check_lease
-from driftq.core.keys import Claim
+from driftq.core.keys import MessageRef
 from driftq.core.records import EffectBegun, EffectCommitted, TopicCreated
 from driftq.core.state import State, Topic
 from driftq.errors import DriftQError, EffectNotFound, NotConfirmed
 from driftq.model import StoredMessage, TopicOptions
-from driftq.server.lookup import Recaller
+from driftq.server.lookup import MessageLookup
 from driftq.server.requests import Reply
 from driftq.storage.entry import PREFIX_BYTES, encode_text, encode_time, produced_at
 from driftq.storage.journal import Journal
@@ -46,7 +46,7 @@ class StoredEffect(msgspec.Struct, frozen=True):
     """The id of the requested topic; 0 when no topic had that name, or from before ids were kept."""
 
 
-class Source(NamedTuple):
+class EffectSource(NamedTuple):
     """The message that an effect is for: the topic it was delivered from, and its offset there."""
 
     topic: str
@@ -61,7 +61,7 @@ class BeginRequest:
     owner: str
     lease_ms: int
     reply: Reply
-    source: Source | None = None
+    source: EffectSource | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +99,10 @@ class StatusRequest:
 
     identity: Identity
     reply: Reply
-    source: Source | None = None
+    source: EffectSource | None = None
 
 
-class EffectStatus(msgspec.Struct, frozen=True, omit_defaults=True):
+class EffectRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     status: str
     owner: str | None = None
     lease_until: int | None = None
@@ -117,18 +117,18 @@ EffectAsk = BeginRequest | CommitRequest | FailRequest | ExtendEffectRequest | S
 _decoder = msgspec.json.Decoder(StoredEffect)
 
 
-class EffectDesk:
+class EffectsStage:
     """The effects' part of a turn."""
 
     def __init__(
         self,
         journal: Journal,
-        recaller: Recaller,
+        lookup: MessageLookup,
         *,
         again: Callable[[EffectAsk, NotConfirmed | None], None],
     ) -> None:
         self._journal = journal
-        self._recaller = recaller
+        self._lookup = lookup
         self._again = again
         self.asked: list[EffectAsk] = []
 
@@ -140,9 +140,9 @@ class EffectDesk:
         asked, self.asked = self.asked, []
         self._state.effects.expire(now)
         for request in asked:
-            cold = self._recaller.cold([*self._claims(request.identity), *self._rerouted(request)])
+            cold = self._lookup.cold([*self._claims(request.identity), *self._rerouted(request)])
             if cold:
-                self._recaller.fetch(cold, lambda error, request=request: self._again(request, error))  # type: ignore[misc]
+                self._lookup.fetch(cold, lambda error, request=request: self._again(request, error))  # type: ignore[misc]
                 continue
             try:
                 answer = self._decide(request, now)
@@ -150,22 +150,22 @@ class EffectDesk:
                 answer = refused
             replies.append((request.reply, answer))
 
-    def cold(self, identity: Identity) -> list[Claim]:
+    def cold(self, identity: Identity) -> list[MessageRef]:
         """What has to be read before `is_committed` can tell."""
-        return self._recaller.cold(self._claims(identity))
+        return self._lookup.cold(self._claims(identity))
 
     def is_committed(self, identity: Identity, topics: range) -> bool:
         """Whether the effect is done, for a message that the effects of these topics count for."""
         return any(belongs(one.topic, topics) for one in self._finished(identity))
 
-    def _claims(self, identity: Identity) -> list[Claim]:
+    def _claims(self, identity: Identity) -> list[MessageRef]:
         return self._state.effects.committed.find(effect_print(identity))
 
     def _finished(self, identity: Identity) -> list[StoredEffect]:
         """The finished effects of this identity, at most one a topic. A fingerprint alone is not believed."""
         found: list[StoredEffect] = []
         for claim in self._claims(identity):
-            entry = self._recaller.entry(claim)
+            entry = self._lookup.entry(claim)
             if entry is not None:
                 stored = _decoder.decode(entry[PREFIX_BYTES:])
                 if stored.identity == identity:
@@ -176,20 +176,20 @@ class EffectDesk:
         """The finished effect of one of these topics."""
         return next((one for one in self._finished(identity) if belongs(one.topic, topics)), None)
 
-    def _rerouted(self, request: EffectAsk) -> list[Claim]:
+    def _rerouted(self, request: EffectAsk) -> list[MessageRef]:
         """The message itself, where only its time tells which topic it was sent to."""
         source = getattr(request, "source", None)
         if source is None or source.topic == request.identity[1]:
             return []
         topic = self._state.topics.get(source.topic)
-        return [Claim(topic.id, source.offset)] if topic is not None else []
+        return [MessageRef(topic.id, source.offset)] if topic is not None else []
 
     def _scope(self, request: BeginRequest | StatusRequest, now: int) -> EffectScope:
         name, source = request.identity[1], request.source
         if source is not None and source.topic == name:
             return scope_of(self._state, name, offset=source.offset, now=now)
         for claim in self._rerouted(request):
-            entry = self._recaller.entry(claim)
+            entry = self._lookup.entry(claim)
             if entry is not None:
                 return scope_of(self._state, name, produced_at=produced_at(entry), now=now)
         return scope_of(self._state, name, now=now)
@@ -217,7 +217,7 @@ class EffectDesk:
                 return self._status(request.identity, self._scope(request, now))
         return None
 
-    def _begin(self, request: BeginRequest, now: int) -> EffectBegun | Held | Committed:
+    def _begin(self, request: BeginRequest, now: int) -> EffectBegun | HeldEffect | CommittedEffect:
         scope = self._scope(request, now)
         decided = decide_begin(
             self._state,
@@ -267,19 +267,19 @@ class EffectDesk:
             )
         )
 
-    def _status(self, identity: Identity, scope: EffectScope) -> EffectStatus:
+    def _status(self, identity: Identity, scope: EffectScope) -> EffectRecord:
         done = self._done(identity, scope.topics)
         if done is not None:
-            return EffectStatus(status="COMMITTED", owner=done.owner, result=done.result)
+            return EffectRecord(status="COMMITTED", owner=done.owner, result=done.result)
         effects = self._state.effects
         pending = effects.held(identity, scope.topic)
         if pending is not None:
-            return EffectStatus(
+            return EffectRecord(
                 status="PENDING", owner=pending.owner, lease_until=pending.until, token=pending.token
             )
         failed = effects.last_failed(identity, scope.topic)
         if failed is not None:
-            return EffectStatus(status="FAILED", last_error=failed.error)
+            return EffectRecord(status="FAILED", last_error=failed.error)
         raise EffectNotFound(identity[3])
 
     def _topic(self, now: int) -> Topic:
@@ -298,10 +298,10 @@ def identity_of(stored: StoredMessage, *, topic: str, group: str) -> Identity | 
     return (envelope.tenant_id or "", stored.requested_topic or topic, group, envelope.idempotency_key)
 
 
-def _committed(done: StoredEffect | None) -> Committed | None:
+def _committed(done: StoredEffect | None) -> CommittedEffect | None:
     if done is None:
         return None
-    return Committed(
+    return CommittedEffect(
         result=bytes(done.result).decode() if isinstance(done.result, msgspec.Raw) else None,
         token=done.token,
     )

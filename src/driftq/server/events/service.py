@@ -38,7 +38,7 @@ GATHERED_EVENTS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class AppendRequest:
+class EventAppendRequest:
     """The events of one caller, each with its expected_seq. `reply` gets an answer for each, or one error."""
 
     commands: Sequence[tuple[Event, int | None]]
@@ -46,7 +46,7 @@ class AppendRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryRequest(Generic[_T]):
+class EventQueryRequest(Generic[_T]):
     """Something to be read. `placed`: what was appended before has to be in the log."""
 
     query: Callable[[EventStore], _T]
@@ -54,10 +54,10 @@ class QueryRequest(Generic[_T]):
     placed: bool = False
 
 
-_Request = AppendRequest | QueryRequest[Any]
+_Request = EventAppendRequest | EventQueryRequest[Any]
 
 
-class EventDesk:
+class EventsService:
     """Takes requests on the loop and answers them there."""
 
     def __init__(
@@ -84,10 +84,10 @@ class EventDesk:
         self._thread: threading.Thread | None = None
         self._stopped = False
 
-    def append(self, request: AppendRequest) -> None:
+    def append(self, request: EventAppendRequest) -> None:
         self._put(request)
 
-    def read(self, request: QueryRequest[Any]) -> None:
+    def read(self, request: EventQueryRequest[Any]) -> None:
         self._put(request)
 
     def stop(self) -> None:
@@ -109,7 +109,7 @@ class EventDesk:
 
     def _work(self) -> None:
         while (request := self._next()) is not None:
-            if isinstance(request, AppendRequest):
+            if isinstance(request, EventAppendRequest):
                 self._append(self._gather(request))
             else:
                 self._read(request)
@@ -121,20 +121,20 @@ class EventDesk:
     def _next(self) -> _Request | None:
         return self._left.pop() if self._left else self._requests.get()
 
-    def _gather(self, first: AppendRequest) -> list[AppendRequest]:
+    def _gather(self, first: EventAppendRequest) -> list[EventAppendRequest]:
         """What else is waiting to be appended, as far as it fits; the next request stays where it was."""
         gathered = [first]
         size = len(first.commands)
         while size < GATHERED_EVENTS and not self._requests.empty():
             request = self._requests.get()  # Nobody else takes from it.
-            if not isinstance(request, AppendRequest) or size + len(request.commands) > GATHERED_EVENTS:
+            if not isinstance(request, EventAppendRequest) or size + len(request.commands) > GATHERED_EVENTS:
                 self._left.append(request)
                 break
             gathered.append(request)
             size += len(request.commands)
         return gathered
 
-    def _append(self, requests: list[AppendRequest]) -> None:
+    def _append(self, requests: list[EventAppendRequest]) -> None:
         try:
             store = self._open().store
             from driftq.eventstore import Append  # Not before it is known to be there.
@@ -150,7 +150,7 @@ class EventDesk:
         if self._sealing is not None:
             self._sealing.wake()
 
-    def _read(self, request: QueryRequest[Any]) -> None:
+    def _read(self, request: EventQueryRequest[Any]) -> None:
         try:
             events = self._open()
             if request.placed and self._sealing is not None:

@@ -11,7 +11,7 @@ import msgspec
 from driftq.core.jobs.decide import decide_claim, decide_job_expiries, decide_settlements
 from driftq.core.jobs.records import JobsClaimed, JobsEnqueued, JobTerms
 from driftq.core.jobs.table import JOBS_TOPIC, JobTable
-from driftq.core.keys import Claim, fingerprint
+from driftq.core.keys import MessageRef, fingerprint
 from driftq.core.records import TopicCreated
 from driftq.core.state import Topic
 from driftq.errors import DriftQError, NotConfirmed
@@ -44,7 +44,7 @@ class _Asked:
     actions: list[JobAction] = field(default_factory=list)
 
 
-class JobDesk:
+class JobsStage:
     """The jobs' part of a turn."""
 
     def __init__(
@@ -232,12 +232,12 @@ class JobDesk:
             replies.append((request.reply, outcomes[start:stop]))
             start = stop
 
-    def _holders(self, job: JobRequest) -> list[Claim]:
+    def _holders(self, job: JobRequest) -> list[MessageRef]:
         topic = self._journal.state.topics.get(JOBS_TOPIC)
         if topic is None:
             return []
         return [
-            Claim(topic.id, offset)
+            MessageRef(topic.id, offset)
             for offset in self._jobs.keys.find(fingerprint(job.queue, job.idempotency_key))
         ]
 

@@ -9,12 +9,12 @@ import msgspec
 
 from driftq.core.jobs.run import JobState
 from driftq.core.jobs.table import JOBS_TOPIC, JobTable
-from driftq.core.keys import Claim
+from driftq.core.keys import MessageRef
 from driftq.core.state import State
 from driftq.errors import JobNotFound, NotConfirmed
 from driftq.model.job import ClaimedJob, JobAttempt, JobView, job_id
 from driftq.server.jobs.requests import JobsGranted
-from driftq.server.lookup import Recaller
+from driftq.server.lookup import MessageLookup
 from driftq.server.settle.dead_letters import rfc3339
 from driftq.storage.entry import produced_at
 from driftq.storage.job_entry import decode_job
@@ -107,9 +107,9 @@ class JobReader:
     """Reads what was stored of jobs, off the loop where it has to."""
 
     def __init__(
-        self, recaller: Recaller, *, state: Callable[[], State], want_turn: Callable[[], None]
+        self, lookup: MessageLookup, *, state: Callable[[], State], want_turn: Callable[[], None]
     ) -> None:
-        self._recaller = recaller
+        self._lookup = lookup
         self._state = state
         self._want_turn = want_turn
 
@@ -154,16 +154,16 @@ class JobReader:
 
     def _read(self, offsets: list[int], give: Callable[[dict[int, bytes] | NotConfirmed], None]) -> None:
         topic = self._state().topics.get(JOBS_TOPIC)
-        claims = [Claim(topic.id, offset) for offset in offsets] if topic is not None else []
+        claims = [MessageRef(topic.id, offset) for offset in offsets] if topic is not None else []
 
-        def done(entries: dict[Claim, bytes] | NotConfirmed) -> None:
+        def done(entries: dict[MessageRef, bytes] | NotConfirmed) -> None:
             if isinstance(entries, NotConfirmed):
                 give(entries)
             else:
                 give({claim.offset: entry for claim, entry in entries.items()})
             self._want_turn()  # A stop may have waited for this.
 
-        self._recaller.read(claims, done)
+        self._lookup.read(claims, done)
 
 
 def job_view(facts: JobFacts, entry: bytes) -> JobView:

@@ -16,7 +16,7 @@ from driftq.log.log import Log
 from driftq.log.manifest import KeptFile, Manifest, read_manifest, remove_leftovers
 from driftq.server.ports import Background, Loop
 from driftq.storage.journal import Journal
-from driftq.storage.restore import Run, read_index
+from driftq.storage.restore import IndexRun, read_index
 
 CHUNKS_A_STEP = 400
 
@@ -24,11 +24,11 @@ logger = logging.getLogger("driftq.housekeeping")
 
 
 @dataclass(slots=True)
-class Findings:
+class NewIndexes:
     """A manifest with the chunks of those of its files that are new."""
 
     manifest: Manifest | None
-    chunks: list[tuple[Run, Chunk]]
+    chunks: list[tuple[IndexRun, Chunk]]
 
 
 class Adoption:
@@ -46,7 +46,7 @@ class Adoption:
         state = self._journal.state
         known = self._known
 
-        def found(findings: Findings | Exception) -> None:
+        def found(findings: NewIndexes | Exception) -> None:
             if isinstance(findings, Exception):
                 done(str(findings))
             else:
@@ -66,16 +66,18 @@ class Adoption:
 
         self._background.read(self._remove_leftovers, cleaned)
 
-    def _look(self, known: set[KeptFile]) -> Findings:
+    def _look(self, known: set[KeptFile]) -> NewIndexes:
         manifest = read_manifest(self._log.folder)
-        chunks: list[tuple[Run, Chunk]] = []
+        chunks: list[tuple[IndexRun, Chunk]] = []
         for file in manifest.files if manifest else ():
             if file not in known:
                 chunks += read_index(self._log.folder, file.index, number=file.number)
                 self._log.files.get(file.number)  # Open it now: nobody has to wait for it later.
-        return Findings(manifest, chunks)
+        return NewIndexes(manifest, chunks)
 
-    def _step(self, state: State, findings: Findings, start: int, done: Callable[[str | None], None]) -> None:
+    def _step(
+        self, state: State, findings: NewIndexes, start: int, done: Callable[[str | None], None]
+    ) -> None:
         if self._journal.state is not state:
             self.clean(done)  # It was folded anew, from this very manifest.
             return
@@ -99,7 +101,7 @@ class Adoption:
         return manifest
 
 
-def _attach(state: State, run: Run, chunk: Chunk) -> bool:
+def _attach(state: State, run: IndexRun, chunk: Chunk) -> bool:
     """Swap the chunk in, where its messages are still kept; False when it cannot be of this log."""
     topic = state.topics_by_id.get(run.topic)
     if topic is None:

@@ -35,7 +35,7 @@ logger = logging.getLogger("driftq.housekeeping")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpkeepOptions:
+class MaintenanceOptions:
     """How often, and how much room is left free."""
 
     tick_ms: int = 1_000
@@ -44,7 +44,7 @@ class UpkeepOptions:
     free_bytes_min: int = 256 << 20
 
 
-class Upkeep:
+class Maintenance:
     """Belongs to the engine, which calls `decide` in its turns."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Upkeep:
         loop: Loop,
         background: Background,
         counters: Counters,
-        options: UpkeepOptions,
+        options: MaintenanceOptions,
         housekeeper: Housekeeper | None,
         want_turn: Callable[[], None],
     ) -> None:

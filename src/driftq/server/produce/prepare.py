@@ -6,7 +6,7 @@ from typing import Protocol
 from driftq.core.commands import Produce
 from driftq.core.index import FLAG_DEADLINE, FLAG_KEYED, FLAG_RETRY_POLICY
 from driftq.core.keys import fingerprint, fingerprints
-from driftq.core.records import ORDINARY, Terms
+from driftq.core.records import ORDINARY, DeliveryTerms
 from driftq.errors import InvalidArgument
 from driftq.model import Envelope, RetryPolicy, Routing, StoredMessage
 from driftq.model.envelope import MAX_BACKOFF_MS, deadline_ms
@@ -179,12 +179,12 @@ def _prepare_enveloped(message: Produced, envelope: Envelope, size: int, time: b
     )
 
 
-def terms_of(policy: RetryPolicy) -> Terms | None:
+def terms_of(policy: RetryPolicy) -> DeliveryTerms | None:
     """What a retry policy asks for; None when that is nothing out of the ordinary."""
     problem = policy.problem()
     if problem:
         raise InvalidArgument("retry_policy", problem)
-    terms = Terms(
+    terms = DeliveryTerms(
         max_attempts=policy.max_attempts or 0,
         backoff_ms=-1 if policy.backoff_ms is None else policy.backoff_ms,
         max_backoff_ms=MAX_BACKOFF_MS if policy.max_backoff_ms is None else policy.max_backoff_ms,

@@ -7,7 +7,7 @@ from functools import partial
 
 from driftq.core.keys import KeyTable
 from driftq.server.desks import Return
-from driftq.server.lookup import Recaller
+from driftq.server.lookup import MessageLookup
 from driftq.server.requests import ProduceRequest
 
 COMMIT_BYTES_MAX = 8 << 20
@@ -18,9 +18,9 @@ COMMIT_MESSAGES_MAX = 2_000
 class Intake:
     """Produce requests that nobody has decided yet."""
 
-    def __init__(self, recaller: Recaller, *, come_back: Return) -> None:
+    def __init__(self, lookup: MessageLookup, *, come_back: Return) -> None:
         self.asked: list[ProduceRequest] = []
-        self._recaller = recaller
+        self._lookup = lookup
         self._come_back = come_back
 
     def take(self, keys: KeyTable) -> tuple[Sequence[ProduceRequest], bool]:
@@ -58,7 +58,7 @@ class Intake:
 
     def _is_warm(self, request: ProduceRequest, keys: KeyTable) -> bool:
         """Whether all that its keys may be compared with is at hand; if not, that is on its way."""
-        cold = self._recaller.cold(
+        cold = self._lookup.cold(
             claim
             for command in request.commands
             if command.fingerprint
@@ -67,7 +67,7 @@ class Intake:
         if not cold:
             return True
         put = partial(self._put, request)
-        self._recaller.fetch(cold, partial(self._come_back, put, request.reply))
+        self._lookup.fetch(cold, partial(self._come_back, put, request.reply))
         return False
 
     def _put(self, request: ProduceRequest) -> None:

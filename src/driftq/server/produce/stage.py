@@ -8,15 +8,15 @@ from typing import Any
 
 from driftq.core.commands import Produce
 from driftq.core.decide import Duplicate, Recall, decide_produce
-from driftq.core.decide.append import Appended, decide_append
-from driftq.core.decide.produce import Batch, Claimed, Outcome
+from driftq.core.decide.append import AppendedMessages, decide_append
+from driftq.core.decide.produce import Claimed, Outcome, ProduceBatch
 from driftq.core.records import MessagesStored
 from driftq.core.state import State, Topic
 from driftq.errors import DriftQError, InvalidArgument, PayloadTooLarge, TopicNotFound
 from driftq.log.frame import MAX_PAYLOAD
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.counters import Counters
-from driftq.server.deliver.consumers import Dispatcher
+from driftq.server.deliver.consumers import Consumers
 from driftq.server.requests import AppendRequest, ProduceRequest, Reply
 from driftq.storage.journal import Journal
 
@@ -31,9 +31,9 @@ _MOVE_BYTES = 2_048
 class Producing:
     """Turns produce requests into records and held answers."""
 
-    def __init__(self, journal: Journal, dispatcher: Dispatcher, counters: Counters) -> None:
+    def __init__(self, journal: Journal, dispatcher: Consumers, counters: Counters) -> None:
         self._journal = journal
-        self._dispatcher = dispatcher
+        self._consumers = dispatcher
         self._counters = counters
 
     @property
@@ -51,7 +51,7 @@ class Producing:
         new_keys: bool = False,
     ) -> None:
         """`new_keys`: it is known that no key among them was there before or comes twice."""
-        lanes: dict[str, _Lane] = {}
+        lanes: dict[str, _TopicQueue] = {}
         for request in requests:
             if not request.atomic:
                 _line_up(request, lanes)
@@ -78,11 +78,11 @@ class Producing:
         self._keep(topic, batch)
         return batch.outcomes
 
-    def _keep(self, topic: Topic, batch: Batch) -> None:
+    def _keep(self, topic: Topic, batch: ProduceBatch) -> None:
         stored = 0
         for record, entries in batch.records:
             self._journal.add_stored(record, entries)
-            self._dispatcher.stored(topic.name, _partitions(record, topic))
+            self._consumers.stored(topic.name, _partitions(record, topic))
             stored += len(entries)
         self._counters.produced += stored
         if stored < len(batch.outcomes):
@@ -107,7 +107,7 @@ class Producing:
         for slot, command in enumerate(request.commands):
             slots.setdefault(command.topic, []).append(slot)
         request.outcomes = [_no_target(command.topic) for command in request.commands]
-        batches: list[tuple[Topic, Batch]] = []
+        batches: list[tuple[Topic, ProduceBatch]] = []
         claimed: Claimed = {}  # One key may come twice, for two topics.
         for name, mine in slots.items():
             topic = self._state.topics.get(name)
@@ -131,7 +131,9 @@ class Producing:
             for topic, batch in batches:
                 self._keep(topic, batch)
 
-    def _append(self, request: AppendRequest, now: int, wall: int, recall: Recall) -> Appended | DriftQError:
+    def _append(
+        self, request: AppendRequest, now: int, wall: int, recall: Recall
+    ) -> AppendedMessages | DriftQError:
         """The new messages of a lane and its position, in one frame; or an error, and nothing is stored."""
         command = request.append
         topic = self._state.topics.get(command.topic)
@@ -154,7 +156,7 @@ class Producing:
         return decided.answer
 
 
-class _Lane:
+class _TopicQueue:
     """What one topic is to get in this turn, and who asked for it."""
 
     __slots__ = ("_askers", "commands")
@@ -185,7 +187,7 @@ class _Lane:
                 start += 1
 
 
-def _line_up(request: ProduceRequest, lanes: dict[str, _Lane]) -> None:
+def _line_up(request: ProduceRequest, lanes: dict[str, _TopicQueue]) -> None:
     """Put the messages of a request into the lanes of their topics: most often all into one."""
     commands = request.commands
     topics = [command.topic for command in commands]
@@ -197,10 +199,10 @@ def _line_up(request: ProduceRequest, lanes: dict[str, _Lane]) -> None:
         _lane(lanes, topic).add(request, slot)
 
 
-def _lane(lanes: dict[str, _Lane], topic: str) -> _Lane:
+def _lane(lanes: dict[str, _TopicQueue], topic: str) -> _TopicQueue:
     lane = lanes.get(topic)
     if lane is None:
-        lane = lanes[topic] = _Lane()
+        lane = lanes[topic] = _TopicQueue()
     return lane
 
 
@@ -210,7 +212,7 @@ def _no_target(name: str) -> DriftQError:
     return TopicNotFound(name)
 
 
-def _frame_bytes(batch: Batch) -> int:
+def _frame_bytes(batch: ProduceBatch) -> int:
     """At least what the records of a batch take up in a frame: 19 bytes a message besides its stored form."""
     return sum(256 + sum(len(entry) + 24 for entry in entries) for _, entries in batch.records)
 

@@ -85,7 +85,7 @@ def _check_controls(message: Message, envelope: Envelope, state: State) -> None:
         raise NonsenseDecision(f"topic {name!r} has no partition {override}")
 
 
-class RouterDesk:
+class RoutingService:
     """Runs a router in threads of its own and hands the routed messages back on the loop."""
 
     def __init__(

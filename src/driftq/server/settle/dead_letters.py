@@ -14,19 +14,19 @@ from collections.abc import Sequence
 import msgspec
 
 from driftq.core.commands import Produce
-from driftq.core.dead_lettered import Casualty
+from driftq.core.dead_lettered import DeadLettered
 from driftq.core.decide import settled
 from driftq.core.decide.dead_letters import dead_letter_partition, decide_placing
 from driftq.core.decide.topics import new_topic
-from driftq.core.keys import Claim
+from driftq.core.keys import MessageRef
 from driftq.core.records import SETTLED_DEAD
 from driftq.core.state import Topic
 from driftq.errors import NotConfirmed
 from driftq.model import DeadLetterFacts, Envelope
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.counters import Counters
-from driftq.server.deliver.consumers import Dispatcher
-from driftq.server.lookup import Recaller
+from driftq.server.deliver.consumers import Consumers
+from driftq.server.lookup import MessageLookup
 from driftq.server.produce.prepare import size_of
 from driftq.storage.entry import decode_entry, encode_entry, encode_time
 from driftq.storage.journal import Journal
@@ -43,7 +43,7 @@ def rfc3339(at: int) -> str:
     return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class _Held:
+class _HeldBack:
     """Messages whose letters are not stored, and with each that was never delivered those behind it.
 
     A group counts as having seen everything up to the highest message that is settled. So what it was never
@@ -54,45 +54,45 @@ class _Held:
         self.failures: list[str] = []
         self._first: dict[tuple[str, str, int], int] = {}
 
-    def add(self, casualty: Casualty, failure: str) -> None:
+    def add(self, casualty: DeadLettered, failure: str) -> None:
         self.failures.append(failure)
         if not casualty.attempts:
             lane = (casualty.topic, casualty.group, casualty.partition)
             self._first[lane] = min(casualty.ordinal, self._first.get(lane, casualty.ordinal))
 
-    def is_behind(self, casualty: Casualty) -> bool:
+    def is_behind(self, casualty: DeadLettered) -> bool:
         first = self._first.get((casualty.topic, casualty.group, casualty.partition))
         return first is not None and not casualty.attempts and casualty.ordinal > first
 
 
-class DeadLetters:
+class DeadLettering:
     """Writes dead letters."""
 
     def __init__(
-        self, journal: Journal, recaller: Recaller, dispatcher: Dispatcher, counters: Counters
+        self, journal: Journal, lookup: MessageLookup, dispatcher: Consumers, counters: Counters
     ) -> None:
         self._journal = journal
-        self._recaller = recaller
-        self._dispatcher = dispatcher
+        self._lookup = lookup
+        self._consumers = dispatcher
         self._counters = counters
 
-    def claim_of(self, casualty: Casualty) -> Claim:
+    def claim_of(self, casualty: DeadLettered) -> MessageRef:
         topic = self._journal.state.topics[casualty.topic]
         offset = topic.partitions[casualty.partition].index.offset_at(casualty.ordinal)
-        return Claim(topic=topic.id, offset=offset)
+        return MessageRef(topic=topic.id, offset=offset)
 
-    def cold(self, casualties: Sequence[Casualty]) -> list[Claim]:
+    def cold(self, casualties: Sequence[DeadLettered]) -> list[MessageRef]:
         """The messages that must be read before they can be written again."""
-        return self._recaller.cold(map(self.claim_of, casualties))
+        return self._lookup.cold(map(self.claim_of, casualties))
 
-    def bury(self, casualties: Sequence[Casualty], now: int) -> NotConfirmed | None:
+    def bury(self, casualties: Sequence[DeadLettered], now: int) -> NotConfirmed | None:
         """Write the letters and settle their messages, as many together as fit well.
 
         None when all are written. Otherwise why some are not: those are logged, they are not settled, nothing
         was appended for them, and whoever asked tries again later.
         """
-        held = _Held()
-        pending: list[tuple[Casualty, Produce]] = []
+        held = _HeldBack()
+        pending: list[tuple[DeadLettered, Produce]] = []
         size = 0
         for casualty in casualties:
             if held.is_behind(casualty):
@@ -113,7 +113,7 @@ class DeadLetters:
             self._write(pending, held, now)
         return NotConfirmed(held.failures[0]) if held.failures else None
 
-    def _failed(self, casualty: Casualty, cause: str) -> str:
+    def _failed(self, casualty: DeadLettered, cause: str) -> str:
         offset = self.claim_of(casualty).offset
         logger.error(
             "the dead letter of %s/%d offset %d for group %s is not stored, so the message stays: %s",
@@ -125,10 +125,10 @@ class DeadLetters:
         )
         return f"the dead letter of offset {offset} is not stored: {cause}"
 
-    def _letter(self, casualty: Casualty, now: int) -> Produce:
+    def _letter(self, casualty: DeadLettered, now: int) -> Produce:
         """The dead letter of a message; NotConfirmed when the message cannot be read."""
         claim = self.claim_of(casualty)
-        entry = self._recaller.entry(claim)
+        entry = self._lookup.entry(claim)
         if entry is None:
             raise NotConfirmed("the message is no longer kept")
         stored = decode_entry(entry)
@@ -155,7 +155,7 @@ class DeadLetters:
             plain=False,
         )
 
-    def _write(self, pending: list[tuple[Casualty, Produce]], held: _Held, now: int) -> None:
+    def _write(self, pending: list[tuple[DeadLettered, Produce]], held: _HeldBack, now: int) -> None:
         """Write letters of one topic and settle their messages; one that is refused is held."""
         journal = self._journal
         pending = [(casualty, letter) for casualty, letter in pending if not held.is_behind(casualty)]
@@ -166,7 +166,7 @@ class DeadLetters:
         letters = [letter for _, letter in pending]
         for casualty, letter in pending:
             letter.override = dead_letter_partition(casualty.partition, partitions=len(grave.partitions))
-        recall = self._recaller.recall
+        recall = self._lookup.recall
         # A dead letter has no deadline, so that it makes no difference which clock says the time.
         placed = decide_placing(journal.state, grave, letters, recall=recall, now=now, wall=now)
         if placed.refused:
@@ -184,8 +184,8 @@ class DeadLetters:
         for (group_name, partition), ordinals in lanes.items():
             group = origin.groups[group_name]
             journal.add(settled(group, partition, ordinals, cause=SETTLED_DEAD, now=now))
-            self._dispatcher.wake(origin.name, group_name, partition)
-        self._dispatcher.stored(grave.name, set(placed.partitions.values()))
+            self._consumers.wake(origin.name, group_name, partition)
+        self._consumers.stored(grave.name, set(placed.partitions.values()))
         self._counters.dead_lettered += len(placed.partitions)
 
     def _grave(self, origin: Topic, now: int) -> Topic:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from driftq.core.commands import Ack
-from driftq.core.dead_lettered import Casualty
+from driftq.core.dead_lettered import DeadLettered
 from driftq.core.decide import (
     decide_acks,
     decide_extend,
@@ -21,11 +21,11 @@ from driftq.core.decide.append import OpenedWriter, decide_writer
 from driftq.core.state import State, Topic
 from driftq.errors import DriftQError, NotConfirmed, TopicNotFound
 from driftq.server.counters import Counters
-from driftq.server.deliver.consumers import Dispatcher, Seat
+from driftq.server.deliver.consumers import Consumers, Member
 from driftq.server.deliver.outbox import Outbox
 from driftq.server.deliver.timers import Timers
-from driftq.server.lookup import Recaller
-from driftq.server.ports import Consumer
+from driftq.server.lookup import MessageLookup
+from driftq.server.ports import ConsumerStream
 from driftq.server.requests import (
     AckRequest,
     DeleteGroupRequest,
@@ -42,7 +42,7 @@ from driftq.server.requests import (
     TopicRequest,
     WriterRequest,
 )
-from driftq.server.settle.dead_letters import DeadLetters
+from driftq.server.settle.dead_letters import DeadLettering
 from driftq.server.topics.delete import Endings
 from driftq.storage.journal import Journal
 
@@ -62,22 +62,22 @@ class Gathering:
     def __init__(
         self,
         journal: Journal,
-        dispatcher: Dispatcher,
+        dispatcher: Consumers,
         timers: Timers,
         *,
         counters: Counters,
-        letters: DeadLetters,
-        recaller: Recaller,
-        new_outbox: Callable[[Consumer], Outbox],
+        letters: DeadLettering,
+        lookup: MessageLookup,
+        new_outbox: Callable[[ConsumerStream], Outbox],
         draw: Callable[[], float],
         again: Callable[[NackRequest | ReleaseRequest, NotConfirmed | None], None],
     ) -> None:
         self._journal = journal
-        self._dispatcher = dispatcher
+        self._consumers = dispatcher
         self._timers = timers
         self._counters = counters
         self._letters = letters
-        self._recaller = recaller
+        self._lookup = lookup
         self._new_outbox = new_outbox
         self._draw = draw
         self._again = again
@@ -128,7 +128,7 @@ class Gathering:
                     if not self._nack(request, now):
                         return
                 case ExtendRequest():
-                    self._dispatcher.heard(request.topic, request.group, request.extend.owner)
+                    self._consumers.heard(request.topic, request.group, request.extend.owner)
                     self._extend(request, now)
         except DriftQError as refused:
             answer = refused
@@ -149,23 +149,23 @@ class Gathering:
         writer = topic.writers[request.writer]
         return OpenedWriter(writer.epoch, dict(writer.lanes))
 
-    def _join(self, consumer: Consumer, now: int) -> None:
+    def _join(self, consumer: ConsumerStream, now: int) -> None:
         topic = self._topic(consumer.topic)
         record = decide_group(self._state, topic, consumer.group, latest=consumer.latest, now=now)
         if record is not None:
             self._journal.add(record)
-        self._dispatcher.join(Seat(consumer, self._new_outbox(consumer)), partitions=len(topic.partitions))
+        self._consumers.join(Member(consumer, self._new_outbox(consumer)), partitions=len(topic.partitions))
 
     def _joined(self, request: JoinRequest, answer: DriftQError | None) -> None:
         """Answer; a consumer that is told "not confirmed" must not be sent anything later."""
         if answer is not None:
-            seat = self._dispatcher.leave(request.consumer)
+            seat = self._consumers.leave(request.consumer)
             if seat is not None:
                 seat.outbox.closed = True
         request.reply(answer)
 
-    def _leave(self, consumer: Consumer, now: int) -> None:
-        seat = self._dispatcher.leave(consumer)
+    def _leave(self, consumer: ConsumerStream, now: int) -> None:
+        seat = self._consumers.leave(consumer)
         if seat is None:
             return
         seat.outbox.closed = True
@@ -184,31 +184,31 @@ class Gathering:
         for record in records:
             self._journal.add(record)
             self._timers.note(group, record.partition)
-            self._dispatcher.wake(group.topic, group.name, record.partition)
+            self._consumers.wake(group.topic, group.name, record.partition)
         if not casualties:
             return
         cold = self._letters.cold(casualties)
         if cold:
-            self._recaller.fetch(cold, lambda error: self._again(request, error))
+            self._lookup.fetch(cold, lambda error: self._again(request, error))
         else:
             self._letters.bury(casualties, now)
 
     def _heard_nack(self, request: NackRequest, now: int) -> None:
         """Whatever is decided about it, its owner is alive; and closing, when it did not even start."""
         owner = request.nack.owner
-        self._dispatcher.heard(request.topic, request.group, owner)
+        self._consumers.heard(request.topic, request.group, owner)
         if not request.nack.started:
-            self._dispatcher.gave_back_unstarted(request.topic, request.group, owner, now=now)
+            self._consumers.gave_back_unstarted(request.topic, request.group, owner, now=now)
 
     def _nack(self, request: NackRequest, now: int) -> bool:
         """False when the message has to be read before it can be given up; the request comes again then."""
         topic = self._topic(request.topic)
         group = topic.groups.get(request.group)
         decided = decide_nack(self._state, topic, group, request.nack, now=now, draw=self._draw())
-        if isinstance(decided, Casualty):
+        if isinstance(decided, DeadLettered):
             cold = self._letters.cold([decided])
             if cold:
-                self._recaller.fetch(cold, lambda error: self._again(request, error))
+                self._lookup.fetch(cold, lambda error: self._again(request, error))
                 return False
             not_stored = self._letters.bury([decided], now)
             if not_stored is not None:
@@ -218,7 +218,7 @@ class Gathering:
         self._counters.nacked += 1
         if group is not None:
             self._timers.note(group, request.nack.partition)
-            self._dispatcher.wake(group.topic, group.name, request.nack.partition)
+            self._consumers.wake(group.topic, group.name, request.nack.partition)
         return True
 
     def _extend(self, request: ExtendRequest, now: int) -> None:
@@ -243,13 +243,13 @@ class Gathering:
                 continue
             for request in lane:
                 if request.acks:
-                    self._dispatcher.heard(topic_name, group_name, request.acks[0].owner)
+                    self._consumers.heard(topic_name, group_name, request.acks[0].owner)
             acks: list[Ack] = lane[0].acks if len(lane) == 1 else [ack for one in lane for ack in one.acks]
             records, outcomes = decide_acks(topic, topic.groups.get(group_name), acks, now=now)
             for record in records:
                 self._journal.add(record)
                 self._counters.acked += len(record.deltas) // 4
-                self._dispatcher.wake(topic_name, group_name, record.partition)
+                self._consumers.wake(topic_name, group_name, record.partition)
             start = 0
             for request in lane:
                 stop = start + len(request.acks)

@@ -7,7 +7,7 @@ from typing import Any
 from driftq.core.decide.delete import decide_delete_group, decide_delete_topic, decide_reset
 from driftq.core.state import Topic
 from driftq.errors import DriftQError, TopicNotFound
-from driftq.server.deliver.consumers import Dispatcher, Ring
+from driftq.server.deliver.consumers import Consumers, Members
 from driftq.server.requests import DeleteGroupRequest, DeleteTopicRequest, Reply, ResetRequest
 from driftq.storage.journal import Journal
 
@@ -15,9 +15,9 @@ from driftq.storage.journal import Journal
 class Endings:
     """Decides them; streams are ended when the commit is durable."""
 
-    def __init__(self, journal: Journal, dispatcher: Dispatcher) -> None:
+    def __init__(self, journal: Journal, dispatcher: Consumers) -> None:
         self._journal = journal
-        self._dispatcher = dispatcher
+        self._consumers = dispatcher
 
     def delete(
         self, request: DeleteTopicRequest | DeleteGroupRequest, replies: list[tuple[Reply, Any]], now: int
@@ -25,22 +25,22 @@ class Endings:
         topic = self._topic(request.topic)
         if isinstance(request, DeleteTopicRequest):
             self._journal.add(decide_delete_topic(topic, now=now))
-            rings = self._dispatcher.rings_of(request.topic)
+            rings = self._consumers.rings_of(request.topic)
         else:
             self._journal.add(decide_delete_group(topic, request.group, now=now))
-            rings = self._dispatcher.rings_of(request.topic, request.group)
+            rings = self._consumers.rings_of(request.topic, request.group)
         replies.append((lambda answer: self._deleted(rings, request.reply, answer), None))
 
     def reset(self, request: ResetRequest, now: int) -> None:
         topic = self._topic(request.topic)
         self._journal.add(decide_reset(topic, request.group, to=request.to, now=now))
-        self._dispatcher.begin_anew(request.topic, request.group, partitions=len(topic.partitions))
+        self._consumers.begin_anew(request.topic, request.group, partitions=len(topic.partitions))
 
-    def _deleted(self, rings: list[Ring], reply: Reply, answer: DriftQError | None) -> None:
+    def _deleted(self, rings: list[Members], reply: Reply, answer: DriftQError | None) -> None:
         if answer is None:
             for ring in rings:
                 for seat in list(ring.seats):
-                    self._dispatcher.leave(seat.consumer)
+                    self._consumers.leave(seat.consumer)
                     seat.outbox.closed = True
                     seat.consumer.end()
         reply(answer)

@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 
 from driftq.errors import InvalidArgument
 from driftq.model.event import Aggregate
-from driftq.registry.case import ClaimAttempt, seen_in
 from driftq.registry.claim import Claim, ClaimOutcome, ClaimState, SequencedEvent, Wait
+from driftq.registry.claim_attempt import ClaimAttempt, seen_in
 from driftq.registry.decide import decide_claim
 from driftq.registry.grants import Grants
 from driftq.registry.handler import HANDLER_BYTES_MAX, GapPolicy, Handler

@@ -12,13 +12,13 @@ from typing import TypeVar
 
 from driftq.errors import EventSuperseded
 from driftq.forking import in_forked_child
+from driftq.registry.admin import Keeping
 from driftq.registry.backoff import Backoff
 from driftq.registry.claim import Claim, ClaimState, Failure, Resolution, SequencedEvent, StoredClaim
 from driftq.registry.claiming import Claiming
 from driftq.registry.finishing import Finishing, NotAllHeld
 from driftq.registry.handler import GapPolicy, Handler
 from driftq.registry.held import HeldClaims
-from driftq.registry.keeping import Keeping
 from driftq.sql import Database, Migrations, Queries, Transaction, perform, prepare, storable
 
 BATCH_MAX = 64

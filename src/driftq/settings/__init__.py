@@ -2,7 +2,6 @@
 
 from driftq.model.options.pipeline import PipelineOptions, PublisherSettings, RegistrySettings
 from driftq.settings.address import is_postgres, without_password
-from driftq.settings.knob import Problem, SettingSpec, SettingsRefused, UnknownName
 from driftq.settings.load import (
     Setting,
     Settings,
@@ -14,6 +13,7 @@ from driftq.settings.load import (
     prefer_python,
 )
 from driftq.settings.profile import PROFILES, Profile
+from driftq.settings.spec import Problem, SettingSpec, SettingsRefused, UnknownName
 from driftq.settings.table import KNOBS
 
 __all__ = [

@@ -6,7 +6,7 @@ from driftq.model.options.events import EventOptions
 from driftq.model.options.pipeline import PublisherSettings, RegistrySettings
 from driftq.settings import event_table as table
 from driftq.settings.address import is_postgres
-from driftq.settings.knob import Problem, SettingSpec, Value
+from driftq.settings.spec import Problem, SettingSpec, Value
 
 Values = Mapping[str, Value | None]
 

@@ -1,7 +1,7 @@
 """The knobs of the event store, its registry, its publisher and what they stand on."""
 
 from driftq.settings.address import DatabaseUrl, ObjectsUrl
-from driftq.settings.knob import Choice, HttpUrl, Identifier, IntRange, SettingSpec, Text
+from driftq.settings.spec import Choice, HttpUrl, Identifier, IntRange, SettingSpec, Text
 
 _COUNT_MAX = 2**31 - 1
 _SECONDS_MAX = 30 * 24 * 3600

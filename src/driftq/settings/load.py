@@ -18,8 +18,8 @@ from driftq.settings.event_settings import (
     publisher_settings,
     registry_settings,
 )
-from driftq.settings.knob import Problem, SettingSpec, SettingsRefused, UnknownName, Value
 from driftq.settings.profile import DEFAULT, Profile
+from driftq.settings.spec import Problem, SettingSpec, SettingsRefused, UnknownName, Value
 
 
 class SettingSource(StrEnum):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from driftq.settings import table
-from driftq.settings.knob import Value
+from driftq.settings.spec import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from driftq.model.options.limits import LEASE_MS_MAX, Limits
 from driftq.settings.event_table import EVENT_KNOBS
-from driftq.settings.knob import Choice, HostNames, HttpUrl, IntRange, SettingSpec, Text
+from driftq.settings.spec import Choice, HostNames, HttpUrl, IntRange, SettingSpec, Text
 
 _COUNT_MAX = 2**31 - 1
 _BYTES_MAX = 2**60

@@ -16,7 +16,7 @@ import logging
 import sqlite3
 import threading
 
-from driftq.sql.turns import FairLock
+from driftq.sql.fair_lock import FairLock
 
 STEP_PAGES = 16_000
 """How much the journal grows from one step to the next, about."""

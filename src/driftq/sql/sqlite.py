@@ -28,9 +28,9 @@ from driftq.sql.checkpoints import Checkpoints
 from driftq.sql.clock import DatabaseClock, WallClock
 from driftq.sql.database import session
 from driftq.sql.dialect import Dialect, SqlRenderer
+from driftq.sql.fair_lock import FairLock
 from driftq.sql.gate import Gate
 from driftq.sql.transaction import Transaction
-from driftq.sql.turns import FairLock
 
 MEMORY = ":memory:"
 NEEDED = (3, 38, 0)  # RETURNING, UPDATE FROM, STRICT tables, the ->> operator

@@ -29,7 +29,7 @@ from driftq.server.requests import (
 )
 from driftq.testing.checkers import Circumstances, require
 from driftq.testing.errands import Errands
-from driftq.testing.upkeep_lives import Life
+from driftq.testing.maintenance_lives import Life
 
 GROUP = "heirs"
 OWNER = "reader"

@@ -20,7 +20,7 @@ from driftq.core.state import State
 from driftq.errors import WritingStopped
 from driftq.model.options.limits import Limits
 from driftq.model.topic import DEAD_LETTER_PREFIX
-from driftq.testing.check_letters import Fragile
+from driftq.testing.check_dead_letters import Fragile
 from driftq.testing.machine import MachineOptions
 from driftq.testing.simulator import SimulationFailed
 from driftq.testing.work_life import DAY_MS, HOUR_MS

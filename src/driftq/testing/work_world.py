@@ -35,14 +35,14 @@ from driftq.server.requests import (
     TopicRequest,
 )
 from driftq.server.settle.dead_letters import rfc3339
+from driftq.testing.check_dead_letters import MAX_BACKOFF_MS, Fragile, LetterChecker
 from driftq.testing.check_delivered import Listener
 from driftq.testing.check_effects import EffectChecker
 from driftq.testing.check_instants import InstantChecker
 from driftq.testing.check_jobs import JobChecker
-from driftq.testing.check_letters import MAX_BACKOFF_MS, Fragile, LetterChecker
 from driftq.testing.check_silence import SilenceChecker
 from driftq.testing.consumer import SimConsumer, SimWorker
-from driftq.testing.letter_life import LetterLife
+from driftq.testing.dead_letter_life import LetterLife
 from driftq.testing.machine import MachineOptions
 from driftq.testing.work_life import WorkLife
 

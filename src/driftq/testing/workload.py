@@ -12,7 +12,7 @@ from driftq.testing.disk import Operation
 from driftq.testing.errands import Errands
 from driftq.testing.identity_lives import IDENTITY_KINDS
 from driftq.testing.intent import Intent
-from driftq.testing.upkeep_lives import KINDS, Life
+from driftq.testing.maintenance_lives import KINDS, Life
 from driftq.testing.world import World
 
 _GROUPS = ("billing", "search", LATE_GROUP)

@@ -22,7 +22,7 @@ import psutil
 import pytest
 from sqlalchemy import text
 
-from driftq.pipeline.worker.ledger import WorkerStore
+from driftq.pipeline.worker.store import WorkerStore
 from driftq.registry import ClaimState, Effect, Resolution
 from driftq.registry.sql_registry import MIGRATIONS, SqlRegistry
 from driftq.sql import Database, open_database, upgrade

@@ -7,13 +7,13 @@ import msgspec
 
 from driftq.eventstore.published import PublishedEvent
 from driftq.model import Event, Operation
+from driftq.pipeline.worker.aggregate_queues import TopicEvent
 from driftq.pipeline.worker.appending import DerivedAppends
 from driftq.pipeline.worker.effect import Effects
 from driftq.pipeline.worker.heartbeats import ClaimHeartbeats
-from driftq.pipeline.worker.lanes import TopicEvent
-from driftq.pipeline.worker.ledger import WorkerStore
 from driftq.pipeline.worker.partition_run import PartitionRun
 from driftq.pipeline.worker.spec import HandlerCall
+from driftq.pipeline.worker.store import WorkerStore
 from driftq.pipeline.worker.timing import OutageWait
 from driftq.registry import Effect, GapPolicy, Handler
 from driftq.registry.parking import ParkedEvent

@@ -4,7 +4,7 @@ import pytest
 
 from driftq.eventstore.published import PublishedEvent
 from driftq.pipeline.worker.context import WorkerContext
-from driftq.pipeline.worker.ledger import WorkerStore
+from driftq.pipeline.worker.store import WorkerStore
 from driftq.registry import ClaimState
 from tests.conformance.worker.stage import Stage
 

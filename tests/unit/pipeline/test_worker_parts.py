@@ -11,8 +11,8 @@ from driftq.errors import InvalidArgument
 from driftq.pipeline.worker.context import WorkerContext
 from driftq.pipeline.worker.derived import derived_id
 from driftq.pipeline.worker.heartbeats import ClaimHeartbeats
-from driftq.pipeline.worker.ledger import WorkerStore
 from driftq.pipeline.worker.spec import Family, WorkerSpec
+from driftq.pipeline.worker.store import WorkerStore
 from driftq.pipeline.worker.timing import SystemTiming
 from driftq.registry import Effect, EventKey, GapPolicy, Handler
 from driftq.registry.sql_registry import SqlRegistry

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from driftq.sql.checkpoints import Checkpoints
+from driftq.sql.fair_lock import FairLock
 from driftq.sql.sqlite import SqliteDatabase
-from driftq.sql.turns import FairLock
 from tests.support.waiting import wait_until
 
 PAGE_BYTES = 4096

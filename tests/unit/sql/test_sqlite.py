@@ -10,8 +10,8 @@ from sqlalchemy import exc, text
 
 from driftq.errors import DatabaseBusy, DatabaseUnavailable, InvalidArgument
 from driftq.sql import Dialect, Transaction, open_database
+from driftq.sql.fair_lock import FairLock
 from driftq.sql.sqlite import SqliteDatabase
-from driftq.sql.turns import FairLock
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from driftq.errors import EventStoreUnusable, InvalidArgument
 from driftq.eventstore.opening import open_event_objects
 from driftq.eventstore.seal.segment import SCHEMA
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.publisher.beginning import Resume, begin
 from driftq.pipeline.publisher.checkpoint import CheckpointStore
 from driftq.pipeline.publisher.lane_task import LANE, REPORT_SCHEMA
 from driftq.pipeline.publisher.meter import Meter
+from driftq.pipeline.publisher.resume import Resume, begin
 from driftq.pipeline.publisher.run import PublisherRun
 from driftq.pipeline.server import Server
 

@@ -10,9 +10,9 @@ import msgspec
 
 from driftq.errors import PublisherReplaced, TopicBehind
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.publisher.beginning import Resume
 from driftq.pipeline.publisher.checkpoint import Checkpoint, CheckpointStore
 from driftq.pipeline.publisher.lane_task import LaneTask, Report
+from driftq.pipeline.publisher.resume import Resume
 
 _MARKS_MAX = 100
 

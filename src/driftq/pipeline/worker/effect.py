@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from sqlalchemy.exc import SQLAlchemyError
 
 from driftq.errors import EventSuperseded, InvalidArgument, LeaseLost, WrongClaimState
+from driftq.pipeline.worker.aggregate_queues import TopicEvent
 from driftq.pipeline.worker.appending import DerivedAppends
 from driftq.pipeline.worker.context import WorkerContext
 from driftq.pipeline.worker.derived import derived_texts
 from driftq.pipeline.worker.heartbeats import ClaimHeartbeats
-from driftq.pipeline.worker.lanes import TopicEvent
-from driftq.pipeline.worker.ledger import WorkerStore
 from driftq.pipeline.worker.spec import HandlerCall
+from driftq.pipeline.worker.store import WorkerStore
 from driftq.pipeline.worker.timing import OutageWait
 from driftq.registry import Claim, ClaimState, Effect
 from driftq.registry.verdict import Reject, Retry, UnknownEffect, error_text

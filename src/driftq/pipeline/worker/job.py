@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from driftq.errors import InvalidArgument
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.worker.ledger import WorkerStore
 from driftq.pipeline.worker.runtime import open_run
 from driftq.pipeline.worker.spec import WorkerSpec
+from driftq.pipeline.worker.store import WorkerStore
 from driftq.pipeline.worker.task import ANSWER, COLUMNS, Task, run_task
 from driftq.registry import Effect
 

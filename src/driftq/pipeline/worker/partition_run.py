@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from driftq.errors import InvalidArgument
+from driftq.pipeline.worker.aggregate_queues import AggregateQueue, AggregateQueues, TopicEvent
 from driftq.pipeline.worker.appending import DerivedAppends
 from driftq.pipeline.worker.effect import Effects, Verdict
 from driftq.pipeline.worker.heartbeats import ClaimHeartbeats
-from driftq.pipeline.worker.lanes import AggregateQueue, AggregateQueues, TopicEvent
-from driftq.pipeline.worker.ledger import WorkerStore
+from driftq.pipeline.worker.store import WorkerStore
 from driftq.pipeline.worker.timing import OutageWait, Timing
 from driftq.registry import Claim, ClaimOutcome, ClaimState, Effect, GapPolicy, Handler, Wait
 

@@ -14,9 +14,9 @@ from driftq.pipeline.server import Server
 from driftq.pipeline.worker.appending import DerivedAppends
 from driftq.pipeline.worker.effect import Effects
 from driftq.pipeline.worker.heartbeats import ClaimHeartbeats
-from driftq.pipeline.worker.ledger import shared_store
 from driftq.pipeline.worker.partition_run import PartitionRun
 from driftq.pipeline.worker.spec import WorkerSpec
+from driftq.pipeline.worker.store import shared_store
 from driftq.pipeline.worker.timing import OutageWait, SystemTiming
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.worker.lanes import TopicEvent
+from driftq.pipeline.worker.aggregate_queues import TopicEvent
 from driftq.pipeline.worker.runtime import open_run
 from driftq.pipeline.worker.spec import WorkerSpec
 from driftq.registry.parking import ParkedEvent

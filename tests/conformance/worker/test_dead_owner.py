@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from driftq.pipeline.worker.ledger import WorkerStore
+from driftq.pipeline.worker.store import WorkerStore
 from driftq.registry import Effect, EventKey, Handler
-from driftq.registry.presence import Liveness, departed
+from driftq.registry.liveness import Liveness, departed
 from driftq.registry.sql_registry import SqlRegistry
 from driftq.testing.clock import VirtualClock
 from tests.conformance.registry.conftest import OpenDatabase

@@ -13,8 +13,8 @@ from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.worker.claims import Claims
 from driftq.pipeline.worker.guard import SequenceGuard
 from driftq.registry import Claim
+from driftq.registry.liveness import Liveness, departed
 from driftq.registry.parking import Parking
-from driftq.registry.presence import Liveness, departed
 from driftq.registry.sql_registry import SqlRegistry
 from driftq.sql import Database, open_database
 from driftq.sql.sqlite import SqliteDatabase
@@ -30,7 +30,7 @@ class WorkerStore:
     parking: Parking
     claims: Claims
     presences: Path | None = None
-    """Where the workers of this machine say that they are alive, see `driftq.registry.presence`."""
+    """Where the workers of this machine say that they are alive, see `driftq.registry.liveness`."""
 
     @classmethod
     def on(

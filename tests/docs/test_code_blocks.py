@@ -1,4 +1,4 @@
-"""Every Python block of every page and every example runs, in a process of its own, against a real server."""
+"""Every Python block of every page runs, in a process of its own, against a real server."""
 
 import os
 import re
@@ -18,7 +18,6 @@ PAGES = [
     for page in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
     if BLOCK.search(page.read_text())
 ]
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PATIENCE_S = 240.0
 """A page may start Spark, and others may keep the machine busy."""
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -59,14 +58,3 @@ def test_the_blocks_of_a_page_run_one_behind_the_other(
     else:
         (tmp_path / "page.py").write_text(program)
         run(["page.py"], tmp_path, server)
-
-
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_runs_and_says_something(example: Path, tmp_path: Path, server: ServerProcess) -> None:
-    assert run([str(example)], tmp_path, server).strip()
-
-
-@pytest.mark.clause("R6")
-def test_the_classifier_tells_labels_apart(tmp_path: Path, server: ServerProcess) -> None:
-    said = run([str(ROOT / "examples/router_classifier.py")], tmp_path, server).splitlines()
-    assert [line.split()[0] for line in said] == ["billing", "shipping", "-"]

@@ -1,4 +1,4 @@
-"""Every Python block of every page runs, in a process of its own, against a real server."""
+"""The Python blocks of every page run, in a process of their own, against a real server."""
 
 import os
 import re
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.test_pasted import PAGES as PASTED
 from tests.harness import ServerProcess
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,8 +17,9 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PAGES = [
     page
     for page in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-    if BLOCK.search(page.read_text())
+    if BLOCK.search(page.read_text()) and page.relative_to(ROOT).as_posix() not in PASTED
 ]
+"""Those that are pasted as a whole, with their commands, are run by test_pasted.py."""
 PATIENCE_S = 240.0
 """A page may start Spark, and others may keep the machine busy."""
 DEFAULT_URL = "http://127.0.0.1:8080"

@@ -62,6 +62,14 @@ def test_the_architecture_names_every_package() -> None:
     assert packages - set(re.findall(r"^\| `(\w+)/` ", table, re.MULTILINE)) == set()
 
 
+def test_no_section_of_the_site_has_more_than_eight_entries() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:\n")[1]
+    sections = re.findall(r"^  - ([\w -]+):\n((?:      .*\n)+)", nav, re.MULTILINE)
+    assert [name for name, _ in sections] == ["Tutorials", "How-to guides", "Reference", "Explanation"]
+    for name, entries in sections:
+        assert len(re.findall(r"^      - ", entries, re.MULTILINE)) <= 8, name
+
+
 @pytest.mark.parametrize("page", DECISIONS, ids=lambda path: path.name)
 def test_a_decision_follows_the_template(page: Path) -> None:
     text = page.read_text(encoding="utf-8")

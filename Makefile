@@ -98,7 +98,7 @@ $(PEERS)/.driftq-setup: requirements/bench.txt | $(STAMP)
 	@$(BIN)/uv pip install --quiet --python $(PEERS)/bin/python --require-hashes -r requirements/bench.txt
 	@touch $@
 
-reference: $(STAMP) ## Write docs/reference.md from the code
+reference: $(STAMP) ## Write docs/reference/python.md from the code
 	@$(BIN)/python scripts/reference.py
 
 contract: $(STAMP) ## Fill docs/contract.md with the tests that name each clause

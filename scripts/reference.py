@@ -1,4 +1,4 @@
-"""Write docs/reference.md: the public names of `driftq`, from their signatures and docstrings.
+"""Write docs/reference/python.md: the public names of `driftq`, from their signatures and docstrings.
 
 python scripts/reference.py            write the page
 python scripts/reference.py --check    fail if the page is not what would be written
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/reference.md"
+PAGE = ROOT / "docs/reference/python.md"
 sys.path.insert(0, str(ROOT / "src"))
 
 import driftq  # noqa: E402 - from this very tree.
@@ -125,7 +125,7 @@ def fields(kind: type) -> Iterator[str]:
 def page() -> str:
     parts = [
         "# Python reference",
-        "Made from the code by `make reference`. [Python client](client.md) explains how it is meant.",
+        "Made from the code by `make reference`. See also [how to use it](../how-to/client.md).",
         "## Functions",
     ]
     for function in (driftq.open, driftq.open_async, driftq.table_files, driftq.new_event_id):
@@ -150,7 +150,7 @@ def main() -> int:
     wanted = page()
     if parser.parse_args().check:
         if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != wanted:
-            print("docs/reference.md is not what the code says: run `make reference`")
+            print("docs/reference/python.md is not what the code says: run `make reference`")
             return 1
         return 0
     PAGE.write_text(wanted, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The configuration page has the numbers that the code has."""
+"""The settings page has the numbers that the code has."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from driftq.model.options.limits import Limits
 from driftq.settings import KNOBS, PROFILES, load_settings
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs/configuration.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/settings.md").read_text(encoding="utf-8")
 UNITS = {"": 1, "ms": 1, "min": 60_000, "GiB": 1 << 30}
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from driftq.errors import InvalidArgument, PayloadTooLarge
 from driftq.errors.misfit import misfit
-from driftq.http.api.schemas import Request
+from driftq.model.wire.fields import Request
 
 T = TypeVar("T", bound=Request)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from driftq.http.api.schemas import Request
 from driftq.http.wire.exchange import Exchange
+from driftq.model.wire.fields import Request
 
 Handler = Callable[[Exchange], None]
 

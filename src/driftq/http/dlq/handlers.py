@@ -18,21 +18,21 @@ from driftq.core.decide.dead_letters import GROUP_DELETED
 from driftq.core.state import State, Topic
 from driftq.errors import DeadLetterGroupGone
 from driftq.http.api.params import Form
-from driftq.http.api.schemas import Request
-from driftq.http.dlq.schemas import (
-    DlqQuery,
-    DlqView,
-    LetterFilter,
-    LetterView,
-    PurgeBody,
-    RedriveBody,
-    RedriveReply,
-    SkippedView,
-)
 from driftq.http.reads import ask_state, read_stored, result_of
 from driftq.http.wire.exchange import Exchange
 from driftq.model import StoredMessage
 from driftq.model.topic import DEAD_LETTER_PREFIX
+from driftq.model.wire.dlq import (
+    DeadLetter,
+    DeadLetterMatch,
+    DeadLetterTopic,
+    DlqQuery,
+    PurgeBody,
+    RedriveBody,
+    Redriven,
+    SkippedLetter,
+)
+from driftq.model.wire.fields import Request
 from driftq.server.dlq.pages import (
     DeadLetterPage,
     DeadLetterRef,
@@ -141,7 +141,7 @@ async def _pages(
         yield topic, refs
 
 
-def _matches(letter: StoredDeadLetter, wanted: LetterFilter) -> bool:
+def _matches(letter: StoredDeadLetter, wanted: DeadLetterMatch) -> bool:
     envelope = letter.stored.envelope
     facts = envelope.dlq if envelope is not None else None
     found = {
@@ -170,11 +170,11 @@ async def _list_dlqs(exchange: Exchange) -> None:
             if name.startswith(DEAD_LETTER_PREFIX)
         ]
 
-    views: list[DlqView] = []
+    views: list[DeadLetterTopic] = []
     for topic, messages in await ask_state(exchange, query):
         name = topic.name.removeprefix(DEAD_LETTER_PREFIX)
         oldest = await _oldest_at(exchange, topic) if messages else None
-        views.append(DlqView(topic=name, dlq_topic=topic.name, messages=messages, oldest_at=oldest))
+        views.append(DeadLetterTopic(topic=name, dlq_topic=topic.name, messages=messages, oldest_at=oldest))
     exchange.reply_json({"dlqs": views})
 
 
@@ -194,10 +194,10 @@ def _first_behind(topic: Topic, after: int, _state: State) -> DeadLetterPage:
 
 async def _show_dlq(exchange: Exchange, asked: DlqQuery) -> None:
     after = -1 if asked.after is None else asked.after
-    views: list[LetterView] = []
+    views: list[DeadLetter] = []
     async for topic, refs in _pages(exchange, exchange.topic, after=after, limit=asked.limit or _LIMIT):
         views += [
-            LetterView(
+            DeadLetter(
                 partition=letter.partition,
                 offset=letter.offset,
                 key=letter.stored.key,
@@ -229,7 +229,7 @@ async def _meant(
 
 
 async def _matched(
-    exchange: Exchange, *, offsets: list[int] | None, wanted: LetterFilter | None, redriven: bool
+    exchange: Exchange, *, offsets: list[int] | None, wanted: DeadLetterMatch | None, redriven: bool
 ) -> list[int]:
     """The offsets that a selection means; without `redriven`, those that were sent before are left out."""
     found: list[int] = []
@@ -268,8 +268,8 @@ async def _redrive(exchange: Exchange, asked: RedriveBody) -> None:
             await asyncio.sleep(len(mine) / rate)
     if groups and not sent and not asked.dry_run:
         raise DeadLetterGroupGone(exchange.topic, group=next(iter(groups)), others=len(groups) - 1)
-    views = [SkippedView(one.offset, one.reason, one.group) for one in skipped]  # type: ignore[arg-type]
-    exchange.reply_json(RedriveReply(matched=len(matched), redriven=sent, skipped=views))
+    views = [SkippedLetter(one.offset, one.reason, one.group) for one in skipped]
+    exchange.reply_json(Redriven(matched=len(matched), redriven=sent, skipped=views))
 
 
 async def _purge(exchange: Exchange, asked: PurgeBody) -> None:

@@ -14,18 +14,19 @@ from msgspec import UNSET
 
 from driftq.errors import DriftQError, EventStoreUnusable, InvalidArgument
 from driftq.http.api.params import Form, body_problem
-from driftq.http.api.schemas import Request
-from driftq.http.events.schemas import (
+from driftq.http.wire.exchange import Exchange
+from driftq.http.wire.responses import NDJSON, error_fields
+from driftq.model.wire.events import (
     AggregateQuery,
-    EventAppendedReply,
     EventBody,
     EventLine,
+    EventReceipt,
+    EventReceipts,
     EventsReply,
     LogEndReply,
     LogQuery,
 )
-from driftq.http.wire.exchange import Exchange
-from driftq.http.wire.responses import NDJSON, error_fields
+from driftq.model.wire.fields import Request
 from driftq.server.events.service import EventAppendRequest, EventQueryRequest, EventsService
 
 if TYPE_CHECKING:
@@ -72,8 +73,12 @@ def _appended_all(exchange: Exchange, answers: list[Appended | Refused]) -> None
     """201 when something is new, 200 when all was there; a refusal gives its status to the whole answer."""
     results = [_result(answer) for answer in answers]
     refusals = [result for result in results if isinstance(result, DriftQError)]
-    body: dict[str, Any] = error_fields(refusals[0]) if refusals else {}
-    body |= {
+    if not refusals:
+        receipts = [result for result in results if isinstance(result, EventReceipt)]
+        fresh = not all(receipt.duplicate for receipt in receipts)
+        exchange.reply_json(EventReceipts(len(receipts), 0, receipts), status=201 if fresh else 200)
+        return
+    body = error_fields(refusals[0]) | {
         "appended": len(results) - len(refusals),
         "failed": len(refusals),
         "results": [
@@ -83,16 +88,15 @@ def _appended_all(exchange: Exchange, answers: list[Appended | Refused]) -> None
             for answer, result in zip(answers, results, strict=True)
         ],
     }
-    fresh = any(isinstance(result, EventAppendedReply) and not result.duplicate for result in results)
-    exchange.reply_json(body, status=refusals[0].status if refusals else 201 if fresh else 200)
+    exchange.reply_json(body, status=refusals[0].status)
 
 
-def _result(answer: Appended | Refused) -> EventAppendedReply | DriftQError:
+def _result(answer: Appended | Refused) -> EventReceipt | DriftQError:
     from driftq.eventstore import Refused
 
     if isinstance(answer, Refused):
         return answer.error
-    return EventAppendedReply(
+    return EventReceipt(
         answer.event_id,
         answer.sequence_number,
         duplicate=answer.duplicate,

@@ -16,13 +16,13 @@ from driftq.errors import InvalidArgument, MessageNotFound, TopicNotFound
 from driftq.history.message import MessageHistory, MessageQuery
 from driftq.history.replay import Names, tell_pasts
 from driftq.http.api.params import Form
-from driftq.http.api.schemas import Request
-from driftq.http.explain.schemas import MessageView
 from driftq.http.explain.timeline import happenings, standings
 from driftq.http.reads import ask_state, in_thread, read_stored
 from driftq.http.wire.exchange import Exchange
 from driftq.log.frame import LogEnd
 from driftq.model.topic import DEAD_LETTER_PREFIX
+from driftq.model.wire.explain import ExplainedMessage
+from driftq.model.wire.fields import Request
 from driftq.server.settle.dead_letters import rfc3339
 from driftq.server.topics.views import INTERNAL_PREFIX
 from driftq.storage.entry import decode_entry, produced_at
@@ -73,7 +73,7 @@ async def _explain(exchange: Exchange, offset: int) -> None:
     pasts = await read_pasts(exchange, found)
     stored, at = decode_entry(entry), produced_at(entry)
     exchange.reply_json(
-        MessageView(
+        ExplainedMessage(
             topic=topic,
             partition=wanted.partition,
             offset=offset,

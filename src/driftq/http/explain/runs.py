@@ -13,11 +13,11 @@ from driftq.errors import RunNotFound
 from driftq.history.message import RunStep
 from driftq.history.replay import find_steps
 from driftq.http.explain.message import NOTHING, Found, find, read_pasts
-from driftq.http.explain.schemas import RunView, StepMessage, StepView
 from driftq.http.explain.timeline import most_urgent, standings
 from driftq.http.reads import ask_state, in_thread
 from driftq.http.wire.exchange import Exchange
 from driftq.log.frame import LogEnd
+from driftq.model.wire.explain import ExplainedRun, ExplainedStep, ExplainedStepMessage
 from driftq.server.settle.dead_letters import rfc3339
 from driftq.server.topics.views import INTERNAL_PREFIX
 
@@ -53,13 +53,13 @@ async def _show_run(exchange: Exchange, run_id: str) -> None:
 
     found = await ask_state(exchange, query)
     pasts = await read_pasts(exchange, found)
-    messages: list[tuple[RunStep, StepMessage]] = []
+    messages: list[tuple[RunStep, ExplainedStepMessage]] = []
     for step, topic, wanted, groups in zip(kept, topics, found.wanted, found.groups, strict=True):
         told = standings(pasts[wanted], groups)
         messages.append(
             (
                 step,
-                StepMessage(
+                ExplainedStepMessage(
                     topic=topic,
                     partition=step.partition,
                     offset=step.offset,
@@ -70,7 +70,7 @@ async def _show_run(exchange: Exchange, run_id: str) -> None:
             )
         )
     views = list(tree(messages))
-    exchange.reply_json(RunView(run_id, most_urgent(view.state for view in views), views))
+    exchange.reply_json(ExplainedRun(run_id, most_urgent(view.state for view in views), views))
 
 
 class _Node:
@@ -79,11 +79,11 @@ class _Node:
     def __init__(self, step: RunStep) -> None:
         self.step_id = step.step_id
         self.parent_step_id = step.parent_step_id
-        self.messages: list[StepMessage] = []
+        self.messages: list[ExplainedStepMessage] = []
         self.children: list[_Node] = []
 
 
-def tree(messages: list[tuple[RunStep, StepMessage]]) -> Iterator[StepView]:
+def tree(messages: list[tuple[RunStep, ExplainedStepMessage]]) -> Iterator[ExplainedStep]:
     """The steps of a run, each behind its parent; a circle of parents begins with its oldest step."""
     nodes: list[_Node] = []
     by_id: dict[str, _Node] = {}
@@ -111,10 +111,10 @@ def tree(messages: list[tuple[RunStep, StepMessage]]) -> Iterator[StepView]:
             waiting += [(child, depth + 1) for child in reversed(node.children)]
 
 
-def _view(node: _Node, depth: int) -> StepView:
+def _view(node: _Node, depth: int) -> ExplainedStep:
     groups = [group for message in node.messages for group in message.groups]
     errors = [group.last_error for group in groups if group.last_error]
-    return StepView(
+    return ExplainedStep(
         step_id=node.step_id,
         parent_step_id=node.parent_step_id,
         depth=depth,

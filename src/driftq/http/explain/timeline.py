@@ -6,22 +6,22 @@ from collections.abc import Iterable
 
 from driftq.core.group import ACK_TIMEOUT
 from driftq.history.message import DeadLetterEntry, DeliveryAttempt, MessageHistory
-from driftq.http.explain.schemas import GroupStanding, GroupState, Happening
 from driftq.model.topic import DEAD_LETTER_PREFIX
+from driftq.model.wire.explain import GroupState, GroupStatus, TimelineEntry
 from driftq.server.settle.dead_letters import rfc3339
 
 _LAST = 1 << 31
 _URGENCY: tuple[GroupState, ...] = ("in_flight", "waiting", "dead", "done", "redriven", "settled")
 
 
-def happenings(past: MessageHistory, *, topic: str, produced_at: int) -> list[Happening]:
+def happenings(past: MessageHistory, *, topic: str, produced_at: int) -> list[TimelineEntry]:
     """Everything in the order in which it happened."""
     grave = DEAD_LETTER_PREFIX + topic
     came = past.redriven_from
-    first = Happening(
+    first = TimelineEntry(
         rfc3339(produced_at), "stored", dlq_topic=grave if came is not None else None, dlq_offset=came
     )
-    told: list[tuple[tuple[int, int, int], Happening]] = [((produced_at, -1, 0), first)]
+    told: list[tuple[tuple[int, int, int], TimelineEntry]] = [((produced_at, -1, 0), first)]
     for (group, attempt), delivery in past.attempts.items():
         told += _delivery(group, attempt, delivery, letters=past.letters)
     for letter in past.letters:
@@ -32,11 +32,11 @@ def happenings(past: MessageHistory, *, topic: str, produced_at: int) -> list[Ha
 
 def _delivery(
     group: str, attempt: int, delivery: DeliveryAttempt, *, letters: list[DeadLetterEntry]
-) -> Iterable[tuple[tuple[int, int, int], Happening]]:
+) -> Iterable[tuple[tuple[int, int, int], TimelineEntry]]:
     if attempt:
         yield (
             (delivery.delivered_at, attempt, 1),
-            Happening(
+            TimelineEntry(
                 rfc3339(delivery.delivered_at),
                 "delivered",
                 group=group,
@@ -50,9 +50,9 @@ def _delivery(
         return  # The letter says more.
     yield (
         (at, attempt, 2),
-        Happening(
+        TimelineEntry(
             rfc3339(at),
-            outcome,  # type: ignore[arg-type]
+            outcome,
             group=group,
             attempt=attempt or None,
             owner=delivery.owner or None,
@@ -61,10 +61,10 @@ def _delivery(
     )
 
 
-def _letter(letter: DeadLetterEntry, grave: str) -> Iterable[tuple[tuple[int, int, int], Happening]]:
+def _letter(letter: DeadLetterEntry, grave: str) -> Iterable[tuple[tuple[int, int, int], TimelineEntry]]:
     yield (
         (letter.at, letter.attempts, 3),
-        Happening(
+        TimelineEntry(
             rfc3339(letter.at),
             "dead",
             group=letter.group,
@@ -78,7 +78,7 @@ def _letter(letter: DeadLetterEntry, grave: str) -> Iterable[tuple[tuple[int, in
     if letter.redriven_at is not None:
         yield (
             (letter.redriven_at, _LAST, 4),
-            Happening(
+            TimelineEntry(
                 rfc3339(letter.redriven_at),
                 "redriven",
                 group=letter.group,
@@ -96,10 +96,10 @@ def _error(delivery: DeliveryAttempt) -> str:
     return delivery.reason or ""
 
 
-def standings(past: MessageHistory, groups: dict[str, bool]) -> list[GroupStanding]:
+def standings(past: MessageHistory, groups: dict[str, bool]) -> list[GroupStatus]:
     """How each group stands; `groups` says of each whether the message is settled. Those it passed are left
     out."""
-    told: list[GroupStanding] = []
+    told: list[GroupStatus] = []
     for group, settled in sorted(groups.items()):
         mine = sorted(
             ((attempt, one) for (name, attempt), one in past.attempts.items() if name == group),
@@ -111,7 +111,7 @@ def standings(past: MessageHistory, groups: dict[str, bool]) -> list[GroupStandi
         errors = [text for _, one in mine if (text := _error(one))]
         errors += [letters[-1].last_error] if letters else []
         told.append(
-            GroupStanding(
+            GroupStatus(
                 group=group,
                 state=_state(mine[-1][1] if mine else None, letters, settled=settled),
                 attempts=past.newest(group),

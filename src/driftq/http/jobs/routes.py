@@ -2,13 +2,26 @@
 
 from driftq.http.api.route import ResponseSpec, Route
 from driftq.http.jobs import handlers as jobs
-from driftq.http.jobs import schemas as job_schemas
 from driftq.http.jobs import show as job_showing
 from driftq.http.jobs import work as job_work
-from driftq.model.job import JobView
+from driftq.model.wire.jobs import (
+    ClaimBody,
+    ClaimReply,
+    CompleteBody,
+    EnqueuedJob,
+    FailBody,
+    HeartbeatBody,
+    JobBody,
+    JobReply,
+    JobsQuery,
+    JobsReply,
+    JobView,
+    SettleBody,
+    SettleReply,
+)
 
-_ENQUEUED = job_schemas.EnqueuedReply
-_JOB = job_schemas.JobReply
+_ENQUEUED = EnqueuedJob
+_JOB = JobReply
 
 JOB_ROUTES = (
     Route(
@@ -16,8 +29,8 @@ JOB_ROUTES = (
         path="/v1/jobs",
         handler=jobs.enqueue,
         summary="Enqueue a job",
-        query=job_schemas.JobBody,
-        body=job_schemas.JobBody,
+        query=JobBody,
+        body=JobBody,
         answers={
             201: ResponseSpec(text="It is durable", body=_ENQUEUED),
             200: ResponseSpec(text="A job with this idempotency key is there already", body=_ENQUEUED),
@@ -28,8 +41,8 @@ JOB_ROUTES = (
         path="/v1/jobs",
         handler=jobs.list_all,
         summary="List jobs, oldest first",
-        query=job_schemas.JobsQuery,
-        answers={200: ResponseSpec(text="Part of the list", body=job_schemas.JobsReply)},
+        query=JobsQuery,
+        answers={200: ResponseSpec(text="Part of the list", body=JobsReply)},
         notes="`state=dead` are the jobs that were given up. What is large comes in more parts.",
     ),
     Route(
@@ -37,18 +50,18 @@ JOB_ROUTES = (
         path="/v1/jobs/claim",
         handler=job_work.claim,
         summary="Take the next jobs of some queues",
-        query=job_schemas.ClaimBody,
-        body=job_schemas.ClaimBody,
-        answers={200: ResponseSpec(text="Jobs with their leases, or none", body=job_schemas.ClaimReply)},
+        query=ClaimBody,
+        body=ClaimBody,
+        answers={200: ResponseSpec(text="Jobs with their leases, or none", body=ClaimReply)},
     ),
     Route(
         method="POST",
         path="/v1/jobs/settle",
         handler=job_work.settle,
         summary="Complete and fail many jobs",
-        query=job_schemas.SettleBody,
-        body=job_schemas.SettleBody,
-        answers={200: ResponseSpec(text="A result for each, in order", body=job_schemas.SettleReply)},
+        query=SettleBody,
+        body=SettleBody,
+        answers={200: ResponseSpec(text="A result for each, in order", body=SettleReply)},
     ),
     Route(
         method="GET",
@@ -63,8 +76,8 @@ JOB_ROUTES = (
         path="/v1/jobs/{job_id}/heartbeat",
         handler=job_work.beat,
         summary="Still working: the lease begins anew",
-        query=job_schemas.HeartbeatBody,
-        body=job_schemas.HeartbeatBody,
+        query=HeartbeatBody,
+        body=HeartbeatBody,
         answers={204: ResponseSpec(text="Extended")},
         errors=(404, 409),
     ),
@@ -73,8 +86,8 @@ JOB_ROUTES = (
         path="/v1/jobs/{job_id}/complete",
         handler=job_work.complete,
         summary="The job is done",
-        query=job_schemas.CompleteBody,
-        body=job_schemas.CompleteBody,
+        query=CompleteBody,
+        body=CompleteBody,
         answers={204: ResponseSpec(text="Done, now or before under the same token")},
         errors=(404, 409),
     ),
@@ -83,8 +96,8 @@ JOB_ROUTES = (
         path="/v1/jobs/{job_id}/fail",
         handler=job_work.fail,
         summary="The attempt failed: retry it later, or give it up",
-        query=job_schemas.FailBody,
-        body=job_schemas.FailBody,
+        query=FailBody,
+        body=FailBody,
         answers={204: ResponseSpec(text="Noted")},
         errors=(404, 409),
     ),

@@ -16,7 +16,8 @@ from driftq.http.jobs.handlers import NOTHING, offset_of
 from driftq.http.reads import in_thread
 from driftq.http.wire.exchange import Exchange
 from driftq.log.frame import LogEnd
-from driftq.model.job import JobAttempt, JobView, job_id
+from driftq.model.job import job_id
+from driftq.model.wire.jobs import JobAttempt, JobView
 from driftq.server.jobs.views import JobFacts, job_facts, job_view
 from driftq.server.requests import ReadRequest
 from driftq.server.settle.dead_letters import rfc3339

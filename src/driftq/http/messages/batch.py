@@ -18,11 +18,10 @@ from driftq.core.commands import Produce
 from driftq.core.decide.produce import Accepted, Outcome
 from driftq.errors import DriftQError, FailedPrecondition, InvalidArgument
 from driftq.http.api.params import Form, decode
-from driftq.http.api.replies import BatchReply
-from driftq.http.api.schemas import BatchBody, BatchParts, BatchQuery, ProduceBody
-from driftq.http.messages.produce import as_produced, produced, read_message, whole_message
+from driftq.http.messages.produce import produced, read_message, whole_message
 from driftq.http.wire.exchange import Exchange
 from driftq.http.wire.responses import error_body, error_fields, error_headers
+from driftq.model.wire.produce import BatchBody, BatchParts, BatchQuery, BatchReply, ProduceBody
 from driftq.server.produce.prepare import Produced, prepare_all
 from driftq.server.requests import ProduceRequest
 from driftq.server.routing.service import RoutingService
@@ -75,25 +74,15 @@ def _read(exchange: Exchange, asked: BatchQuery) -> ParsedBatch:
         atomic = asked.atomic if parts.atomic is None else parts.atomic
         return _read_parts(parts.messages, atomic=atomic is True, in_process=in_process)
     atomic = asked.atomic if whole.atomic is None else whole.atomic
-    return ParsedBatch(_shaped(whole.messages), {}, atomic is True)
+    return ParsedBatch(cast("list[Produced]", whole.messages), {}, atomic is True)
 
 
 def _read_lines(body: bytes, *, atomic: bool, in_process: bool) -> ParsedBatch:
     try:
-        return ParsedBatch(_shaped(_decode_lines(body)), {}, atomic)
+        return ParsedBatch(cast("list[Produced]", _decode_lines(body)), {}, atomic)
     except (ValueError, RecursionError):
         parts = [line for line in body.split(b"\n") if line.strip()]
         return _read_parts(parts, atomic=atomic, in_process=in_process)
-
-
-def _shaped(messages: list[ProduceBody]) -> list[Produced]:
-    shaped = [
-        message
-        if (envelope := message.envelope) is None or envelope.retry_policy is None
-        else as_produced(message)
-        for message in messages
-    ]
-    return cast("list[Produced]", shaped)
 
 
 def _read_parts(parts: list[msgspec.Raw] | list[bytes], *, atomic: bool, in_process: bool) -> ParsedBatch:

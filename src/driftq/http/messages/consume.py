@@ -5,9 +5,9 @@ from __future__ import annotations
 from driftq.core.lease import Credit
 from driftq.errors import DriftQError
 from driftq.http.api.params import Form, check_name
-from driftq.http.api.schemas import ConsumeBody
 from driftq.http.wire.exchange import Exchange
 from driftq.http.wire.responses import LAST_CHUNK, NDJSON, chunk
+from driftq.model.wire.messages import ConsumeBody
 from driftq.server.requests import JoinRequest, LeaveRequest
 
 CONSUME = Form(ConsumeBody)

@@ -16,10 +16,10 @@ from driftq.core.index import PartitionIndex
 from driftq.core.state import State
 from driftq.errors import InvalidArgument, Unavailable
 from driftq.http.api.params import Form
-from driftq.http.api.schemas import RecordsQuery
 from driftq.http.reads import read_stored
 from driftq.http.wire.exchange import Exchange
 from driftq.http.wire.responses import LAST_CHUNK, NDJSON, chunk
+from driftq.model.wire.messages import RecordsQuery
 from driftq.server.requests import ReadRequest
 from driftq.server.topics.views import find_topic
 from driftq.storage.entry import BODY_AT, produced_at

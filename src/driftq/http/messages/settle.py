@@ -7,9 +7,9 @@ import msgspec
 from driftq.core.commands import Ack, Extend, Nack
 from driftq.errors import DriftQError
 from driftq.http.api.params import Form, body_problem, check_name
-from driftq.http.api.schemas import AckBatchBody, AckBatchParts, AckBody, AckPart, ExtendBody, NackBody
 from driftq.http.messages.outcomes import check_count, read_many, reply_each, reply_only, reply_outcome
 from driftq.http.wire.exchange import Exchange
+from driftq.model.wire.settle import AckBatchBody, AckBatchParts, AckBody, AckPart, ExtendBody, NackBody
 from driftq.server.requests import AckRequest, ExtendRequest, NackRequest
 
 ACK = Form(AckBody)

@@ -9,9 +9,8 @@ from driftq.core.index import PartitionIndex
 from driftq.core.state import State, Topic
 from driftq.errors import InvalidArgument
 from driftq.http.api.params import Form
-from driftq.http.api.replies import SpanReply, SpansReply
-from driftq.http.api.schemas import SpanBody, SpansBody
 from driftq.http.wire.exchange import Exchange
+from driftq.model.wire.topics import SpanBody, SpanReply, SpansBody, SpansReply
 from driftq.server.requests import ReadRequest
 from driftq.server.topics.views import find_topic
 

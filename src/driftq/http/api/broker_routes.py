@@ -4,7 +4,7 @@ from driftq.http.api.route import ResponseSpec, Route
 from driftq.http.dlq import handlers as dlq
 from driftq.http.messages import append, batch, consume, produce, records, settle, spans
 from driftq.http.system import handlers as system
-from driftq.http.topics import delete as endings
+from driftq.http.topics import delete
 from driftq.http.topics import handlers as topics
 from driftq.model.wire.append import AppendBody, AppendReceipt, OpenWriter, WriterBody
 from driftq.model.wire.dlq import (
@@ -40,14 +40,14 @@ BROKER_ROUTES = (
         path="/v1/healthz",
         handler=system.healthz,
         summary="The process is alive",
-        answers={200: ResponseSpec(text="Alive", body=StatusReply)},
+        responses={200: ResponseSpec(text="Alive", body=StatusReply)},
     ),
     Route(
         method="GET",
         path="/v1/readyz",
         handler=system.readyz,
         summary="The server can do its work",
-        answers={
+        responses={
             200: ResponseSpec(text="Ready, with warnings if there are any; 503 says why not", body=ReadyReply)
         },
     ),
@@ -56,7 +56,7 @@ BROKER_ROUTES = (
         path="/v1/version",
         handler=system.version,
         summary="Version, and how durable a confirmed message is",
-        answers={200: ResponseSpec(text="Version", body=VersionReply)},
+        responses={200: ResponseSpec(text="Version", body=VersionReply)},
     ),
     Route(
         method="GET",
@@ -64,7 +64,7 @@ BROKER_ROUTES = (
         handler=topics.list_topics,
         summary="List topics by name",
         query=PageQuery,
-        answers={200: ResponseSpec(text="Names", body=TopicsReply)},
+        responses={200: ResponseSpec(text="Names", body=TopicsReply)},
     ),
     Route(
         method="POST",
@@ -73,7 +73,7 @@ BROKER_ROUTES = (
         summary="Create a topic",
         query=TopicBody,
         body=TopicBody,
-        answers={201: ResponseSpec(text="It is there", body=CreatedReply)},
+        responses={201: ResponseSpec(text="It is there", body=CreatedReply)},
         errors=(409,),
     ),
     Route(
@@ -81,33 +81,33 @@ BROKER_ROUTES = (
         path="/v1/topics/{topic}",
         handler=topics.show_topic,
         summary="A topic's partitions, groups and readers",
-        answers={200: ResponseSpec(text="As it is on disk", body=TopicView)},
+        responses={200: ResponseSpec(text="As it is on disk", body=TopicView)},
         errors=(404,),
     ),
     Route(
         method="DELETE",
         path="/v1/topics/{topic}",
-        handler=endings.delete_topic,
+        handler=delete.delete_topic,
         summary="Delete a topic with everything in it",
-        answers={200: ResponseSpec(text="It is gone", body=StatusReply)},
+        responses={200: ResponseSpec(text="It is gone", body=StatusReply)},
         errors=(404,),
     ),
     Route(
         method="POST",
         path="/v1/topics/{topic}/groups/{group}/reset",
-        handler=endings.reset_group,
+        handler=delete.reset_group,
         summary="Let a group go on from somewhere else",
         query=ResetBody,
         body=ResetBody,
-        answers={200: ResponseSpec(text="It does", body=StatusReply)},
+        responses={200: ResponseSpec(text="It does", body=StatusReply)},
         errors=(404,),
     ),
     Route(
         method="DELETE",
         path="/v1/topics/{topic}/groups/{group}",
-        handler=endings.delete_group,
+        handler=delete.delete_group,
         summary="Delete a group with its progress",
-        answers={200: ResponseSpec(text="It is gone", body=StatusReply)},
+        responses={200: ResponseSpec(text="It is gone", body=StatusReply)},
         errors=(404,),
     ),
     Route(
@@ -116,7 +116,7 @@ BROKER_ROUTES = (
         handler=records.records,
         summary="Read stored messages without a group",
         query=RecordsQuery,
-        answers={200: ResponseSpec(text="One message a line", body=RecordedMessage, content_type=_NDJSON)},
+        responses={200: ResponseSpec(text="One message a line", body=RecordedMessage, content_type=_NDJSON)},
         errors=(404,),
         streams=True,
     ),
@@ -127,7 +127,7 @@ BROKER_ROUTES = (
         summary="Count messages between offsets",
         query=SpansBody,
         body=SpansBody,
-        answers={200: ResponseSpec(text="As it is on disk", body=SpansReply)},
+        responses={200: ResponseSpec(text="As it is on disk", body=SpansReply)},
         errors=(404,),
     ),
     Route(
@@ -137,7 +137,7 @@ BROKER_ROUTES = (
         summary="Report how far a reader is",
         query=ReaderBody,
         body=ReaderBody,
-        answers={204: ResponseSpec(text="Noted")},
+        responses={204: ResponseSpec(text="Noted")},
         errors=(404,),
     ),
     Route(
@@ -147,7 +147,7 @@ BROKER_ROUTES = (
         summary="Begin as a writer, shutting out older runs of it",
         query=WriterBody,
         body=WriterBody,
-        answers={200: ResponseSpec(text="The epoch is in force", body=OpenWriter)},
+        responses={200: ResponseSpec(text="The epoch is in force", body=OpenWriter)},
         errors=(404, 409),
     ),
     Route(
@@ -156,7 +156,7 @@ BROKER_ROUTES = (
         handler=append.append,
         summary="Append messages by position, each once however often it is sent",
         body=AppendBody,
-        answers={200: ResponseSpec(text="All of them are durable", body=AppendReceipt)},
+        responses={200: ResponseSpec(text="All of them are durable", body=AppendReceipt)},
         errors=(404, 409, 429),
         notes="All or nothing. A message whose position the lane has passed is skipped.",
     ),
@@ -165,7 +165,7 @@ BROKER_ROUTES = (
         path="/v1/dlq",
         handler=dlq.list_dlqs,
         summary="Which topics have dead letters",
-        answers={200: ResponseSpec(text="Dead-letter topics", body=DeadLetterTopicsReply)},
+        responses={200: ResponseSpec(text="Dead-letter topics", body=DeadLetterTopicsReply)},
     ),
     Route(
         method="GET",
@@ -173,7 +173,7 @@ BROKER_ROUTES = (
         handler=dlq.show_dlq,
         summary="The dead letters of a topic",
         query=DlqQuery,
-        answers={200: ResponseSpec(text="Dead letters by offset", body=DeadLettersReply)},
+        responses={200: ResponseSpec(text="Dead letters by offset", body=DeadLettersReply)},
         errors=(404,),
     ),
     Route(
@@ -182,7 +182,7 @@ BROKER_ROUTES = (
         handler=dlq.redrive,
         summary="Send dead letters again, each once",
         body=RedriveBody,
-        answers={200: ResponseSpec(text="How many were meant and sent, and which not", body=Redriven)},
+        responses={200: ResponseSpec(text="How many were meant and sent, and which not", body=Redriven)},
         errors=(404, 409),
     ),
     Route(
@@ -191,7 +191,7 @@ BROKER_ROUTES = (
         handler=dlq.purge,
         summary="Forget dead letters",
         body=PurgeBody,
-        answers={200: ResponseSpec(text="How many were meant and are gone", body=Purged)},
+        responses={200: ResponseSpec(text="How many were meant and are gone", body=Purged)},
         errors=(404,),
     ),
     Route(
@@ -201,7 +201,7 @@ BROKER_ROUTES = (
         summary="Produce a message",
         query=ProduceQuery,
         body=ProduceBody,
-        answers={200: ResponseSpec(text="It is durable", body=Receipt)},
+        responses={200: ResponseSpec(text="It is durable", body=Receipt)},
         errors=(404, 409, 429),
     ),
     Route(
@@ -212,7 +212,7 @@ BROKER_ROUTES = (
         query=BatchQuery,
         body=BatchBody,
         lines=ProduceBody,
-        answers={
+        responses={
             200: ResponseSpec(
                 text="A result for each message, in order; or all at once, with `brief`",
                 body=BatchReply,
@@ -227,7 +227,7 @@ BROKER_ROUTES = (
         handler=consume.consume,
         summary="Receive messages as a stream",
         query=ConsumeBody,
-        answers={200: ResponseSpec(text="One delivery a line", body=DeliveryLine, content_type=_NDJSON)},
+        responses={200: ResponseSpec(text="One delivery a line", body=DeliveryLine, content_type=_NDJSON)},
         errors=(404,),
         streams=True,
         notes="The parameters may also be a JSON body.",
@@ -239,7 +239,7 @@ BROKER_ROUTES = (
         summary="Done with a message",
         query=AckBody,
         body=AckBody,
-        answers={204: ResponseSpec(text="Settled, now or before")},
+        responses={204: ResponseSpec(text="Settled, now or before")},
         errors=(404, 409),
     ),
     Route(
@@ -249,7 +249,7 @@ BROKER_ROUTES = (
         summary="A message failed or was not started: deliver it again, or never",
         query=NackBody,
         body=NackBody,
-        answers={204: ResponseSpec(text="It comes again, or is a dead letter")},
+        responses={204: ResponseSpec(text="It is delivered again, or is a dead letter")},
         errors=(404, 409),
     ),
     Route(
@@ -259,7 +259,7 @@ BROKER_ROUTES = (
         summary="Done with many messages",
         query=AckBatchBody,
         body=AckBatchBody,
-        answers={200: ResponseSpec(text="A result for each ack, in order", body=AckBatchReply)},
+        responses={200: ResponseSpec(text="A result for each ack, in order", body=AckBatchReply)},
         errors=(404,),
     ),
     Route(
@@ -269,7 +269,7 @@ BROKER_ROUTES = (
         summary="Keep a message longer",
         query=ExtendBody,
         body=ExtendBody,
-        answers={204: ResponseSpec(text="The lease ends `lease_ms` from now")},
+        responses={204: ResponseSpec(text="The lease ends `lease_ms` from now")},
         errors=(404, 409),
     ),
     Route(
@@ -277,20 +277,20 @@ BROKER_ROUTES = (
         path="/v1/seal",
         handler=system.seal,
         summary="Bring tables and history up to now",
-        answers={200: ResponseSpec(text="Everything durable before the call is in them", body=StatusReply)},
+        responses={200: ResponseSpec(text="Everything durable before the call is in them", body=StatusReply)},
     ),
     Route(
         method="GET",
         path="/v1/metrics",
         handler=system.metrics,
         summary="Numbers for Prometheus",
-        answers={200: ResponseSpec(text="Prometheus text format", content_type="text/plain")},
+        responses={200: ResponseSpec(text="Prometheus text format", content_type="text/plain")},
     ),
     Route(
         method="GET",
         path="/v1/docs",
         handler=system.docs,
         summary="This document as a page",
-        answers={200: ResponseSpec(text="HTML", content_type="text/html")},
+        responses={200: ResponseSpec(text="HTML", content_type="text/html")},
     ),
 )

@@ -121,7 +121,7 @@ def _is_always_written(kind: type[msgspec.Struct], field: msgspec.structs.FieldI
 
 def _types_of(route: Route) -> list[Any]:
     kinds: list[Any] = []
-    for body in (*(spec.body for spec in route.answers.values()), route.body, route.lines, ErrorReply):
+    for body in (*(spec.body for spec in route.responses.values()), route.body, route.lines, ErrorReply):
         kinds += body if isinstance(body, tuple) else [] if body is None else [body]
     return kinds
 
@@ -177,14 +177,14 @@ def _query_parameters(kind: type[Request], *, instead: bool) -> list[dict[str, A
 
 def _responses(route: Route, schemas: _Schemas) -> dict[str, Any]:
     responses: dict[str, Any] = {}
-    for status, answer in route.answers.items():
-        responses[str(status)] = response = {"description": answer.text}
+    for status, spec in route.responses.items():
+        responses[str(status)] = response = {"description": spec.text}
         if status != 204:
-            is_json = answer.content_type == "application/json"
-            schema = schemas.of(answer.body) if is_json else {"type": "string"}
-            if answer.body is not None and not is_json:
-                schema["description"] = f"Lines of {answer.body.__name__}"
-            response["content"] = {answer.content_type: {"schema": schema}}  # type: ignore[assignment]
+            is_json = spec.content_type == "application/json"
+            schema = schemas.of(spec.body) if is_json else {"type": "string"}
+            if spec.body is not None and not is_json:
+                schema["description"] = f"Lines of {spec.body.__name__}"
+            response["content"] = {spec.content_type: {"schema": schema}}  # type: ignore[assignment]
     for status in sorted({*ALWAYS, *route.errors}):
         responses[str(status)] = {
             "description": _ERRORS[status],

@@ -20,7 +20,7 @@ EVENT_ROUTES = (
         handler=events.append,
         summary="Append an event to its aggregate, or a list of events",
         body=EventBody | list[EventBody],
-        answers={
+        responses={
             200: ResponseSpec(text="All were there before", body=(EventReceipt, EventReceipts)),
             201: ResponseSpec(text="Appended", body=(EventReceipt, EventReceipts)),
         },
@@ -34,7 +34,7 @@ EVENT_ROUTES = (
         handler=events.aggregate,
         summary="The events of one aggregate, in sequence order",
         query=AggregateQuery,
-        answers={200: ResponseSpec(text="From `from_seq` on", body=EventsReply)},
+        responses={200: ResponseSpec(text="From `from_seq` on", body=EventsReply)},
     ),
     Route(
         method="GET",
@@ -42,7 +42,7 @@ EVENT_ROUTES = (
         handler=events.log,
         summary="Events of all aggregates, in log order",
         query=LogQuery,
-        answers={
+        responses={
             200: ResponseSpec(
                 text="One a line, from position `from` on",
                 body=EventLine,
@@ -55,6 +55,6 @@ EVENT_ROUTES = (
         path="/v1/events/log/end",
         handler=events.log_end,
         summary="How far the event log goes",
-        answers={200: ResponseSpec(text="The last position", body=LogEndReply)},
+        responses={200: ResponseSpec(text="The last position", body=LogEndReply)},
     ),
 )

@@ -11,7 +11,7 @@ EXPLAIN_ROUTES = (
         path="/v1/messages/{topic}/{offset}",
         handler=explain.explain,
         summary="Everything that happened to a message",
-        answers={200: ResponseSpec(text="The message, and its history in order", body=ExplainedMessage)},
+        responses={200: ResponseSpec(text="The message, and its history in order", body=ExplainedMessage)},
         errors=(404,),
     ),
     Route(
@@ -19,7 +19,7 @@ EXPLAIN_ROUTES = (
         path="/v1/runs/{run_id}",
         handler=runs.show_run,
         summary="The messages of a run as a tree of steps",
-        answers={200: ResponseSpec(text="Steps, each behind its parent", body=ExplainedRun)},
+        responses={200: ResponseSpec(text="Steps, each behind its parent", body=ExplainedRun)},
         errors=(404,),
     ),
 )

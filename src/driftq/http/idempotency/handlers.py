@@ -42,15 +42,15 @@ EXTEND = Form(EffectExtendBody)
 STATUS = Form(StatusQuery)
 
 
-def _identity(asked: EffectBody) -> Identity:
-    check_name("group", asked.group)
-    return (asked.tenant_id or "", asked.topic, asked.group, asked.idempotency_key)
+def _identity(effect: EffectBody) -> Identity:
+    check_name("group", effect.group)
+    return (effect.tenant_id or "", effect.topic, effect.group, effect.idempotency_key)
 
 
-def _source(asked: StatusQuery) -> EffectSource | None:
-    if asked.offset is not None:
-        return EffectSource(asked.source_topic or asked.topic, asked.offset)
-    if asked.source_topic is not None:
+def _source(effect: StatusQuery) -> EffectSource | None:
+    if effect.offset is not None:
+        return EffectSource(effect.source_topic or effect.topic, effect.offset)
+    if effect.source_topic is not None:
         raise InvalidArgument("source_topic", "needs an offset")
     return None
 

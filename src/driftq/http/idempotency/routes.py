@@ -20,7 +20,9 @@ EFFECT_ROUTES = (
         summary="May this effect begin?",
         query=BeginBody,
         body=BeginBody,
-        answers={200: ResponseSpec(text="Go on, it was done, or somebody is at it", body=BeginReply)},
+        responses={
+            200: ResponseSpec(text="Proceed, it was done, or another owner holds it", body=BeginReply)
+        },
         errors=(429,),
     ),
     Route(
@@ -30,7 +32,7 @@ EFFECT_ROUTES = (
         summary="The effect is done",
         query=CommitBody,
         body=CommitBody,
-        answers={204: ResponseSpec(text="It never begins again")},
+        responses={204: ResponseSpec(text="It never begins again")},
         errors=(409,),
     ),
     Route(
@@ -40,7 +42,7 @@ EFFECT_ROUTES = (
         summary="The effect failed",
         query=EffectFailBody,
         body=EffectFailBody,
-        answers={204: ResponseSpec(text="It may begin again")},
+        responses={204: ResponseSpec(text="It may begin again")},
         errors=(409,),
     ),
     Route(
@@ -50,7 +52,7 @@ EFFECT_ROUTES = (
         summary="Hold an effect longer",
         query=EffectExtendBody,
         body=EffectExtendBody,
-        answers={204: ResponseSpec(text="The lease ends `lease_ms` from now")},
+        responses={204: ResponseSpec(text="The lease ends `lease_ms` from now")},
         errors=(409,),
     ),
     Route(
@@ -59,7 +61,7 @@ EFFECT_ROUTES = (
         handler=effects.status,
         summary="How far an effect is",
         query=StatusQuery,
-        answers={200: ResponseSpec(text="As it is on disk", body=EffectStatus)},
+        responses={200: ResponseSpec(text="As it is on disk", body=EffectStatus)},
         errors=(404,),
     ),
 )

@@ -43,7 +43,7 @@ def enqueue(exchange: Exchange) -> None:
         task=asked.task,
         payload=asked.payload,
         priority=_PRIORITY if asked.priority is None else asked.priority,
-        run_at=_instant(asked.run_at),
+        run_at=_run_at_ms(asked.run_at),
         idempotency_key=asked.idempotency_key or "",
         max_retries=_RETRIES if asked.max_retries is None else asked.max_retries,
         timeout_ms=asked.timeout_ms or 0,
@@ -51,16 +51,16 @@ def enqueue(exchange: Exchange) -> None:
     exchange.edge.engine.ask_desk(EnqueueRequest([job], exchange.answering(partial(_enqueued, exchange))))
 
 
-def _instant(text: str | None) -> int | None:
+def _run_at_ms(text: str | None) -> int | None:
     if not text:
         return None
     try:
-        instant = deadline_ms(text)
+        run_at = deadline_ms(text)
     except (ValueError, OverflowError) as error:
         raise InvalidArgument("run_at", "must be an RFC 3339 time with a zone") from error
-    if instant >= _YEAR_10000_MS:
+    if run_at >= _YEAR_10000_MS:
         raise InvalidArgument("run_at", "must be before the year 10000")
-    return max(0, instant)
+    return max(0, run_at)
 
 
 def _enqueued(exchange: Exchange, outcomes: list[EnqueuedJob]) -> None:

@@ -31,7 +31,7 @@ JOB_ROUTES = (
         summary="Enqueue a job",
         query=JobBody,
         body=JobBody,
-        answers={
+        responses={
             201: ResponseSpec(text="It is durable", body=_ENQUEUED),
             200: ResponseSpec(text="A job with this idempotency key is there already", body=_ENQUEUED),
         },
@@ -42,7 +42,7 @@ JOB_ROUTES = (
         handler=jobs.list_all,
         summary="List jobs, oldest first",
         query=JobsQuery,
-        answers={200: ResponseSpec(text="Part of the list", body=JobsReply)},
+        responses={200: ResponseSpec(text="Part of the list", body=JobsReply)},
         notes="`state=dead` are the jobs that were given up. What is large comes in more parts.",
     ),
     Route(
@@ -52,7 +52,7 @@ JOB_ROUTES = (
         summary="Take the next jobs of some queues",
         query=ClaimBody,
         body=ClaimBody,
-        answers={200: ResponseSpec(text="Jobs with their leases, or none", body=ClaimReply)},
+        responses={200: ResponseSpec(text="Jobs with their leases, or none", body=ClaimReply)},
     ),
     Route(
         method="POST",
@@ -61,24 +61,24 @@ JOB_ROUTES = (
         summary="Complete and fail many jobs",
         query=SettleBody,
         body=SettleBody,
-        answers={200: ResponseSpec(text="A result for each, in order", body=SettleReply)},
+        responses={200: ResponseSpec(text="A result for each, in order", body=SettleReply)},
     ),
     Route(
         method="GET",
         path="/v1/jobs/{job_id}",
         handler=job_showing.show,
         summary="Everything that is known of a job",
-        answers={200: ResponseSpec(text="As it is on disk", body=JobView)},
+        responses={200: ResponseSpec(text="As it is on disk", body=JobView)},
         errors=(404,),
     ),
     Route(
         method="POST",
         path="/v1/jobs/{job_id}/heartbeat",
         handler=job_work.beat,
-        summary="Still working: the lease begins anew",
+        summary="Still working: the lease starts over",
         query=HeartbeatBody,
         body=HeartbeatBody,
-        answers={204: ResponseSpec(text="Extended")},
+        responses={204: ResponseSpec(text="Extended")},
         errors=(404, 409),
     ),
     Route(
@@ -88,7 +88,7 @@ JOB_ROUTES = (
         summary="The job is done",
         query=CompleteBody,
         body=CompleteBody,
-        answers={204: ResponseSpec(text="Done, now or before under the same token")},
+        responses={204: ResponseSpec(text="Done, now or before under the same token")},
         errors=(404, 409),
     ),
     Route(
@@ -98,7 +98,7 @@ JOB_ROUTES = (
         summary="The attempt failed: retry it later, or give it up",
         query=FailBody,
         body=FailBody,
-        answers={204: ResponseSpec(text="Noted")},
+        responses={204: ResponseSpec(text="Noted")},
         errors=(404, 409),
     ),
     Route(
@@ -106,7 +106,7 @@ JOB_ROUTES = (
         path="/v1/jobs/{job_id}/cancel",
         handler=jobs.cancel_job,
         summary="Give a job up",
-        answers={200: ResponseSpec(text="It is dead", body=_JOB)},
+        responses={200: ResponseSpec(text="It is dead", body=_JOB)},
         errors=(404, 409),
     ),
     Route(
@@ -114,7 +114,7 @@ JOB_ROUTES = (
         path="/v1/jobs/{job_id}/requeue",
         handler=jobs.requeue_job,
         summary="Try a dead job again, from its first attempt",
-        answers={200: ResponseSpec(text="It is ready", body=_JOB)},
+        responses={200: ResponseSpec(text="It is ready", body=_JOB)},
         errors=(404, 409),
     ),
 )

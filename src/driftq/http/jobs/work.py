@@ -100,9 +100,9 @@ def settle(exchange: Exchange) -> None:
     check_name("owner", asked.owner)
     settlements: list[Settlement] = []
     given: list[JobSettlement | msgspec.Raw] = [*asked.results]
-    for slot, one in enumerate(given):
+    for slot, end in enumerate(given):
         try:
-            settlements.append(_settlement(one))
+            settlements.append(_settlement(end))
         except DriftQError as refused:
             errors[slot] = refused
     reply = partial(reply_each, exchange, b'{"status":"settled"}', errors)

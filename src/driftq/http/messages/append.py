@@ -59,11 +59,11 @@ def append(exchange: Exchange) -> None:
 def _prepared(exchange: Exchange, given: list[AppendMessage]) -> list[Produce]:
     """The messages as they will be stored; raises InvalidArgument for the first that cannot be."""
     messages: list[Produced] = []
-    for one in given:
-        if one.envelope is not None and one.envelope.target_topic is not None:
+    for message in given:
+        if message.envelope is not None and message.envelope.target_topic is not None:
             raise InvalidArgument("target_topic", "an append goes to the topic of its path")
-        envelope = None if one.envelope is None else to_envelope(one.envelope)
-        messages.append(_Message(exchange.topic, one.key, one.value, envelope))
+        envelope = None if message.envelope is None else to_envelope(message.envelope)
+        messages.append(_Message(exchange.topic, message.key, message.value, envelope))
     commands: list[Produce] = []
     for command in prepare_all(messages, at=exchange.edge.clock.now()):
         if isinstance(command, InvalidArgument):

@@ -52,9 +52,9 @@ def produce_batch(exchange: Exchange) -> None:
     limit = exchange.edge.options.batch_max
     if len(batch.messages) + len(batch.errors) > limit:
         raise InvalidArgument("messages", f"at most {limit} in one request")
-    desk = exchange.edge.desk
-    if desk is not None and any(desk.wants(message.topic) for message in batch.messages):
-        exchange.edge.spawn(exchange, _route(exchange, desk, batch))
+    routing = exchange.edge.routing
+    if routing is not None and any(routing.wants(message.topic) for message in batch.messages):
+        exchange.edge.spawn(exchange, _route(exchange, routing, batch))
     else:
         _store(exchange, batch)
 
@@ -62,18 +62,18 @@ def produce_batch(exchange: Exchange) -> None:
 # Reading
 
 
-def _read(exchange: Exchange, asked: BatchQuery) -> ParsedBatch:
+def _read(exchange: Exchange, query: BatchQuery) -> ParsedBatch:
     body = exchange.body
     in_process = exchange.edge.options.in_process
     if exchange.content_type[:20].lower() == b"application/x-ndjson":
-        return _read_lines(body, atomic=asked.atomic is True, in_process=in_process)
+        return _read_lines(body, atomic=query.atomic is True, in_process=in_process)
     try:
         whole = _decode(body)
     except (ValueError, RecursionError):
         parts = decode(_parts, body)
-        atomic = asked.atomic if parts.atomic is None else parts.atomic
+        atomic = query.atomic if parts.atomic is None else parts.atomic
         return _read_parts(parts.messages, atomic=atomic is True, in_process=in_process)
-    atomic = asked.atomic if whole.atomic is None else whole.atomic
+    atomic = query.atomic if whole.atomic is None else whole.atomic
     return ParsedBatch(cast("list[Produced]", whole.messages), {}, atomic is True)
 
 
@@ -96,12 +96,12 @@ def _read_parts(parts: list[msgspec.Raw] | list[bytes], *, atomic: bool, in_proc
     return ParsedBatch(messages, errors, atomic)
 
 
-async def _route(exchange: Exchange, desk: RoutingService, batch: ParsedBatch) -> None:
-    places = [place for place, message in enumerate(batch.messages) if desk.wants(message.topic)]
+async def _route(exchange: Exchange, routing: RoutingService, batch: ParsedBatch) -> None:
+    places = [place for place, message in enumerate(batch.messages) if routing.wants(message.topic)]
     wholes = [whole_message(batch.messages[place]) for place in places]
-    with desk.holding(wholes) as refused:
+    with routing.holding(wholes) as refused:
         routed = await asyncio.gather(
-            *[desk.route(whole) for whole, error in zip(wholes, refused, strict=True) if error is None]
+            *[routing.route(whole) for whole, error in zip(wholes, refused, strict=True) if error is None]
         )
         ways = iter(routed)
         refusals: dict[int, DriftQError] = {}

@@ -36,19 +36,19 @@ def produce(exchange: Exchange) -> None:
     else:
         message = _from_query(QUERY.from_query(exchange.query))
     edge = exchange.edge
-    if edge.desk is not None and edge.desk.wants(message.topic):
-        edge.spawn(exchange, _route(exchange, edge.desk, message))
+    if edge.routing is not None and edge.routing.wants(message.topic):
+        edge.spawn(exchange, _route(exchange, edge.routing, message))
     else:
         _store(exchange, message)
 
 
-async def _route(exchange: Exchange, desk: RoutingService, message: Produced) -> None:
+async def _route(exchange: Exchange, routing: RoutingService, message: Produced) -> None:
     whole = whole_message(message)
     try:
-        with desk.holding([whole]) as (refused,):
+        with routing.holding([whole]) as (refused,):
             if refused is not None:
                 raise refused
-            _store(exchange, await desk.route(whole))
+            _store(exchange, await routing.route(whole))
     except DriftQError as error:
         exchange.reply_error(error)
 

@@ -1,4 +1,4 @@
-"""Deleting topics and groups, and letting a group go on from somewhere else."""
+"""Deleting topics and groups, and resetting a group to another offset."""
 
 from __future__ import annotations
 

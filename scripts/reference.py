@@ -10,7 +10,10 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
+
+_MODULE = re.compile(r"\b(?:driftq|typing|datetime|collections)(?:\.[a-z_]+)*\.(?=[A-Za-z])")
+_OPTIONAL = re.compile(r"Optional\[(\w+)\]")
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/reference/python.md"
@@ -118,8 +121,13 @@ def members(kind: type) -> Iterator[str]:
 
 
 def fields(kind: type) -> Iterator[str]:
-    for name, hint in inspect.get_annotations(kind).items():
-        yield f"`{name}: {hint if isinstance(hint, str) else inspect.formatannotation(hint)}`"
+    """With those of its bases; types without their modules and without the ranges that requests check."""
+    own = inspect.get_annotations(kind)
+    hints: dict[str, Any] = get_type_hints(kind) if hasattr(kind, "__struct_fields__") else own
+    for name, hint in hints.items():
+        text = hint if isinstance(hint, str) else inspect.formatannotation(hint)
+        plain = _OPTIONAL.sub(r"\1 | None", _MODULE.sub("", text))
+        yield f"`{name}: {plain}`"
 
 
 def page() -> str:

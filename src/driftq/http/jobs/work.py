@@ -10,7 +10,7 @@ from driftq.core.jobs.decide import Settlement
 from driftq.errors import DriftQError, InvalidArgument
 from driftq.http.api.params import Form, body_problem, check_json, check_name
 from driftq.http.jobs.handlers import offset_of
-from driftq.http.messages.outcomes import check_count, read_many, reply_each, reply_only, reply_outcome
+from driftq.http.messages.settle import check_count, read_many, reply_each, reply_only, reply_outcome
 from driftq.http.reads import read_claimed_jobs
 from driftq.http.wire.exchange import Exchange
 from driftq.model.job import JOB_PAYLOAD_MAX

@@ -19,7 +19,7 @@ from driftq.cli.screen import say, say_error
 from driftq.errors import LogError, Unavailable
 from driftq.eventstore.opening import open_events
 from driftq.housekeeping.process import NewHousekeeper
-from driftq.http.wire.options import HttpOptions
+from driftq.http.wire.edge import HttpOptions
 from driftq.http.wire.server import HttpServer, run
 from driftq.log.disk import OsFolder
 from driftq.log.files import Folder

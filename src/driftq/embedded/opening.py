@@ -19,7 +19,7 @@ from driftq.client.wire.connection import HttpConnection
 from driftq.embedded.pipe import join
 from driftq.errors import LogLocked, ServerUnreachable, ShuttingDown, UsedAfterFork
 from driftq.forking import in_forked_child
-from driftq.http.wire.options import HttpOptions
+from driftq.http.wire.edge import HttpOptions
 from driftq.http.wire.server import HttpServer
 from driftq.log.disk import OsFolder
 from driftq.log.files import Folder

@@ -15,7 +15,7 @@ import pytest
 from driftq.core.commands import Nack
 from driftq.core.index import PartitionIndex
 from driftq.core.state import Topic
-from driftq.http.wire.options import HttpOptions
+from driftq.http.wire.edge import HttpOptions
 from driftq.http.wire.server import HttpServer
 from driftq.log.disk import OsFolder
 from driftq.server.dlq.pages import LOOK_MAX

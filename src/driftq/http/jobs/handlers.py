@@ -7,6 +7,7 @@ from functools import partial
 from driftq.core.state import State
 from driftq.errors import DriftQError, InvalidArgument, JobNotFound
 from driftq.http.api.params import Form, check_json, check_name
+from driftq.http.reads import read_jobs
 from driftq.http.wire.exchange import Exchange
 from driftq.model.envelope import deadline_ms
 from driftq.model.job import JOB_PAYLOAD_MAX, JobRequest, job_id, job_offset
@@ -80,7 +81,7 @@ def list_all(exchange: Exchange) -> None:
         )
 
     def read(page: JobPage) -> None:
-        exchange.edge.engine.job_reader.views(page.jobs, exchange.answering(partial(send, page)))
+        read_jobs(exchange, page.jobs, partial(send, page))
 
     def send(page: JobPage, views: list[JobView]) -> None:
         exchange.reply_json(JobsReply(views, views[-1].job_id if page.more else None))

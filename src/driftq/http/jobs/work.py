@@ -10,7 +10,8 @@ from driftq.core.jobs.decide import Settlement
 from driftq.errors import DriftQError, InvalidArgument
 from driftq.http.api.params import Form, body_problem, check_json, check_name
 from driftq.http.jobs.handlers import offset_of
-from driftq.http.messages.outcomes import check_count, read_many, reply_each, reply_only, reply_outcome
+from driftq.http.messages.settle import check_count, read_many, reply_each, reply_only, reply_outcome
+from driftq.http.reads import read_claimed_jobs
 from driftq.http.wire.exchange import Exchange
 from driftq.model.job import JOB_PAYLOAD_MAX
 from driftq.model.wire.jobs import (
@@ -58,7 +59,7 @@ def _claimed(exchange: Exchange, granted: JobsGranted | None) -> None:
     def send(jobs: list[ClaimedJob]) -> None:
         exchange.reply_json(ClaimReply(jobs))
 
-    exchange.edge.engine.job_reader.claimed(granted, exchange.answering(send))
+    read_claimed_jobs(exchange, granted, send)
 
 
 def beat(exchange: Exchange) -> None:

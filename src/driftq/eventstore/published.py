@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from driftq.errors import InvalidArgument
-from driftq.eventstore.timestamps import instant
 from driftq.model import Aggregate, Operation
+from driftq.model.time import rfc3339_us
 
 if TYPE_CHECKING:
     from driftq.eventstore.seal.segment import StoredEvent
@@ -69,7 +69,7 @@ def encode_published(event: "StoredEvent") -> str:
         event.event_type,
         event.kind,
         event.operation,
-        rfc3339(event.occurred_at_us),
+        rfc3339_us(event.occurred_at_us),
         msgspec.Raw(event.payload),
         msgspec.Raw(event.metadata),
         msgspec.Raw(event.schema_version),
@@ -84,8 +84,3 @@ def decode_published(value: str | bytes) -> PublishedEvent:
         return _decode(value)
     except (ValueError, RecursionError) as error:
         raise InvalidArgument("value", f"is not a published event: {error}") from None
-
-
-def rfc3339(since_epoch_us: int) -> str:
-    """An instant in UTC, always with six digits behind the second, so that texts sort as instants do."""
-    return instant(since_epoch_us).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

@@ -4,8 +4,6 @@ Fields are kept as the producer wrote them. A field that was not given is None a
 the envelope is written.
 """
 
-import datetime as dt
-
 import msgspec
 
 MAX_BACKOFF_MS = 30_000
@@ -59,11 +57,3 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     traceparent: str | None = None
     labels: dict[str, str] | None = None
     dlq: DeadLetterFacts | None = None
-
-
-def deadline_ms(text: str) -> int:
-    """The instant of an RFC 3339 deadline in milliseconds; raises ValueError when it is none."""
-    instant = msgspec.convert(text, dt.datetime)
-    if instant.tzinfo is None:
-        raise ValueError("a deadline needs a time zone")
-    return int(instant.timestamp() * 1000)

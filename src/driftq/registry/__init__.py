@@ -10,7 +10,7 @@
 This module needs no database driver; `driftq.registry.sql_registry` does.
 """
 
-from driftq.registry.backoff import Backoff
+from driftq.model.backoff import Backoff
 from driftq.registry.claim import (
     Claim,
     ClaimOutcome,

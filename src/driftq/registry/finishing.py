@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from driftq.errors import LeaseLost, WrongClaimState
-from driftq.registry.backoff import Backoff
+from driftq.model.backoff import Backoff
 from driftq.registry.claim import Claim, ClaimState, Failure
 from driftq.registry.handler import GapPolicy, Handler
 from driftq.sql import Dialect, Queries, Transaction, as_rows, storable
@@ -77,7 +77,7 @@ class Finishing:
     def mark_failed(self, transaction: Transaction, claim: Claim, *, error: str, retryable: bool) -> Failure:
         """Wait for the retry, or park the event for good."""
         if retryable and claim.attempt < claim.handler.max_attempts:
-            delay_ms = self._backoff.draw_ms(claim.attempt, self._random)
+            delay_ms = self._backoff.full_jitter_ms(claim.attempt, self._random.random())
             state, reason = ClaimState.FAILED, ""
         else:
             delay_ms = 0

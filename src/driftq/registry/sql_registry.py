@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from driftq.errors import EventSuperseded
 from driftq.forking import in_forked_child
+from driftq.model.backoff import Backoff
 from driftq.registry.admin import Keeping
-from driftq.registry.backoff import Backoff
 from driftq.registry.claim import Claim, ClaimState, Failure, Resolution, SequencedEvent, StoredClaim
 from driftq.registry.claiming import Claiming
 from driftq.registry.finishing import Finishing, NotAllHeld

@@ -27,6 +27,7 @@ from driftq.errors import (
     WrongClaimState,
 )
 from driftq.model import Message
+from driftq.model.backoff import doubled
 from driftq.registry import Claim, ClaimOutcome, ClaimState, Effect, EventKey, Handler, Registry, Wait
 from driftq.registry.verdict import UnknownEffect
 from driftq.worker.failures import told
@@ -102,7 +103,7 @@ class RegistryScope:
             except PASSING as away:
                 logger.warning("%s: %s", told(held.delivery, "waits for its registry"), away)
                 await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, POLL_LONGEST_S)
+                pause_s = doubled(pause_s, cap=POLL_LONGEST_S)
         raise NoCurrentDelivery
 
     async def in_thread(self, work: Callable[[], _Result]) -> _Result:

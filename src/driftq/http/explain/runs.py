@@ -18,7 +18,7 @@ from driftq.http.explain.timeline import most_urgent, standings
 from driftq.http.reads import ask_state, in_thread
 from driftq.http.wire.exchange import Exchange
 from driftq.log.frame import LogEnd
-from driftq.server.settle.dead_letters import rfc3339
+from driftq.model.time import rfc3339
 from driftq.server.topics.views import INTERNAL_PREFIX
 
 

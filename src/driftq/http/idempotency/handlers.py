@@ -24,6 +24,7 @@ from driftq.http.idempotency.schemas import (
 )
 from driftq.http.messages.outcomes import reply_outcome
 from driftq.http.wire.exchange import Exchange
+from driftq.model.time import rfc3339
 from driftq.server.effects.stage import (
     BeginRequest,
     CommitRequest,
@@ -33,7 +34,6 @@ from driftq.server.effects.stage import (
     FailRequest,
     StatusRequest,
 )
-from driftq.server.settle.dead_letters import rfc3339
 
 BEGIN = Form(BeginBody)
 COMMIT = Form(CommitBody)

@@ -11,8 +11,8 @@ from driftq.http.api.params import Form, check_json, check_name
 from driftq.http.api.schemas import Request
 from driftq.http.jobs.schemas import JobBody, JobsQuery
 from driftq.http.wire.exchange import Exchange
-from driftq.model.envelope import deadline_ms
 from driftq.model.job import JOB_PAYLOAD_MAX, EnqueuedJob, JobRequest, JobView, job_id, job_offset
+from driftq.model.time import parse_rfc3339
 from driftq.server.jobs.requests import EnqueueRequest, cancel, requeue
 from driftq.server.jobs.views import JobPage, list_jobs
 from driftq.server.requests import ReadRequest
@@ -56,7 +56,7 @@ def _instant(text: str | None) -> int | None:
     if not text:
         return None
     try:
-        instant = deadline_ms(text)
+        instant = parse_rfc3339(text)
     except (ValueError, OverflowError) as error:
         raise InvalidArgument("run_at", "must be an RFC 3339 time with a zone") from error
     if instant >= _YEAR_10000_MS:

@@ -17,9 +17,9 @@ from driftq.http.reads import in_thread
 from driftq.http.wire.exchange import Exchange
 from driftq.log.frame import LogEnd
 from driftq.model.job import JobAttempt, JobView, job_id
+from driftq.model.time import rfc3339
 from driftq.server.jobs.views import JobFacts, job_facts, job_view
 from driftq.server.requests import ReadRequest
-from driftq.server.settle.dead_letters import rfc3339
 from driftq.storage.entry import produced_at
 
 

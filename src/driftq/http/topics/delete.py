@@ -9,7 +9,7 @@ from driftq.errors import InvalidArgument
 from driftq.http.api.params import Form
 from driftq.http.api.schemas import Request, ResetBody
 from driftq.http.wire.exchange import Exchange
-from driftq.model.envelope import deadline_ms
+from driftq.model.time import parse_rfc3339
 from driftq.server.requests import DeleteGroupRequest, DeleteTopicRequest, ResetRequest
 
 NOTHING = Form(Request)
@@ -41,7 +41,7 @@ def reset_to(text: str | int) -> ResetTo:
     if text.isascii() and text.isdigit() and len(text) <= 18:
         return int(text)
     try:
-        return (deadline_ms(text),)
+        return (parse_rfc3339(text),)
     except (ValueError, OverflowError):
         raise InvalidArgument(
             "to", "must be earliest, latest, an offset or an RFC 3339 time with a zone"

@@ -13,9 +13,9 @@ from driftq.core.keys import MessageRef
 from driftq.core.state import State
 from driftq.errors import JobNotFound, NotConfirmed
 from driftq.model.job import ClaimedJob, JobAttempt, JobView, job_id
+from driftq.model.time import rfc3339
 from driftq.server.jobs.requests import JobsGranted
 from driftq.server.lookup import MessageLookup
-from driftq.server.settle.dead_letters import rfc3339
 from driftq.storage.entry import produced_at
 from driftq.storage.job_entry import decode_job
 

@@ -23,7 +23,6 @@ from driftq.registry.claim import (
     Wait,
 )
 from driftq.registry.handler import Effect, GapPolicy, Handler
-from driftq.registry.port import Registry
 
 __all__ = [
     "Backoff",
@@ -35,7 +34,6 @@ __all__ = [
     "Failure",
     "GapPolicy",
     "Handler",
-    "Registry",
     "Resolution",
     "SequencedEvent",
     "StoredClaim",

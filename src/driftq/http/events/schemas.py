@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from driftq.http.api.schemas import Natural, Request
 from driftq.model import Event, Operation
+from driftq.model.event import EventHead
 
 Identity = Annotated[str, Meta(min_length=1)]
 OperationName = Literal["create", "update", "delete", "append"]
@@ -107,15 +108,9 @@ class AppendReply(msgspec.Struct, frozen=True, omit_defaults=True):
     results: list[AppendResult] | None = None
 
 
-class EventLine(msgspec.Struct, frozen=True, omit_defaults=True):
+class EventLine(EventHead, frozen=True, omit_defaults=True):
     """A stored event; without a position until it has its place in the log."""
 
-    event_id: str
-    aggregate_type: str
-    aggregate_id: str
-    sequence_number: int
-    event_type: str
-    kind: str
     operation: OperationName
     occurred_at: dt.datetime
     payload: Any

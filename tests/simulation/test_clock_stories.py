@@ -13,10 +13,10 @@ from driftq.errors import InvalidArgument
 from driftq.model import Envelope, Message
 from driftq.model.job import JobRequest
 from driftq.model.options.limits import Limits
+from driftq.model.time import rfc3339
 from driftq.model.wire.jobs import EnqueuedJob
 from driftq.server.jobs.requests import ClaimRequest, EnqueueRequest, JobsGranted
 from driftq.server.requests import NackRequest
-from driftq.server.settle.dead_letters import rfc3339
 from driftq.testing.broker import Handed, SimBroker
 
 SECOND_MS = 1_000

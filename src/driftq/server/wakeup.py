@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from driftq.model.backoff import doubled
 from driftq.server.ports import Alarm, Loop
 
 QUIET_MS = 100
@@ -47,7 +48,7 @@ class CommitBackoff:
         """The server does nothing of its own accord before this time."""
 
     def failed(self, now: int) -> None:
-        self.quiet_until = now + min(QUIET_MS << min(self._failures, 10), QUIET_MS_MAX)
+        self.quiet_until = now + doubled(QUIET_MS, self._failures, cap=QUIET_MS_MAX)
         self._failures += 1
 
     def over(self) -> None:

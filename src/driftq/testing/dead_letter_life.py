@@ -14,6 +14,7 @@ from driftq.core.commands import Ack, Nack
 from driftq.errors import DriftQError, LogError, Unavailable, WritingStopped
 from driftq.log.segment import file_name
 from driftq.model import DeliveryLine, Envelope, Message, RetryPolicy, TopicOptions
+from driftq.model.time import rfc3339
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.dlq.pages import dead_letter_page
 from driftq.server.dlq.stage import RedriveOutcome, RedriveRequest
@@ -27,7 +28,6 @@ from driftq.server.requests import (
     ProduceRequest,
     TopicRequest,
 )
-from driftq.server.settle.dead_letters import rfc3339
 from driftq.testing.check_delivered import Listener
 from driftq.testing.check_redriven import Copy, RedriveChecker, Stand
 from driftq.testing.checkers import require

@@ -15,6 +15,7 @@ from driftq.core.records import EffectBegun
 from driftq.errors import DriftQError
 from driftq.model import DeliveryLine, Envelope, Message, RetryPolicy, TopicOptions
 from driftq.model.job import JobRequest, job_offset
+from driftq.model.time import rfc3339
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.effects.stage import BeginRequest, CommitRequest, FailRequest
 from driftq.server.jobs.requests import (
@@ -34,7 +35,6 @@ from driftq.server.requests import (
     ProduceRequest,
     TopicRequest,
 )
-from driftq.server.settle.dead_letters import rfc3339
 from driftq.testing.check_dead_letters import MAX_BACKOFF_MS, Fragile, LetterChecker
 from driftq.testing.check_delivered import Listener
 from driftq.testing.check_effects import EffectChecker

@@ -13,6 +13,7 @@ from driftq.errors import InvalidArgument
 from driftq.http.api.params import Form, check_json, check_name
 from driftq.http.messages.settle import reply_outcome
 from driftq.http.wire.exchange import Exchange
+from driftq.model.time import rfc3339
 from driftq.model.wire.idempotency import (
     ABSENT,
     BeginBody,
@@ -33,7 +34,6 @@ from driftq.server.effects.stage import (
     FailRequest,
     StatusRequest,
 )
-from driftq.server.settle.dead_letters import rfc3339
 
 BEGIN = Form(BeginBody)
 COMMIT = Form(CommitBody)

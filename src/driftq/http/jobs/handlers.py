@@ -9,8 +9,8 @@ from driftq.errors import DriftQError, InvalidArgument, JobNotFound
 from driftq.http.api.params import Form, check_json, check_name
 from driftq.http.reads import read_jobs
 from driftq.http.wire.exchange import Exchange
-from driftq.model.envelope import deadline_ms
 from driftq.model.job import JOB_PAYLOAD_MAX, JobRequest, job_id, job_offset
+from driftq.model.time import parse_rfc3339
 from driftq.model.wire.fields import Request
 from driftq.model.wire.jobs import EnqueuedJob, JobBody, JobReply, JobsQuery, JobsReply, JobView
 from driftq.server.jobs.requests import EnqueueRequest, cancel, requeue
@@ -56,7 +56,7 @@ def _run_at_ms(text: str | None) -> int | None:
     if not text:
         return None
     try:
-        run_at = deadline_ms(text)
+        run_at = parse_rfc3339(text)
     except (ValueError, OverflowError) as error:
         raise InvalidArgument("run_at", "must be an RFC 3339 time with a zone") from error
     if run_at >= _YEAR_10000_MS:

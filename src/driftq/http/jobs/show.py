@@ -17,10 +17,10 @@ from driftq.http.reads import in_thread, read_jobs
 from driftq.http.wire.exchange import Exchange
 from driftq.log.frame import LogEnd
 from driftq.model.job import job_id
+from driftq.model.time import rfc3339
 from driftq.model.wire.jobs import JobAttempt, JobView
 from driftq.server.jobs.views import JobFacts, job_facts, job_view
 from driftq.server.requests import ReadRequest
-from driftq.server.settle.dead_letters import rfc3339
 from driftq.storage.entry import produced_at
 
 

@@ -7,6 +7,8 @@ the lease of the one before, and the pause doubles. An ack, a nack or an extensi
 is refused, ends that.
 """
 
+from driftq.model.backoff import doubled
+
 STALL_PAUSE_MAX_MS = 30_000
 CLOSING_REST_MS = 1_000
 """How long a stream with `release_on_close` gets nothing after its owner gave something back unstarted: what
@@ -25,4 +27,4 @@ class Stall:
     def dealt(self, *, lease_ms: int, now: int) -> None:
         """It got a message now: the next one waits for the end of that lease and then for the pause."""
         self.next_at = now + lease_ms + self.pause_ms
-        self.pause_ms = min(2 * self.pause_ms, STALL_PAUSE_MAX_MS)
+        self.pause_ms = doubled(self.pause_ms, cap=STALL_PAUSE_MAX_MS)

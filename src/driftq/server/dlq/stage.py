@@ -27,7 +27,7 @@ from driftq.core.records import DeadLettersPurged, DeadLettersRedriven, Delivery
 from driftq.core.state import Topic
 from driftq.errors import DriftQError, NotConfirmed, TopicNotFound
 from driftq.model import DeadLetterFacts, Envelope
-from driftq.model.envelope import deadline_ms
+from driftq.model.time import parse_rfc3339
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.counters import Counters
 from driftq.server.deliver.consumers import Consumers
@@ -215,7 +215,7 @@ class DlqStage:
             if group is None:
                 return Skipped(claim.offset, GROUP_DELETED, name)
             terms = msgspec.structs.replace(terms, group=group.id)
-        deadline = deadline_ms(envelope.deadline) if envelope.deadline else None
+        deadline = parse_rfc3339(envelope.deadline) if envelope.deadline else None
         if deadline is not None and deadline <= wall:
             deadline = None
             envelope = msgspec.structs.replace(envelope, deadline=None)

@@ -13,10 +13,10 @@ from driftq.core.keys import MessageRef
 from driftq.core.state import State
 from driftq.errors import JobNotFound, NotConfirmed
 from driftq.model.job import job_id
+from driftq.model.time import rfc3339
 from driftq.model.wire.jobs import ClaimedJob, JobAttempt, JobView
 from driftq.server.jobs.requests import JobsGranted
 from driftq.server.lookup import MessageLookup
-from driftq.server.settle.dead_letters import rfc3339
 from driftq.storage.entry import produced_at
 from driftq.storage.job_entry import decode_job
 

@@ -19,6 +19,7 @@ from driftq.core.state import Topic
 from driftq.errors import DiskFull, DriftQError, NotConfirmed
 from driftq.housekeeping.process import Housekeeper
 from driftq.log.log import Log
+from driftq.model.backoff import doubled
 from driftq.server.counters import Counters
 from driftq.server.events.seal_waiters import Seals
 from driftq.server.maintenance.adoption import Adoption
@@ -211,7 +212,7 @@ class Maintenance:
     def _round_over(self, trouble: str | None, began: int) -> None:
         if trouble is not None:
             self._failures += 1
-            wait_ms = min(_RETRY_MS << min(self._failures - 1, 10), _RETRY_MS_MAX)
+            wait_ms = doubled(_RETRY_MS, self._failures - 1, cap=_RETRY_MS_MAX)
             self._round_from = max(began, self.next_at) + wait_ms
             self._counters.round_failures += 1
             logger.error("housekeeping failed and is tried again in %d s: %s", wait_ms // 1000, trouble)

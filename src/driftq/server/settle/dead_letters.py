@@ -7,7 +7,6 @@ may be created again with another number. A message whose dead letter is not sto
 
 from __future__ import annotations
 
-import datetime as dt
 import logging
 from collections.abc import Sequence
 
@@ -23,6 +22,7 @@ from driftq.core.records import SETTLED_DEAD
 from driftq.core.state import Topic
 from driftq.errors import NotConfirmed
 from driftq.model import DeadLetterFacts, Envelope
+from driftq.model.time import rfc3339
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.counters import Counters
 from driftq.server.deliver.consumers import Consumers
@@ -35,12 +35,6 @@ _TOGETHER_BYTES = 4 << 20
 _OVERHEAD_BYTES = 4_096
 
 logger = logging.getLogger("driftq.engine")
-
-
-def rfc3339(at: int) -> str:
-    """Milliseconds as a time in UTC."""
-    instant = dt.datetime.fromtimestamp(at / 1000, dt.UTC)
-    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class _HeldBack:

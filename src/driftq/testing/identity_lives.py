@@ -94,7 +94,7 @@ class _Generations(ABC):
 
         self.errands.world.say(f"ack {name} {delivery.offset} attempt {delivery.attempts} of {generation}")
         self.errands.send(
-            lambda reply: self.errands.world.machine.engine.ack(AckRequest(name, GROUP, [ack], reply)),
+            lambda reply: self.errands.world.machine.engine.submit(AckRequest(name, GROUP, [ack], reply)),
             lambda lost: heard(generation, delivery, lost),
             answered,
         )
@@ -241,7 +241,7 @@ class Reborn(_Generations):
 
         self.errands.world.say(f"produce {self.errands.name} {value} {key}")
         self.errands.send(
-            lambda reply: self.errands.world.machine.engine.produce(ProduceRequest([command], reply)),
+            lambda reply: self.errands.world.machine.engine.submit(ProduceRequest([command], reply)),
             lambda lost: None,
             heard,
         )
@@ -281,7 +281,7 @@ class Reborn(_Generations):
 
     def _ask_desk(self, make: Callable[[Callable[[Any], None]], Any], heard: Callable[[Any], None]) -> None:
         engine = self.errands.world.machine.engine
-        self.errands.send(lambda reply: engine.ask_desk(make(reply)), lambda lost: None, heard)
+        self.errands.send(lambda reply: engine.submit(make(reply)), lambda lost: None, heard)
 
     def drain(self) -> None:
         if self.there and not self._unsure:

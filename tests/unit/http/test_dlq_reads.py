@@ -18,7 +18,7 @@ from driftq.log.disk import OsFolder
 from driftq.server.dlq.pages import LOOK_MAX
 from driftq.server.requests import NackRequest
 from driftq.storage.payloads import Payloads
-from tests.support.desk import Desk, Listener, start
+from tests.support.direct import DirectClient, Listener, start
 
 LETTERS = 1_200
 PARTITIONS = 3
@@ -28,8 +28,8 @@ IN_FLIGHT = 50
 class Office:
     """A server in this process whose reads of stored messages are counted."""
 
-    def __init__(self, desk: Desk, server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.desk = desk
+    def __init__(self, client: DirectClient, server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.client = client
         self._server = server
         self._reads = 0
         for name in ("fetch", "read"):
@@ -59,25 +59,25 @@ class Office:
         return content
 
 
-async def _give_up(desk: Desk, line: dict[str, Any]) -> None:
+async def _give_up(client: DirectClient, line: dict[str, Any]) -> None:
     nack = Nack("w", line["partition"], line["offset"], "bad", retryable=False)
-    await desk.ask(lambda reply: desk.engine.ask(NackRequest("t", "g", nack, reply)))
+    await client.ask(lambda reply: client.engine.submit(NackRequest("t", "g", nack, reply)))
 
 
 @asynccontextmanager
 async def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
     """A topic with many dead letters, in the partitions as they came."""
-    desk = start(OsFolder(str(tmp_path)))
-    await desk.create("t", PARTITIONS)
+    client = start(OsFolder(str(tmp_path)))
+    await client.create("t", PARTITIONS)
     for key in ("k0", "k1", "k2", "k3", "k4", "k5"):
-        await desk.produce("t", *[f"value of {key}"] * (LETTERS // 6), key=key)
-    listener = await desk.join(Listener("t", "g", "w"))
+        await client.produce("t", *[f"value of {key}"] * (LETTERS // 6), key=key)
+    listener = await client.join(Listener("t", "g", "w"))
     for _ in range(LETTERS // IN_FLIGHT):
         lines = [await asyncio.wait_for(listener.got.get(), 30) for _ in range(IN_FLIGHT)]
-        await asyncio.gather(*(_give_up(desk, line) for line in lines))
+        await asyncio.gather(*(_give_up(client, line) for line in lines))
     server = HttpServer()
-    await server.start(desk.broker, "127.0.0.1", 0, HttpOptions())
-    yield Office(desk, server, monkeypatch)
+    await server.start(client.broker, "127.0.0.1", 0, HttpOptions())
+    yield Office(client, server, monkeypatch)
     await server.stop()
 
 

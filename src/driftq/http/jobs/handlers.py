@@ -49,7 +49,7 @@ def enqueue(exchange: Exchange) -> None:
         max_retries=_RETRIES if asked.max_retries is None else asked.max_retries,
         timeout_ms=asked.timeout_ms or 0,
     )
-    exchange.edge.engine.ask_desk(EnqueueRequest([job], exchange.answering(partial(_enqueued, exchange))))
+    exchange.edge.engine.submit(EnqueueRequest([job], exchange.answering(partial(_enqueued, exchange))))
 
 
 def _instant(text: str | None) -> int | None:
@@ -88,7 +88,7 @@ def list_all(exchange: Exchange) -> None:
         )
 
     def read(page: JobPage) -> None:
-        exchange.edge.engine.job_reader.views(page.jobs, exchange.answering(partial(send, page)))
+        exchange.edge.engine.stages.job_reader.views(page.jobs, exchange.answering(partial(send, page)))
 
     def send(page: JobPage, views: list[JobView]) -> None:
         more = {"after": views[-1].job_id} if page.more else {}
@@ -107,13 +107,13 @@ def offset_after(name: str) -> int:
 def cancel_job(exchange: Exchange) -> None:
     NOTHING.read(exchange.body, exchange.query)
     offset = offset_of(exchange.names["job_id"])
-    exchange.edge.engine.ask_desk(cancel(offset, partial(_moved, exchange, offset, "dead")))
+    exchange.edge.engine.submit(cancel(offset, partial(_moved, exchange, offset, "dead")))
 
 
 def requeue_job(exchange: Exchange) -> None:
     NOTHING.read(exchange.body, exchange.query)
     offset = offset_of(exchange.names["job_id"])
-    exchange.edge.engine.ask_desk(requeue(offset, partial(_moved, exchange, offset, "ready")))
+    exchange.edge.engine.submit(requeue(offset, partial(_moved, exchange, offset, "ready")))
 
 
 def _moved(exchange: Exchange, offset: int, state: str, refused: DriftQError | None) -> None:

@@ -58,7 +58,7 @@ def show(exchange: Exchange) -> None:
 
 
 def _send(exchange: Exchange, facts: JobFacts) -> None:
-    exchange.edge.engine.job_reader.views([facts], exchange.answering(partial(_reply, exchange)))
+    exchange.edge.engine.stages.job_reader.views([facts], exchange.answering(partial(_reply, exchange)))
 
 
 def _reply(exchange: Exchange, views: list[JobView]) -> None:

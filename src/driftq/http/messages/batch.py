@@ -53,9 +53,9 @@ def produce_batch(exchange: Exchange) -> None:
     limit = exchange.edge.options.batch_max
     if len(batch.messages) + len(batch.errors) > limit:
         raise InvalidArgument("messages", f"at most {limit} in one request")
-    desk = exchange.edge.desk
-    if desk is not None and any(desk.wants(message.topic) for message in batch.messages):
-        exchange.edge.spawn(exchange, _route(exchange, desk, batch))
+    routing = exchange.edge.routing
+    if routing is not None and any(routing.wants(message.topic) for message in batch.messages):
+        exchange.edge.spawn(exchange, _route(exchange, routing, batch))
     else:
         _store(exchange, batch)
 
@@ -107,12 +107,12 @@ def _read_parts(parts: list[msgspec.Raw] | list[bytes], *, atomic: bool, in_proc
     return ParsedBatch(messages, errors, atomic)
 
 
-async def _route(exchange: Exchange, desk: RoutingService, batch: ParsedBatch) -> None:
-    places = [place for place, message in enumerate(batch.messages) if desk.wants(message.topic)]
+async def _route(exchange: Exchange, routing: RoutingService, batch: ParsedBatch) -> None:
+    places = [place for place, message in enumerate(batch.messages) if routing.wants(message.topic)]
     wholes = [whole_message(batch.messages[place]) for place in places]
-    with desk.holding(wholes) as refused:
+    with routing.holding(wholes) as refused:
         routed = await asyncio.gather(
-            *[desk.route(whole) for whole, error in zip(wholes, refused, strict=True) if error is None]
+            *[routing.route(whole) for whole, error in zip(wholes, refused, strict=True) if error is None]
         )
         ways = iter(routed)
         refusals: dict[int, DriftQError] = {}
@@ -141,7 +141,7 @@ def _store(exchange: Exchange, batch: ParsedBatch) -> None:
         reply([])
         return
     doomed = batch.atomic and bool(errors)
-    exchange.edge.engine.produce(ProduceRequest(commands, reply, atomic=batch.atomic, doomed=doomed))
+    exchange.edge.engine.submit(ProduceRequest(commands, reply, atomic=batch.atomic, doomed=doomed))
 
 
 def _add_errors(errors: dict[int, DriftQError], outcomes: Sequence[object]) -> None:

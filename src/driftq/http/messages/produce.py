@@ -42,8 +42,8 @@ def produce(exchange: Exchange) -> None:
     else:
         message = _from_query(QUERY.from_query(exchange.query))
     edge = exchange.edge
-    if edge.desk is not None and edge.desk.wants(message.topic):
-        edge.spawn(exchange, _route(exchange, edge.desk, message))
+    if edge.routing is not None and edge.routing.wants(message.topic):
+        edge.spawn(exchange, _route(exchange, edge.routing, message))
     else:
         _store(exchange, message)
 
@@ -62,7 +62,7 @@ async def _route(exchange: Exchange, desk: RoutingService, message: Produced) ->
 def _store(exchange: Exchange, message: Produced) -> None:
     edge = exchange.edge
     command = prepare(message, at=edge.clock.now())
-    edge.engine.produce(ProduceRequest([command], partial(_stored, exchange, command)))
+    edge.engine.submit(ProduceRequest([command], partial(_stored, exchange, command)))
 
 
 def _stored(exchange: Exchange, command: Produce, outcomes: list[Outcome] | DriftQError) -> None:

@@ -18,12 +18,12 @@ RESET = Form(ResetBody)
 
 def delete_topic(exchange: Exchange) -> None:
     NOTHING.read(exchange.body, exchange.query)
-    exchange.edge.engine.ask(DeleteTopicRequest(exchange.topic, _saying(exchange, b"deleted")))
+    exchange.edge.engine.submit(DeleteTopicRequest(exchange.topic, _saying(exchange, b"deleted")))
 
 
 def delete_group(exchange: Exchange) -> None:
     NOTHING.read(exchange.body, exchange.query)
-    exchange.edge.engine.ask(
+    exchange.edge.engine.submit(
         DeleteGroupRequest(exchange.topic, exchange.group, _saying(exchange, b"deleted"))
     )
 
@@ -31,7 +31,7 @@ def delete_group(exchange: Exchange) -> None:
 def reset_group(exchange: Exchange) -> None:
     asked = RESET.read(exchange.body, exchange.query)
     request = ResetRequest(exchange.topic, exchange.group, reset_to(asked.to), _saying(exchange, b"reset"))
-    exchange.edge.engine.ask(request)
+    exchange.edge.engine.submit(request)
 
 
 def reset_to(text: str | int) -> ResetTo:

@@ -101,7 +101,7 @@ def run_server(serving: Serving, settings: Settings) -> int:
         tables=os.path.join(serving.data, "tables"),
         history=os.path.join(serving.data, "history.db"),
         events=events,
-        upkeep=MaintenanceOptions(free_bytes_min=settings.free_bytes_min),
+        maintenance=MaintenanceOptions(free_bytes_min=settings.free_bytes_min),
     )
     http = HttpOptions(
         version=driftq.__version__,

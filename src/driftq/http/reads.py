@@ -62,11 +62,11 @@ async def in_thread(exchange: Exchange, work: Callable[[], _T]) -> _T:
 
 def read_jobs(exchange: Exchange, jobs: list[JobFacts], reply: Callable[[list[JobView]], None]) -> None:
     """Jobs with what is stored of them; damage is answered as everywhere."""
-    exchange.edge.engine.job_reader.views(jobs, exchange.answering(reply))
+    exchange.edge.engine.stages.job_reader.views(jobs, exchange.answering(reply))
 
 
 def read_claimed_jobs(
     exchange: Exchange, granted: JobsGranted, reply: Callable[[list[ClaimedJob]], None]
 ) -> None:
     """Jobs that were granted to a worker, with their payloads; damage is answered as everywhere."""
-    exchange.edge.engine.job_reader.claimed(granted, exchange.answering(reply))
+    exchange.edge.engine.stages.job_reader.claimed(granted, exchange.answering(reply))

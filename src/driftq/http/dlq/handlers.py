@@ -95,8 +95,7 @@ def purge(exchange: Exchange) -> None:
 
 async def _ask(exchange: Exchange, make: Any) -> Any:
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    request = make(answer.set_result)
-    exchange.edge.engine.ask_desk(request)
+    exchange.edge.engine.submit(make(answer.set_result))
     return await result_of(answer)
 
 

@@ -49,7 +49,7 @@ def enqueue(exchange: Exchange) -> None:
         max_retries=_RETRIES if asked.max_retries is None else asked.max_retries,
         timeout_ms=asked.timeout_ms or 0,
     )
-    exchange.edge.engine.ask_desk(EnqueueRequest([job], exchange.answering(partial(_enqueued, exchange))))
+    exchange.edge.engine.submit(EnqueueRequest([job], exchange.answering(partial(_enqueued, exchange))))
 
 
 def _run_at_ms(text: str | None) -> int | None:
@@ -99,13 +99,13 @@ def offset_after(name: str) -> int:
 def cancel_job(exchange: Exchange) -> None:
     NOTHING.read(exchange.body, exchange.query)
     offset = offset_of(exchange.names["job_id"])
-    exchange.edge.engine.ask_desk(cancel(offset, partial(_moved, exchange, offset, "dead")))
+    exchange.edge.engine.submit(cancel(offset, partial(_moved, exchange, offset, "dead")))
 
 
 def requeue_job(exchange: Exchange) -> None:
     NOTHING.read(exchange.body, exchange.query)
     offset = offset_of(exchange.names["job_id"])
-    exchange.edge.engine.ask_desk(requeue(offset, partial(_moved, exchange, offset, "ready")))
+    exchange.edge.engine.submit(requeue(offset, partial(_moved, exchange, offset, "ready")))
 
 
 def _moved(exchange: Exchange, offset: int, state: str, refused: DriftQError | None) -> None:

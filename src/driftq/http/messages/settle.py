@@ -33,7 +33,7 @@ def ack(exchange: Exchange) -> None:
     check_name("group", asked.group)
     check_name("owner", asked.owner)
     mine = Ack(asked.owner, asked.partition, asked.offset, asked.attempt)
-    exchange.edge.engine.ack(AckRequest(asked.topic, asked.group, [mine], partial(reply_only, exchange)))
+    exchange.edge.engine.submit(AckRequest(asked.topic, asked.group, [mine], partial(reply_only, exchange)))
 
 
 def nack(exchange: Exchange) -> None:
@@ -49,7 +49,7 @@ def nack(exchange: Exchange) -> None:
         retryable=asked.retryable is not False,
         started=asked.started is not False,
     )
-    exchange.edge.engine.ask(NackRequest(asked.topic, asked.group, mine, partial(reply_outcome, exchange)))
+    exchange.edge.engine.submit(NackRequest(asked.topic, asked.group, mine, partial(reply_outcome, exchange)))
 
 
 def extend(exchange: Exchange) -> None:
@@ -57,7 +57,9 @@ def extend(exchange: Exchange) -> None:
     check_name("group", asked.group)
     check_name("owner", asked.owner)
     mine = Extend(asked.owner, asked.partition, asked.offset, asked.lease_ms, asked.attempt)
-    exchange.edge.engine.ask(ExtendRequest(asked.topic, asked.group, mine, partial(reply_outcome, exchange)))
+    exchange.edge.engine.submit(
+        ExtendRequest(asked.topic, asked.group, mine, partial(reply_outcome, exchange))
+    )
 
 
 def ack_batch(exchange: Exchange) -> None:
@@ -72,7 +74,7 @@ def ack_batch(exchange: Exchange) -> None:
     check_name("group", asked.group)
     check_name("owner", asked.owner)
     reply = partial(reply_each, exchange, b'{"status":"acked"}', errors)
-    exchange.edge.engine.ack(AckRequest(asked.topic, asked.group, acks, reply))
+    exchange.edge.engine.submit(AckRequest(asked.topic, asked.group, acks, reply))
 
 
 def _read_parts(batch: AckBatchParts) -> tuple[list[Ack], dict[int, DriftQError]]:

@@ -20,12 +20,12 @@ RESET = Form(ResetBody)
 
 def delete_topic(exchange: Exchange) -> None:
     NOTHING.read(exchange.body, exchange.query)
-    exchange.edge.engine.ask(DeleteTopicRequest(exchange.topic, _replying(exchange, "deleted")))
+    exchange.edge.engine.submit(DeleteTopicRequest(exchange.topic, _replying(exchange, "deleted")))
 
 
 def delete_group(exchange: Exchange) -> None:
     NOTHING.read(exchange.body, exchange.query)
-    exchange.edge.engine.ask(
+    exchange.edge.engine.submit(
         DeleteGroupRequest(exchange.topic, exchange.group, _replying(exchange, "deleted"))
     )
 
@@ -33,7 +33,7 @@ def delete_group(exchange: Exchange) -> None:
 def reset_group(exchange: Exchange) -> None:
     asked = RESET.read(exchange.body, exchange.query)
     request = ResetRequest(exchange.topic, exchange.group, reset_to(asked.to), _replying(exchange, "reset"))
-    exchange.edge.engine.ask(request)
+    exchange.edge.engine.submit(request)
 
 
 def reset_to(text: str | int) -> ResetTo:

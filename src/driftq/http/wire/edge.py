@@ -126,7 +126,7 @@ class Edge:
         self.engine = broker.engine
         self.clock = broker.engine.clock
         self.counters = broker.engine.counters
-        self.routing = broker.desk
+        self.routing = broker.routing
         self.options = options
         self.heads = Heads()
         self.known_heads = HeadCache()

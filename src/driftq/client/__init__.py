@@ -1,14 +1,12 @@
-"""The client: a server's calls from Python, awaited or not."""
+"""The client: a server's calls from Python, with asyncio and without."""
 
 from driftq.client.async_client import AsyncClient
 from driftq.client.consuming.consumer import AsyncConsumer
-from driftq.client.consuming.delivery import AsyncDelivery, Delivery
+from driftq.client.consuming.delivery import AsyncDelivery
 from driftq.client.consuming.incoming import Receipt, RecordedMessage
-from driftq.client.consuming.sync_consumer import Consumer
 from driftq.client.dead_letters import (
     AsyncDeadLetters,
     DeadLetter,
-    DeadLetters,
     DeadLetterTopic,
     Purged,
     Redriven,
@@ -16,7 +14,7 @@ from driftq.client.dead_letters import (
 )
 from driftq.client.effects import AlreadyCommitted, AsyncIdempotency, Begun, EffectStatus, Held
 from driftq.client.event_id import new_event_id
-from driftq.client.event_store import AsyncEventStore, EventReceipt, EventStore
+from driftq.client.event_store import AsyncEventStore, EventReceipt
 from driftq.client.explaining import (
     ExplainedMessage,
     ExplainedRun,
@@ -29,8 +27,13 @@ from driftq.client.job_calls import AsyncJobCalls, JobEnd
 from driftq.client.options import ClientOptions
 from driftq.client.producing.append import AppendReceipt, OpenWriter, PositionedMessage
 from driftq.client.producing.outgoing import EnvelopeFields
-from driftq.client.sync_calls import Idempotency, JobCalls
-from driftq.client.sync_client import Client
+from driftq.client.sync.client import Client
+from driftq.client.sync.consumer import Consumer
+from driftq.client.sync.dead_letters import DeadLetters
+from driftq.client.sync.delivery import Delivery
+from driftq.client.sync.effects import Idempotency
+from driftq.client.sync.event_store import EventStore
+from driftq.client.sync.job_calls import JobCalls
 
 __all__ = [
     "AlreadyCommitted",

@@ -37,7 +37,7 @@ logger = logging.getLogger("driftq.client")
 
 
 class AsyncClient:
-    """One server. Made anywhere, used on one event loop; `async with`, or `close` at the end."""
+    """One server. Use it on one event loop, with `async with` or with `close` at the end."""
 
     def __init__(
         self,

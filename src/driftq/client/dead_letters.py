@@ -1,4 +1,4 @@
-"""Dead letters: which there are, what they say, sending them again, purging them; awaited and not.
+"""Dead letters: which there are, what they say, redriving and purging them.
 
 A topic is always named by its own name, never by that of its dead-letter topic.
 """
@@ -12,7 +12,6 @@ from urllib.parse import quote
 import msgspec
 
 from driftq.client.consuming.incoming import StoredValue
-from driftq.client.loop_thread import LoopThread
 from driftq.client.wire.calls import Calls
 from driftq.client.wire.encoding import Query
 from driftq.model import Envelope
@@ -155,61 +154,6 @@ class AsyncDeadLetters:
         """The topics that have, or had, dead letters."""
         found: _Topics = await self._calls.call("GET", "/v1/dlq", repeatable=True, kind=_Topics)
         return found.dlqs
-
-
-class DeadLetters:
-    """The calls of `/v1/dlq`."""
-
-    def __init__(self, awaited: AsyncDeadLetters, thread: LoopThread) -> None:
-        self._awaited = awaited
-        self._thread = thread
-
-    def messages(self, topic: str, *, limit: int | None = None, after: int | None = None) -> list[DeadLetter]:
-        """A page of the dead letters of a topic, by offset. Raises TopicNotFound where it never had one."""
-        return self._thread.run(self._awaited.messages(topic, limit=limit, after=after))
-
-    def redrive(
-        self,
-        topic: str,
-        *,
-        offsets: Sequence[int] | None = None,
-        dry_run: bool = False,
-        rate_per_s: int | None = None,
-        all_groups: bool = False,
-        by: str | None = None,
-        **where: Unpack[DeadLetterFilter],
-    ) -> Redriven:
-        """Send dead letters again, to the group that gave them up; without a choice all that were not yet.
-
-        `all_groups` sends them to every group. A call without an answer may have sent some of them, each
-        once: repeat it. Raises TopicNotFound.
-        """
-        return self._thread.run(
-            self._awaited.redrive(
-                topic,
-                offsets=offsets,
-                dry_run=dry_run,
-                rate_per_s=rate_per_s,
-                all_groups=all_groups,
-                by=by,
-                **where,
-            )
-        )
-
-    def purge(
-        self,
-        topic: str,
-        *,
-        offsets: Sequence[int] | None = None,
-        dry_run: bool = False,
-        **where: Unpack[DeadLetterFilter],
-    ) -> Purged:
-        """Remove dead letters for good; without a choice all of them. Raises TopicNotFound."""
-        return self._thread.run(self._awaited.purge(topic, offsets=offsets, dry_run=dry_run, **where))
-
-    def list(self) -> list[DeadLetterTopic]:
-        """The topics that have, or had, dead letters."""
-        return self._thread.run(self._awaited.list())
 
 
 def _path(topic: str) -> str:

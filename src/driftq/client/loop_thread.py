@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any, ParamSpec, TypeVar
 
 import uvloop
 
@@ -14,6 +14,7 @@ from driftq.errors import ClientClosed
 from driftq.forking import in_forked_child, leave_behind
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 
 _PAGE = 500
 
@@ -67,6 +68,14 @@ class LoopThread:
         except BaseException:
             future.cancel()
             raise
+
+    def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """The result of a function that has to run on the loop's thread."""
+
+        async def called() -> _T:
+            return function(*args, **kwargs)
+
+        return self.run(called())
 
     def each(self, found: AsyncIterator[_T]) -> Iterator[_T]:
         """What an iterator there gives, a bounded number at a time."""

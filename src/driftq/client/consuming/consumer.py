@@ -174,7 +174,7 @@ def _place(line: DeliveryLine) -> AckPart:
 
 
 class AsyncConsumer:
-    """Deliveries as they come, for `async for`; ends when it is closed."""
+    """Deliveries as they arrive, for `async for`; `close` ends it. For one task at a time."""
 
     def __init__(self, source: LineSource, on_close: Callable[[LineSource], None]) -> None:
         self.source = source
@@ -187,14 +187,17 @@ class AsyncConsumer:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> AsyncDelivery:
+    def _arrived(self) -> AsyncDelivery | None:
+        """The next delivery that has arrived; None when `source.fill` has to be awaited first."""
         source = self.source
-        while True:
-            line = source.ready()
-            if line is not None:
-                return AsyncDelivery(line, source.settling, source.subscription.lease_ms)
-            if not await source.fill():
+        line = source.ready()
+        return None if line is None else AsyncDelivery(line, source.settling, source.subscription.lease_ms)
+
+    async def __anext__(self) -> AsyncDelivery:
+        while (delivery := self._arrived()) is None:
+            if not await self.source.fill():
                 raise StopAsyncIteration
+        return delivery
 
     async def take(self, count: int, *, within_s: float) -> list[AsyncDelivery]:
         """The next deliveries, at most so many, and fewer when no more come in this time."""

@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 
 from driftq.client.consuming.incoming import bytes_of, json_of
 from driftq.client.consuming.subscription import Settling
-from driftq.client.loop_thread import LoopThread
 from driftq.client.wire.encoding import AckPart
 from driftq.model import DeliveryLine, Envelope, Routing
 
@@ -116,10 +115,7 @@ class AsyncDelivery(Received):
 
     async def ack_later(self) -> None:
         """Done, with the next batch of acks. One that is refused is logged, and the message comes again."""
-        settling = self._settling
-        if settling.acks.full:
-            await settling.acks.wait_for_room()
-        settling.owe(self._place())
+        await self._settling.ack_later(self._place())
 
     async def nack(self, reason: str = "", *, retryable: bool = True, started: bool = True) -> None:
         """Failed: it comes again after its backoff, or goes to the dead letters when that is pointless.
@@ -131,41 +127,6 @@ class AsyncDelivery(Received):
     async def extend(self, lease_ms: int | None = None) -> None:
         """Hold it for so long from now."""
         await self._settling.extend(self._place(), lease_ms=lease_ms or self.lease_ms)
-
-    def for_thread(self, thread: LoopThread) -> Delivery:
-        """The same for a caller without a loop."""
-        return Delivery(self._line, self._settling, self.lease_ms, thread)
-
-
-class Delivery(Received):
-    """A delivery of a `Client`."""
-
-    __slots__ = ("_thread",)
-
-    def __init__(self, line: DeliveryLine, settling: Settling, lease_ms: int, thread: LoopThread) -> None:
-        super().__init__(line, settling, lease_ms)
-        self._thread = thread
-
-    def ack(self) -> None:
-        """Done: the group never gets it again. Raises when it is no longer ours."""
-        self._thread.run(self._settling.ack(self._place()))
-
-    def ack_later(self) -> None:
-        """Done, with the next batch of acks. One that is refused is logged, and the message comes again."""
-        self._thread.run(self._settling.ack_later(self._place()))
-
-    def nack(self, reason: str = "", *, retryable: bool = True, started: bool = True) -> None:
-        """Failed: it comes again after its backoff, or goes to the dead letters when that is pointless.
-
-        With `started=False` nobody began to handle it: it is due at once and costs no try.
-        """
-        self._thread.run(
-            self._settling.nack(self._place(), reason=reason, retryable=retryable, started=started)
-        )
-
-    def extend(self, lease_ms: int | None = None) -> None:
-        """Hold it for so long from now."""
-        self._thread.run(self._settling.extend(self._place(), lease_ms=lease_ms or self.lease_ms))
 
 
 _NO_ENVELOPE = Envelope()

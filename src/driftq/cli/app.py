@@ -7,7 +7,6 @@ from typer.core import TyperGroup
 
 from driftq.cli import db, dlq, event, group, job, pipeline, registry, topic
 from driftq.cli.config import CONFIG_EXAMPLES, config
-from driftq.cli.connection import ServerRefused, ServerUnreachable
 from driftq.cli.consume import CONSUME_EXAMPLES, consume
 from driftq.cli.doctor import BACKUP_EXAMPLES, DOCTOR_EXAMPLES, RESTORE_EXAMPLES, backup, doctor, restore
 from driftq.cli.explain import EXPLAIN_EXAMPLES, explain
@@ -17,6 +16,7 @@ from driftq.cli.serve import SERVE_EXAMPLES, serve
 from driftq.cli.settle import ACK_EXAMPLES, NACK_EXAMPLES, ack, nack
 from driftq.cli.version import VERSION_EXAMPLES, show_version, version
 from driftq.cli.worker import WORK_EXAMPLES, WORKER_EXAMPLES, work, worker
+from driftq.errors import DriftQError, ServerUnreachable
 from driftq.settings import SettingsRefused
 
 
@@ -29,11 +29,11 @@ class Commands(TyperGroup):
         except SettingsRefused as refused:
             for problem in refused.problems:
                 say_error(str(problem))
-        except ServerRefused as refused:
-            say_error(f"{refused.message} ({refused.error})")
         except ServerUnreachable as unreachable:
-            say_error(f"no DriftQ server answers at {unreachable.url}: {unreachable.cause}")
+            say_error(unreachable.message)
             say_error("start one with `driftq serve`, or name another with --url or DRIFTQ_URL")
+        except DriftQError as refused:
+            say_error(f"{refused.message} ({refused.code})")
         except KeyboardInterrupt:
             say_aside("interrupted")
             raise typer.Exit(130) from None

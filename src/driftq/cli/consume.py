@@ -13,10 +13,12 @@ from typing import Annotated, Any
 
 import typer
 
-from driftq.cli.connection import Connection, LineStream, ServerRefused, ServerUnreachable
+from driftq.cli.connection import Connection
 from driftq.cli.screen import Json, Url, examples, say, say_aside
 from driftq.cli.values import ValueFilter, indented
+from driftq.errors import DriftQError, FailedPrecondition, ServerUnreachable
 from driftq.settings import load_url
+from driftq.transport.blocking import BlockingResponse
 
 PREFETCH = 100
 _LEFTOVERS_S = 0.1
@@ -61,12 +63,12 @@ def consume(
     }
     printed = 0
     stopped = False
-    lines: LineStream | None = None
-    with Connection(address, timeout_s=None) as stream, Connection(address) as settling:
+    stream: BlockingResponse | None = None
+    with Connection(address, timeout_s=None) as consuming, Connection(address) as settling:
         try:
             with _ended_by_terminate():
-                lines = stream.lines("/v1/consume", query)
-                for line in lines:
+                stream = consuming.stream("/v1/consume", query)
+                for line in stream.lines():
                     delivery = json.loads(line)
                     if wanted.has(delivery):
                         _print(line, delivery, as_json=as_json, pretty=pretty)
@@ -80,8 +82,8 @@ def consume(
                         break
         except KeyboardInterrupt:
             stopped = True
-        if stopped and lines is not None:
-            _give_back(lines, settling, topic=topic, group=group, owner=owner, releases=ack)
+        if stopped and stream is not None:
+            _give_back(stream, settling, topic=topic, group=group, owner=owner, releases=ack)
     note = "" if stopped else "; the server ended the stream"
     say_aside(f"{printed} message{'s' if printed != 1 else ''}{note}")
     if not ack and printed:
@@ -91,25 +93,27 @@ def consume(
 def _ack(settling: Connection, delivery: dict[str, Any], *, topic: str, group: str, owner: str) -> None:
     try:
         settling.post("/v1/ack", {"topic": topic, "group": group, "owner": owner, **_place(delivery)})
-    except ServerRefused as refused:
-        if refused.status != 409:
-            raise
+    except FailedPrecondition as refused:
         say_aside(f"offset {delivery['offset']} could not be acked ({refused.message}) and will come again")
 
 
 def _give_back(
-    lines: LineStream, settling: Connection, *, topic: str, group: str, owner: str, releases: bool
+    stream: BlockingResponse, settling: Connection, *, topic: str, group: str, owner: str, releases: bool
 ) -> None:
     """What came and was not printed costs no try: closing the stream alone would count it as one.
 
     A stream that does not release what it holds is ended first, so that nothing comes back to it.
     """
     with suppress(KeyboardInterrupt, ServerUnreachable):
-        for line in lines.leftovers(within_s=_LEFTOVERS_S, ended=not releases):
+        for line in stream.remaining_lines(within_s=_LEFTOVERS_S, end_stream=not releases):
             place = _place(json.loads(line))
-            with suppress(ServerRefused):
-                asked = {"topic": topic, "group": group, "owner": owner, **place, "started": False}
-                settling.post("/v1/nack", asked)
+            nack = {"topic": topic, "group": group, "owner": owner, **place, "started": False}
+            try:
+                settling.post("/v1/nack", nack)
+            except ServerUnreachable:
+                raise
+            except DriftQError:
+                pass  # Its lease has ended: the server delivers it to another owner.
 
 
 def _place(delivery: dict[str, Any]) -> dict[str, int]:

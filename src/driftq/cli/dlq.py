@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import typer
 
-from driftq.cli.connection import Connection, Query, ServerRefused, topic_path
+from driftq.cli.connection import Connection
 from driftq.cli.screen import (
     Json,
     Url,
@@ -19,7 +19,9 @@ from driftq.cli.screen import (
     show_or,
     table,
 )
+from driftq.errors import NotFound
 from driftq.settings import load_url
+from driftq.transport.paths import Query, topic_path
 
 app = typer.Typer(
     help="Look at dead letters, redrive or purge them.", no_args_is_help=True, rich_markup_mode=None
@@ -206,8 +208,6 @@ def _asked(
     path = _path(topic, verb)
     try:
         return connection.get(path, query) if body is None else connection.post(path, body)
-    except ServerRefused as refused:
-        if refused.status != 404:
-            raise
-    connection.get(topic_path(topic))
-    return None
+    except NotFound:
+        connection.get(topic_path(topic))
+        return None

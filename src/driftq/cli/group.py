@@ -1,13 +1,13 @@
 """`driftq group`: reset and delete groups of consumers."""
 
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 
-from driftq.cli.connection import Connection, topic_path
+from driftq.cli.connection import Connection
 from driftq.cli.screen import Url, examples, say
 from driftq.settings import load_url
+from driftq.transport.paths import group_path
 
 app = typer.Typer(help="Reset and delete groups.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -29,7 +29,7 @@ def reset(
 ) -> None:
     """Let a group forget its progress and go on from somewhere else."""
     with Connection(load_url(url)) as connection:
-        connection.post(f"{_path(topic, group)}/reset", {"to": int(to) if to.isdigit() else to})
+        connection.post(f"{group_path(topic, group)}/reset", {"to": int(to) if to.isdigit() else to})
     say(f"group {group} of topic {topic} goes on from {to}")
 
 
@@ -37,9 +37,5 @@ def reset(
 def delete(topic: Topic, group: Group, url: Url = None) -> None:
     """Delete a group with its progress; its streams end."""
     with Connection(load_url(url)) as connection:
-        connection.delete(_path(topic, group))
+        connection.delete(group_path(topic, group))
     say(f"group {group} of topic {topic} is deleted")
-
-
-def _path(topic: str, group: str) -> str:
-    return f"{topic_path(topic)}/groups/{quote(group, safe='')}"

@@ -9,12 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
-from driftq.cli.connection import Connection, ServerRefused, ServerUnreachable
+from driftq.cli.connection import Connection
 from driftq.cli.lines import InputLines
 from driftq.cli.progress import ProgressBar
 from driftq.cli.rows import Format, InputRow, InputRows
 from driftq.cli.screen import Json, Url, examples, say, say_aside, say_error, say_json
 from driftq.cli.sending import Message, Sender, batches
+from driftq.errors import DriftQError
 from driftq.made_up_key import MADE_UP_PREFIX
 from driftq.settings import load_url
 
@@ -114,7 +115,7 @@ def produce(
         try:
             with ProgressBar(file) as progress:
                 _send_many(sender, messages, lines, progress, tally)
-        except (KeyboardInterrupt, ServerUnreachable, ServerRefused) as cut:
+        except (KeyboardInterrupt, DriftQError) as cut:
             _tell(tally, as_json=as_json, interrupted=True)
             _tell_how_to_go_on(tally, base_key, made_up=idempotency_key is None)
             if isinstance(cut, KeyboardInterrupt):

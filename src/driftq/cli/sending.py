@@ -10,7 +10,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from driftq.cli.connection import Connection, ServerRefused, ServerUnreachable
+from driftq.cli.connection import Connection
+from driftq.errors import DriftQError, ResourceExhausted
+from driftq.transport.errors import is_transient, rebuild
 
 BATCH_MESSAGES = 500
 BATCH_BYTES = 1 << 20
@@ -36,10 +38,10 @@ class Sender:
         for retry in range(self._tries([message])):
             try:
                 return dict(self._connection.post("/v1/produce", message))
-            except (ServerUnreachable, ServerRefused) as failure:
-                if retry == self._tries([message]) - 1 or not _passing(failure):
+            except DriftQError as failure:
+                if retry == self._tries([message]) - 1 or not is_transient(failure):
                     raise
-                self._wait(retry, getattr(failure, "retry_after_ms", None))
+                self._wait(retry, failure)
         raise AssertionError("a send ends by its answer or its failure")
 
     def send_batch(self, messages: Sequence[Message]) -> list[Result]:
@@ -52,27 +54,29 @@ class Sender:
                 answer = self._connection.post(
                     "/v1/produce/batch", {"messages": [messages[place] for place in waiting]}
                 )
-            except (ServerUnreachable, ServerRefused) as failure:
-                if last or not _passing(failure):
+            except DriftQError as failure:
+                if last or not is_transient(failure):
                     raise
-                self._wait(retry, getattr(failure, "retry_after_ms", None))
+                self._wait(retry, failure)
                 continue
             for place, result in zip(waiting, answer["results"], strict=True):
                 results[place] = result
-            waiting = [place for place in waiting if _passing_result(results[place])]
+            waiting = [place for place in waiting if _may_be_repeated(results[place])]
             if not waiting:
                 break
             if not last:
-                self._wait(retry, None)
+                self._wait(retry)
         return results
 
     def _tries(self, messages: Sequence[Message]) -> int:
         keyed = all(message.get("envelope", {}).get("idempotency_key") for message in messages)
         return 1 + (self._retries if keyed else 0)
 
-    def _wait(self, retry: int, asked_ms: int | None) -> None:
+    def _wait(self, retry: int, failure: DriftQError | None = None) -> None:
         pause_s = min(FIRST_PAUSE_S * 2**retry, LONGEST_PAUSE_S)
-        self._pause(max(pause_s, (asked_ms or 0) / 1000))
+        if isinstance(failure, ResourceExhausted):
+            pause_s = max(pause_s, failure.retry_after_ms / 1000)
+        self._pause(pause_s)
 
 
 def batches(messages: Iterable[Message]) -> Iterator[list[Message]]:
@@ -90,15 +94,5 @@ def batches(messages: Iterable[Message]) -> Iterator[list[Message]]:
         yield batch
 
 
-def _passing(failure: ServerUnreachable | ServerRefused) -> bool:
-    """It may be over at the next try."""
-    if isinstance(failure, ServerUnreachable):
-        return True
-    return failure.status in (429, 503) or failure.reason == "idempotency_pending"
-
-
-def _passing_result(result: Result) -> bool:
-    return (
-        result.get("error") in ("RESOURCE_EXHAUSTED", "UNAVAILABLE")
-        or result.get("reason") == "idempotency_pending"
-    )
+def _may_be_repeated(result: Result) -> bool:
+    return "error" in result and is_transient(rebuild(result))

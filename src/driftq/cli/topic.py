@@ -4,9 +4,10 @@ from typing import Annotated, Any
 
 import typer
 
-from driftq.cli.connection import Connection, topic_path
+from driftq.cli.connection import Connection
 from driftq.cli.screen import Json, Url, Yes, confirm, examples, say, say_json, show, table
 from driftq.settings import load_url
+from driftq.transport.paths import topic_path
 
 app = typer.Typer(
     help="Create, list, look at, seal and delete topics.", no_args_is_help=True, rich_markup_mode=None

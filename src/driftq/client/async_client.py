@@ -25,10 +25,12 @@ from driftq.client.producing.outgoing import EnvelopeFields
 from driftq.client.producing.producer import KeyOf, Producer
 from driftq.client.wire.calls import Calls
 from driftq.client.wire.connector import Connector, TcpConnector
-from driftq.client.wire.encoding import AckPart, Query, group_path, reset_target, topic_path
+from driftq.client.wire.encoding import AckPart, reset_target
 from driftq.errors import GroupNotFound, TopicNotFound
 from driftq.forking import in_forked_child
 from driftq.model import TopicView
+from driftq.transport.endpoint import Endpoint
+from driftq.transport.paths import Query, group_path, topic_path
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 
@@ -50,7 +52,9 @@ class AsyncClient:
     ) -> None:
         """`timeout_s` is for one call with all its retries. `options` replaces it and says more."""
         self._options = options or ClientOptions(timeout_s=timeout_s, api_key=api_key)
-        self._calls = Calls(connector or TcpConnector(url), self._options)
+        self._calls = Calls(
+            connector or TcpConnector(Endpoint.of(url, api_key=self._options.api_key)), self._options
+        )
         self.idempotency = AsyncIdempotency(self._calls)
         self.jobs = AsyncJobCalls(self._calls)
         self.dead_letters = AsyncDeadLetters(self._calls)

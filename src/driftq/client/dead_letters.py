@@ -13,9 +13,9 @@ import msgspec
 
 from driftq.client.consuming.incoming import StoredValue
 from driftq.client.wire.calls import Calls
-from driftq.client.wire.encoding import Query
 from driftq.model import Envelope
 from driftq.model.reply import Reply
+from driftq.transport.paths import Query
 
 
 class DeadLetterTopic(msgspec.Struct, frozen=True):

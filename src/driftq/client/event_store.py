@@ -15,9 +15,9 @@ from typing import Any, Self
 import msgspec
 
 from driftq.client.async_client import AsyncClient
-from driftq.client.wire.encoding import Query
 from driftq.model import Event
 from driftq.model.reply import Reply
+from driftq.transport.paths import Query
 
 _PAGE = 1000
 _EVENTS = "/v1/events"

@@ -13,10 +13,10 @@ from msgspec import UNSET, UnsetType
 
 from driftq.client.consuming.subscription import LEASE_MS
 from driftq.client.wire.calls import Calls
-from driftq.client.wire.encoding import Query
-from driftq.client.wire.errors import rebuild
 from driftq.errors import DriftQError
 from driftq.model.job import ClaimedJob, EnqueuedJob, JobView
+from driftq.transport.errors import rebuild
+from driftq.transport.paths import Query
 
 
 class JobEnd(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -21,10 +21,10 @@ from driftq.client.consuming.subscription import Settling, Subscription
 from driftq.client.wire.calls import Calls
 from driftq.client.wire.connection import ConnectionLost, LineReader
 from driftq.client.wire.encoding import AckPart
-from driftq.client.wire.errors import is_passing
 from driftq.errors import DriftQError
 from driftq.forking import in_forked_child
 from driftq.model import DeliveryLine
+from driftq.transport.errors import is_transient
 
 _decode_lines = msgspec.json.Decoder(DeliveryLine).decode_lines
 
@@ -84,7 +84,7 @@ class LineSource:
             except ConnectionLost as lost:
                 await self._cut(str(lost))
             except DriftQError as failure:
-                if not is_passing(failure) or time.monotonic() > self._patience_ends:
+                if not is_transient(failure) or time.monotonic() > self._patience_ends:
                     raise
                 await self._cut(failure.message)
             else:

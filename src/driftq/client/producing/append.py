@@ -14,9 +14,10 @@ from collections.abc import Sequence
 import msgspec
 
 from driftq.client.wire.calls import Calls
-from driftq.client.wire.encoding import encode, topic_path
+from driftq.client.wire.encoding import encode
 from driftq.model import Envelope
 from driftq.model.reply import Reply
+from driftq.transport.paths import topic_path
 
 
 class PositionedMessage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

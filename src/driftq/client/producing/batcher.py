@@ -24,9 +24,9 @@ from driftq.client.options import ClientOptions
 from driftq.client.producing.entry import Entry, Item, Result, Waiter, tell_all
 from driftq.client.wire.connection import ConnectionLost, HttpConnection, HttpResponse
 from driftq.client.wire.connector import Connector
-from driftq.client.wire.errors import is_passing
 from driftq.errors import ClientClosed, DriftQError, ResourceExhausted, ServerUnreachable, UsedAfterFork
 from driftq.forking import in_forked_child, leave_behind
+from driftq.transport.errors import is_transient
 
 Entries = list[Entry[Item, Result]]
 
@@ -227,7 +227,7 @@ class Batcher(Generic[Item, Result]):
         """Some of these were refused: for good, or only for now."""
         refused_for_now: list[tuple[Entry[Item, Result], DriftQError]] = []
         for entry, result in zip(batch, results, strict=True):
-            if isinstance(result, DriftQError) and is_passing(result):
+            if isinstance(result, DriftQError) and is_transient(result):
                 refused_for_now.append((entry, result))
             else:
                 self._finish(entry, result)
@@ -263,7 +263,7 @@ class Batcher(Generic[Item, Result]):
     def _failed(self, batch: Entries[Item, Result], error: DriftQError) -> None:
         """A request failed as a whole, or could not be sent."""
         now = self._loop.time()
-        passing = is_passing(error) and not self._closed
+        passing = is_transient(error) and not self._closed
         for entry in batch:
             if passing and entry.may_go_again(now):
                 self._again.append(entry)

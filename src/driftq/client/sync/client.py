@@ -21,8 +21,8 @@ from driftq.client.sync.dead_letters import DeadLetters
 from driftq.client.sync.effects import Idempotency
 from driftq.client.sync.job_calls import JobCalls
 from driftq.client.sync.threads import ThreadClient
-from driftq.client.wire.encoding import Query
 from driftq.model import TopicView
+from driftq.transport.paths import Query
 
 
 class Client(ThreadClient):

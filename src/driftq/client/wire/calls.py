@@ -16,10 +16,12 @@ from driftq.client.backoff import Backoff
 from driftq.client.options import ClientOptions
 from driftq.client.wire.connection import ConnectionLost, HttpConnection, LineReader
 from driftq.client.wire.connector import Connector
-from driftq.client.wire.encoding import Query, RequestWriter, encode
-from driftq.client.wire.errors import is_passing, read_refusal
+from driftq.client.wire.encoding import RequestWriter, encode
 from driftq.errors import ClientClosed, DriftQError, ResourceExhausted, ServerUnreachable, UsedAfterFork
 from driftq.forking import in_forked_child
+from driftq.transport.endpoint import request_headers
+from driftq.transport.errors import is_transient, read_error
+from driftq.transport.paths import Query
 
 _KEPT_MAX = 8
 _KEPT_S = 60.0
@@ -32,7 +34,8 @@ class Calls:
     def __init__(self, connector: Connector, options: ClientOptions) -> None:
         self.connector = connector
         self.options = options
-        self.writer = RequestWriter(host=connector.host, prefix=connector.prefix, api_key=options.api_key)
+        headers = request_headers(options.api_key)
+        self.writer = RequestWriter(host=connector.host, prefix=connector.prefix, headers=headers)
         self._kept: list[HttpConnection] = []
         self._refusal: Callable[[], Exception] | None = None
         """Why nothing can be asked any more."""
@@ -69,7 +72,7 @@ class Calls:
         try:
             await self.call("DELETE", path, repeatable=False)
         except DriftQError as failure:
-            if not is_passing(failure):
+            if not is_transient(failure):
                 raise
             try:
                 await self.call("DELETE", path, repeatable=True)
@@ -89,7 +92,7 @@ class Calls:
             except DriftQError as failure:
                 asked_s = failure.retry_after_ms / 1000 if isinstance(failure, ResourceExhausted) else 0.0
                 pause_s = backoff.next_s(at_least_s=asked_s)
-                if not repeatable or not is_passing(failure) or loop.time() + pause_s >= end:
+                if not repeatable or not is_transient(failure) or loop.time() + pause_s >= end:
                     raise
                 await asyncio.sleep(pause_s)
 
@@ -102,7 +105,7 @@ class Calls:
         finally:
             self._give_back(connection)
         if not 200 <= status < 300:
-            raise read_refusal(status, body)
+            raise read_error(status, body)
         return body
 
     async def open_stream(self, octets: bytes) -> LineReader:
@@ -113,7 +116,7 @@ class Calls:
         try:
             status = await asyncio.wait_for(stream.status, within_s)
             if status != 200:
-                raise read_refusal(status, await asyncio.wait_for(stream.whole(), within_s))
+                raise read_error(status, await asyncio.wait_for(stream.whole(), within_s))
         except (ConnectionLost, TimeoutError) as lost:
             connection.close()
             cause = str(lost) or "no answer in time"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 import time
 from datetime import UTC, datetime
 from typing import Protocol
 
-from driftq.client.wire.address import read_address
 from driftq.client.wire.connection import HttpConnection
 from driftq.errors import ServerUnreachable
+from driftq.transport.blocking import cause_of
+from driftq.transport.endpoint import Endpoint
 
 
 class Connector(Protocol):
@@ -42,14 +42,14 @@ class Connector(Protocol):
 
 
 class TcpConnector:
-    """Connections to an address like `http://127.0.0.1:8080`."""
+    """Connections to a server's endpoint."""
 
-    def __init__(self, url: str) -> None:
-        self._address = read_address(url)
-        self.url = self._address.url
-        self.host = self._address.host_header
-        self.prefix = self._address.prefix
-        self._tls = ssl.create_default_context() if self._address.tls else None
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self.url = endpoint.url
+        self.host = endpoint.host_header
+        self.prefix = endpoint.prefix
+        self._ssl_context = endpoint.ssl_context()
 
     def now(self) -> datetime:
         """By this machine's clock."""
@@ -59,15 +59,14 @@ class TcpConnector:
 
     async def connect(self, *, within_s: float) -> HttpConnection:
         loop = asyncio.get_running_loop()
-        address = self._address
-        opening = loop.create_connection(HttpConnection, address.host, address.port, ssl=self._tls)
+        endpoint = self._endpoint
+        opening = loop.create_connection(HttpConnection, endpoint.host, endpoint.port, ssl=self._ssl_context)
         try:
             _, connection = await asyncio.wait_for(opening, within_s)
         except TimeoutError:
             raise ServerUnreachable(self.url, cause=f"no connection within {within_s:g} s") from None
         except OSError as error:
-            cause = (error.strerror or str(error)).lower()
-            raise ServerUnreachable(self.url, cause=cause) from error
+            raise ServerUnreachable(self.url, cause=cause_of(error)) from error
         return connection
 
     async def close(self) -> None:

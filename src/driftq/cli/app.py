@@ -1,4 +1,4 @@
-"""The commands put together, and the one place where their failures become a line and an exit code."""
+"""The commands put together, and the one place where their errors become a line and an exit code."""
 
 from typing import Annotated, Any
 
@@ -21,7 +21,7 @@ from driftq.settings import SettingsRefused
 
 
 class Commands(TyperGroup):
-    """Shows what was refused in words; a traceback is for mistakes of ours."""
+    """Prints expected errors as a line; a traceback is for bugs."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -38,7 +38,7 @@ class Commands(TyperGroup):
             say_aside("interrupted")
             raise typer.Exit(130) from None
         except BrokenPipeError:
-            pass  # Whoever read our output has seen enough.
+            pass  # The reader of the output has closed it.
         raise typer.Exit(1)
 
 
@@ -58,9 +58,7 @@ app = typer.Typer(
 def options(
     _: Annotated[
         bool,
-        typer.Option(
-            "--version", callback=show_version, is_eager=True, help="Say which DriftQ this is, and exit."
-        ),
+        typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
     """DriftQ: a durable message broker in one process and one folder."""

@@ -1,7 +1,7 @@
 """Sending messages until they are confirmed, without ever storing one twice.
 
-No answer is not a no: a message that was sent may be stored. So only a message with an idempotency key is
-sent again, and the server answers the second time with the first one's place.
+A message whose response was lost may be stored. So only a message with an idempotency key is repeated; the
+server then returns the place of the first one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Result = dict[str, Any]
 
 
 class Sender:
-    """Produces over one connection; `retries` is how often a failure is answered by another try."""
+    """Produces over one connection; `retries` is the maximum number of repetitions."""
 
     def __init__(
         self, connection: Connection, *, retries: int, pause: Callable[[float], None] = time.sleep
@@ -34,7 +34,7 @@ class Sender:
         self._pause = pause
 
     def send(self, message: Message) -> Result:
-        """The server's answer; raises what the last try met."""
+        """The response; raises the error of the last attempt."""
         for retry in range(self._tries([message])):
             try:
                 return dict(self._connection.post("/v1/produce", message))
@@ -42,26 +42,26 @@ class Sender:
                 if retry == self._tries([message]) - 1 or not is_transient(failure):
                     raise
                 self._wait(retry, failure)
-        raise AssertionError("a send ends by its answer or its failure")
+        raise AssertionError("a send ends with a response or an error")
 
     def send_batch(self, messages: Sequence[Message]) -> list[Result]:
-        """A result for each message, in order; those that can be are sent again while they fail."""
+        """A result for each message, in order; transient failures are repeated."""
         results: list[Result] = [{}] * len(messages)
         waiting = list(range(len(messages)))
         for retry in range(self._tries(messages)):
             last = retry == self._tries(messages) - 1
             try:
                 answer = self._connection.post(
-                    "/v1/produce/batch", {"messages": [messages[place] for place in waiting]}
+                    "/v1/produce/batch", {"messages": [messages[index] for index in waiting]}
                 )
             except DriftQError as failure:
                 if last or not is_transient(failure):
                     raise
                 self._wait(retry, failure)
                 continue
-            for place, result in zip(waiting, answer["results"], strict=True):
-                results[place] = result
-            waiting = [place for place in waiting if _may_be_repeated(results[place])]
+            for index, result in zip(waiting, answer["results"], strict=True):
+                results[index] = result
+            waiting = [index for index in waiting if _may_be_repeated(results[index])]
             if not waiting:
                 break
             if not last:

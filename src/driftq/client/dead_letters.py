@@ -1,4 +1,4 @@
-"""Dead letters: which there are, what they say, redriving and purging them.
+"""Dead letters: list them, redrive them, purge them.
 
 A topic is always named by its own name, never by that of its dead-letter topic.
 """
@@ -95,7 +95,7 @@ class AsyncDeadLetters:
     async def messages(
         self, topic: str, *, limit: int | None = None, after: int | None = None
     ) -> list[DeadLetter]:
-        """A page of the dead letters of a topic, by offset. Raises TopicNotFound where it never had one."""
+        """A page of a topic's dead letters, by offset. Raises TopicNotFound if it never had one."""
         query: Query = {"limit": limit, "after": after}
         path = _path(topic)
         found: _Letters = await self._calls.call("GET", path, query=query, repeatable=True, kind=_Letters)
@@ -112,10 +112,10 @@ class AsyncDeadLetters:
         by: str | None = None,
         **where: Unpack[DeadLetterFilter],
     ) -> Redriven:
-        """Send dead letters again, to the group that gave them up; without a choice all that were not yet.
+        """Redrive dead letters to the group that gave them up; without a filter all that were not redriven.
 
-        `all_groups` sends them to every group. A call without an answer may have sent some of them, each
-        once: repeat it. Raises TopicNotFound.
+        `all_groups` redrives them to every group. When the response is lost, some may have been redriven,
+        each once: repeat the call. Raises TopicNotFound.
         """
         body = _chosen(offsets, where, dry_run=dry_run)
         body.update({"all_groups": True} if all_groups else {})
@@ -136,7 +136,7 @@ class AsyncDeadLetters:
         dry_run: bool = False,
         **where: Unpack[DeadLetterFilter],
     ) -> Purged:
-        """Remove dead letters for good; without a choice all of them. Raises TopicNotFound."""
+        """Delete dead letters; without a filter all of them. Raises TopicNotFound."""
         body = _chosen(offsets, where, dry_run=dry_run)
         within_s = self._calls.options.timeout_s
         gone: Purged = await self._change(topic, "purge", body, Purged, within_s=within_s)

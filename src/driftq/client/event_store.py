@@ -51,19 +51,20 @@ class AsyncEventStore:
         self._client = AsyncClient(server) if isinstance(server, str) else server
 
     async def append(self, event: Event, *, expected_seq: int | None = None) -> EventReceipt:
-        """Append one event. Raises SequenceConflict when the aggregate is elsewhere, EventIdReused."""
+        """Append one event. Raises EventIdReused, or SequenceConflict if `expected_seq` is wrong."""
         receipt: EventReceipt = await self._post(_body(event, expected_seq), EventReceipt)
         return receipt
 
     async def append_all(self, events: Sequence[tuple[Event, int | None]]) -> list[EventReceipt]:
         """Append events, each with its expected_seq or None; all or nothing for each aggregate.
 
-        Raises the first refusal; events of other aggregates may then be stored, and to send all of them
-        again is safe.
+        Raises the first error; events of other aggregates may be stored then. Repeating the call is safe.
         """
         if not events:
             return []
-        receipts: _EventReceipts = await self._post([_body(*one) for one in events], _EventReceipts)
+        receipts: _EventReceipts = await self._post(
+            [_body(event, expected_seq) for event, expected_seq in events], _EventReceipts
+        )
         return receipts.results
 
     async def read(
@@ -79,7 +80,7 @@ class AsyncEventStore:
             following = page.next_seq
 
     async def log(self, *, from_position: int = 1) -> AsyncIterator[Event]:
-        """Events of all aggregates in log order, up to where the log ends now."""
+        """Events of all aggregates in log order, up to the present end of the log."""
         while True:
             query: Query = {"from": from_position, "limit": _PAGE}
             page = await self._client.call_lines(_LOG, query=query, kind=Event)
@@ -114,7 +115,7 @@ def _page_of(aggregate_type: str, aggregate_id: str, from_seq: int) -> Query:
 
 
 def _body(event: Event, expected_seq: int | None) -> dict[str, Any]:
-    """What the server wants to know; what it fills in itself is left out."""
+    """The fields that the server expects; those that it assigns are left out."""
     fields = {name: getattr(event, name) for name in event.__struct_fields__ if name != "position"}
     fields["expected_seq"] = expected_seq
     return {name: value for name, value in fields.items() if value is not None or name == "payload"}

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for callers who have none."""
+"""An event loop in a thread of its own, for callers without one."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _PAGE = 500
 
 
 class LoopThread:
-    """Runs coroutines there and waits for them here; any thread may ask.
+    """Runs coroutines on its loop and waits for them; any thread may call it.
 
-    A forked child has no threads but the one that forked: there a new loop begins when it is first needed.
+    A forked child inherits no thread but the one that forked: there the first call starts a new loop.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._begin()
-        in_forked_child(self._begin_anew)
+        in_forked_child(self._reset_in_child)
 
     def _begin(self) -> None:
         loop = self._loop = uvloop.new_event_loop()
@@ -37,8 +37,8 @@ class LoopThread:
         self._end = weakref.finalize(self, _stop, loop, thread)
         self._beginning: threading.Lock | None = None
 
-    def _begin_anew(self) -> None:
-        """The loop shares its epoll with the parent's: it is neither used nor closed here."""
+    def _reset_in_child(self) -> None:
+        """The loop shares its epoll with the parent's: the child neither uses nor closes it."""
         leave_behind(self._loop, *asyncio.all_tasks(self._loop))
         if self._end.detach() is not None or self._beginning is not None:  # What was closed stays closed.
             self._beginning = threading.Lock()
@@ -58,7 +58,7 @@ class LoopThread:
         return self._end.alive or self._beginning is not None
 
     def run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """The result of a coroutine; interrupted, it is cancelled."""
+        """The result of a coroutine; an interrupted caller cancels it."""
         if not self.alive:
             work.close()
             raise ClientClosed
@@ -77,9 +77,9 @@ class LoopThread:
 
         return self.run(called())
 
-    def each(self, found: AsyncIterator[_T]) -> Iterator[_T]:
-        """What an iterator there gives, a bounded number at a time."""
-        while page := self.run(_page(found)):
+    def each(self, items: AsyncIterator[_T]) -> Iterator[_T]:
+        """The items of an async iterator, fetched in pages."""
+        while page := self.run(_page(items)):
             yield from page
 
     def close(self) -> None:
@@ -100,11 +100,11 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
     loop.close()
 
 
-async def _page(found: AsyncIterator[_T]) -> list[_T]:
-    """The next of them; empty at the end."""
+async def _page(items: AsyncIterator[_T]) -> list[_T]:
+    """The next items; empty at the end."""
     page: list[_T] = []
-    async for one in found:
-        page.append(one)
+    async for item in items:
+        page.append(item)
         if len(page) == _PAGE:
             break
     return page

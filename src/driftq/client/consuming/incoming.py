@@ -1,4 +1,4 @@
-"""What comes from a server, as types."""
+"""Values that a server sends, and how they are read."""
 
 from __future__ import annotations
 

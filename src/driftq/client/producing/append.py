@@ -1,10 +1,10 @@
 """Appending by position, as a client sees it.
 
-    opened = client.writer("orders", "importer")        # older runs of "importer" are shut out from here on
+    opened = client.writer("orders", "importer")        # fences older runs of "importer"
     client.append("orders", messages, writer="importer", epoch=opened.epoch)
 
-Each message has a position that rises within its lane. What the lane has already is skipped, so an append may
-be repeated as often as it takes: after a lost answer, a crash, or from the start.
+Each message has a position that rises within its lane. The server skips positions that the lane has reached,
+so an append may be repeated: after a lost response, after a crash, or from the start.
 """
 
 from __future__ import annotations

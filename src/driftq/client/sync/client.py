@@ -36,7 +36,7 @@ class Client(ThreadClient):
         api_key: str | None = None,
         options: ClientOptions | None = None,
     ) -> None:
-        """`timeout_s` is for one call with all its retries. `options` replaces it and says more."""
+        """`timeout_s` limits one call with all its retries. `options` has further limits and replaces it."""
         self._bind(
             AsyncClient(url, timeout_s=timeout_s, api_key=api_key, options=options),
             LoopThread("driftq-client"),
@@ -61,7 +61,7 @@ class Client(ThreadClient):
         retention_bytes: int | None = None,
         table: bool | None = None,
     ) -> None:
-        """Create a topic; again with the same number of partitions changes nothing. Raises TopicExists."""
+        """Create a topic. A repeated call with the same partitions changes nothing. Raises TopicExists."""
         self._thread.run(
             self._awaited.create_topic(
                 name,
@@ -77,7 +77,7 @@ class Client(ThreadClient):
         return self._thread.run(self._awaited.topics())
 
     def topic(self, name: str) -> TopicView:
-        """A topic's partitions, and how far its groups and readers are. Raises TopicNotFound."""
+        """A topic's partitions and the progress of its groups and readers. Raises TopicNotFound."""
         return self._thread.run(self._awaited.topic(name))
 
     def delete_topic(self, name: str) -> None:
@@ -87,14 +87,14 @@ class Client(ThreadClient):
     def reset_group(
         self, topic: str, group: str, *, to: Literal["earliest", "latest"] | int | dt.datetime
     ) -> None:
-        """Let a group go on from somewhere else: an offset, or what was produced at an instant and later.
+        """Move a group to an offset, to an end of the topic, or to the first message since an instant.
 
-        What is in flight is taken back. Raises TopicNotFound, GroupNotFound.
+        Deliveries in flight are revoked. Raises TopicNotFound, GroupNotFound.
         """
         self._thread.run(self._awaited.reset_group(topic, group, to=to))
 
     def delete_group(self, topic: str, group: str) -> None:
-        """Forget how far a group is; a new one may have its name. Raises TopicNotFound, GroupNotFound."""
+        """Delete a group with its progress. Raises TopicNotFound, GroupNotFound."""
         self._thread.run(self._awaited.delete_group(topic, group))
 
     def explain(self, topic: str, offset: int) -> ExplainedMessage:
@@ -102,7 +102,7 @@ class Client(ThreadClient):
         return self._thread.run(self._awaited.explain(topic, offset))
 
     def explain_run(self, run_id: str) -> ExplainedRun:
-        """The messages of a run as a tree of steps, and how far each is. Raises RunNotFound."""
+        """The messages of a run as a tree of steps, each with its state. Raises RunNotFound."""
         return self._thread.run(self._awaited.explain_run(run_id))
 
     def records(
@@ -114,7 +114,7 @@ class Client(ThreadClient):
         to_offset: int | None = None,
         limit: int | None = None,
     ) -> Iterator[RecordedMessage]:
-        """Stored messages, without a group and without an effect; `to_offset` is not included."""
+        """Stored messages, read without a group: nothing is leased or acked. `to_offset` is exclusive."""
         return self._thread.each(
             self._awaited.records(
                 topic, partition=partition, from_offset=from_offset, to_offset=to_offset, limit=limit
@@ -122,7 +122,7 @@ class Client(ThreadClient):
         )
 
     def seal(self) -> None:
-        """Returns when everything that was durable before is in the tables and the history."""
+        """Returns when everything that was durable at the call is in the tables and the history."""
         self._thread.run(self._awaited.seal())
 
     def produce(
@@ -135,10 +135,10 @@ class Client(ThreadClient):
         retries: int | None = None,
         **envelope: Unpack[EnvelopeFields],
     ) -> Receipt:
-        """Returns when the message is durable. What is produced at the same time goes in one request.
+        """Returns when the message is durable. Messages produced at the same time share a request.
 
-        `value`: text as it is, bytes as a data URL, all else as JSON. `retries`: None as often as `timeout_s`
-        allows, 0 never and without a key that makes it safe.
+        `value`: text is stored as it is, bytes as a data URL, everything else as JSON. `retries`: None
+        repeats a failed request as often as `timeout_s` allows; 0 never repeats and makes no key up.
         """
         return self._thread.run(
             self._awaited.produce(
@@ -157,9 +157,10 @@ class Client(ThreadClient):
         atomic: bool = False,
         **envelope: Unpack[EnvelopeFields],
     ) -> list[Receipt]:
-        """Returns when all are durable, in order. Raises BatchRefused, or with `atomic` the first error.
+        """Returns when all messages are durable; receipts are in the order of the values.
 
-        A text as `idempotency_key` gives `KEY-1`, `KEY-2`, …; `atomic` stores all or none, in one request.
+        The text `KEY` as `idempotency_key` makes the keys `KEY-1`, `KEY-2`, …; `atomic` stores all messages
+        or none, in one request. Raises BatchRefused, or with `atomic` the first error.
         """
         return self._thread.run(
             self._awaited.produce_many(
@@ -174,9 +175,9 @@ class Client(ThreadClient):
         )
 
     def writer(self, topic: str, writer: str, *, epoch: int | None = None) -> OpenWriter:
-        """Begin as this writer: older runs of it are shut out. Raises WriterFenced, TopicNotFound.
+        """Open a writer and fence its older runs. Raises WriterFenced, TopicNotFound.
 
-        Without `epoch` the next one is taken; a writer that keeps epochs of its own gives one.
+        Without `epoch` the server assigns the next one; a writer that keeps its own epochs passes one.
         """
         return self._thread.run(self._awaited.writer(topic, writer, epoch=epoch))
 
@@ -190,9 +191,10 @@ class Client(ThreadClient):
         lane: int = 0,
         after: int | None = None,
     ) -> AppendReceipt:
-        """Returns when all are durable, each once however often it is sent. Raises WriterFenced, LaneBehind.
+        """Returns when all messages are durable, each stored once however often it is sent.
 
-        `after` is a position that the lane has for certain: LaneBehind says that the topic has lost it.
+        `after` is a position that the lane must have reached. Raises LaneBehind where it has not, and
+        WriterFenced when a newer run of the writer is open.
         """
         return self._thread.run(
             self._awaited.append(topic, messages, writer=writer, epoch=epoch, lane=lane, after=after)
@@ -209,7 +211,7 @@ class Client(ThreadClient):
         start: Literal["earliest", "latest"] | None = None,
         release_on_close: bool = False,
     ) -> Consumer:
-        """Deliveries as they come, for `for`; goes on by itself when the server was away."""
+        """Deliveries as they arrive, for `for`; reconnects by itself."""
         return Consumer(
             self._thread.call(
                 self._awaited.consume,
@@ -227,7 +229,7 @@ class Client(ThreadClient):
     def ack(
         self, topic: str, group: str, *, owner: str, partition: int, offset: int, attempt: int | None = None
     ) -> None:
-        """Done with a delivery, known by its place."""
+        """Ack a delivery by its partition and offset."""
         self._thread.run(
             self._awaited.ack(topic, group, owner=owner, partition=partition, offset=offset, attempt=attempt)
         )
@@ -235,7 +237,7 @@ class Client(ThreadClient):
     def ack_many(
         self, topic: str, group: str, *, owner: str, places: Iterable[tuple[int, int]]
     ) -> list[Exception | None]:
-        """Done with many, each by partition and offset; None or an error for each."""
+        """Ack many deliveries, each by partition and offset; None or an error for each."""
         return self._thread.run(self._awaited.ack_many(topic, group, owner=owner, places=places))
 
     def nack(
@@ -251,7 +253,7 @@ class Client(ThreadClient):
         started: bool = True,
         attempt: int | None = None,
     ) -> None:
-        """A delivery failed; with `started=False` nobody began to handle it, and it costs no try."""
+        """Report that a delivery failed; with `started=False` it was not handled and costs no attempt."""
         self._thread.run(
             self._awaited.nack(
                 topic,
@@ -277,7 +279,7 @@ class Client(ThreadClient):
         lease_ms: int,
         attempt: int | None = None,
     ) -> None:
-        """Hold a delivery for so long from now."""
+        """Extend the lease of a delivery to `lease_ms` from now."""
         self._thread.run(
             self._awaited.extend(
                 topic,
@@ -300,17 +302,17 @@ class Client(ThreadClient):
         repeatable: bool = False,
         kind: Any = Any,
     ) -> Any:
-        """Any other call of the HTTP interface: the answer as `kind`, errors as the classes they were."""
+        """Any other call of the HTTP interface: the response decoded as `kind`, errors as exceptions."""
         return self._thread.run(
             self._awaited.call(method, path, query=query, body=body, repeatable=repeatable, kind=kind)
         )
 
     def call_lines(self, path: str, *, query: Query | None = None, kind: Any = Any) -> list[Any]:
-        """Any other call whose answer is a page of NDJSON: each line as `kind`."""
+        """Any other call with an NDJSON response: each line decoded as `kind`."""
         return self._thread.run(self._awaited.call_lines(path, query=query, kind=kind))
 
     def close(self) -> None:
-        """Send what waits to be sent, then close."""
+        """Send everything that waits to be sent, then close. A second call does nothing."""
         if self._thread.alive:
             self._thread.run(self._awaited.close())
             self._thread.close()

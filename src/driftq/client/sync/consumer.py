@@ -23,18 +23,18 @@ class Consumer(DeliveryIterator):
         return self._awaited.owner
 
     def take(self, count: int, *, within_s: float) -> list[Delivery]:
-        """The next deliveries, at most so many, and fewer when no more come in this time."""
+        """Up to `count` deliveries; fewer when no more arrive within `within_s`."""
         return [
             Delivery(found, self._thread)
             for found in self._thread.run(self._awaited.take(count, within_s=within_s))
         ]
 
     def leave(self) -> None:
-        """Take no more, and give back what nobody was given; deliveries already given out can be settled."""
+        """Take no more deliveries and give back those not handed out; the others can still be settled."""
         self._thread.run(self._awaited.leave())
 
     def close(self) -> None:
-        """Send the acks that are owed, then leave. What was given out and not acked stays leased."""
+        """Send the outstanding acks and leave. Deliveries that were handed out and not acked stay leased."""
         self._thread.run(self._awaited.close())
 
     def __enter__(self) -> Self:

@@ -25,7 +25,7 @@ class DeadLetters:
         self._thread = thread
 
     def messages(self, topic: str, *, limit: int | None = None, after: int | None = None) -> list[DeadLetter]:
-        """A page of the dead letters of a topic, by offset. Raises TopicNotFound where it never had one."""
+        """A page of a topic's dead letters, by offset. Raises TopicNotFound if it never had one."""
         return self._thread.run(self._awaited.messages(topic, limit=limit, after=after))
 
     def redrive(
@@ -39,10 +39,10 @@ class DeadLetters:
         by: str | None = None,
         **where: Unpack[DeadLetterFilter],
     ) -> Redriven:
-        """Send dead letters again, to the group that gave them up; without a choice all that were not yet.
+        """Redrive dead letters to the group that gave them up; without a filter all that were not redriven.
 
-        `all_groups` sends them to every group. A call without an answer may have sent some of them, each
-        once: repeat it. Raises TopicNotFound.
+        `all_groups` redrives them to every group. When the response is lost, some may have been redriven,
+        each once: repeat the call. Raises TopicNotFound.
         """
         return self._thread.run(
             self._awaited.redrive(
@@ -64,7 +64,7 @@ class DeadLetters:
         dry_run: bool = False,
         **where: Unpack[DeadLetterFilter],
     ) -> Purged:
-        """Remove dead letters for good; without a choice all of them. Raises TopicNotFound."""
+        """Delete dead letters; without a filter all of them. Raises TopicNotFound."""
         return self._thread.run(self._awaited.purge(topic, offsets=offsets, dry_run=dry_run, **where))
 
     def list(self) -> list[DeadLetterTopic]:

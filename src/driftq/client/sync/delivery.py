@@ -18,20 +18,21 @@ class Delivery(Received):
         self._thread = thread
 
     def ack(self) -> None:
-        """Done: the group never gets it again. Raises when it is no longer ours."""
+        """Settle the message: the group never gets it again. Raises when the lease was lost."""
         self._thread.run(self._awaited.ack())
 
     def ack_later(self) -> None:
-        """Done, with the next batch of acks. One that is refused is logged, and the message comes again."""
+        """Ack with the next batch, without waiting. A refused ack is logged, and the message redelivered."""
         self._thread.run(self._awaited.ack_later())
 
     def nack(self, reason: str = "", *, retryable: bool = True, started: bool = True) -> None:
-        """Failed: it comes again after its backoff, or goes to the dead letters when that is pointless.
+        """Report a failure: the message is retried after a backoff, or becomes a dead letter.
 
-        With `started=False` nobody began to handle it: it is due at once and costs no try.
+        With `retryable=False` it becomes a dead letter at once. With `started=False` the message was not
+        handled: it is due at once and costs no attempt.
         """
         self._thread.run(self._awaited.nack(reason, retryable=retryable, started=started))
 
     def extend(self, lease_ms: int | None = None) -> None:
-        """Hold it for so long from now."""
+        """Extend the lease to `lease_ms` from now."""
         self._thread.run(self._awaited.extend(lease_ms))

@@ -13,7 +13,7 @@ from driftq.client.loop_thread import LoopThread
 
 
 class Idempotency:
-    """What a worker says around its effects. All may be repeated: a lost answer costs nothing."""
+    """The calls of `/v1/idempotency`, which a worker makes around its effects. All are safe to repeat."""
 
     def __init__(self, awaited: AsyncIdempotency, thread: LoopThread) -> None:
         self._awaited = awaited
@@ -31,10 +31,10 @@ class Idempotency:
         offset: int | None = None,
         source_topic: str | None = None,
     ) -> Begun | AlreadyCommitted | Held:
-        """Ask for the effect. `owner` should be one that nobody else uses, for this effect at least.
+        """Claim an effect. Give each claimant of an effect an `owner` name of its own.
 
-        `offset`, with `source_topic` where the message came from another topic than it was sent to, says
-        which message it is for. So one of a deleted topic is not taken for one of its namesake.
+        `offset` says which message the effect is for, so that a message of a deleted topic is not taken for
+        one of a new topic with its name. `source_topic` is needed where that message is in another topic.
         """
         return self._thread.run(
             self._awaited.begin(
@@ -50,11 +50,11 @@ class Idempotency:
         )
 
     def mark_success(self, begun: Begun, *, result: Any = UNSET) -> None:
-        """Done: it never begins again, and duplicates get the result. Raises EffectSuperseded."""
+        """Commit the effect: it never runs again, and duplicates get the result. Raises EffectSuperseded."""
         self._thread.run(self._awaited.mark_success(begun, result=result))
 
     def mark_failure(self, begun: Begun, *, error: str) -> None:
-        """It failed and may begin again. Raises EffectSuperseded."""
+        """Record a failure; the effect may begin again. Raises EffectSuperseded."""
         self._thread.run(self._awaited.mark_failure(begun, error=error))
 
     def commit(self, begun: Begun, *, result: Any = UNSET) -> None:
@@ -66,7 +66,7 @@ class Idempotency:
         self._thread.run(self._awaited.fail(begun, error=error))
 
     def extend(self, begun: Begun, *, lease_ms: int = LEASE_MS) -> None:
-        """Hold it for so long from now. Raises EffectSuperseded."""
+        """Extend the lease to `lease_ms` from now. Raises EffectSuperseded."""
         self._thread.run(self._awaited.extend(begun, lease_ms=lease_ms))
 
     def status(
@@ -79,7 +79,7 @@ class Idempotency:
         offset: int | None = None,
         source_topic: str | None = None,
     ) -> EffectStatus:
-        """How far it is, for the message that `begin` would name. Raises EffectNotFound."""
+        """The state of an effect, addressed as in `begin`. Raises EffectNotFound."""
         return self._thread.run(
             self._awaited.status(
                 topic=topic,
@@ -102,10 +102,10 @@ class Idempotency:
         result: Any = UNSET,
         tenant_id: str = "",
     ) -> AlreadyCommitted | Held | None:
-        """Say what became of an effect that nobody can tell; None when that is now on record.
+        """Record the outcome of an effect that is unknown; None when it is recorded.
 
-        What happened never runs again. What did not may: redrive its dead letter. An effect that was
-        committed, or is under way, is not touched and says so.
+        An effect that happened never runs again. One that did not may: redrive its dead letter. An effect
+        that is committed or under way is left as it is and returned.
         """
         return self._thread.run(
             self._awaited.resolve(

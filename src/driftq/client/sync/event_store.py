@@ -22,14 +22,13 @@ class EventStore:
         self._thread = self._client.thread
 
     def append(self, event: Event, *, expected_seq: int | None = None) -> EventReceipt:
-        """Append one event. Raises SequenceConflict when the aggregate is elsewhere, EventIdReused."""
+        """Append one event. Raises EventIdReused, or SequenceConflict if `expected_seq` is wrong."""
         return self._thread.run(self._awaited.append(event, expected_seq=expected_seq))
 
     def append_all(self, events: Sequence[tuple[Event, int | None]]) -> list[EventReceipt]:
         """Append events, each with its expected_seq or None; all or nothing for each aggregate.
 
-        Raises the first refusal; events of other aggregates may then be stored, and to send all of them
-        again is safe.
+        Raises the first error; events of other aggregates may be stored then. Repeating the call is safe.
         """
         return self._thread.run(self._awaited.append_all(events))
 
@@ -38,7 +37,7 @@ class EventStore:
         return self._thread.each(self._awaited.read(aggregate_type, aggregate_id, from_seq=from_seq))
 
     def log(self, *, from_position: int = 1) -> Iterator[Event]:
-        """Events of all aggregates in log order, up to where the log ends now."""
+        """Events of all aggregates in log order, up to the present end of the log."""
         return self._thread.each(self._awaited.log(from_position=from_position))
 
     def close(self) -> None:

@@ -36,10 +36,10 @@ class JobCalls:
         max_retries: int | None = None,
         timeout_ms: int | None = None,
     ) -> EnqueuedJob:
-        """Returns when the job is durable. Without a key it gets one, so that a lost answer adds no second.
+        """Returns when the job is durable. Without a key the client makes one up: a retry adds no second job.
 
-        `delay_s` is from now, by this machine's clock unless the broker is in this process; `run_at` is an
-        instant. A larger priority is sooner.
+        `delay_s` counts from now, by this machine's clock unless the broker runs in this process; `run_at`
+        is an instant. Jobs with a larger priority run first.
         """
         return self._thread.run(
             self._awaited.enqueue(
@@ -58,32 +58,32 @@ class JobCalls:
     def claim(
         self, queues: Sequence[str], *, owner: str, lease_ms: int = LEASE_MS, limit: int = 1, wait_ms: int = 0
     ) -> list[ClaimedJob]:
-        """The next jobs, fewer when there are fewer, none when none came in `wait_ms`.
+        """Up to `limit` jobs that are due; none when none is due within `wait_ms`.
 
-        It is not repeated: jobs whose answer was lost come again when their leases end.
+        The client does not repeat a claim: jobs whose response was lost are due again when their leases end.
         """
         return self._thread.run(
             self._awaited.claim(queues, owner=owner, lease_ms=lease_ms, limit=limit, wait_ms=wait_ms)
         )
 
     def heartbeat(self, job: ClaimedJob, *, lease_ms: int | None = None) -> None:
-        """Hold it for so long from now, or as long again as it was. Raises StaleLease."""
+        """Extend the lease to `lease_ms` from now, else to its first length from now. Raises StaleLease."""
         self._thread.run(self._awaited.heartbeat(job, lease_ms=lease_ms))
 
     def complete(self, job: ClaimedJob, *, result: Any = UNSET) -> None:
-        """Done; it never runs again. Raises StaleLease."""
+        """Complete the job: it never runs again. Raises StaleLease."""
         self._thread.run(self._awaited.complete(job, result=result))
 
     def fail(self, job: ClaimedJob, *, error: str, retryable: bool = True) -> None:
-        """The attempt failed: it is tried again later, or given up. Raises StaleLease."""
+        """Report a failed attempt: the job is retried later, or dead. Raises StaleLease."""
         self._thread.run(self._awaited.fail(job, error=error, retryable=retryable))
 
     def settle(self, ends: Sequence[JobEnd], *, owner: str) -> list[DriftQError | None]:
-        """Many ends in one durable write; None or an error for each."""
+        """Complete and fail many jobs in one durable write; None or an error for each."""
         return self._thread.run(self._awaited.settle(ends, owner=owner))
 
     def get(self, job_id: str) -> JobView:
-        """Everything that is known of a job; `result` is None until it has one. Raises JobNotFound."""
+        """A job with its attempts; `result` is None until it has one. Raises JobNotFound."""
         return self._thread.run(self._awaited.get(job_id))
 
     def list(
@@ -94,13 +94,13 @@ class JobCalls:
         limit: int | None = None,
         after: str | None = None,
     ) -> list[JobView]:
-        """Jobs, oldest first; `state="dead"` are those that were given up."""
+        """Jobs, oldest first; `state="dead"` lists those that were given up."""
         return self._thread.run(self._awaited.list(queue=queue, state=state, limit=limit, after=after))
 
     def cancel(self, job_id: str) -> None:
-        """Give it up. Raises JobNotFound, WrongJobState."""
+        """Cancel a job: it becomes dead. Raises JobNotFound, WrongJobState."""
         self._thread.run(self._awaited.cancel(job_id))
 
     def requeue(self, job_id: str) -> None:
-        """Try a dead job again, from its first attempt. Raises JobNotFound, WrongJobState."""
+        """Requeue a dead job with all its attempts. Raises JobNotFound, WrongJobState."""
         self._thread.run(self._awaited.requeue(job_id))

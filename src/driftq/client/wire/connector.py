@@ -1,4 +1,4 @@
-"""Where connections come from: the port, and TCP behind it."""
+"""Where connections come from: the port, and its TCP adapter."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ class Connector(Protocol):
 
     @property
     def url(self) -> str:
-        """For messages."""
+        """The address, for messages."""
 
     @property
     def host(self) -> str:
-        """What the Host header says."""
+        """The value of the Host header."""
 
     @property
     def prefix(self) -> str:
-        """What stands before every path."""
+        """The part of every path before `/v1`."""
 
     def now(self) -> datetime:
-        """What time it is at the server, as far as is known here."""
+        """The server's time, as far as this process can tell."""
 
     def monotonic(self) -> float:
-        """Seconds by the clock that the server's leases run by, as far as is known here."""
+        """Seconds by the clock of the server's leases, as far as this process can tell."""
 
     async def connect(self, *, within_s: float) -> HttpConnection:
         """A new connection; raises ServerUnreachable."""
 
     async def close(self) -> None:
-        """The client is closed, and so are its connections."""
+        """Called when the client is closed, after its connections."""
 
 
 class TcpConnector:

@@ -1,4 +1,4 @@
-"""Requests as bytes, and answers read back."""
+"""Requests as bytes, and responses decoded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class AckPart(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One delivery that is done with."""
+    """One delivery, as acks and nacks address it."""
 
     partition: int
     offset: int
@@ -30,7 +30,7 @@ class AckPart(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class _Receipts(msgspec.Struct):
-    """A receipt for each message; or, in brief, what all of them have in common."""
+    """A receipt for each message, or in brief form the fields that all of them share."""
 
     produced: int = 0
     results: list[Receipt] | None = None
@@ -100,7 +100,7 @@ def encode(content: Any) -> bytes:
 
 
 def reset_target(to: str | int | datetime) -> str | int:
-    """Where a group goes on, as the server wants it said; raises InvalidArgument."""
+    """The target of a group reset as the server expects it; raises InvalidArgument."""
     if not isinstance(to, datetime):
         return to
     if to.tzinfo is None:
@@ -109,23 +109,23 @@ def reset_target(to: str | int | datetime) -> str | int:
 
 
 def read_receipts(status: int, body: bytes) -> Sequence[Receipt | DriftQError]:
-    """A receipt or an error for each message of a batch; raises what failed them all."""
+    """A receipt or an error for each message of a batch; raises the error of the request."""
     if status != 200:
         raise read_error(status, body)
     try:
         return _receipts.decode(body).all()
     except msgspec.ValidationError:
         return [
-            rebuild(one) if "error" in one else msgspec.convert(one, Receipt)
-            for one in _results.decode(body).results
+            rebuild(result) if "error" in result else msgspec.convert(result, Receipt)
+            for result in _results.decode(body).results
         ]
 
 
 def read_acks(status: int, body: bytes) -> Sequence[DriftQError | None]:
-    """None or an error for each ack of a batch; raises what failed them all."""
+    """None or an error for each ack of a batch; raises the error of the request."""
     if status != 200:
         raise read_error(status, body)
     try:
         return [None] * len(_all_acked.decode(body).results)
     except msgspec.ValidationError:
-        return [rebuild(one) if "error" in one else None for one in _results.decode(body).results]
+        return [rebuild(result) if "error" in result else None for result in _results.decode(body).results]

@@ -27,7 +27,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 
            --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-quick test-services check format bench work contract reference lock docs clean
+.PHONY: help setup demo serve test test-quick test-services check format bench work sync-client contract reference lock docs clean
 MAKEFLAGS += --no-print-directory
 export NO_MKDOCS_2_WARNING := 1
 
@@ -77,6 +77,7 @@ check: $(STAMP) ## Format, lint, types, imports, contract page, docs
 	@echo "lint";     $(BIN)/ruff check .
 	@echo "types";    $(BIN)/mypy $(TYPED_DIRS)
 	@echo "imports";  $(BIN)/lint-imports
+	@echo "sync client"; $(BIN)/python scripts/sync_client.py --check
 	@echo "contract"; $(BIN)/python scripts/contract.py --check
 	@echo "reference"; $(BIN)/python scripts/reference.py --check
 	@echo "docs";     $(BIN)/mkdocs build --quiet --strict --site-dir build/site
@@ -97,6 +98,9 @@ $(PEERS)/.driftq-setup: requirements/bench.txt | $(STAMP)
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(PEERS)
 	@$(BIN)/uv pip install --quiet --python $(PEERS)/bin/python --require-hashes -r requirements/bench.txt
 	@touch $@
+
+sync-client: $(STAMP) ## Write src/driftq/client/sync from the asyncio client
+	@$(BIN)/python scripts/sync_client.py
 
 reference: $(STAMP) ## Write docs/reference/python.md from the code
 	@$(BIN)/python scripts/reference.py

@@ -12,7 +12,8 @@ import time
 from collections import Counter
 from typing import Any
 
-from driftq.cli.connection import Connection, ServerRefused, ServerUnreachable
+from driftq.cli.connection import Connection
+from driftq.errors import DriftQError
 from examples.demo.screen import add_verdict, show, table, tell, wait_until
 from examples.demo.server import Server
 
@@ -47,7 +48,7 @@ class Producer(threading.Thread):
                 try:
                     self._connection.post("/v1/produce", message)
                     self.confirmed.add(order)
-                except (ServerUnreachable, ServerRefused):
+                except DriftQError:
                     self.repeats += 1
                     time.sleep(0.05)
 
@@ -69,7 +70,7 @@ class Worker(threading.Thread):
             try:
                 for line in Connection(self._url, timeout_s=None).lines("/v1/consume", query):
                     self._work(json.loads(line))
-            except (ServerUnreachable, ServerRefused):
+            except DriftQError:
                 time.sleep(0.05)
 
     def _work(self, delivery: dict[str, Any]) -> None:
@@ -84,8 +85,8 @@ class Worker(threading.Thread):
                 self._settling.post("/v1/ack", ack)
                 self.acked_late += waited
                 return
-            except (ServerUnreachable, ServerRefused) as failure:
-                if getattr(failure, "status", 503) == 409:
+            except DriftQError as failure:
+                if failure.status == 409:
                     return  # Too late: it will come again, and be recognised.
                 time.sleep(0.05)
 

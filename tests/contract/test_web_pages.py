@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import driftq
-from driftq.client.wire.errors import read_refusal
 from driftq.errors import HostRefused
 from driftq.http.wire.edge import Edge, HttpOptions
 from driftq.log.memory import MemoryFolder
 from driftq.server.broker import BrokerOptions, open_broker
+from driftq.transport.errors import read_error
 from tests.contract.serving import PATIENCE_S, Answer, Server
 from tests.harness import ServerProcess
 
@@ -132,7 +132,7 @@ def test_the_names_come_from_the_environment(tmp_path: Path) -> None:
             statuses[host] = answer.status
             if answer.status == 403:
                 with pytest.raises(HostRefused, match="add it to the names in DRIFTQ_ALLOWED_HOSTS"):
-                    raise read_refusal(answer.status, answer.read())
+                    raise read_error(answer.status, answer.read())
             connection.close()
         assert statuses == {"queue": 200, "QUEUE.example.org:1": 200, "other": 403, "127.0.0.1": 200}
         with driftq.Client(f"http://localhost:{served.port}") as client:

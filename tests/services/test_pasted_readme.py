@@ -38,7 +38,7 @@ def test_every_line_of_the_readme_works_twice_in_a_row(shell: Shell) -> None:
     for text in (spark, spark_again):
         row = json.loads(next(line for line in text.splitlines() if line.startswith("{")))
         assert (row["aggregate_id"], row["sequence_number"], row["state"]) == ("o-1", 1, {"total": 12})
-    assert "known before" in spark_again, "the event's id makes the command safe to repeat"
+    assert "a duplicate" in spark_again, "the event's id makes the command safe to repeat"
 
 
 @pytest.mark.timeout(2 * PATIENCE_S)  # It starts Spark six times.

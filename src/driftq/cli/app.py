@@ -1,4 +1,4 @@
-"""The commands put together, and the one place where their failures become a line and an exit code."""
+"""The commands put together, and the one place where their errors become a line and an exit code."""
 
 from typing import Annotated, Any
 
@@ -7,7 +7,6 @@ from typer.core import TyperGroup
 
 from driftq.cli import db, dlq, event, group, job, pipeline, registry, topic
 from driftq.cli.config import CONFIG_EXAMPLES, config
-from driftq.cli.connection import ServerRefused, ServerUnreachable
 from driftq.cli.consume import CONSUME_EXAMPLES, consume
 from driftq.cli.doctor import BACKUP_EXAMPLES, DOCTOR_EXAMPLES, RESTORE_EXAMPLES, backup, doctor, restore
 from driftq.cli.explain import EXPLAIN_EXAMPLES, explain
@@ -17,11 +16,12 @@ from driftq.cli.serve import SERVE_EXAMPLES, serve
 from driftq.cli.settle import ACK_EXAMPLES, NACK_EXAMPLES, ack, nack
 from driftq.cli.version import VERSION_EXAMPLES, show_version, version
 from driftq.cli.worker import WORK_EXAMPLES, WORKER_EXAMPLES, work, worker
+from driftq.errors import DriftQError, ServerUnreachable
 from driftq.settings import SettingsRefused
 
 
 class Commands(TyperGroup):
-    """Shows what was refused in words; a traceback is for mistakes of ours."""
+    """Prints expected errors as a line; a traceback is for bugs."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -29,16 +29,16 @@ class Commands(TyperGroup):
         except SettingsRefused as refused:
             for problem in refused.problems:
                 say_error(str(problem))
-        except ServerRefused as refused:
-            say_error(f"{refused.message} ({refused.error})")
         except ServerUnreachable as unreachable:
-            say_error(f"no DriftQ server answers at {unreachable.url}: {unreachable.cause}")
+            say_error(unreachable.message)
             say_error("start one with `driftq serve`, or name another with --url or DRIFTQ_URL")
+        except DriftQError as refused:
+            say_error(f"{refused.message} ({refused.code})")
         except KeyboardInterrupt:
             say_aside("interrupted")
             raise typer.Exit(130) from None
         except BrokenPipeError:
-            pass  # Whoever read our output has seen enough.
+            pass  # The reader of the output has closed it.
         raise typer.Exit(1)
 
 
@@ -58,9 +58,7 @@ app = typer.Typer(
 def options(
     _: Annotated[
         bool,
-        typer.Option(
-            "--version", callback=show_version, is_eager=True, help="Say which DriftQ this is, and exit."
-        ),
+        typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
     """DriftQ: a durable message broker in one process and one folder."""

@@ -1,4 +1,4 @@
-"""`driftq config`: every knob, what it is set to, and by whom."""
+"""`driftq config`: every setting, its value and where the value comes from."""
 
 from typing import Annotated, Literal
 
@@ -14,7 +14,7 @@ ProfileOption = Annotated[ProfileName, typer.Option("--profile", help="The named
 
 
 def config(profile: ProfileOption = "default", as_json: Json = False) -> None:
-    """List every setting. Each with its default, the value in force and where that came from."""
+    """List every setting with its value, its default and its source."""
     settings = load_settings(PROFILES[profile])
     if as_json:
         listed = [

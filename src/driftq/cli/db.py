@@ -1,4 +1,4 @@
-"""`driftq db`: bring the tables of a database up to this release."""
+"""`driftq db`: upgrade the tables of a database to this release."""
 
 import os
 
@@ -8,7 +8,7 @@ from driftq.cli.screen import Json, examples, say, say_json
 from driftq.cli.stores import Data, opened, registry_file
 from driftq.settings import load_settings
 
-app = typer.Typer(help="Look after the tables of the database.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Manage the tables of the database.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.callback()
@@ -18,7 +18,7 @@ def db() -> None:
 
 @app.command(epilog=examples("driftq db upgrade", "driftq db upgrade --data ./driftq-data"))
 def upgrade(data: Data = None, as_json: Json = False) -> None:
-    """Make or upgrade the tables of events and claims. A second time changes nothing."""
+    """Create or upgrade the tables of events and claims. Repeating the command changes nothing."""
     settings = load_settings()
     folder = data or settings.data
     applied = []

@@ -1,4 +1,4 @@
-"""`driftq doctor`, `driftq backup` and `driftq restore`: look after the files of a server."""
+"""`driftq doctor`, `driftq backup` and `driftq restore`: verify, repair and copy the files of a server."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ Data = Annotated[str, typer.Argument(metavar="DIR", help="The server's folder.")
 def doctor(
     folder: Folder = None,
     mend: Annotated[
-        bool, typer.Option("--repair", help="Do what the findings say; a copy of what is cut is kept.")
+        bool, typer.Option("--repair", help="Repair what the findings list; a copy of removed bytes is kept.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Verify every file of a server. Says what a repair would cut, and whether the pipeline could run."""
+    """Verify every file of a server. Shows what a repair would remove, and whether the pipeline can run."""
     from driftq.log.disk import OsFolder
     from driftq.repair.doctor import repair
 
@@ -53,9 +53,9 @@ def doctor(
             ahead_ms = _ahead_ms(findings)
             say_json({**asdict(findings), "clock_ahead_ms": ahead_ms, "pipeline": _pipeline(means)})
         else:
-            _tell(findings, path)
-            _tell_clock(findings)
-            _tell_means(means)
+            _print_findings(findings, path)
+            _print_clock(findings)
+            _print_pipeline(means)
         if not findings.damages:
             return
         if not mend:
@@ -63,9 +63,9 @@ def doctor(
             raise typer.Exit(1)
         copies = repair(opened, findings, name=time.strftime("doctor-%Y%m%dT%H%M%S", time.gmtime()))
         if copies is None:
-            say_error("this cannot be repaired; restore the folder from a backup")
+            say_error("doctor cannot repair this; restore the folder from a backup")
             raise typer.Exit(1)
-        say(f"repaired; what was cut is in {copies}")
+        say(f"repaired; the removed bytes are in {copies}")
     finally:
         opened.close()
 
@@ -87,8 +87,8 @@ def _ahead_ms(findings: Findings) -> int:
     return ahead if ahead > STEP_MS else 0
 
 
-def _tell_clock(findings: Findings) -> None:
-    """A log from the future is sound, and still somebody should look at the clock."""
+def _print_clock(findings: Findings) -> None:
+    """A log that is ahead of the clock is sound, but the clock may be wrong."""
     from driftq.server.clock import log_ahead_text
 
     ahead_ms = _ahead_ms(findings)
@@ -96,8 +96,8 @@ def _tell_clock(findings: Findings) -> None:
         say_error(log_ahead_text(ahead_ms))
 
 
-def _tell_means(means: Means) -> None:
-    """Whether the pipeline could run; everything else works without it."""
+def _print_pipeline(means: Means) -> None:
+    """Whether the pipeline can run; everything else works without Spark."""
     if means.problem is not None:
         say(f"the pipeline cannot run here: {means.problem}")
     elif means.java is not None:
@@ -113,7 +113,7 @@ def _examine(opened: OsFolder, limits: Limits, *, mend: bool) -> Findings:
         if mend:
             say_error(f"{locked}; stop it before a repair")
             raise typer.Exit(1) from None
-        say_aside("a server is running: what it writes meanwhile is not looked at")
+        say_aside("a server is running: doctor does not check what it writes meanwhile")
     try:
         return look_at(opened, limits=limits)
     except LogError as refused:
@@ -153,7 +153,7 @@ def _copied(work: Callable[[], Backup], target: str) -> None:
 
 
 def _log_in(folder: str) -> str:
-    """The log of a server's folder, or the folder itself when it is a log; else exit code 1."""
+    """The log in a server's folder, or the folder itself if it is a log; otherwise exits with code 1."""
     from driftq.log.manifest import MANIFEST
     from driftq.log.segment import segment_numbers
 
@@ -169,13 +169,13 @@ def _log_in(folder: str) -> str:
     return path
 
 
-def _tell(findings: Findings, path: str) -> None:
+def _print_findings(findings: Findings, path: str) -> None:
     for damage in findings.damages:
         say(f"{damage.path}, byte {damage.position}: {damage.problem}")
         say(f"  a repair would {damage.repair}" if damage.repair else "  cannot be repaired")
     torn = findings.torn
     if torn is not None:
-        say(f"{torn.file}: {torn.bytes} bytes of an unfinished write; the next start cuts them")
+        say(f"{torn.file}: {torn.bytes} bytes of an unfinished write; the next start removes them")
     if not findings.damages:
         say(f"{path} is sound: {findings.messages:,} messages kept in {_files(findings.files)}")
 

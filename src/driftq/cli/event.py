@@ -15,8 +15,10 @@ from driftq.settings import load_url
 
 app = typer.Typer(help="Append events and read them back.", no_args_is_help=True, rich_markup_mode=None)
 
-Type = Annotated[str, typer.Argument(metavar="AGGREGATE_TYPE", help="The kind of thing, such as order.")]
-Id = Annotated[str, typer.Argument(metavar="AGGREGATE_ID", help="Which of them.")]
+Type = Annotated[
+    str, typer.Argument(metavar="AGGREGATE_TYPE", help="The type of the aggregate, such as order.")
+]
+Id = Annotated[str, typer.Argument(metavar="AGGREGATE_ID", help="The id of the aggregate.")]
 Operation = Literal["create", "update", "delete", "append"]
 
 
@@ -29,20 +31,31 @@ Operation = Literal["create", "update", "delete", "append"]
 def append(
     aggregate_type: Type,
     aggregate_id: Id,
-    event_type: Annotated[str, typer.Argument(metavar="EVENT_TYPE", help="What happened.")],
+    event_type: Annotated[
+        str, typer.Argument(metavar="EVENT_TYPE", help="The type of the event, such as order.paid.")
+    ],
     payload: Annotated[
         str, typer.Argument(metavar="JSON", help="The payload; - reads it from stdin.")
     ] = "{}",
-    operation: Annotated[Operation, typer.Option("--operation", help="What it does.")] = "append",
+    operation: Annotated[
+        Operation, typer.Option("--operation", help="What the event does to the aggregate.")
+    ] = "append",
     expected_seq: Annotated[
-        int | None, typer.Option("--expected-seq", min=0, help="Where the aggregate has to be.")
+        int | None,
+        typer.Option(
+            "--expected-seq", min=0, help="The sequence that the aggregate must have; else a conflict."
+        ),
     ] = None,
     event_id: Annotated[
-        str | None, typer.Option("--event-id", help="The id, so that a repeated command does nothing.")
+        str | None,
+        typer.Option("--event-id", help="The event's id: repeating the command with it adds nothing."),
     ] = None,
-    kind: Annotated[str, typer.Option("--kind", help="fact, command or what you call it.")] = "fact",
+    kind: Annotated[str, typer.Option("--kind", help="fact, command, or a word of your own.")] = "fact",
     sequence_number: Annotated[
-        int | None, typer.Option("--sequence-number", min=1, help="Where the allocator is off.")
+        int | None,
+        typer.Option(
+            "--sequence-number", min=1, help="The event's sequence; for servers without an allocator."
+        ),
     ] = None,
     url: Url = None,
     as_json: Json = False,
@@ -64,16 +77,18 @@ def append(
     if as_json:
         say_json(answer)
     else:
-        known = ", known before" if answer["duplicate"] else ""
-        say(f"event {answer['event_id']} has sequence {answer['sequence_number']}{known}")
+        duplicate = ", a duplicate" if answer["duplicate"] else ""
+        say(f"event {answer['event_id']} has sequence {answer['sequence_number']}{duplicate}")
 
 
 @app.command("list", epilog=examples("driftq event list order o-1"))
 def list_events(
     aggregate_type: Type,
     aggregate_id: Id,
-    from_seq: Annotated[int, typer.Option("--from-seq", min=0, help="Begin here.")] = 1,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")] = 1000,
+    from_seq: Annotated[int, typer.Option("--from-seq", min=0, help="The first sequence to list.")] = 1,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=10_000, help="The maximum number of events.")
+    ] = 1000,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
@@ -94,23 +109,25 @@ def list_events(
         listed.add_row(str(event["sequence_number"]), *names, _compact(event["payload"]))
     show_or(listed, f"no events of {aggregate_type} {aggregate_id}")
     if "next_seq" in answer:
-        say(f"more: --from-seq {answer['next_seq']}")
+        say(f"there are more: --from-seq {answer['next_seq']}")
 
 
 @app.command(epilog=examples("driftq event log", "driftq event log --from 100 --limit 10"))
 def log(
-    from_position: Annotated[int, typer.Option("--from", min=0, help="Begin at this position.")] = 1,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")] = 1000,
+    from_position: Annotated[int, typer.Option("--from", min=0, help="The first log position to print.")] = 1,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=10_000, help="The maximum number of events.")
+    ] = 1000,
     url: Url = None,
 ) -> None:
-    """Print all events in log order. One JSON object a line."""
+    """Print all events in log order, one JSON object per line."""
     with Connection(load_url(url)) as connection:
         printed = False
         for line in connection.lines("/v1/events/log", {"from": from_position, "limit": limit}):
             say(line.decode().rstrip("\n"))
             printed = True
     if not printed:
-        say_aside(f"no events from position {from_position} on")
+        say_aside(f"no events at or after position {from_position}")
 
 
 def _payload(text: str) -> Any:

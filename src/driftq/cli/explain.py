@@ -1,4 +1,4 @@
-"""`driftq explain`: what happened to a message, or how far a run is."""
+"""`driftq explain`: the history of a message, or the state of a run."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from driftq.settings import load_url
 
 EXPLAIN_EXAMPLES = examples("driftq explain orders/0", "driftq explain --run nightly-7")
 
-Place = Annotated[str | None, typer.Argument(metavar="TOPIC/OFFSET", help="The message.")]
-Run = Annotated[str | None, typer.Option("--run", metavar="RUN_ID", help="A run instead of a message.")]
+MessageName = Annotated[str | None, typer.Argument(metavar="TOPIC/OFFSET", help="The message to explain.")]
+Run = Annotated[
+    str | None, typer.Option("--run", metavar="RUN_ID", help="Explain a run instead of a message.")
+]
 
 
-def explain(place: Place = None, run: Run = None, url: Url = None, as_json: Json = False) -> None:
-    """Show what happened to a message or a run. A run is shown as a tree of steps."""
-    if (place is None) == (run is None):
+def explain(message: MessageName = None, run: Run = None, url: Url = None, as_json: Json = False) -> None:
+    """Show the history of a message, or a run as a tree of steps."""
+    if (message is None) == (run is None):
         raise typer.BadParameter("give either TOPIC/OFFSET or --run RUN_ID")
     if run is not None:
         path = f"/v1/runs/{quote(run, safe='')}"
     else:
-        topic, slash, offset = (place or "").rpartition("/")
+        topic, slash, offset = (message or "").rpartition("/")
         if not slash or not topic or not offset.isdecimal():
-            raise typer.BadParameter(f"{place} is not a TOPIC/OFFSET like orders/17")
+            raise typer.BadParameter(f"{message} is not a TOPIC/OFFSET like orders/17")
         path = f"/v1/messages/{quote(topic, safe='')}/{int(offset)}"
     with Connection(load_url(url)) as connection:
         answer = connection.get(path)
@@ -49,28 +51,28 @@ def _show_message(view: Mapping[str, Any]) -> None:
         say(f"  produced to {view['requested_topic']}")
     say(f"  value: {view['value'][:200]}{'…' if len(view['value']) > 200 else ''}")
     history = table("history", "at", "what", "group", "attempt", "details", right=frozenset({"attempt"}))
-    for one in view["history"]:
-        number = str(one["attempt"]) if "attempt" in one else ""
-        history.add_row(one["at"], one["what"], one.get("group", ""), number, _details(one))
+    for entry in view["history"]:
+        number = str(entry["attempt"]) if "attempt" in entry else ""
+        history.add_row(entry["at"], entry["what"], entry.get("group", ""), number, _details(entry))
     groups = table("groups", "group", "state", "attempts", "last error", right=frozenset({"attempts"}))
-    for one in view["groups"]:
-        groups.add_row(one["group"], _words(one["state"]), str(one["attempts"]), one["last_error"])
+    for entry in view["groups"]:
+        groups.add_row(entry["group"], _words(entry["state"]), str(entry["attempts"]), entry["last_error"])
     show(*((history, groups) if view["groups"] else (history,)))
 
 
-def _details(one: Mapping[str, Any]) -> str:
-    letter = f"{one['dlq_topic']}/{one['dlq_offset']}" if "dlq_offset" in one else ""
-    match one["what"]:
+def _details(entry: Mapping[str, Any]) -> str:
+    dead_letter = f"{entry['dlq_topic']}/{entry['dlq_offset']}" if "dlq_offset" in entry else ""
+    match entry["what"]:
         case "stored":
-            return f"sent again from {letter}" if letter else ""
+            return f"redriven from {dead_letter}" if dead_letter else ""
         case "delivered":
-            return f"to {one['owner']}, lease until {one['lease_until']}"
+            return f"to {entry['owner']}, lease until {entry['lease_until']}"
         case "dead":
-            return f"{one['reason']}: {one.get('last_error', '')} → {letter}"
+            return f"{entry['reason']}: {entry.get('last_error', '')} → {dead_letter}"
         case "redriven":
-            return f"as offset {one['new_offset']}{' by ' + one['by'] if 'by' in one else ''}"
+            return f"as offset {entry['new_offset']}{' by ' + entry['by'] if 'by' in entry else ''}"
         case _:
-            return str(one.get("reason", ""))
+            return str(entry.get("reason", ""))
 
 
 def _show_run(view: Mapping[str, Any]) -> None:
@@ -79,10 +81,10 @@ def _show_run(view: Mapping[str, Any]) -> None:
         *("step", "state", "attempts", "last error", "messages"),
         right=frozenset({"attempts"}),
     )
-    for one in view["steps"]:
-        places = ", ".join(f"{message['topic']}/{message['offset']}" for message in one["messages"])
-        name = f"{'  ' * one['depth']}{one['step_id'] or '-'}"
-        steps.add_row(name, _words(one["state"]), str(one["attempts"]), one["last_error"], places)
+    for entry in view["steps"]:
+        places = ", ".join(f"{message['topic']}/{message['offset']}" for message in entry["messages"])
+        name = f"{'  ' * entry['depth']}{entry['step_id'] or '-'}"
+        steps.add_row(name, _words(entry["state"]), str(entry["attempts"]), entry["last_error"], places)
     show(steps)
 
 

@@ -1,15 +1,15 @@
-"""`driftq group`: reset and delete groups of consumers."""
+"""`driftq group`: reset and delete consumer groups."""
 
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 
-from driftq.cli.connection import Connection, topic_path
+from driftq.cli.connection import Connection
 from driftq.cli.screen import Url, examples, say
 from driftq.settings import load_url
+from driftq.transport.paths import group_path
 
-app = typer.Typer(help="Reset and delete groups.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Reset and delete consumer groups.", no_args_is_help=True, rich_markup_mode=None)
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
@@ -27,19 +27,15 @@ def reset(
     to: Annotated[str, typer.Option("--to", help="earliest, latest, an offset, or an RFC 3339 time.")],
     url: Url = None,
 ) -> None:
-    """Let a group forget its progress and go on from somewhere else."""
+    """Move a group to another place in the topic."""
     with Connection(load_url(url)) as connection:
-        connection.post(f"{_path(topic, group)}/reset", {"to": int(to) if to.isdigit() else to})
-    say(f"group {group} of topic {topic} goes on from {to}")
+        connection.post(f"{group_path(topic, group)}/reset", {"to": int(to) if to.isdigit() else to})
+    say(f"group {group} of topic {topic} continues from {to}")
 
 
 @app.command(epilog=examples("driftq group delete orders billing"))
 def delete(topic: Topic, group: Group, url: Url = None) -> None:
-    """Delete a group with its progress; its streams end."""
+    """Delete a group with its progress. Its streams end."""
     with Connection(load_url(url)) as connection:
-        connection.delete(_path(topic, group))
+        connection.delete(group_path(topic, group))
     say(f"group {group} of topic {topic} is deleted")
-
-
-def _path(topic: str, group: str) -> str:
-    return f"{topic_path(topic)}/groups/{quote(group, safe='')}"

@@ -1,4 +1,4 @@
-"""`driftq job`: enqueue jobs, look at them, cancel them, try dead ones again."""
+"""`driftq job`: enqueue, list, show, cancel and requeue jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from driftq.cli.screen import Json, Url, examples, say, say_json, show, show_or,
 from driftq.settings import load_url
 
 app = typer.Typer(
-    help="Enqueue jobs, look at them, cancel and requeue.", no_args_is_help=True, rich_markup_mode=None
+    help="Enqueue, list, show, cancel and requeue jobs.", no_args_is_help=True, rich_markup_mode=None
 )
 
 _NUMBERS = frozenset({"attempts", "priority"})
@@ -30,30 +30,35 @@ JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, as in j
     )
 )
 def enqueue(
-    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Made by its first job.")],
-    task: Annotated[str, typer.Argument(metavar="TASK", help="What is to be done; workers know it.")],
-    payload: Annotated[str, typer.Argument(metavar="[JSON]", help="What the task is given.")] = "null",
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="The queue; its first job creates it.")],
+    task: Annotated[
+        str, typer.Argument(metavar="TASK", help="The name of the task, as workers register it.")
+    ],
+    payload: Annotated[str, typer.Argument(metavar="[JSON]", help="The argument of the task.")] = "null",
     priority: Annotated[
-        int | None, typer.Option("--priority", help="0 to 9, larger is sooner; else 5.")
+        int | None, typer.Option("--priority", help="0 to 9, larger runs first (default 5).")
     ] = None,
     delay: Annotated[
-        float | None, typer.Option("--delay", min=0, metavar="SECONDS", help="Not before so long from now.")
+        float | None,
+        typer.Option("--delay", min=0, metavar="SECONDS", help="Run it no sooner than this from now."),
     ] = None,
     run_at: Annotated[
-        str | None, typer.Option("--run-at", metavar="RFC3339", help="Not before then.")
+        str | None, typer.Option("--run-at", metavar="RFC3339", help="Run it no sooner than this.")
     ] = None,
     idempotency_key: Annotated[
-        str | None, typer.Option("--idempotency-key", help="One job under this key in its queue.")
+        str | None, typer.Option("--idempotency-key", help="Store one job under this key in its queue.")
     ] = None,
-    max_retries: Annotated[int | None, typer.Option("--max-retries", help="After the first; else 3.")] = None,
+    max_retries: Annotated[
+        int | None, typer.Option("--max-retries", help="Retries after the first attempt (default 3).")
+    ] = None,
     timeout_ms: Annotated[
         int | None,
-        typer.Option("--timeout-ms", help="An attempt may take so long, whatever its worker says."),
+        typer.Option("--timeout-ms", help="The limit of one attempt, whatever its heartbeats say."),
     ] = None,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Enqueue a job; confirmed means durable."""
+    """Enqueue a job. A confirmed job is durable."""
     if delay is not None and run_at is not None:
         raise typer.BadParameter("give either --delay or --run-at")
     try:
@@ -87,14 +92,14 @@ def enqueue(
 def list_jobs(
     queue: Annotated[str | None, typer.Option("--queue", "-q", help="Only jobs of this queue.")] = None,
     state: Annotated[StateName | None, typer.Option("--state", "-s", help="Only jobs in this state.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The maximum number of jobs.")] = 100,
     after: Annotated[
-        str | None, typer.Option("--after", metavar="JOB", help="Go on behind this one.")
+        str | None, typer.Option("--after", metavar="JOB", help="Continue after this job.")
     ] = None,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """List jobs, oldest first; those in state dead were given up."""
+    """List jobs, oldest first. Jobs in state dead were given up."""
     jobs: list[dict[str, Any]] = []
     with Connection(load_url(url)) as connection:
         while len(jobs) < limit:
@@ -113,8 +118,8 @@ def list_jobs(
     for job in jobs:
         numbers = (str(job["priority"]), str(job["attempts"]))
         shown.add_row(job["job_id"], job["queue"], job["task"], job["state"], *numbers, job["last_error"])
-    asked = [f"{state} " if state else "", "jobs", f" in queue {queue}" if queue else ""]
-    show_or(shown, f"no {''.join(asked)}")
+    words = [f"{state} " if state else "", "jobs", f" in queue {queue}" if queue else ""]
+    show_or(shown, f"no {''.join(words)}")
     if after is not None:
         say(f"there are more: --after {after}")
 
@@ -133,7 +138,7 @@ def show_job(job: JobId, url: Url = None, as_json: Json = False) -> None:
     if answer["state"] == "scheduled":
         say(f"due {answer['run_at']}")
     if "owner" in answer:
-        say(f"held by {answer['owner']} until {answer['lease_until']}")
+        say(f"leased to {answer['owner']} until {answer['lease_until']}")
     if answer["last_error"]:
         say(f"last error {answer['last_error']}")
     if "result" in answer:
@@ -149,13 +154,13 @@ def show_job(job: JobId, url: Url = None, as_json: Json = False) -> None:
 
 @app.command(epilog=examples("driftq job cancel job-0"))
 def cancel(job: JobId, url: Url = None, as_json: Json = False) -> None:
-    """Give a job up. If somebody works on it, the result will be refused."""
+    """Cancel a job. If a worker runs it, the server refuses its result."""
     _move(job, "cancel", url=url, as_json=as_json)
 
 
 @app.command(epilog=examples("driftq job requeue job-0"))
 def requeue(job: JobId, url: Url = None, as_json: Json = False) -> None:
-    """Try a dead job again, from its first attempt."""
+    """Requeue a dead job with all its attempts."""
     _move(job, "requeue", url=url, as_json=as_json)
 
 

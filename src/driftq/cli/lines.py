@@ -9,7 +9,7 @@ from typing import IO
 
 
 class InputLines:
-    """Yields each line without its end, also an empty one; stops at what cannot be read, and keeps why."""
+    """Yields each line without its line end; stops at one that cannot be read, and sets `problem`."""
 
     def __init__(self, file: str) -> None:
         """`-` is stdin."""

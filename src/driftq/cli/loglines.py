@@ -1,4 +1,4 @@
-"""Log lines on stderr, the same for every command that runs for long: when, how bad, who, what."""
+"""Log lines on stderr for long-running commands: time, level, logger, message."""
 
 import logging
 import sys

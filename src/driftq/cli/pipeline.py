@@ -1,4 +1,4 @@
-"""`driftq pipeline`: run the jobs on Spark, see how far they are, read what they made."""
+"""`driftq pipeline`: run jobs on Spark, show their progress, read their tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from driftq.pipeline.runtime.reports import DriverSpec
 
 app = typer.Typer(
-    help="Run the data pipeline on Spark. See how far it is, read what it made.",
+    help="Run the Spark pipeline, show its progress, read its tables.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -28,9 +28,9 @@ AppFile = Annotated[
     str | None,
     typer.Option("--app", metavar="FILE.py", help="The file with your handlers and projections."),
 ]
-File = Annotated[str, typer.Argument(metavar="FILE.py", help="A file with an app.")]
+File = Annotated[str, typer.Argument(metavar="FILE.py", help="A file that defines an app.")]
 _NEED_ONLY_A_SERVER = frozenset({"publisher", "projection", "rebuild"})
-"""Shipped jobs with which nothing else can be wrong: for these it is looked for before any driver."""
+"""Built-in jobs that need a server and nothing else: it is checked before a driver starts."""
 
 
 @app.command(
@@ -44,7 +44,7 @@ def run(
         list[str],
         typer.Argument(
             metavar="JOB…|FILE.py",
-            help="publisher, worker, projection, rebuild, compact, or several of them; or a file of yours.",
+            help="publisher, worker, projection, rebuild, compact, one or more; or a file of your own.",
         ),
     ],
     app_file: AppFile = None,
@@ -54,7 +54,7 @@ def run(
     master: Annotated[
         str | None, typer.Option("--master", metavar="URL", help="Where Spark runs (else local[*]).")
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Do what is there to be done now, then exit.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Process what is there now, then exit.")] = False,
     metrics_port: Annotated[
         int | None,
         typer.Option(
@@ -64,7 +64,7 @@ def run(
     url: Url = None,
     data: Data = None,
 ) -> None:
-    """Run jobs on Spark until SIGTERM or Ctrl-C. With --once until there is nothing left to do."""
+    """Run jobs on Spark until SIGTERM or Ctrl-C. With --once, until nothing is left to process."""
     from driftq.pipeline.runtime.reports import DriverSpec
 
     _check(what)
@@ -83,7 +83,7 @@ def run(
 
 @app.command(epilog=examples("driftq pipeline status"))
 def status(url: Url = None, data: Data = None, as_json: Json = False) -> None:
-    """Say how far each job is. Last batch, rows, lag, checkpoint."""
+    """Show the progress of each job: last batch, rows, lag, checkpoint."""
     import msgspec
 
     from driftq.pipeline.runtime.status import StatusFolder
@@ -135,7 +135,7 @@ def rows(
 
 @app.command(epilog=examples("driftq pipeline plan app.py"))
 def plan(file: File, as_json: Json = False) -> None:
-    """Show what an app reads, does and writes. Nothing of it is run."""
+    """Show what an app reads, does and writes, without running it."""
     import msgspec
 
     from driftq.pipeline.app.file import AppNotUsable, load_app_file
@@ -187,7 +187,7 @@ def _supervise(assignment: DriverSpec, metrics_port: int | None) -> int:
     with lines_for(options.publisher.metrics_interval_seconds) as lines:
         code = Supervisor(assignment, lines.hear, log=log).run()
     if code != 0 and _size(log) > size:
-        say_aside(f"what Spark said is in {log}")
+        say_aside(f"the output of Spark is in {log}")
     return code
 
 
@@ -196,7 +196,7 @@ def _size(file: Path) -> int:
 
 
 def _require_spark_and_server(url: str) -> None:
-    """What a driver would say, said before one has taken its time to start."""
+    """Check what a driver needs before one is started: a start takes seconds."""
     from driftq.errors import ServerUnreachable, SparkUnusable
     from driftq.pipeline.runtime.preflight import check_server
     from driftq.pipeline.spark.java import require_spark
@@ -217,7 +217,7 @@ def _check(what: Sequence[str]) -> None:
         return
     if files[0].endswith(".py"):
         raise typer.BadParameter(
-            f"{files[0]}: a file is run alone; to give it to shipped jobs say --app {files[0]}"
+            f"{files[0]}: a file runs alone; to pass it to built-in jobs use --app {files[0]}"
         )
     raise typer.BadParameter(
         f"there is no job {files[0]!r}: name one of {', '.join(SHIPPED)}, or a file ending in .py"

@@ -1,4 +1,4 @@
-"""How a running pipeline looks: one line for each job, alive on a terminal, every so often in a log."""
+"""How a running pipeline is shown: a live line per job on a terminal, log lines at an interval elsewhere."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class JobLines(Protocol):
 
 
 def lines_for(interval_s: int) -> JobLines:
-    """Alive where somebody watches, else a line of log at this interval."""
+    """Live lines on a terminal, else log lines at this interval."""
     return LiveLines() if on_terminal() else LogLines(interval_s)
 
 
@@ -48,12 +48,12 @@ def sentence(status: JobStatus) -> str:
 
 
 def _failure(report: FailureReport) -> str:
-    again = "" if report.retry_s is None else f"; it is started again in {report.retry_s:g} s"
-    return f"{report.job}: {report.error}{again}"
+    retry = "" if report.retry_s is None else f"; restarting in {report.retry_s:g} s"
+    return f"{report.job}: {report.error}{retry}"
 
 
 class LogLines:
-    """What each running job has done, at an interval and at its end; failures at once."""
+    """The progress of each running job, at an interval and at its end; failures at once."""
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
@@ -85,7 +85,7 @@ class LogLines:
                 _LOG.warning("%s", _failure(report))
                 if report.job == DRIVER:
                     with self._lock:
-                        self._jobs.clear()  # What they said last is no longer so.
+                        self._jobs.clear()  # Their last reports are out of date.
             case EndReport(job):
                 with self._lock:
                     last = self._jobs.get(job)
@@ -102,7 +102,7 @@ class LogLines:
 
 
 class LiveLines:
-    """A line for each job that changes where it stands."""
+    """One live line for each job."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -130,7 +130,7 @@ class LiveLines:
             case FailureReport():
                 self._console.print(_failure(report), style="red", markup=False)
                 if report.job == DRIVER:
-                    self._jobs.clear()  # What they said last is no longer so.
+                    self._jobs.clear()  # Their last reports are out of date.
             case RefusalReport(problem):
                 self._console.print(f"error: {problem}", style="red", markup=False, soft_wrap=True)
             case StartedReport() | EndReport():
@@ -142,7 +142,7 @@ class LiveLines:
         from rich.text import Text
 
         if not self._jobs:
-            return Spinner("dots", "Spark starts")
+            return Spinner("dots", "starting Spark")
         table = Table.grid(padding=(0, 2))
         for status in self._jobs.values():
             failed = status.state in (PipelineJobState.FAILED, PipelineJobState.WAITING)

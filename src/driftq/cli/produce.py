@@ -9,12 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
-from driftq.cli.connection import Connection, ServerRefused, ServerUnreachable
+from driftq.cli.connection import Connection
 from driftq.cli.lines import InputLines
 from driftq.cli.progress import ProgressBar
 from driftq.cli.rows import Format, InputRow, InputRows
 from driftq.cli.screen import Json, Url, examples, say, say_aside, say_error, say_json
 from driftq.cli.sending import Message, Sender, batches
+from driftq.errors import DriftQError
 from driftq.made_up_key import MADE_UP_PREFIX
 from driftq.settings import load_url
 
@@ -29,7 +30,7 @@ PRODUCE_EXAMPLES = examples(
 
 @dataclass(slots=True)
 class Tally:
-    """How many messages of a file ended how, so far."""
+    """The messages of a file so far, by outcome."""
 
     produced: int = 0
     duplicates: int = 0
@@ -42,44 +43,63 @@ def produce(
         str | None, typer.Argument(metavar="[VALUE]", help="The payload of one message.")
     ] = None,
     file: Annotated[
-        str | None, typer.Option("--file", "-f", metavar="FILE|-", help="A message per line; - is stdin.")
+        str | None,
+        typer.Option("--file", "-f", metavar="FILE|-", help="Send one message per line; - is stdin."),
     ] = None,
     kind: Annotated[
         Format,
-        typer.Option("--format", help="Lines as they are, JSON lines, or CSV with a first line of names."),
+        typer.Option("--format", help="Plain lines, JSON lines, or CSV with a header line."),
     ] = "lines",
-    key: Annotated[str, typer.Option("--key", "-k", help="Chooses the partition.")] = "",
+    key: Annotated[str, typer.Option("--key", "-k", help="The key; it selects the partition.")] = "",
     key_field: Annotated[
-        str | None, typer.Option("--key-field", help="With ndjson and csv: the field that is the key.")
+        str | None, typer.Option("--key-field", help="With ndjson and csv: the field to take the key from.")
     ] = None,
-    run_id: Annotated[str | None, typer.Option("--run-id", help="The run it belongs to.")] = None,
+    run_id: Annotated[
+        str | None, typer.Option("--run-id", help="The run that the message belongs to.")
+    ] = None,
     step_id: Annotated[str | None, typer.Option("--step-id", help="The step of the run.")] = None,
     parent_step_id: Annotated[
-        str | None, typer.Option("--parent-step-id", help="The step that this one follows from.")
+        str | None, typer.Option("--parent-step-id", help="The step that caused this one.")
     ] = None,
-    tenant: Annotated[str | None, typer.Option("--tenant", help="Whose it is.")] = None,
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", help="The tenant that the message belongs to.")
+    ] = None,
     idempotency_key: Annotated[
         str | None,
-        typer.Option("--idempotency-key", help="Stored once under this key; with --file, KEY-1, KEY-2, …"),
+        typer.Option(
+            "--idempotency-key", help="Store the message once under this key; with --file: KEY-1, KEY-2, …"
+        ),
     ] = None,
-    target_topic: Annotated[str | None, typer.Option("--target-topic", help="Send it there instead.")] = None,
-    partition: Annotated[int | None, typer.Option("--partition", help="Instead of the key's.")] = None,
+    target_topic: Annotated[
+        str | None, typer.Option("--target-topic", help="Store the message in this topic instead.")
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", help="The partition, instead of the one of the key.")
+    ] = None,
     deadline: Annotated[
-        str | None, typer.Option("--deadline", metavar="RFC3339", help="A dead letter after this time.")
+        str | None,
+        typer.Option(
+            "--deadline", metavar="RFC3339", help="After this time the message becomes a dead letter."
+        ),
     ] = None,
     retries: Annotated[
-        int, typer.Option("--retries", min=0, help="Needs an idempotency key, and makes one; 0: neither.")
+        int,
+        typer.Option(
+            "--retries",
+            min=0,
+            help="Retries under an idempotency key, made up if none is given; 0: no retries, no key.",
+        ),
     ] = RETRIES,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Send a message, or one per line of a file. Confirmed means durable."""
+    """Send a message, or one per line of a file. A confirmed message is durable."""
     if (value is None) == (file is None):
         raise typer.BadParameter("give either a VALUE or --file")
     if key_field is not None and kind == "lines":
         raise typer.BadParameter("--key-field goes with --format ndjson or csv")
     if value is not None and kind == "csv":
-        raise typer.BadParameter("--format csv goes with --file: a VALUE has no first line of names")
+        raise typer.BadParameter("--format csv goes with --file: a VALUE has no header line")
     base_key = f"{MADE_UP_PREFIX}{uuid.uuid4()}" if idempotency_key is None and retries else idempotency_key
     envelope = {
         "run_id": run_id,
@@ -94,8 +114,8 @@ def produce(
     with Connection(load_url(url)) as connection:
         sender = Sender(connection, retries=retries)
         if value is not None:
-            row = _one_row(value, kind, key_field)
-            _send_one(sender, _message(topic, row.value, row.key or key, given, base_key), as_json=as_json)
+            row = _row(value, kind, key_field)
+            _send(sender, _message(topic, row.value, row.key or key, given, base_key), as_json=as_json)
             return
         assert file is not None
         lines = InputLines(file)
@@ -113,10 +133,10 @@ def produce(
         tally = Tally()
         try:
             with ProgressBar(file) as progress:
-                _send_many(sender, messages, lines, progress, tally)
-        except (KeyboardInterrupt, ServerUnreachable, ServerRefused) as cut:
-            _tell(tally, as_json=as_json, interrupted=True)
-            _tell_how_to_go_on(tally, base_key, made_up=idempotency_key is None)
+                _send_all(sender, messages, lines, progress, tally)
+        except (KeyboardInterrupt, DriftQError) as cut:
+            _print_tally(tally, as_json=as_json, interrupted=True)
+            _print_how_to_resume(tally, base_key, made_up=idempotency_key is None)
             if isinstance(cut, KeyboardInterrupt):
                 raise typer.Exit(130) from None
             raise
@@ -124,15 +144,15 @@ def produce(
     if problem and tally == Tally():
         say_error(f"{problem}; nothing was sent")
         raise typer.Exit(1)
-    _tell(tally, as_json=as_json)
+    _print_tally(tally, as_json=as_json)
     if problem:
-        say_error(f"{problem}; nothing behind it was sent")
+        say_error(f"{problem}; nothing after it was sent")
     if tally.failed or problem:
         raise typer.Exit(1)
 
 
-def _one_row(value: str, kind: Format, key_field: str | None) -> InputRow:
-    """A VALUE as one row of its format; what it cannot be is the caller's mistake."""
+def _row(value: str, kind: Format, key_field: str | None) -> InputRow:
+    """A VALUE as one row of its format."""
     rows = InputRows([value], kind, key_field=key_field)
     found = list(rows)
     if rows.problem is not None:
@@ -150,7 +170,7 @@ def _message(
     return {"topic": topic, "key": key, "value": value} | ({"envelope": envelope} if envelope else {})
 
 
-def _send_one(sender: Sender, message: Message, *, as_json: bool) -> None:
+def _send(sender: Sender, message: Message, *, as_json: bool) -> None:
     answer = sender.send(message)
     if as_json:
         say_json(answer)
@@ -161,10 +181,10 @@ def _send_one(sender: Sender, message: Message, *, as_json: bool) -> None:
     say(f"produced to {answer['topic']} partition {answer['partition']} offset {answer['offset']}{note}")
 
 
-def _send_many(
+def _send_all(
     sender: Sender, messages: Iterator[Message], lines: InputLines, progress: ProgressBar, tally: Tally
 ) -> None:
-    """Send all and count how it went; the tally is right also when this is cut short between two batches."""
+    """Send all messages and count the results; an interruption between two batches leaves the tally right."""
     line = 0
     for batch in batches(messages):
         for result in sender.send_batch(batch):
@@ -179,19 +199,19 @@ def _send_many(
         progress.show(count=tally.produced, read_bytes=lines.read_bytes)
 
 
-def _tell(tally: Tally, *, as_json: bool, interrupted: bool = False) -> None:
+def _print_tally(tally: Tally, *, as_json: bool, interrupted: bool = False) -> None:
     if as_json:
         say_json(asdict(tally) | ({"interrupted": True} if interrupted else {}))
     else:
         say(f"{tally.produced} produced, {tally.duplicates} of them duplicates, {tally.failed} failed")
 
 
-def _tell_how_to_go_on(tally: Tally, key: str | None, *, made_up: bool) -> None:
-    """What was confirmed is stored; the batch under way may be. A key makes sending everything again safe."""
-    say_aside(f"stopped before the end; {tally.produced} are stored, those sent last perhaps too")
+def _print_how_to_resume(tally: Tally, key: str | None, *, made_up: bool) -> None:
+    """Confirmed messages are stored; the last batch may be. Under a key, sending the file again is safe."""
+    say_aside(f"stopped before the end; {tally.produced} are stored, and perhaps the last batch")
     if key is None:
-        say_aside("without an idempotency key, sending the file again stores them twice")
+        say_aside("without an idempotency key, sending the file again stores messages twice")
     elif made_up:
-        say_aside(f"to go on, repeat the command with --idempotency-key {key}: none is stored twice")
+        say_aside(f"to resume, repeat the command with --idempotency-key {key}: no message is stored twice")
     else:
-        say_aside("to go on, repeat the command with the same --idempotency-key: none is stored twice")
+        say_aside("to resume, repeat the command with the same --idempotency-key: no message is stored twice")

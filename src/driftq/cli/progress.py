@@ -1,4 +1,4 @@
-"""How far a long command is: a bar with a rate on a terminal, nothing elsewhere."""
+"""The progress of a long command: a bar with a rate on a terminal, nothing elsewhere."""
 
 from __future__ import annotations
 

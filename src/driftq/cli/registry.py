@@ -1,4 +1,4 @@
-"""`driftq registry`: look at the claims of handlers, requeue dead letters, resolve unknown effects."""
+"""`driftq registry`: list the claims of handlers, requeue dead ones, resolve unknown effects."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from driftq.registry.sql_registry import SqlRegistry
 
 app = typer.Typer(
-    help="Look at claims of handlers. Requeue dead letters, resolve unknown effects.",
+    help="List, requeue and resolve the claims of handlers.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 StateName = Literal["claimed", "failed", "ready", "done", "stale", "dead", "unknown"]
 ResolutionName = Literal["done", "retry", "dead"]
-HandlerName = Annotated[str, typer.Argument(metavar="HANDLER", help="Whose claim.")]
-EventId = Annotated[str, typer.Argument(metavar="EVENT_ID", help="Of which event.")]
-By = Annotated[str | None, typer.Option("--by", help="Who does this; it is recorded.")]
+HandlerName = Annotated[str, typer.Argument(metavar="HANDLER", help="The handler of the claim.")]
+EventId = Annotated[str, typer.Argument(metavar="EVENT_ID", help="The event of the claim.")]
+By = Annotated[str | None, typer.Option("--by", help="Your name, for the record.")]
 
 
 @contextmanager
@@ -64,9 +64,9 @@ def _claims(data: str | None, handler: str, event_id: str) -> Iterator[SqlRegist
     "list", epilog=examples("driftq registry list", "driftq registry list --state unknown --handler charge")
 )
 def list_claims(
-    state: Annotated[StateName, typer.Option("--state", help="Claims in this state.")] = "dead",
-    handler: Annotated[str | None, typer.Option("--handler", help="Of this handler only.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 100,
+    state: Annotated[StateName, typer.Option("--state", help="Only claims in this state.")] = "dead",
+    handler: Annotated[str | None, typer.Option("--handler", help="Only claims of this handler.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="The maximum number of claims.")] = 100,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
@@ -92,7 +92,7 @@ def list_claims(
 def requeue(
     handler: HandlerName, event_id: EventId, by: By = None, data: Data = None, as_json: Json = False
 ) -> None:
-    """Bring a dead letter back, with all its attempts."""
+    """Requeue a dead claim with all its attempts."""
     with _claims(data, handler, event_id) as registry:
         _say_state(registry.requeue(handler, event_id, by=by or getpass.getuser()), as_json=as_json)
 
@@ -102,13 +102,13 @@ def resolve(
     handler: HandlerName,
     event_id: EventId,
     resolution: Annotated[
-        ResolutionName, typer.Option("--as", help="It happened, it did not, or it is to be parked.")
+        ResolutionName, typer.Option("--as", help="done: it happened; retry: it did not; dead: park it.")
     ],
     by: By = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Say what became of an effect that nobody could tell about."""
+    """Record the outcome of an effect that is unknown."""
     with _claims(data, handler, event_id) as registry:
         claim = registry.resolve(handler, event_id, Resolution(resolution), by=by or getpass.getuser())
         _say_state(claim, as_json=as_json)

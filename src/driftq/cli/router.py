@@ -1,4 +1,4 @@
-"""Finding the router that the command line names: a callable, a file of rules, or a URL."""
+"""The router that the command line names: a callable, a file of rules, or a URL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from driftq.server.routing.webhook import WebhookRouter
 
 
 class RouterNotUsable(Exception):
-    """What an option names cannot be asked; the text says what is missing."""
+    """The named router cannot be used; the text says why."""
 
     def __init__(self, name: str, problem: str, *, option: str = "--router") -> None:
         super().__init__(f"{option} {name}: {problem}")
@@ -23,7 +23,7 @@ class RouterNotUsable(Exception):
 def find_router(
     *, name: str | None, rules: str | None, url: str | None, topics: list[str], timeout_ms: int
 ) -> Any:
-    """The router that was asked for, or None; raises RouterNotUsable."""
+    """The named router, or None; raises RouterNotUsable."""
     given = [one for one in (name, rules, url) if one is not None]
     if len(given) > 1:
         raise RouterNotUsable(given[1], "give one of --router, --router-rules and --router-url", option="…")
@@ -43,7 +43,7 @@ def find_router(
 
 
 def load_router(name: str) -> Any:
-    """The callable; modules are also looked for in the current directory."""
+    """The callable; modules are also searched in the current directory."""
     module_name, colon, attribute = name.partition(":")
     if not colon or not module_name or not attribute:
         raise RouterNotUsable(name, "give it as module:attr, like routing:route")

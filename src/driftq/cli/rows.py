@@ -1,4 +1,4 @@
-"""From the lines of a file to values and keys: as they are, as JSON, or as rows of a table."""
+"""From the lines of a file to values and keys: plain lines, JSON, or CSV."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Format = Literal["lines", "ndjson", "csv"]
 class InputRow(NamedTuple):
     value: str
     key: str | None
-    """None: the file does not say."""
+    """None: the row has no key of its own."""
 
 
 class RowRefused(Exception):
-    """A line that cannot be what it should be; nothing behind it is read."""
+    """A line that does not fit its format; nothing after it is read."""
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(f"line {line}: {problem}")
@@ -26,7 +26,7 @@ class RowRefused(Exception):
 
 
 class InputRows:
-    """The rows of a file; stops at one that cannot be read, and keeps why."""
+    """The rows of a file; stops at one that cannot be read, and sets `problem`."""
 
     def __init__(self, lines: Iterable[str], kind: Format, *, key_field: str | None) -> None:
         self._rows = read_rows(lines, kind, key_field=key_field)
@@ -62,7 +62,7 @@ def _read_table(lines: Iterable[str], key_field: str | None) -> Iterator[InputRo
     for row in rows:
         if None in row or None in row.values():
             raise RowRefused(
-                rows.line_num, f"has not the {len(rows.fieldnames or ())} columns of the first line"
+                rows.line_num, f"does not have the {len(rows.fieldnames or ())} columns of the header"
             )
         yield InputRow(_compact(row), _key(row, key_field, rows.line_num))
 

@@ -1,4 +1,4 @@
-"""How the commands speak: results on stdout, everything else on stderr, JSON where a script reads."""
+"""How the commands print: results on stdout, everything else on stderr, JSON for scripts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Url = Annotated[
     str | None,
     typer.Option("--url", metavar="URL", help="The server (else DRIFTQ_URL, else http://127.0.0.1:8080)."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script to read.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask first.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 def examples(*commands: str) -> str:
-    """The end of a command's help: lines that work as they stand."""
+    """The end of a command's help: commands that work as they are."""
     return "\n".join(
-        ("\b", "Examples:" if len(commands) > 1 else "Example:", *(f"  {one}" for one in commands))
+        ("\b", "Examples:" if len(commands) > 1 else "Example:", *(f"  {item}" for item in commands))
     )
 
 
@@ -40,12 +40,12 @@ def say_error(text: str) -> None:
 
 
 def say_aside(text: str) -> None:
-    """What a person wants to know and a script does not."""
+    """A note for people, not for scripts."""
     typer.echo(text, err=True)
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Go on only after a yes, by --yes or at the terminal; where nobody can be asked, refuse."""
+    """Continue only after a yes, by --yes or at the terminal; without a terminal, exit with code 1."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -57,7 +57,7 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def on_terminal() -> bool:
-    """Somebody watches stderr, where progress is shown."""
+    """Whether stderr, where progress is shown, is a terminal."""
     return sys.stderr.isatty()
 
 
@@ -77,8 +77,8 @@ def show(*shown: Table) -> None:
     from rich.console import Console
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
-    for one in shown:
-        console.print(one)
+    for item in shown:
+        console.print(item)
 
 
 def show_or(made: Table, nothing: str) -> None:

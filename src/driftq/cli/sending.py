@@ -1,7 +1,7 @@
 """Sending messages until they are confirmed, without ever storing one twice.
 
-No answer is not a no: a message that was sent may be stored. So only a message with an idempotency key is
-sent again, and the server answers the second time with the first one's place.
+A message whose response was lost may be stored. So only a message with an idempotency key is repeated; the
+server then returns the place of the first one.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from driftq.cli.connection import Connection, ServerRefused, ServerUnreachable
+from driftq.cli.connection import Connection
+from driftq.errors import DriftQError, ResourceExhausted
 from driftq.model.backoff import doubled
+from driftq.transport.errors import is_transient, rebuild
 
 BATCH_MESSAGES = 500
 BATCH_BYTES = 1 << 20
@@ -23,7 +25,7 @@ Result = dict[str, Any]
 
 
 class Sender:
-    """Produces over one connection; `retries` is how often a failure is answered by another try."""
+    """Produces over one connection; `retries` is the maximum number of repetitions."""
 
     def __init__(
         self, connection: Connection, *, retries: int, pause: Callable[[float], None] = time.sleep
@@ -33,47 +35,49 @@ class Sender:
         self._pause = pause
 
     def send(self, message: Message) -> Result:
-        """The server's answer; raises what the last try met."""
+        """The response; raises the error of the last attempt."""
         for retry in range(self._tries([message])):
             try:
                 return dict(self._connection.post("/v1/produce", message))
-            except (ServerUnreachable, ServerRefused) as failure:
-                if retry == self._tries([message]) - 1 or not _passing(failure):
+            except DriftQError as failure:
+                if retry == self._tries([message]) - 1 or not is_transient(failure):
                     raise
-                self._wait(retry, getattr(failure, "retry_after_ms", None))
-        raise AssertionError("a send ends by its answer or its failure")
+                self._wait(retry, failure)
+        raise AssertionError("a send ends with a response or an error")
 
     def send_batch(self, messages: Sequence[Message]) -> list[Result]:
-        """A result for each message, in order; those that can be are sent again while they fail."""
+        """A result for each message, in order; transient failures are repeated."""
         results: list[Result] = [{}] * len(messages)
         waiting = list(range(len(messages)))
         for retry in range(self._tries(messages)):
             last = retry == self._tries(messages) - 1
             try:
                 answer = self._connection.post(
-                    "/v1/produce/batch", {"messages": [messages[place] for place in waiting]}
+                    "/v1/produce/batch", {"messages": [messages[index] for index in waiting]}
                 )
-            except (ServerUnreachable, ServerRefused) as failure:
-                if last or not _passing(failure):
+            except DriftQError as failure:
+                if last or not is_transient(failure):
                     raise
-                self._wait(retry, getattr(failure, "retry_after_ms", None))
+                self._wait(retry, failure)
                 continue
-            for place, result in zip(waiting, answer["results"], strict=True):
-                results[place] = result
-            waiting = [place for place in waiting if _passing_result(results[place])]
+            for index, result in zip(waiting, answer["results"], strict=True):
+                results[index] = result
+            waiting = [index for index in waiting if _may_be_repeated(results[index])]
             if not waiting:
                 break
             if not last:
-                self._wait(retry, None)
+                self._wait(retry)
         return results
 
     def _tries(self, messages: Sequence[Message]) -> int:
         keyed = all(message.get("envelope", {}).get("idempotency_key") for message in messages)
         return 1 + (self._retries if keyed else 0)
 
-    def _wait(self, retry: int, asked_ms: int | None) -> None:
+    def _wait(self, retry: int, failure: DriftQError | None = None) -> None:
         pause_s = doubled(FIRST_PAUSE_S, retry, cap=LONGEST_PAUSE_S)
-        self._pause(max(pause_s, (asked_ms or 0) / 1000))
+        if isinstance(failure, ResourceExhausted):
+            pause_s = max(pause_s, failure.retry_after_ms / 1000)
+        self._pause(pause_s)
 
 
 def batches(messages: Iterable[Message]) -> Iterator[list[Message]]:
@@ -91,15 +95,5 @@ def batches(messages: Iterable[Message]) -> Iterator[list[Message]]:
         yield batch
 
 
-def _passing(failure: ServerUnreachable | ServerRefused) -> bool:
-    """It may be over at the next try."""
-    if isinstance(failure, ServerUnreachable):
-        return True
-    return failure.status in (429, 503) or failure.reason == "idempotency_pending"
-
-
-def _passing_result(result: Result) -> bool:
-    return (
-        result.get("error") in ("RESOURCE_EXHAUSTED", "UNAVAILABLE")
-        or result.get("reason") == "idempotency_pending"
-    )
+def _may_be_repeated(result: Result) -> bool:
+    return "error" in result and is_transient(rebuild(result))

@@ -28,45 +28,48 @@ def serve(
     ] = None,
     profile: ProfileOption = "default",
     no_wal: Annotated[
-        bool, typer.Option("--no-wal", help="Keep everything in memory, nothing on disk.")
+        bool, typer.Option("--no-wal", help="Keep everything in memory; write nothing to disk.")
     ] = False,
     fsync: Annotated[
         FsyncName,
-        typer.Option("--fsync", help="Sync before every answer, every 50 ms, or when the system likes."),
+        typer.Option("--fsync", help="Sync before every response, every 50 ms, or never explicitly."),
     ] = "always",
     router: Annotated[
         str | None,
-        typer.Option("--router", metavar="MODULE:ATTR", help="A callable asked about each produce."),
+        typer.Option("--router", metavar="MODULE:ATTR", help="A callable that routes each produced message."),
     ] = None,
     router_rules: Annotated[
-        str | None, typer.Option("--router-rules", metavar="FILE", help="Rules that route, in TOML or JSON.")
+        str | None, typer.Option("--router-rules", metavar="FILE", help="Routing rules, in TOML or JSON.")
     ] = None,
     router_url: Annotated[
-        str | None, typer.Option("--router-url", metavar="URL", help="A webhook asked about each produce.")
+        str | None,
+        typer.Option("--router-url", metavar="URL", help="A webhook that routes each produced message."),
     ] = None,
     router_topics: Annotated[
         list[str] | None,
         typer.Option(
-            "--router-topic", metavar="TOPIC", help="Ask the webhook about this topic only; repeat."
+            "--router-topic", metavar="TOPIC", help="Call the webhook for this topic only; repeat for more."
         ),
     ] = None,
     router_timeout_ms: Annotated[
-        int, typer.Option("--router-timeout-ms", min=1, help="After this the message goes on unrouted.")
+        int,
+        typer.Option("--router-timeout-ms", min=1, help="After this time the message is stored unrouted."),
     ] = 1000,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Listen beyond this machine although nobody has to log in.")
+        bool,
+        typer.Option("--insecure", help="Accept connections from other machines without authentication."),
     ] = False,
 ) -> None:
     """Run a server until SIGTERM or Ctrl-C."""
     settings = load_settings(PROFILES[profile])
     if settings.api_keys_file is not None:
         say_error(
-            "DRIFTQ_API_KEYS_FILE is set, but this release cannot check keys yet: nobody would be kept out"
+            "DRIFTQ_API_KEYS_FILE is set, but this release cannot check API keys: it would let anyone in"
         )
         raise typer.Exit(1)
     if not insecure and not is_loopback(host):
-        say_error(f"{host} can be reached from other machines, and this server asks nobody for a password")
-        say_error("use --host 127.0.0.1, or say --insecure if everybody there may read and write everything")
+        say_error(f"{host} can be reached from other machines, and this server has no authentication")
+        say_error("use --host 127.0.0.1, or --insecure if every machine there may read and write everything")
         raise typer.Exit(1)
     # Everything that a server needs and a client command does not is imported here.
     from driftq.cli.serving import Serving, run_server
@@ -87,7 +90,7 @@ def serve(
 
 
 def is_loopback(host: str) -> bool:
-    """Only this machine can reach it; a name must lead nowhere else."""
+    """Whether only this machine can reach the address; a name must resolve to no other one."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -95,5 +98,5 @@ def is_loopback(host: str) -> bool:
     try:
         found = socket.getaddrinfo(host, None)
     except OSError:
-        return True  # It leads nowhere: listening will fail and say so.
+        return True  # The name does not resolve: listening will fail with that error.
     return all(ipaddress.ip_address(str(address[4][0]).split("%")[0]).is_loopback for address in found)

@@ -1,4 +1,4 @@
-"""Starting a server from its settings, and what is said when it cannot start."""
+"""Starting a server from its settings, and the errors when it cannot start."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NO_ADDRESS = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """What the command line says about a server."""
+    """The options of `driftq serve`."""
 
     host: str
     port: int
@@ -54,7 +54,7 @@ class Serving:
 
 
 def run_server(serving: Serving, settings: Settings) -> int:
-    """Serve until a signal; the exit code. What cannot be started is told in a line."""
+    """Serve until a signal, and return the exit code. A failed start prints one line."""
     log_to_stderr()
     try:
         router = find_router(
@@ -75,9 +75,7 @@ def run_server(serving: Serving, settings: Settings) -> int:
     )
     if events.database_url is not None:
         try:
-            open_events(
-                events
-            ).close()  # A database that was named has to be there: found out now, not later.
+            open_events(events).close()  # A configured database must be reachable: fail now, not later.
         except Unavailable as problem:
             return _refused(str(problem))
     announced: list[HttpServer] = []
@@ -125,17 +123,17 @@ def run_server(serving: Serving, settings: Settings) -> int:
     except OSError as error:
         return _refused(_what_failed(error, serving))
     except KeyboardInterrupt:
-        return 130  # Before it was ready; afterwards Ctrl-C is an orderly end.
+        return 130  # Before the server was ready; afterwards Ctrl-C is an orderly shutdown.
     finally:
-        if serving.wal and announced:  # A server that was refused leaves the address of the one that runs.
-            remove_address(serving.data)  # Before the folder is let go: the next one writes its own.
+        if serving.wal and announced:  # A server that failed to start leaves the address of the running one.
+            remove_address(serving.data)  # Before the folder is unlocked: the next server writes its own.
         folder.close()
 
 
 def _require_address(host: str, port: int) -> None:
-    """OSError when nobody could listen there now: found out before a file is made.
+    """Raise OSError when the address cannot be used, before a file is created.
 
-    Another program may still be faster between this and the listening itself; then the folder was made.
+    Another program may still take the address before the server listens; then the folder exists.
     """
     for family, kind, protocol, _, address in socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -148,7 +146,7 @@ def _require_address(host: str, port: int) -> None:
 
 
 def _housekeeper_thread() -> NewHousekeeper:
-    """Loaded only without a WAL: with one, rounds are done by a process of their own."""
+    """Loaded only without a WAL: with one, a process of its own does the rounds."""
     from driftq.housekeeping.in_memory import HousekeeperThread
 
     return HousekeeperThread

@@ -1,4 +1,4 @@
-"""`driftq ack` and `driftq nack`: say how the work on one delivery ended."""
+"""`driftq ack` and `driftq nack`: settle one delivery."""
 
 from typing import Annotated
 
@@ -9,11 +9,11 @@ from driftq.cli.screen import Url, examples, say
 from driftq.settings import load_url
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
-Partition = Annotated[int, typer.Argument(metavar="PARTITION", help="As the delivery says.")]
-Offset = Annotated[int, typer.Argument(metavar="OFFSET", help="As the delivery says.")]
-Group = Annotated[str, typer.Option("--group", "-g", help="The group it was delivered to.")]
-Owner = Annotated[str, typer.Option("--owner", "-o", help="The owner it is leased to.")]
-Attempt = Annotated[int | None, typer.Option("--attempt", help="Refuse unless this is the current attempt.")]
+Partition = Annotated[int, typer.Argument(metavar="PARTITION", help="The partition of the delivery.")]
+Offset = Annotated[int, typer.Argument(metavar="OFFSET", help="The offset of the delivery.")]
+Group = Annotated[str, typer.Option("--group", "-g", help="The group of the delivery.")]
+Owner = Annotated[str, typer.Option("--owner", "-o", help="The owner of the lease.")]
+Attempt = Annotated[int | None, typer.Option("--attempt", help="Fail unless this is the current attempt.")]
 
 ACK_EXAMPLES = examples("driftq ack orders 1 0 --group billing --owner me")
 NACK_EXAMPLES = examples('driftq nack orders 1 1 --group billing --owner me --reason "out of milk"')
@@ -28,7 +28,7 @@ def ack(
     attempt: Attempt = None,
     url: Url = None,
 ) -> None:
-    """Settle a message: the group never gets it again."""
+    """Ack a message: the group never gets it again."""
     delivery = _delivery(topic, partition, offset, group=group, owner=owner, attempt=attempt)
     with Connection(load_url(url)) as connection:
         connection.post("/v1/ack", delivery)
@@ -41,11 +41,13 @@ def nack(
     offset: Offset,
     group: Group,
     owner: Owner,
-    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; the next attempt sees it.")] = "",
+    reason: Annotated[
+        str, typer.Option("--reason", "-r", help="The reason, shown to the next attempt.")
+    ] = "",
     attempt: Attempt = None,
     url: Url = None,
 ) -> None:
-    """Give a message back: it comes again after a short wait."""
+    """Nack a message: the server redelivers it after a short wait."""
     delivery = _delivery(topic, partition, offset, group=group, owner=owner, attempt=attempt)
     with Connection(load_url(url)) as connection:
         connection.post("/v1/nack", {**delivery, "reason": reason})

@@ -1,4 +1,4 @@
-"""Databases that commands open themselves, beside the server: the registry's, and any for an upgrade."""
+"""Databases that commands open without a server: the registry's, and those to upgrade."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ Data = Annotated[
 
 
 def require_folder(data: str | None) -> None:
-    """A folder that was named has to be there, else exit code 1: commands that look make nothing."""
+    """Exit with code 1 if the named folder is missing: commands that only read create nothing."""
     if data is not None and not os.path.isdir(data):
         say_error(f"there is no folder {data}; --data names the folder of a server")
         raise typer.Exit(1)
 
 
 def registry_file(data: str) -> str:
-    """SQLite's file of the registry, where no address is given."""
+    """The registry's SQLite file, used without a database address."""
     return os.path.join(data, "pipeline", "registry.db")
 
 
 @contextmanager
 def opened(settings: Settings, file: str) -> Iterator[Database]:
-    """The database that is set, else this file; problems become a line and exit code 1."""
+    """The configured database, else this file; errors become a line and exit code 1."""
     if importlib.util.find_spec("sqlalchemy") is None:
         say_error("this needs SQLAlchemy: install driftq[sql]")
         raise typer.Exit(1)

@@ -1,15 +1,16 @@
-"""`driftq topic`: create, list, look at, seal and delete topics."""
+"""`driftq topic`: create, list, show, seal and delete topics."""
 
 from typing import Annotated, Any
 
 import typer
 
-from driftq.cli.connection import Connection, topic_path
+from driftq.cli.connection import Connection
 from driftq.cli.screen import Json, Url, Yes, confirm, examples, say, say_json, show, table
 from driftq.settings import load_url
+from driftq.transport.paths import topic_path
 
 app = typer.Typer(
-    help="Create, list, look at, seal and delete topics.", no_args_is_help=True, rich_markup_mode=None
+    help="Create, list, show, seal and delete topics.", no_args_is_help=True, rich_markup_mode=None
 )
 
 _NUMBERS = frozenset(
@@ -26,20 +27,23 @@ Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
 )
 def create(
     name: Name,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", help="1 to 4096, fixed for good.")] = 1,
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-p", help="1 to 4096; cannot be changed later.")
+    ] = 1,
     retention_ms: Annotated[
-        int | None, typer.Option("--retention-ms", help="Keep messages for so long at least.")
+        int | None, typer.Option("--retention-ms", help="Keep messages for at least this long.")
     ] = None,
     retention_bytes: Annotated[
-        int | None, typer.Option("--retention-bytes", help="Drop the oldest above so many bytes.")
+        int | None, typer.Option("--retention-bytes", help="Delete the oldest messages above this size.")
     ] = None,
     table: Annotated[
-        bool | None, typer.Option("--table/--no-table", help="Keep it as Parquet too (default for events.*).")
+        bool | None,
+        typer.Option("--table/--no-table", help="Also keep it as Parquet (default for events.*)."),
     ] = None,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Create a topic. Repeating it with the same number of partitions changes nothing."""
+    """Create a topic. Repeating the command with the same number of partitions changes nothing."""
     with Connection(load_url(url)) as connection:
         body = {
             "name": name,
@@ -68,12 +72,12 @@ def list_topics(url: Url = None, as_json: Json = False) -> None:
         for name in answer["topics"]:
             say(name)
         if not answer["topics"]:
-            say("no topics yet; make one with: driftq topic create orders")
+            say("no topics yet; create one with: driftq topic create orders")
 
 
 @app.command("show", epilog=examples("driftq topic show orders", "driftq topic show orders --json"))
 def show_topic(name: Name, url: Url = None, as_json: Json = False) -> None:
-    """Show a topic's partitions, and how far each group and reader is."""
+    """Show a topic's partitions, groups and readers."""
     with Connection(load_url(url)) as connection:
         answer = connection.get(topic_path(name))
     if as_json:
@@ -88,24 +92,24 @@ def show_topic(name: Name, url: Url = None, as_json: Json = False) -> None:
         say(f"reader {reader['reader']}: partition {reader['partition']}, lag {reader['lag']:,}")
     for stream in answer.get("streams", []):
         if stream["stalled"]:
-            say(f"owner {stream['owner']} of group {stream['group']} gives no sign of life")
+            say(f"owner {stream['owner']} of group {stream['group']} has stopped responding")
 
 
 @app.command(epilog=examples("driftq topic seal"))
 def seal(url: Url = None) -> None:
-    """Bring the tables of all topics up to now. It happens every five minutes anyway."""
+    """Bring the tables of all topics up to date. The server does this every five minutes."""
     with Connection(load_url(url), timeout_s=None) as connection:  # It takes as long as there is to write.
         connection.post("/v1/seal", {})
-    say("everything that was produced before is in the tables")
+    say("everything produced so far is in the tables")
 
 
 @app.command(epilog=examples("driftq topic delete clicks --yes"))
 def delete(name: Name, yes: Yes = False, url: Url = None) -> None:
-    """Delete a topic with everything in it, after asking."""
+    """Delete a topic with all its messages, after confirmation."""
     with Connection(load_url(url)) as connection:
         if not yes:
-            kept = sum(one["messages"] for one in connection.get(topic_path(name))["partitions"])
-            messages = f"{kept:,} message{'s' if kept != 1 else ''}"
+            count = sum(one["messages"] for one in connection.get(topic_path(name))["partitions"])
+            messages = f"{count:,} message{'s' if count != 1 else ''}"
             confirm(f"Delete topic {name} with its {messages}, for good?", yes=yes)
         connection.delete(topic_path(name))
     say(f"topic {name} is deleted")

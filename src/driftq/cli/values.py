@@ -1,4 +1,4 @@
-"""Looking into the values of deliveries: which ones are wanted, and how they are shown."""
+"""The values of deliveries: filtering and formatting them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ValueFilter:
 
 
 def _text(content: Any, path: str) -> str | None:
-    """A field of the JSON as it would be typed."""
+    """A field of the JSON value as text."""
     for name in path.split("."):
         if not isinstance(content, dict) or name not in content:
             return None
@@ -40,7 +40,7 @@ def _text(content: Any, path: str) -> str | None:
 
 
 def read_json(value: str) -> Any:
-    """The value as JSON; None when it is none."""
+    """The value decoded as JSON; None if it is not JSON."""
     try:
         return json.loads(value)
     except ValueError:

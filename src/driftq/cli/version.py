@@ -1,4 +1,4 @@
-"""`driftq version`: which DriftQ this is."""
+"""`driftq version`: the version of this DriftQ."""
 
 import platform
 
@@ -12,14 +12,14 @@ VERSION_EXAMPLES = examples("driftq version", "driftq version --json")
 
 
 def show_version(wanted: bool) -> None:
-    """`driftq --version`: the same line, and nothing else is run."""
+    """`driftq --version`: print the version and exit."""
     if wanted:
         version()
         raise typer.Exit
 
 
 def version(as_json: Json = False) -> None:
-    """Say which DriftQ this is. What a server runs is at its /v1/version."""
+    """Print the version of this DriftQ. For that of a server, see its /v1/version."""
     commit = load_settings().commit
     if as_json:
         say_json({"version": driftq.__version__, "commit": commit, "python": platform.python_version()})

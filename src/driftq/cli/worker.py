@@ -28,7 +28,7 @@ WORK_EXAMPLES = examples("driftq job work mailing:jobs")
 
 
 class WorkerModuleUnusable(Exception):
-    """What was named cannot be run; the text says why."""
+    """The named worker cannot be run; the text says why."""
 
 
 def worker(app: App) -> None:
@@ -59,7 +59,7 @@ def _run(name: str, kind: type[Worker | Jobs]) -> int:
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         found.start()
-        say_aside(f"{name} works; end it with Ctrl-C")
+        say_aside(f"{name} is running; press Ctrl-C to stop it")
         found.run()
     except DriftQError as failure:
         say_error(failure.message)
@@ -71,7 +71,7 @@ def _run(name: str, kind: type[Worker | Jobs]) -> int:
 
 
 def load_app(name: str, kind: type[Any]) -> Any:
-    """The worker of that name; modules are also looked for in the current directory."""
+    """The worker with this name; modules are also searched in the current directory."""
     module_name, colon, attribute = name.partition(":")
     if not colon or not module_name or not attribute:
         raise WorkerModuleUnusable("give it as module:app, like billing:worker")

@@ -1,18 +1,22 @@
-"""The client: a server's calls from Python, awaited or not."""
+"""The client: a server's calls from Python, with asyncio and without."""
 
 from driftq.client.async_client import AsyncClient
 from driftq.client.consuming.consumer import AsyncConsumer
-from driftq.client.consuming.delivery import AsyncDelivery, Delivery
-from driftq.client.consuming.sync_consumer import Consumer
-from driftq.client.dead_letters import AsyncDeadLetters, DeadLetters
+from driftq.client.consuming.delivery import AsyncDelivery
+from driftq.client.dead_letters import AsyncDeadLetters
 from driftq.client.effects import AlreadyCommitted, AsyncIdempotency, Begun, Held
 from driftq.client.event_id import new_event_id
-from driftq.client.event_store import AsyncEventStore, EventStore
+from driftq.client.event_store import AsyncEventStore
 from driftq.client.job_calls import AsyncJobCalls
 from driftq.client.options import ClientOptions
 from driftq.client.producing.outgoing import EnvelopeFields
-from driftq.client.sync_calls import Idempotency, JobCalls
-from driftq.client.sync_client import Client
+from driftq.client.sync.client import Client
+from driftq.client.sync.consumer import Consumer
+from driftq.client.sync.dead_letters import DeadLetters
+from driftq.client.sync.delivery import Delivery
+from driftq.client.sync.effects import Idempotency
+from driftq.client.sync.event_store import EventStore
+from driftq.client.sync.job_calls import JobCalls
 from driftq.model.wire.append import AppendReceipt, OpenWriter, PositionedMessage
 from driftq.model.wire.dlq import DeadLetter, DeadLetterTopic, Purged, Redriven, SkippedLetter
 from driftq.model.wire.events import EventReceipt

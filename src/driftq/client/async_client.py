@@ -1,4 +1,7 @@
-"""`driftq.AsyncClient`: a server's calls, awaited."""
+"""`driftq.AsyncClient`: a server's calls on an event loop.
+
+`driftq.Client` is generated from this class: signatures and docstrings are written here only.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from driftq.client.producing.outgoing import EnvelopeFields
 from driftq.client.producing.producer import KeyOf, Producer
 from driftq.client.wire.calls import Calls
 from driftq.client.wire.connector import Connector, TcpConnector
-from driftq.client.wire.encoding import Query, group_path, reset_target, topic_path
+from driftq.client.wire.encoding import reset_target
 from driftq.errors import GroupNotFound, TopicNotFound
 from driftq.forking import in_forked_child
 from driftq.model import TopicView
@@ -31,6 +34,8 @@ from driftq.model.wire.explain import ExplainedMessage, ExplainedRun
 from driftq.model.wire.messages import RecordedMessage
 from driftq.model.wire.produce import Receipt
 from driftq.model.wire.settle import AckPart
+from driftq.transport.endpoint import Endpoint
+from driftq.transport.paths import Query, group_path, topic_path
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 
@@ -39,7 +44,7 @@ logger = logging.getLogger("driftq.client")
 
 
 class AsyncClient:
-    """One server. Made anywhere, used on one event loop; `async with`, or `close` at the end."""
+    """One server. Use it on one event loop, with `async with` or with `close` at the end."""
 
     def __init__(
         self,
@@ -50,9 +55,11 @@ class AsyncClient:
         options: ClientOptions | None = None,
         connector: Connector | None = None,
     ) -> None:
-        """`timeout_s` is for one call with all its retries. `options` replaces it and says more."""
+        """`timeout_s` limits one call with all its retries. `options` has further limits and replaces it."""
         self._options = options or ClientOptions(timeout_s=timeout_s, api_key=api_key)
-        self._calls = Calls(connector or TcpConnector(url), self._options)
+        self._calls = Calls(
+            connector or TcpConnector(Endpoint.of(url, api_key=self._options.api_key)), self._options
+        )
         self.idempotency = AsyncIdempotency(self._calls)
         self.jobs = AsyncJobCalls(self._calls)
         self.dead_letters = AsyncDeadLetters(self._calls)
@@ -60,10 +67,10 @@ class AsyncClient:
         self._settlings: dict[tuple[str, str, str], Settling] = {}
         self._sources: set[LineSource] = set()
         self._closed = False
-        in_forked_child(self._begin_anew)
+        in_forked_child(self._reset_in_child)
 
-    def _begin_anew(self) -> None:
-        """In a forked child: calls have connections of their own; what waits is left to the parent."""
+    def _reset_in_child(self) -> None:
+        """In a forked child: the parent sends what waits; new calls open connections of their own."""
         self._producing = None
         self._settlings = {}
         self._sources = set()
@@ -83,7 +90,7 @@ class AsyncClient:
         retention_bytes: int | None = None,
         table: bool | None = None,
     ) -> None:
-        """Create a topic; again with the same number of partitions changes nothing. Raises TopicExists."""
+        """Create a topic. A repeated call with the same partitions changes nothing. Raises TopicExists."""
         fields = {
             "retention_ms": retention_ms,
             "retention_bytes": retention_bytes,
@@ -99,7 +106,7 @@ class AsyncClient:
         return found
 
     async def topic(self, name: str) -> TopicView:
-        """A topic's partitions, and how far its groups and readers are. Raises TopicNotFound."""
+        """A topic's partitions and the progress of its groups and readers. Raises TopicNotFound."""
         view: TopicView = await self.call("GET", topic_path(name), repeatable=True, kind=TopicView)
         return view
 
@@ -110,15 +117,15 @@ class AsyncClient:
     async def reset_group(
         self, topic: str, group: str, *, to: Literal["earliest", "latest"] | int | dt.datetime
     ) -> None:
-        """Let a group go on from somewhere else: an offset, or what was produced at an instant and later.
+        """Move a group to an offset, to an end of the topic, or to the first message since an instant.
 
-        What is in flight is taken back. Raises TopicNotFound, GroupNotFound.
+        Deliveries in flight are revoked. Raises TopicNotFound, GroupNotFound.
         """
         body = {"to": reset_target(to)}
         await self.call("POST", f"{group_path(topic, group)}/reset", body=body, repeatable=True)
 
     async def delete_group(self, topic: str, group: str) -> None:
-        """Forget how far a group is; a new one may have its name. Raises TopicNotFound, GroupNotFound."""
+        """Delete a group with its progress. Raises TopicNotFound, GroupNotFound."""
         await self._calls.delete(group_path(topic, group), gone=GroupNotFound)
 
     async def explain(self, topic: str, offset: int) -> ExplainedMessage:
@@ -126,7 +133,7 @@ class AsyncClient:
         return await explaining.explain(self._calls, topic, offset)
 
     async def explain_run(self, run_id: str) -> ExplainedRun:
-        """The messages of a run as a tree of steps, and how far each is. Raises RunNotFound."""
+        """The messages of a run as a tree of steps, each with its state. Raises RunNotFound."""
         return await explaining.explain_run(self._calls, run_id)
 
     async def records(
@@ -138,7 +145,7 @@ class AsyncClient:
         to_offset: int | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[RecordedMessage]:
-        """Stored messages, without a group and without an effect; `to_offset` is not included."""
+        """Stored messages, read without a group: nothing is leased or acked. `to_offset` is exclusive."""
         query: Query = {"partition": partition, "from": from_offset, "to": to_offset, "limit": limit}
         octets = self._calls.writer.request("GET", f"{topic_path(topic)}/records", query=query)
         async for lines in self._calls.lines(octets):
@@ -146,7 +153,7 @@ class AsyncClient:
                 yield line
 
     async def seal(self) -> None:
-        """Returns when everything that was durable before is in the tables and the history."""
+        """Returns when everything that was durable at the call is in the tables and the history."""
         await self.call("POST", "/v1/seal", repeatable=True)
 
     # Producing
@@ -161,10 +168,10 @@ class AsyncClient:
         retries: int | None = None,
         **envelope: Unpack[EnvelopeFields],
     ) -> Receipt:
-        """Returns when the message is durable. What is produced at the same time goes in one request.
+        """Returns when the message is durable. Messages produced at the same time share a request.
 
-        `value`: text as it is, bytes as a data URL, all else as JSON. `retries`: None as often as `timeout_s`
-        allows, 0 never and without a key that makes it safe.
+        `value`: text is stored as it is, bytes as a data URL, everything else as JSON. `retries`: None
+        repeats a failed request as often as `timeout_s` allows; 0 never repeats and makes no key up.
         """
         producing = self._producing or self._produce()
         if producing.lane.full:
@@ -182,9 +189,10 @@ class AsyncClient:
         atomic: bool = False,
         **envelope: Unpack[EnvelopeFields],
     ) -> list[Receipt]:
-        """Returns when all are durable, in order. Raises BatchRefused, or with `atomic` the first error.
+        """Returns when all messages are durable; receipts are in the order of the values.
 
-        A text as `idempotency_key` gives `KEY-1`, `KEY-2`, …; `atomic` stores all or none, in one request.
+        The text `KEY` as `idempotency_key` makes the keys `KEY-1`, `KEY-2`, …; `atomic` stores all messages
+        or none, in one request. Raises BatchRefused, or with `atomic` the first error.
         """
         return await self._produce().produce_many(
             topic,
@@ -204,9 +212,9 @@ class AsyncClient:
     # Appending by position
 
     async def writer(self, topic: str, writer: str, *, epoch: int | None = None) -> OpenWriter:
-        """Begin as this writer: older runs of it are shut out. Raises WriterFenced, TopicNotFound.
+        """Open a writer and fence its older runs. Raises WriterFenced, TopicNotFound.
 
-        Without `epoch` the next one is taken; a writer that keeps epochs of its own gives one.
+        Without `epoch` the server assigns the next one; a writer that keeps its own epochs passes one.
         """
         return await appending.open_writer(self._calls, topic, writer, epoch=epoch)
 
@@ -220,9 +228,10 @@ class AsyncClient:
         lane: int = 0,
         after: int | None = None,
     ) -> AppendReceipt:
-        """Returns when all are durable, each once however often it is sent. Raises WriterFenced, LaneBehind.
+        """Returns when all messages are durable, each stored once however often it is sent.
 
-        `after` is a position that the lane has for certain: LaneBehind says that the topic has lost it.
+        `after` is a position that the lane must have reached. Raises LaneBehind where it has not, and
+        WriterFenced when a newer run of the writer is open.
         """
         return await appending.append(
             self._calls, topic, messages, writer=writer, epoch=epoch, lane=lane, after=after
@@ -241,7 +250,7 @@ class AsyncClient:
         start: Literal["earliest", "latest"] | None = None,
         release_on_close: bool = False,
     ) -> AsyncConsumer:
-        """Deliveries as they come, for `async for`; goes on by itself when the server was away."""
+        """Deliveries as they arrive, for `async for`; reconnects by itself."""
         subscription = Subscription(
             topic=topic,
             group=group,
@@ -258,13 +267,13 @@ class AsyncClient:
     async def ack(
         self, topic: str, group: str, *, owner: str, partition: int, offset: int, attempt: int | None = None
     ) -> None:
-        """Done with a delivery, known by its place."""
+        """Ack a delivery by its partition and offset."""
         await self._settling(topic, group, owner).ack(AckPart(partition, offset, attempt))
 
     async def ack_many(
         self, topic: str, group: str, *, owner: str, places: Iterable[tuple[int, int]]
     ) -> list[Exception | None]:
-        """Done with many, each by partition and offset; None or an error for each."""
+        """Ack many deliveries, each by partition and offset; None or an error for each."""
         acks = [AckPart(partition, offset) for partition, offset in places]
         return await self._settling(topic, group, owner).ack_many(acks)
 
@@ -281,10 +290,10 @@ class AsyncClient:
         started: bool = True,
         attempt: int | None = None,
     ) -> None:
-        """A delivery failed; with `started=False` nobody began to handle it, and it costs no try."""
+        """Report that a delivery failed; with `started=False` it was not handled and costs no attempt."""
         settling = self._settling(topic, group, owner)
-        place = AckPart(partition, offset, attempt)
-        await settling.nack(place, reason=reason, retryable=retryable, started=started)
+        delivery = AckPart(partition, offset, attempt)
+        await settling.nack(delivery, reason=reason, retryable=retryable, started=started)
 
     async def extend(
         self,
@@ -297,9 +306,9 @@ class AsyncClient:
         lease_ms: int,
         attempt: int | None = None,
     ) -> None:
-        """Hold a delivery for so long from now."""
-        place = AckPart(partition, offset, attempt)
-        await self._settling(topic, group, owner).extend(place, lease_ms=lease_ms)
+        """Extend the lease of a delivery to `lease_ms` from now."""
+        delivery = AckPart(partition, offset, attempt)
+        await self._settling(topic, group, owner).extend(delivery, lease_ms=lease_ms)
 
     def _settling(self, topic: str, group: str, owner: str) -> Settling:
         name = (topic, group, owner)
@@ -308,7 +317,7 @@ class AsyncClient:
             settling = self._settlings[name] = Settling(self._calls, topic, group, owner)
         return settling
 
-    # Everything else
+    # Other calls
 
     async def call(
         self,
@@ -320,16 +329,16 @@ class AsyncClient:
         repeatable: bool = False,
         kind: Any = Any,
     ) -> Any:
-        """Any other call of the HTTP interface: the answer as `kind`, errors as the classes they were."""
+        """Any other call of the HTTP interface: the response decoded as `kind`, errors as exceptions."""
         return await self._calls.call(method, path, query=query, body=body, repeatable=repeatable, kind=kind)
 
     async def call_lines(self, path: str, *, query: Query | None = None, kind: Any = Any) -> list[Any]:
-        """Any other call whose answer is a page of NDJSON: each line as `kind`."""
+        """Any other call with an NDJSON response: each line decoded as `kind`."""
         octets = self._calls.writer.request("GET", path, query=query)
         return msgspec.json.Decoder(kind).decode_lines(await self._calls.send(octets, repeatable=True))
 
     async def close(self) -> None:
-        """Send what waits to be sent, then close."""
+        """Send everything that waits to be sent, then close. A second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -340,12 +349,12 @@ class AsyncClient:
             owing.append(self._producing)
         try:
             async with asyncio.timeout(self._options.close_timeout_s):
-                for one in owing:
-                    await one.flush()
+                for batcher in owing:
+                    await batcher.flush()
         except TimeoutError:
-            logger.warning("not everything could be sent before the client was closed")
-        for one in owing:
-            one.close()
+            logger.warning("the client closed before it could send everything that was waiting")
+        for batcher in owing:
+            batcher.close()
         self._calls.close()
         await self._calls.connector.close()
 

@@ -1,4 +1,4 @@
-"""Dead letters: which there are, what they say, sending them again, purging them; awaited and not.
+"""Dead letters: list them, redrive them, purge them.
 
 A topic is always named by its own name, never by that of its dead-letter topic.
 """
@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
-from driftq.client.loop_thread import LoopThread
 from driftq.client.wire.calls import Calls
-from driftq.client.wire.encoding import Query
 from driftq.model.wire.dlq import (
     DeadLetter,
     DeadLettersReply,
@@ -20,6 +18,7 @@ from driftq.model.wire.dlq import (
     Purged,
     Redriven,
 )
+from driftq.transport.paths import Query
 
 
 class DeadLetterFilter(TypedDict, total=False):
@@ -47,7 +46,7 @@ class AsyncDeadLetters:
     async def messages(
         self, topic: str, *, limit: int | None = None, after: int | None = None
     ) -> list[DeadLetter]:
-        """A page of the dead letters of a topic, by offset. Raises TopicNotFound where it never had one."""
+        """A page of a topic's dead letters, by offset. Raises TopicNotFound if it never had one."""
         query: Query = {"limit": limit, "after": after}
         path = _path(topic)
         found: DeadLettersReply = await self._calls.call(
@@ -66,10 +65,10 @@ class AsyncDeadLetters:
         by: str | None = None,
         **where: Unpack[DeadLetterFilter],
     ) -> Redriven:
-        """Send dead letters again, to the group that gave them up; without a choice all that were not yet.
+        """Redrive dead letters to the group that gave them up; without a filter all that were not redriven.
 
-        `all_groups` sends them to every group. A call without an answer may have sent some of them, each
-        once: repeat it. Raises TopicNotFound.
+        `all_groups` redrives them to every group. When the response is lost, some may have been redriven,
+        each once: repeat the call. Raises TopicNotFound.
         """
         body = _chosen(offsets, where, dry_run=dry_run)
         body.update({"all_groups": True} if all_groups else {})
@@ -90,7 +89,7 @@ class AsyncDeadLetters:
         dry_run: bool = False,
         **where: Unpack[DeadLetterFilter],
     ) -> Purged:
-        """Remove dead letters for good; without a choice all of them. Raises TopicNotFound."""
+        """Delete dead letters; without a filter all of them. Raises TopicNotFound."""
         body = _chosen(offsets, where, dry_run=dry_run)
         within_s = self._calls.options.timeout_s
         gone: Purged = await self._change(topic, "purge", body, Purged, within_s=within_s)
@@ -110,61 +109,6 @@ class AsyncDeadLetters:
             "GET", "/v1/dlq", repeatable=True, kind=DeadLetterTopicsReply
         )
         return found.dlqs
-
-
-class DeadLetters:
-    """The calls of `/v1/dlq`."""
-
-    def __init__(self, awaited: AsyncDeadLetters, thread: LoopThread) -> None:
-        self._awaited = awaited
-        self._thread = thread
-
-    def messages(self, topic: str, *, limit: int | None = None, after: int | None = None) -> list[DeadLetter]:
-        """A page of the dead letters of a topic, by offset. Raises TopicNotFound where it never had one."""
-        return self._thread.run(self._awaited.messages(topic, limit=limit, after=after))
-
-    def redrive(
-        self,
-        topic: str,
-        *,
-        offsets: Sequence[int] | None = None,
-        dry_run: bool = False,
-        rate_per_s: int | None = None,
-        all_groups: bool = False,
-        by: str | None = None,
-        **where: Unpack[DeadLetterFilter],
-    ) -> Redriven:
-        """Send dead letters again, to the group that gave them up; without a choice all that were not yet.
-
-        `all_groups` sends them to every group. A call without an answer may have sent some of them, each
-        once: repeat it. Raises TopicNotFound.
-        """
-        return self._thread.run(
-            self._awaited.redrive(
-                topic,
-                offsets=offsets,
-                dry_run=dry_run,
-                rate_per_s=rate_per_s,
-                all_groups=all_groups,
-                by=by,
-                **where,
-            )
-        )
-
-    def purge(
-        self,
-        topic: str,
-        *,
-        offsets: Sequence[int] | None = None,
-        dry_run: bool = False,
-        **where: Unpack[DeadLetterFilter],
-    ) -> Purged:
-        """Remove dead letters for good; without a choice all of them. Raises TopicNotFound."""
-        return self._thread.run(self._awaited.purge(topic, offsets=offsets, dry_run=dry_run, **where))
-
-    def list(self) -> list[DeadLetterTopic]:
-        """The topics that have, or had, dead letters."""
-        return self._thread.run(self._awaited.list())
 
 
 def _path(topic: str) -> str:

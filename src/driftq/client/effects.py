@@ -1,4 +1,4 @@
-"""The consumers' side of idempotency, awaited: begin, finish or fail an effect, and look at it."""
+"""The consumers' side of idempotency: begin, finish or fail an effect, and look at it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Held(msgspec.Struct, frozen=True):
 
 
 class AsyncIdempotency:
-    """What a worker says around its effects. All may be repeated: a lost answer costs nothing."""
+    """The calls of `/v1/idempotency`, which a worker makes around its effects. All are safe to repeat."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -56,36 +56,36 @@ class AsyncIdempotency:
         offset: int | None = None,
         source_topic: str | None = None,
     ) -> Begun | AlreadyCommitted | Held:
-        """Ask for the effect. `owner` should be one that nobody else uses, for this effect at least.
+        """Claim an effect. Give each claimant of an effect an `owner` name of its own.
 
-        `offset`, with `source_topic` where the message came from another topic than it was sent to, says
-        which message it is for. So one of a deleted topic is not taken for one of its namesake.
+        `offset` says which message the effect is for, so that a message of a deleted topic is not taken for
+        one of a new topic with its name. `source_topic` is needed where that message is in another topic.
         """
-        asked: dict[str, Any] = {
+        identity: dict[str, Any] = {
             "topic": topic,
             "group": group,
             "idempotency_key": idempotency_key,
             "tenant_id": tenant_id,
             "owner": owner,
         }
-        body = {**asked, "lease_ms": lease_ms, **_message(offset, source_topic)}
+        body = {**identity, "lease_ms": lease_ms, **_message(offset, source_topic)}
         path = "/v1/idempotency/begin"
         reply = await self._calls.call("POST", path, body=body, repeatable=True, kind=BeginReply)
         if reply.outcome == "proceed":
-            return Begun(**asked, token=reply.token)
+            return Begun(**identity, token=reply.token)
         if reply.outcome == "held":
             return Held(owner=reply.owner, lease_until=reply.lease_until)
         return AlreadyCommitted(reply.result)
 
     async def mark_success(self, begun: Begun, *, result: Any = UNSET) -> None:
-        """Done: it never begins again, and duplicates get the result. Raises EffectSuperseded."""
+        """Commit the effect: it never runs again, and duplicates get the result. Raises EffectSuperseded."""
         body: dict[str, Any] = msgspec.structs.asdict(begun)
         if not isinstance(result, UnsetType):
             body["result"] = result
         await self._calls.call("POST", "/v1/idempotency/commit", body=body, repeatable=True)
 
     async def mark_failure(self, begun: Begun, *, error: str) -> None:
-        """It failed and may begin again. Raises EffectSuperseded."""
+        """Record a failure; the effect may begin again. Raises EffectSuperseded."""
         body = {**msgspec.structs.asdict(begun), "error": error}
         await self._calls.call("POST", "/v1/idempotency/fail", body=body, repeatable=True)
 
@@ -98,7 +98,7 @@ class AsyncIdempotency:
         await self.mark_failure(begun, error=error)
 
     async def extend(self, begun: Begun, *, lease_ms: int = LEASE_MS) -> None:
-        """Hold it for so long from now. Raises EffectSuperseded."""
+        """Extend the lease to `lease_ms` from now. Raises EffectSuperseded."""
         body = {**msgspec.structs.asdict(begun), "lease_ms": lease_ms}
         await self._calls.call("POST", "/v1/idempotency/extend", body=body, repeatable=True)
 
@@ -112,7 +112,7 @@ class AsyncIdempotency:
         offset: int | None = None,
         source_topic: str | None = None,
     ) -> EffectStatus:
-        """How far it is, for the message that `begin` would name. Raises EffectNotFound."""
+        """The state of an effect, addressed as in `begin`. Raises EffectNotFound."""
         query: dict[str, Any] = {
             "topic": topic,
             "group": group,
@@ -137,10 +137,10 @@ class AsyncIdempotency:
         result: Any = UNSET,
         tenant_id: str = "",
     ) -> AlreadyCommitted | Held | None:
-        """Say what became of an effect that nobody can tell; None when that is now on record.
+        """Record the outcome of an effect that is unknown; None when it is recorded.
 
-        What happened never runs again. What did not may: redrive its dead letter. An effect that was
-        committed, or is under way, is not touched and says so.
+        An effect that happened never runs again. One that did not may: redrive its dead letter. An effect
+        that is committed or under way is left as it is and returned.
         """
         begun = await self.begin(
             topic=topic,
@@ -160,6 +160,6 @@ class AsyncIdempotency:
 
 
 def _message(offset: int | None, source_topic: str | None) -> dict[str, Any]:
-    """What says which message an effect is for."""
-    told = {"offset": offset, "source_topic": source_topic}
-    return {name: value for name, value in told.items() if value is not None}
+    """The fields that name the message of an effect."""
+    fields = {"offset": offset, "source_topic": source_topic}
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Ids for events whose writer has no better one."""
+"""Ids for events without an id of their own."""
 
 import secrets
 import time
@@ -14,8 +14,8 @@ def new_event_id() -> str:
     """A UUID of version 7: milliseconds since 1970, then random bits.
 
     Ids that begin with their time are neighbours in an index, so a database writes one page for many of them;
-    random ones cost a page each. An id that is derived from what caused the event is better still, because
-    whoever repeats the cause repeats the id: take this one where there is no such thing.
+    random ones cost a page each. Prefer an id derived from the cause of the event where there is one: a
+    repeated cause then repeats the id.
     """
     milliseconds = time.time_ns() // 1_000_000
     chance = secrets.randbits(76)

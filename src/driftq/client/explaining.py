@@ -1,4 +1,4 @@
-"""What happened to a message, and to a run, as a client sees it."""
+"""The history of a message and of a run, as a client sees it."""
 
 from __future__ import annotations
 

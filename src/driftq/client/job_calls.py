@@ -1,4 +1,4 @@
-"""Jobs, awaited: enqueue them, work on them, look at them."""
+"""Jobs: enqueue them, work on them, look at them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from msgspec import UNSET, UnsetType
 
 from driftq.client.consuming.subscription import LEASE_MS
 from driftq.client.wire.calls import Calls
-from driftq.client.wire.encoding import Query
-from driftq.client.wire.errors import rebuild
 from driftq.errors import DriftQError
 from driftq.model.wire.jobs import ClaimedJob, ClaimReply, EnqueuedJob, JobEnd, JobsReply, JobView
+from driftq.transport.errors import rebuild
+from driftq.transport.paths import Query
 
 
 class AsyncJobCalls:
@@ -38,10 +38,10 @@ class AsyncJobCalls:
         max_retries: int | None = None,
         timeout_ms: int | None = None,
     ) -> EnqueuedJob:
-        """Returns when the job is durable. Without a key it gets one, so that a lost answer adds no second.
+        """Returns when the job is durable. Without a key the client makes one up: a retry adds no second job.
 
-        `delay_s` is from now, by this machine's clock unless the broker is in this process; `run_at` is an
-        instant. A larger priority is sooner.
+        `delay_s` counts from now, by this machine's clock unless the broker runs in this process; `run_at`
+        is an instant. Jobs with a larger priority run first.
         """
         if delay_s is not None:
             run_at = self._calls.connector.now() + timedelta(seconds=delay_s)
@@ -66,9 +66,9 @@ class AsyncJobCalls:
         limit: int = 1,
         wait_ms: int = 0,
     ) -> list[ClaimedJob]:
-        """The next jobs, fewer when there are fewer, none when none came in `wait_ms`.
+        """Up to `limit` jobs that are due; none when none is due within `wait_ms`.
 
-        It is not repeated: jobs whose answer was lost come again when their leases end.
+        The client does not repeat a claim: jobs whose response was lost are due again when their leases end.
         """
         body = {"queues": queues, "owner": owner, "lease_ms": lease_ms, "max": limit, "wait_ms": wait_ms}
         attempt_s = self._calls.options.attempt_timeout_s + wait_ms / 1000
@@ -78,30 +78,30 @@ class AsyncJobCalls:
         return claimed.jobs
 
     async def heartbeat(self, job: ClaimedJob, *, lease_ms: int | None = None) -> None:
-        """Hold it for so long from now, or as long again as it was. Raises StaleLease."""
+        """Extend the lease to `lease_ms` from now, else to its first length from now. Raises StaleLease."""
         body = {"token": job.token} if lease_ms is None else {"token": job.token, "lease_ms": lease_ms}
         await self._call(f"/{_id(job.job_id)}/heartbeat", body)
 
     async def complete(self, job: ClaimedJob, *, result: Any = UNSET) -> None:
-        """Done; it never runs again. Raises StaleLease."""
+        """Complete the job: it never runs again. Raises StaleLease."""
         body: dict[str, Any] = {"token": job.token}
         if not isinstance(result, UnsetType):
             body["result"] = result
         await self._call(f"/{_id(job.job_id)}/complete", body)
 
     async def fail(self, job: ClaimedJob, *, error: str, retryable: bool = True) -> None:
-        """The attempt failed: it is tried again later, or given up. Raises StaleLease."""
+        """Report a failed attempt: the job is retried later, or dead. Raises StaleLease."""
         body = {"token": job.token, "error": error, "retryable": retryable}
         await self._call(f"/{_id(job.job_id)}/fail", body, repeatable=False)
 
     async def settle(self, ends: Sequence[JobEnd], *, owner: str) -> list[DriftQError | None]:
-        """Many ends in one durable write; None or an error for each."""
+        """Complete and fail many jobs in one durable write; None or an error for each."""
         body = {"owner": owner, "results": ends}
         settled: dict[str, list[dict[str, Any]]] = await self._call("/settle", body, kind=Any)
         return [rebuild(result) if "error" in result else None for result in settled["results"]]
 
     async def get(self, job_id: str) -> JobView:
-        """Everything that is known of a job; `result` is None until it has one. Raises JobNotFound."""
+        """A job with its attempts; `result` is None until it has one. Raises JobNotFound."""
         path = f"/v1/jobs/{_id(job_id)}"
         view: JobView = await self._calls.call("GET", path, repeatable=True, kind=JobView)
         return _shown(view)
@@ -114,17 +114,17 @@ class AsyncJobCalls:
         limit: int | None = None,
         after: str | None = None,
     ) -> list[JobView]:
-        """Jobs, oldest first; `state="dead"` are those that were given up."""
+        """Jobs, oldest first; `state="dead"` lists those that were given up."""
         query: Query = {"queue": queue, "state": state, "limit": limit, "after": after}
         listed = await self._calls.call("GET", "/v1/jobs", query=query, repeatable=True, kind=JobsReply)
         return [_shown(view) for view in listed.jobs]
 
     async def cancel(self, job_id: str) -> None:
-        """Give it up. Raises JobNotFound, WrongJobState."""
+        """Cancel a job: it becomes dead. Raises JobNotFound, WrongJobState."""
         await self._call(f"/{_id(job_id)}/cancel", None, repeatable=False)
 
     async def requeue(self, job_id: str) -> None:
-        """Try a dead job again, from its first attempt. Raises JobNotFound, WrongJobState."""
+        """Requeue a dead job with all its attempts. Raises JobNotFound, WrongJobState."""
         await self._call(f"/{_id(job_id)}/requeue", None, repeatable=False)
 
     async def _call(self, path: str, body: Any, *, kind: Any = Any, repeatable: bool = True) -> Any:
@@ -132,7 +132,7 @@ class AsyncJobCalls:
 
 
 def _shown(view: JobView) -> JobView:
-    """As Python values: what is not there yet is None."""
+    """The view with None in place of a result that is not there yet."""
     return msgspec.structs.replace(view, result=None) if view.result is UNSET else view
 
 

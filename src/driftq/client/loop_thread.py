@@ -1,12 +1,12 @@
-"""An event loop in a thread of its own, for callers who have none."""
+"""An event loop in a thread of its own, for callers without one."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import weakref
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any, ParamSpec, TypeVar
 
 import uvloop
 
@@ -14,20 +14,21 @@ from driftq.errors import ClientClosed
 from driftq.forking import in_forked_child, leave_behind
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 
 _PAGE = 500
 
 
 class LoopThread:
-    """Runs coroutines there and waits for them here; any thread may ask.
+    """Runs coroutines on its loop and waits for them; any thread may call it.
 
-    A forked child has no threads but the one that forked: there a new loop begins when it is first needed.
+    A forked child inherits no thread but the one that forked: there the first call starts a new loop.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._begin()
-        in_forked_child(self._begin_anew)
+        in_forked_child(self._reset_in_child)
 
     def _begin(self) -> None:
         loop = self._loop = uvloop.new_event_loop()
@@ -36,8 +37,8 @@ class LoopThread:
         self._end = weakref.finalize(self, _stop, loop, thread)
         self._beginning: threading.Lock | None = None
 
-    def _begin_anew(self) -> None:
-        """The loop shares its epoll with the parent's: it is neither used nor closed here."""
+    def _reset_in_child(self) -> None:
+        """The loop shares its epoll with the parent's: the child neither uses nor closes it."""
         leave_behind(self._loop, *asyncio.all_tasks(self._loop))
         if self._end.detach() is not None or self._beginning is not None:  # What was closed stays closed.
             self._beginning = threading.Lock()
@@ -57,7 +58,7 @@ class LoopThread:
         return self._end.alive or self._beginning is not None
 
     def run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """The result of a coroutine; interrupted, it is cancelled."""
+        """The result of a coroutine; an interrupted caller cancels it."""
         if not self.alive:
             work.close()
             raise ClientClosed
@@ -68,9 +69,17 @@ class LoopThread:
             future.cancel()
             raise
 
-    def each(self, found: AsyncIterator[_T]) -> Iterator[_T]:
-        """What an iterator there gives, a bounded number at a time."""
-        while page := self.run(_page(found)):
+    def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """The result of a function that has to run on the loop's thread."""
+
+        async def called() -> _T:
+            return function(*args, **kwargs)
+
+        return self.run(called())
+
+    def each(self, items: AsyncIterator[_T]) -> Iterator[_T]:
+        """The items of an async iterator, fetched in pages."""
+        while page := self.run(_page(items)):
             yield from page
 
     def close(self) -> None:
@@ -91,11 +100,11 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
     loop.close()
 
 
-async def _page(found: AsyncIterator[_T]) -> list[_T]:
-    """The next of them; empty at the end."""
+async def _page(items: AsyncIterator[_T]) -> list[_T]:
+    """The next items; empty at the end."""
     page: list[_T] = []
-    async for one in found:
-        page.append(one)
+    async for item in items:
+        page.append(item)
         if len(page) == _PAGE:
             break
     return page

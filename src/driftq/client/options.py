@@ -1,4 +1,4 @@
-"""How a client behaves: how long it waits, and how much it holds."""
+"""The limits of a client: times, batches and buffers."""
 
 from dataclasses import dataclass
 
@@ -10,16 +10,16 @@ class ClientOptions:
     """Limits of one client."""
 
     timeout_s: float = TIMEOUT_S
-    """One call in all, its retries included."""
+    """The limit of one call, retries included."""
     attempt_timeout_s: float = 15.0
-    """One try: the connection, the request, the answer."""
+    """The limit of one attempt: connection, request and response."""
     close_timeout_s: float = 10.0
-    """What waits to be sent when the client is closed."""
+    """How long `close` waits for everything to be sent."""
     batch_messages: int = 1_000
     batch_bytes: int = 1 << 20
     buffer_messages: int = 20_000
-    """Messages, or acks, that wait for their answers; whoever brings more waits for room."""
+    """Messages, or acks, without a response; further callers wait for room."""
     buffer_bytes: int = 32 << 20
     requests_under_way: int = 4
-    """Batches that are sent before the first of them is answered."""
+    """Batches that are sent before the first of them has a response."""
     api_key: str | None = None

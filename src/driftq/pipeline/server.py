@@ -1,23 +1,23 @@
-"""Blocking calls to a server, for the processes of Spark: plain sockets, no thread and no loop.
+"""Blocking calls to a server, for the processes of Spark.
 
-A call without an answer is repeated for a while, so that a server may be restarted under a running query.
-Only calls that may be made twice are made here.
+A call without a response is repeated for a while, so that a server may be restarted under a running query.
+So only calls that may be made twice are made here.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
-from urllib.parse import quote, urlencode
 
 import msgspec
 
-from driftq.client.wire.address import read_address
-from driftq.client.wire.errors import is_passing, read_refusal
-from driftq.errors import DriftQError, ServerUnreachable
+from driftq.errors import DriftQError
 from driftq.model.backoff import doubled
+from driftq.transport.blocking import BlockingConnection, BlockingResponse
+from driftq.transport.endpoint import Endpoint
+from driftq.transport.errors import is_transient, read_error
+from driftq.transport.paths import Query
 
 PATIENCE_S = 30.0
 ANSWER_S = 30.0
@@ -25,11 +25,10 @@ _WAIT_S = 0.1
 _WAIT_MAX_S = 2.0
 
 _Found = TypeVar("_Found")
-_Lost = (OSError, HTTPException)
 
 
 class Server:
-    """One server, over one connection that is opened on need."""
+    """One server, over one connection that the first call opens."""
 
     def __init__(
         self,
@@ -39,85 +38,50 @@ class Server:
         patience_s: float = PATIENCE_S,
         answer_s: float = ANSWER_S,
     ) -> None:
-        self._address = read_address(url)
-        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._connection = BlockingConnection(Endpoint.of(url, timeout_s=answer_s, api_key=api_key))
         self._patience_s = patience_s
-        self._answer_s = answer_s
-        self._connection: HTTPConnection | None = None
 
-    def get(self, path: str, kind: type[_Found], query: Mapping[str, Any] | None = None) -> _Found:
-        """The answer, decoded; raises the error that the server answered, or ServerUnreachable."""
+    def get(self, path: str, kind: type[_Found], query: Query | None = None) -> _Found:
+        """The response, decoded; raises the error that the server sent, or ServerUnreachable."""
         return msgspec.json.decode(self.content(path, query), type=kind)
 
-    def content(self, path: str, query: Mapping[str, Any] | None = None) -> bytes:
-        """The whole answer as it came."""
-        return self._patiently(lambda: self._open("GET", path, query).read())
+    def content(self, path: str, query: Query | None = None) -> bytes:
+        """The body of the response."""
+        return self._repeated(lambda: self._send("GET", path, query=query).read())
 
     def post(self, path: str, body: Any, kind: type[_Found]) -> _Found:
-        """The answer to a body; of an empty answer, None."""
+        """The response to a body; None if it is empty."""
         octets = msgspec.json.encode(body)
-        content = self._patiently(lambda: self._open("POST", path, body=octets).read())
+        content = self._repeated(lambda: self._send("POST", path, body=octets).read())
         return msgspec.json.decode(content or b"null", type=kind)
 
-    def lines(self, path: str, query: Mapping[str, Any], *, block_bytes: int) -> Iterator[bytes]:
-        """An NDJSON answer in blocks of whole lines; raises ServerUnreachable where it breaks off."""
-        answer = self._patiently(lambda: self._open("GET", path, query))
-        rest = b""
-        try:
-            while block := answer.read(block_bytes):
-                cut = block.rfind(b"\n") + 1
-                if cut:
-                    yield rest + block[:cut]
-                    rest = block[cut:]
-                else:
-                    rest += block
-        except _Lost as lost:
-            self.close()
-            raise ServerUnreachable(self._address.url, cause=str(lost) or "the answer ended early") from lost
-        if rest:
-            yield rest
+    def lines(self, path: str, query: Query, *, block_bytes: int) -> Iterator[bytes]:
+        """An NDJSON response in blocks of complete lines; raises ServerUnreachable where it breaks off."""
+        response = self._repeated(lambda: self._send("GET", path, query=query))
+        yield from response.line_blocks(block_bytes)
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._connection.close()
 
     __del__ = close
 
-    def _patiently(self, call: Callable[[], _Found]) -> _Found:
-        """Again and again, while nothing but time is missing."""
+    def _repeated(self, call: Callable[[], _Found]) -> _Found:
+        """The result of a call that is repeated while its failure is transient and there is time left."""
         end = time.monotonic() + self._patience_s
         wait = _WAIT_S
         while True:
             try:
                 return call()
-            except _Lost as lost:
-                self.close()
-                failure: DriftQError = ServerUnreachable(self._address.url, cause=str(lost) or "no answer")
-            except DriftQError as refused:
-                if not is_passing(refused):
+            except DriftQError as failure:
+                if not is_transient(failure) or time.monotonic() + wait > end:
                     raise
-                failure = refused
-            if time.monotonic() + wait > end:
-                raise failure
             time.sleep(wait)
             wait = doubled(wait, cap=_WAIT_MAX_S)
 
-    def _open(
-        self, method: str, path: str, query: Mapping[str, Any] | None = None, body: bytes | None = None
-    ) -> HTTPResponse:
-        if self._connection is None:
-            kind = HTTPSConnection if self._address.tls else HTTPConnection
-            self._connection = kind(self._address.host, self._address.port, timeout=self._answer_s)
-        given = {name: value for name, value in (query or {}).items() if value is not None}
-        target = self._address.prefix + path + (f"?{urlencode(given)}" if given else "")
-        headers = self._headers | ({"Content-Type": "application/json"} if body is not None else {})
-        self._connection.request(method, target, body, headers)
-        answer = self._connection.getresponse()
-        if answer.status >= 400:
-            raise read_refusal(answer.status, answer.read())
-        return answer
-
-
-def topic_path(topic: str, rest: str = "") -> str:
-    return f"/v1/topics/{quote(topic, safe='')}{rest}"
+    def _send(
+        self, method: str, path: str, *, query: Query | None = None, body: bytes | None = None
+    ) -> BlockingResponse:
+        response = self._connection.send(method, path, query=query, body=body)
+        if response.status >= 400:
+            raise read_error(response.status, response.read())
+        return response

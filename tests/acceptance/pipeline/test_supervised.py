@@ -59,7 +59,7 @@ def test_a_failed_query_is_started_again_and_nothing_outlives_the_supervisor(tmp
     try:
         wait_until("the query was started again and went on", lambda: _went_on(pipeline), within_s=180)
         wait_until("it is told twice", lambda: len(_lines(said)) >= 2)
-        assert "RuntimeError: this batch fails once; it is started again in 1 s" in said.read_text()
+        assert "RuntimeError: this batch fails once; restarting in 1 s" in said.read_text()
         known = pipeline.status_of("projection-ticking")
         assert known is not None
         assert known.driver is not None

@@ -82,7 +82,7 @@ def test_lines_of_a_file_are_produced_in_batches(run_client: Run, topic: str, tm
 def test_stdin_is_a_file_too_and_stops_at_what_is_no_text(run_client: Run, topic: str) -> None:
     said = run_client("produce", topic, "--file", "-", stdin=b"one\n\nthree\n\xff\xfe\nfive\n")
     assert (said.exit_code, said.stdout) == (1, "3 produced, 0 of them duplicates, 0 failed\n")
-    assert said.stderr == "error: stdin, line 4 is not UTF-8; nothing behind it was sent\n"
+    assert said.stderr == "error: stdin, line 4 is not UTF-8; nothing after it was sent\n"
 
 
 def test_lines_that_are_refused_are_named(run_client: Run, topic: str) -> None:
@@ -114,7 +114,7 @@ def test_what_is_not_acked_is_settled_by_its_owner(run_client: Run, topic: str) 
     held = run_client(
         "consume", topic, "--group", "g", "--owner", "me", "--no-ack", "--max", "2", "--lease-ms", "60000"
     )
-    assert "held by owner me" in held.stderr
+    assert "leased to owner me" in held.stderr
     mine = ["--group", "g", "--owner", "me"]
     stale = run_client("ack", topic, "0", "0", *mine, "--attempt", "2")
     assert stale.stderr == "error: stale attempt (FAILED_PRECONDITION)\n"
@@ -166,12 +166,12 @@ def _wait_for_ack(server: ServerProcess, topic: str) -> None:
 def test_a_server_without_anything_says_so(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ServerProcess(tmp_path / "data", "--no-wal") as empty:
         monkeypatch.setenv("DRIFTQ_URL", f"http://127.0.0.1:{empty.port}")
-        assert run("topic", "list").stdout == "no topics yet; make one with: driftq topic create orders\n"
+        assert run("topic", "list").stdout == "no topics yet; create one with: driftq topic create orders\n"
         assert run("job", "list").stdout == "no jobs\n"
         assert run("job", "list", "-q", "mail", "-s", "dead").stdout == "no dead jobs in queue mail\n"
         assert run("dlq", "list").stdout == "no dead letters\n"
         assert run("event", "list", "order", "o-1").stdout == "no events of order o-1\n"
         log = run("event", "log")
-        assert (log.stdout, log.stderr) == ("", "no events from position 1 on\n")
+        assert (log.stdout, log.stderr) == ("", "no events at or after position 1\n")
         for noun, name in (("topic", "topics"), ("job", "jobs"), ("dlq", "dlqs")):
             assert json.loads(run(noun, "list", "--json").stdout) == {name: []}

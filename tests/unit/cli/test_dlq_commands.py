@@ -32,8 +32,8 @@ def test_a_redrive_says_which_letters_it_skipped_and_what_to_do(
     said = run_client("dlq", "redrive", topic)
     assert said.exit_code == 0
     assert said.stdout.splitlines() == [
-        "4 dead letters match, 2 were sent again",
-        "2 skipped: group billing no longer exists; --all-groups sends them to every group (offset 0, 1)",
+        "4 dead letters match, 2 were redriven",
+        "2 skipped: group billing no longer exists; --all-groups redrives them to every group (offset 0, 1)",
     ]
     refused = run_client("dlq", "redrive", topic)
     assert refused.exit_code != 0
@@ -41,7 +41,7 @@ def test_a_redrive_says_which_letters_it_skipped_and_what_to_do(
     assert "all_groups" in refused.stderr
 
     sent = run_client("dlq", "redrive", topic, "--all-groups")
-    assert sent.stdout.splitlines() == ["2 dead letters match, 2 were sent again"]
+    assert sent.stdout.splitlines() == ["2 dead letters match, 2 were redriven"]
 
 
 def test_very_many_skipped_letters_are_told_shortly() -> None:
@@ -50,8 +50,8 @@ def test_very_many_skipped_letters_are_told_shortly() -> None:
     ]
     skipped.append({"offset": 200, "reason": "already_redriven"})
     answer = {"matched": 1_300, "redriven": 1_000, "skipped": skipped}
-    first, second, third = skipped_lines(answer, all_told=False)
+    first, second, third = skipped_lines(answer, listed_all=False)
     assert first.startswith("99 skipped: group g no longer exists; ")
     assert first.endswith("(offset 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …)")
-    assert second == "1 skipped: they were sent again before (offset 200)"
+    assert second == "1 skipped: they were already redriven (offset 200)"
     assert third == "200 more were skipped"

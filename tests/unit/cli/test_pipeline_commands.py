@@ -71,7 +71,7 @@ def test_the_plan_of_an_app(run: Run, folder: Path) -> None:
     ("words", "said", "code"),
     [
         (["run", "publishr"], "there is no job 'publishr'", 2),
-        (["run", "publisher", "app.py"], "a file is run alone", 2),
+        (["run", "publisher", "app.py"], "a file runs alone", 2),
         (["plan", "missing.py"], "missing.py: there is no such file", 1),
         (["rows", "nothing"], "there is no read model 'nothing'", 1),
         (["rows", "nothing", "--app", "missing.py"], "missing.py: there is no such file", 1),
@@ -129,7 +129,7 @@ def test_the_log_says_at_intervals_how_far_each_job_is(caplog: pytest.LogCapture
     told = [message for message in caplog.messages if message != line]
     assert told == [
         "publisher: started",
-        "publisher: no server; it is started again in 2 s",
+        "publisher: no server; restarting in 2 s",
         "publisher: half",
         f"publisher: ended after {sentence(BUSY)}",
     ]

@@ -65,6 +65,6 @@ def test_while_a_driver_is_dead_its_jobs_old_numbers_are_not_repeated(
     lines.hear(FailureReport(DRIVER, "the driver ended with signal SIGKILL", 1.0))
     lines.hear(EndReport("publisher"))
     assert caplog.messages == [
-        "driver: the driver ended with signal SIGKILL; it is started again in 1 s",
+        "driver: the driver ended with signal SIGKILL; restarting in 1 s",
         "publisher: ended",
     ]

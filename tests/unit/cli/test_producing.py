@@ -67,7 +67,7 @@ def test_an_interrupted_import_says_what_is_stored_and_goes_on_where_it_was(
     assert cut.said == f"{2 * BATCH_MESSAGES} produced, 0 of them duplicates, 0 failed\n"
     assert "Traceback" not in cut.aside
     found = re.search(
-        r"repeat the command with (--idempotency-key driftq-auto:\S+): none is stored twice", cut.aside
+        r"repeat the command with (--idempotency-key driftq-auto:\S+): no message is stored twice", cut.aside
     )
     assert found is not None, cut.aside
     lines = "".join(f"line {number}\n" for number in range(2 * BATCH_MESSAGES + 100))
@@ -105,7 +105,7 @@ def test_an_import_that_loses_its_server_says_what_is_stored(tmp_path: Path) -> 
             server.kill()
             said, aside = (text.decode() for text in process.communicate(timeout=60))
     assert (process.returncode, said) == (1, f"{BATCH_MESSAGES} produced, 0 of them duplicates, 0 failed\n")
-    assert "to go on, repeat the command with --idempotency-key driftq-auto:" in aside
+    assert "to resume, repeat the command with --idempotency-key driftq-auto:" in aside
     assert "error: no DriftQ server answers" in aside
 
 

@@ -17,7 +17,7 @@ def test_topics_and_groups_are_deleted_and_reset(
     assert run_client("produce", topic, "hello").exit_code == 0
     real_server.stream(topic, "billing", "w").take(1)
     said = run_client("group", "reset", topic, "billing", "--to", "latest")
-    assert (said.exit_code, said.output) == (0, f"group billing of topic {topic} goes on from latest\n")
+    assert (said.exit_code, said.output) == (0, f"group billing of topic {topic} continues from latest\n")
     assert sum(one["lag"] for one in view(real_server, topic)["groups"]) == 0
     assert run_client("group", "reset", topic, "billing", "--to", "0").exit_code == 0
     assert sum(one["lag"] for one in view(real_server, topic)["groups"]) == 1

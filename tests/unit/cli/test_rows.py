@@ -39,7 +39,7 @@ def test_json_lines_are_checked_and_stored_compactly(run_client: Run, topic: str
     [
         ("ndjson", '{"id": 1}\n{nonsense\n', "line 2: not JSON"),
         ("ndjson", '{"id": 1}\n{"other": 1}\n', "line 2: has no field 'id'"),
-        ("csv", "id,name\n1,tea\n2\n", "line 3: has not the 2 columns"),
+        ("csv", "id,name\n1,tea\n2\n", "line 3: does not have the 2 columns"),
     ],
 )
 def test_what_is_before_a_bad_line_is_sent_and_the_line_is_named(
@@ -49,7 +49,7 @@ def test_what_is_before_a_bad_line_is_sent_and_the_line_is_named(
     said = run_client("produce", topic, *arguments, stdin=stdin)
     assert (said.exit_code, said.stdout) == (1, "1 produced, 0 of them duplicates, 0 failed\n")
     assert problem in said.stderr
-    assert said.stderr.endswith("nothing behind it was sent\n")
+    assert said.stderr.endswith("nothing after it was sent\n")
 
 
 def test_a_key_field_needs_fields(run_client: Run, topic: str) -> None:

@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
-from driftq.cli.connection import ServerRefused, ServerUnreachable
 from driftq.cli.sending import BATCH_BYTES, Sender, batches
+from driftq.errors import InvalidArgument, ServerUnreachable
+from driftq.transport.errors import rebuild
 
-GONE = ServerUnreachable("http://h", "connection refused")
-BUSY = ServerRefused(503, {"error": "UNAVAILABLE", "message": "shutting down"})
-FULL = ServerRefused(429, {"error": "RESOURCE_EXHAUSTED", "message": "full", "retry_after_ms": 700})
-WRONG = ServerRefused(400, {"error": "INVALID_ARGUMENT", "message": "no"})
+GONE = ServerUnreachable("http://h", cause="connection refused")
+BUSY = rebuild({"error": "UNAVAILABLE", "message": "shutting down"})
+FULL = rebuild({"error": "RESOURCE_EXHAUSTED", "message": "full", "retry_after_ms": 700})
+WRONG = rebuild({"error": "INVALID_ARGUMENT", "message": "no"})
 KEYED = {"topic": "t", "value": "v", "envelope": {"idempotency_key": "k"}}
 BARE = {"topic": "t", "value": "v"}
 
@@ -53,7 +54,7 @@ def test_a_message_without_a_key_is_sent_once(failure: Exception) -> None:
 
 
 def test_a_refusal_for_good_is_not_argued_with() -> None:
-    with pytest.raises(ServerRefused):
+    with pytest.raises(InvalidArgument):
         sender(ScriptedConnection(WRONG), []).send(KEYED)
 
 

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from driftq import errors
-from driftq.client.wire.errors import all_errors, read_refusal, rebuild
 from driftq.errors import DriftQError
 from driftq.http.wire.responses import error_body
+from driftq.transport.errors import all_errors, read_error, rebuild
 
 TREE = sorted(all_errors(), key=lambda kind: kind.__name__)
 _SAMPLES = {str: "a text", int: 7, bool: True}
@@ -38,7 +38,7 @@ def test_the_tree_has_everything_that_the_module_has() -> None:
 @pytest.mark.parametrize("kind", TREE, ids=lambda kind: kind.__name__)
 def test_an_error_is_rebuilt_with_its_class_and_its_fields(kind: type[DriftQError]) -> None:
     raised = sample(kind)
-    found = read_refusal(raised.status, error_body(raised))
+    found = read_error(raised.status, error_body(raised))
     assert type(found) is kind
     assert str(found) == str(raised)
     assert (found.code, found.status, found.reason) == (raised.code, raised.status, raised.reason)
@@ -60,7 +60,7 @@ def test_a_server_that_names_no_kind_is_understood_by_reason_and_code() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'"text"', b"\xff"])
 def test_an_answer_from_something_else_is_still_an_error(body: bytes) -> None:
-    found = read_refusal(502, body)
+    found = read_error(502, body)
     assert type(found) is DriftQError
     assert found.status == 502
 

@@ -97,7 +97,7 @@ async def test_a_server_that_says_nothing_is_given_up_on() -> None:
     async with client(script, timeout_s=1.5, attempt_timeout_s=0.1) as asking:
         with pytest.raises(ServerUnreachable) as raised:
             await asyncio.wait_for(asking.produce("t", "v"), 60)
-    assert raised.value.cause == "no answer in time"
+    assert raised.value.cause == "no response in time"
     assert script.connections >= 2
 
 
@@ -175,7 +175,7 @@ async def test_memory_is_bounded_by_holding_the_caller_back() -> None:
     for _ in range(20):
         await asyncio.sleep(0)
     assert asking._producing is not None
-    assert asking._producing.lane._held <= 20
+    assert asking._producing.lane._unanswered <= 20
     assert sum(len(request.lines) for request in script.requests) == 10
     assert script.hold is not None
     script.hold.set()

@@ -1,8 +1,8 @@
-"""A stream of deliveries that comes back by itself when it is cut.
+"""A stream of deliveries that reconnects by itself.
 
-Leases outlive connections and servers: what was received before a cut is still ours, so it is kept. A
-delivery whose lease ended while it waited here is passed over; the server gives it to somebody again. What
-came and nobody was given when the consumer closes is given back unstarted, so that it costs no try.
+Leases outlive connections and servers, so the consumer keeps deliveries that it received before a connection
+was lost. It skips a delivery whose lease ended while it waited here; the server redelivers that message. When
+it closes, it gives back the deliveries that it has not handed out, as not started: they cost no attempt.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from driftq.client.consuming.delivery import AsyncDelivery
 from driftq.client.consuming.subscription import Settling, Subscription
 from driftq.client.wire.calls import Calls
 from driftq.client.wire.connection import ConnectionLost, LineReader
-from driftq.client.wire.errors import is_passing
 from driftq.errors import DriftQError
 from driftq.forking import in_forked_child
 from driftq.model import DeliveryLine
 from driftq.model.wire.settle import AckPart
+from driftq.transport.errors import is_transient
 
 _decode_lines = msgspec.json.Decoder(DeliveryLine).decode_lines
 
@@ -32,7 +32,7 @@ logger = logging.getLogger("driftq.client")
 
 
 class LineSource:
-    """The lines of one subscription, over as many connections as it takes. One reader at a time."""
+    """The lines of one subscription, over as many connections as needed. One reader at a time."""
 
     def __init__(self, calls: Calls, subscription: Subscription) -> None:
         self.subscription = subscription
@@ -43,7 +43,7 @@ class LineSource:
         self._rest = b""
         self._backoff = RetryBackoff()
         self._patience_ends = time.monotonic() + calls.options.timeout_s
-        """Until it has been connected once: a server that was never there is an error."""
+        """The end of the wait for the first connection; later ones are waited for without limit."""
         self._lease_s = subscription.lease_ms / 1000
         self._lines: Iterator[DeliveryLine] = iter(())
         self._leased_until = 0.0
@@ -51,46 +51,46 @@ class LineSource:
         self._closing = asyncio.Event()
         self._left = False
         self._closed = False
-        self._passed_over: AckPart | None = None
-        self._telling: asyncio.Task[None] | None = None
+        self._expired: AckPart | None = None
+        self._liveness_nack: asyncio.Task[None] | None = None
         in_forked_child(self._leave_to_parent)
 
     def _leave_to_parent(self) -> None:
-        """What came, and what will come, is the parent's: a child that handled it too would do so twice."""
+        """The parent handles these deliveries; a child that handled them too would do so twice."""
         self._calls = self._calls.left_behind("this consumer")
         self._lines = iter(())
         self._stream = None
         self._closing = asyncio.Event()
-        self._passed_over = None
-        self._telling = None
+        self._expired = None
+        self._liveness_nack = None
 
     def ready(self) -> DeliveryLine | None:
-        """The next delivery that is here and still ours; None when `fill` has to be awaited first."""
+        """The next delivery that has arrived and is still leased; None: await `fill` first."""
         line = next(self._lines, None)
         if line is not None and self._monotonic() >= self._leased_until:
-            passed = 1 + sum(1 for _ in self._lines)
-            self._passed_over = _place(line)
-            logger.warning("%d deliveries waited longer than their lease and are passed over", passed)
+            skipped = 1 + sum(1 for _ in self._lines)
+            self._expired = _ack_part(line)
+            logger.warning("skipping %d deliveries whose lease ended before they were handled", skipped)
             return None
         return line
 
     async def fill(self) -> bool:
-        """Wait for deliveries; False when the consumer was closed. Raises what trying again cannot mend."""
-        if self._passed_over is not None:
-            self._say_alive(self._passed_over)
+        """Wait for deliveries; False when the consumer is closed. Raises errors that are not transient."""
+        if self._expired is not None:
+            self._signal_liveness(self._expired)
         while not self._closing.is_set():
             try:
                 piece = await self._next_piece()
             except ConnectionLost as lost:
                 await self._cut(str(lost))
             except DriftQError as failure:
-                if not is_passing(failure) or time.monotonic() > self._patience_ends:
+                if not is_transient(failure) or time.monotonic() > self._patience_ends:
                     raise
                 await self._cut(failure.message)
             else:
-                whole, newline, self._rest = (self._rest + piece).rpartition(b"\n")
+                complete, newline, self._rest = (self._rest + piece).rpartition(b"\n")
                 if newline:
-                    self._lines = iter(_decode_lines(whole))
+                    self._lines = iter(_decode_lines(complete))
                     return True
         return False
 
@@ -112,22 +112,23 @@ class LineSource:
             self._stream = None
             if self._closing.is_set():
                 return
-            logger.warning("the stream of %s was cut (%s); connecting again", self.subscription.topic, cause)
+            logger.warning("lost the stream of %s (%s); reconnecting", self.subscription.topic, cause)
         try:
             await asyncio.wait_for(self._closing.wait(), self._backoff.next_s())
         except TimeoutError:
             pass
 
-    def _say_alive(self, place: AckPart) -> None:
-        """Without a sign of life the server holds this stream back; a nack that comes too late is one."""
-        self._passed_over = None
-        self._telling = asyncio.ensure_future(self.settling.give_back([place]))
+    def _signal_liveness(self, delivery: AckPart) -> None:
+        """A late nack shows the server that this consumer is alive; without one it delivers no more."""
+        self._expired = None
+        self._liveness_nack = asyncio.ensure_future(self.settling.give_back([delivery]))
 
     async def leave(self) -> None:
-        """Close the stream and give back what came and nobody was given. Acks can still be sent.
+        """Close the stream and give back the deliveries that were not handed out. Acks can still be sent.
 
-        Leases outlive a stream, so it ends first, with all that was on its way: what is given back may not
-        come here again. But where the end releases them, and counts them, they are given back before it.
+        Leases outlive a stream, so the stream ends first: otherwise the server could redeliver here what is
+        given back. With `release_on_close` the end of the stream releases and counts deliveries, so they
+        are given back before it.
         """
         if self._left:
             return
@@ -140,21 +141,23 @@ class LineSource:
                 while unhandled := self._unhandled():
                     await self.settling.give_back(unhandled)
         except TimeoutError:
-            logger.warning("what %s sent could not be given back in time", self.subscription.topic)
+            logger.warning(
+                "deliveries of %s could not be given back in time; they stay leased", self.subscription.topic
+            )
         if self._stream is not None:
             self._stream.close()
 
     def _unhandled(self) -> list[AckPart]:
-        """What has come and nobody was given."""
+        """The deliveries that have arrived and were not handed out."""
         lines = list(self._lines)
         if self._stream is not None:
-            whole, newline, self._rest = (self._rest + self._stream.take()).rpartition(b"\n")
+            complete, newline, self._rest = (self._rest + self._stream.take()).rpartition(b"\n")
             if newline:
-                lines += _decode_lines(whole)
-        return list(map(_place, lines))
+                lines += _decode_lines(complete)
+        return list(map(_ack_part, lines))
 
     async def close(self) -> None:
-        """Send the acks that are owed, give back what nobody was given, then leave."""
+        """Send the outstanding acks, give back what was not handed out, then close the stream."""
         self._closing.set()
         if self._closed:
             return
@@ -162,19 +165,22 @@ class LineSource:
         try:
             await asyncio.wait_for(self.settling.flush(), self._calls.options.close_timeout_s)
         except TimeoutError:
-            logger.warning("acks of %s could not be sent; their messages come again", self.subscription.topic)
+            logger.warning(
+                "acks of %s could not be sent in time; the server will redeliver the messages",
+                self.subscription.topic,
+            )
         await self.leave()
-        if self._telling is not None:
-            self._telling.cancel()
+        if self._liveness_nack is not None:
+            self._liveness_nack.cancel()
         self.settling.close()
 
 
-def _place(line: DeliveryLine) -> AckPart:
+def _ack_part(line: DeliveryLine) -> AckPart:
     return AckPart(line.partition, line.offset, line.attempts)
 
 
 class AsyncConsumer:
-    """Deliveries as they come, for `async for`; ends when it is closed."""
+    """Deliveries as they arrive, for `async for`; `close` ends it. For one task at a time."""
 
     def __init__(self, source: LineSource, on_close: Callable[[LineSource], None]) -> None:
         self.source = source
@@ -187,17 +193,20 @@ class AsyncConsumer:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> AsyncDelivery:
+    def _arrived(self) -> AsyncDelivery | None:
+        """The next delivery that has arrived; None when `source.fill` has to be awaited first."""
         source = self.source
-        while True:
-            line = source.ready()
-            if line is not None:
-                return AsyncDelivery(line, source.settling, source.subscription.lease_ms)
-            if not await source.fill():
+        line = source.ready()
+        return None if line is None else AsyncDelivery(line, source.settling, source.subscription.lease_ms)
+
+    async def __anext__(self) -> AsyncDelivery:
+        while (delivery := self._arrived()) is None:
+            if not await self.source.fill():
                 raise StopAsyncIteration
+        return delivery
 
     async def take(self, count: int, *, within_s: float) -> list[AsyncDelivery]:
-        """The next deliveries, at most so many, and fewer when no more come in this time."""
+        """Up to `count` deliveries; fewer when no more arrive within `within_s`."""
         taken: list[AsyncDelivery] = []
         try:
             async with asyncio.timeout(within_s):
@@ -208,11 +217,11 @@ class AsyncConsumer:
         return taken
 
     async def leave(self) -> None:
-        """Take no more, and give back what nobody was given; deliveries already given out can be settled."""
+        """Take no more deliveries and give back those not handed out; the others can still be settled."""
         await self.source.leave()
 
     async def close(self) -> None:
-        """Send the acks that are owed, then leave. What was given out and not acked stays leased."""
+        """Send the outstanding acks and leave. Deliveries that were handed out and not acked stay leased."""
         await self.source.close()
         self._on_close(self.source)
 

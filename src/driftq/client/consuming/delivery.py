@@ -1,11 +1,10 @@
-"""A message in a consumer's hands, and what can be done with it."""
+"""A delivered message, and how it is settled."""
 
 from __future__ import annotations
 
 from typing import Any, TypeVar
 
 from driftq.client.consuming.subscription import Settling
-from driftq.client.loop_thread import LoopThread
 from driftq.model import DeliveryLine, Envelope, Routing
 from driftq.model.value import bytes_of, json_of
 from driftq.model.wire.settle import AckPart
@@ -14,7 +13,7 @@ _T = TypeVar("_T")
 
 
 class Received:
-    """What a delivery says."""
+    """The fields of a delivery."""
 
     __slots__ = ("_line", "_settling", "lease_ms")
 
@@ -52,12 +51,12 @@ class Received:
 
     @property
     def attempt(self) -> int:
-        """Which delivery of this message it is, from 1; never given twice."""
+        """The number of this delivery of the message, from 1."""
         return self._line.attempts
 
     @property
     def tries(self) -> int:
-        """How many deliveries the retry policy counts, this one included: from 1 again after a reset."""
+        """How many deliveries the retry policy counts, this one included; a reset starts over at 1."""
         return self._line.tries or self._line.attempts
 
     @property
@@ -79,12 +78,12 @@ class Received:
 
     @property
     def envelope(self) -> Envelope:
-        """Empty when the message has none."""
+        """The envelope; empty when the message has none."""
         return self._line.envelope or _NO_ENVELOPE
 
     @property
     def requested_topic(self) -> str:
-        """The topic that the producer named; another one when it was routed."""
+        """The topic that the producer named; it differs from `topic` when a router decided."""
         return self._line.requested_topic or self.topic
 
     def json(self) -> Any:
@@ -100,7 +99,7 @@ class Received:
         """The value as the bytes it was produced from; for a text, its UTF-8."""
         return bytes_of(self._line.value)
 
-    def _place(self) -> AckPart:
+    def _ack_part(self) -> AckPart:
         line = self._line
         return AckPart(line.partition, line.offset, line.attempts)
 
@@ -111,61 +110,24 @@ class AsyncDelivery(Received):
     __slots__ = ()
 
     async def ack(self) -> None:
-        """Done: the group never gets it again. Raises when it is no longer ours."""
-        await self._settling.ack(self._place())
+        """Settle the message: the group never gets it again. Raises when the lease was lost."""
+        await self._settling.ack(self._ack_part())
 
     async def ack_later(self) -> None:
-        """Done, with the next batch of acks. One that is refused is logged, and the message comes again."""
-        settling = self._settling
-        if settling.acks.full:
-            await settling.acks.wait_for_room()
-        settling.owe(self._place())
+        """Ack with the next batch, without waiting. A refused ack is logged, and the message redelivered."""
+        await self._settling.ack_later(self._ack_part())
 
     async def nack(self, reason: str = "", *, retryable: bool = True, started: bool = True) -> None:
-        """Failed: it comes again after its backoff, or goes to the dead letters when that is pointless.
+        """Report a failure: the message is retried after a backoff, or becomes a dead letter.
 
-        With `started=False` nobody began to handle it: it is due at once and costs no try.
+        With `retryable=False` it becomes a dead letter at once. With `started=False` the message was not
+        handled: it is due at once and costs no attempt.
         """
-        await self._settling.nack(self._place(), reason=reason, retryable=retryable, started=started)
+        await self._settling.nack(self._ack_part(), reason=reason, retryable=retryable, started=started)
 
     async def extend(self, lease_ms: int | None = None) -> None:
-        """Hold it for so long from now."""
-        await self._settling.extend(self._place(), lease_ms=lease_ms or self.lease_ms)
-
-    def for_thread(self, thread: LoopThread) -> Delivery:
-        """The same for a caller without a loop."""
-        return Delivery(self._line, self._settling, self.lease_ms, thread)
-
-
-class Delivery(Received):
-    """A delivery of a `Client`."""
-
-    __slots__ = ("_thread",)
-
-    def __init__(self, line: DeliveryLine, settling: Settling, lease_ms: int, thread: LoopThread) -> None:
-        super().__init__(line, settling, lease_ms)
-        self._thread = thread
-
-    def ack(self) -> None:
-        """Done: the group never gets it again. Raises when it is no longer ours."""
-        self._thread.run(self._settling.ack(self._place()))
-
-    def ack_later(self) -> None:
-        """Done, with the next batch of acks. One that is refused is logged, and the message comes again."""
-        self._thread.run(self._settling.ack_later(self._place()))
-
-    def nack(self, reason: str = "", *, retryable: bool = True, started: bool = True) -> None:
-        """Failed: it comes again after its backoff, or goes to the dead letters when that is pointless.
-
-        With `started=False` nobody began to handle it: it is due at once and costs no try.
-        """
-        self._thread.run(
-            self._settling.nack(self._place(), reason=reason, retryable=retryable, started=started)
-        )
-
-    def extend(self, lease_ms: int | None = None) -> None:
-        """Hold it for so long from now."""
-        self._thread.run(self._settling.extend(self._place(), lease_ms=lease_ms or self.lease_ms))
+        """Extend the lease to `lease_ms` from now."""
+        await self._settling.extend(self._ack_part(), lease_ms=lease_ms or self.lease_ms)
 
 
 _NO_ENVELOPE = Envelope()

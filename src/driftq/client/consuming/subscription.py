@@ -1,4 +1,4 @@
-"""Who reads what: the facts of one consumer, and the acks that it owes."""
+"""The parameters of one consumer, and how it settles its deliveries."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from typing import Literal
 
 from driftq.client.producing.batcher import Batcher
 from driftq.client.wire.calls import Calls
-from driftq.client.wire.encoding import Query, read_acks
+from driftq.client.wire.encoding import read_acks
 from driftq.errors import DriftQError, FailedPrecondition, NoCurrentDelivery, StaleAttempt
 from driftq.forking import in_forked_child
 from driftq.model.wire.settle import AckPart
+from driftq.transport.paths import Query
 
 LEASE_MS = 30_000
 _ACK_BYTES = 48
@@ -28,13 +29,13 @@ logger = logging.getLogger("driftq.client")
 
 
 def new_owner() -> str:
-    """A name that no other consumer has."""
+    """An owner name that is unique to this consumer."""
     return f"{socket.gethostname()}-{os.getpid()}-{next(_numbers)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """What a consumer asks for."""
+    """The parameters of one consumer."""
 
     topic: str
     group: str
@@ -64,7 +65,7 @@ class Settling:
         self.group = group
         self.owner = owner
         self.refused = 0
-        """Acks that nobody waited for and that the server refused."""
+        """How many acks of `ack_later` the server refused."""
         self._calls = calls
         self._loop = asyncio.get_running_loop()
         self.acks: Batcher[AckPart, None] = Batcher(
@@ -73,56 +74,58 @@ class Settling:
             write=partial(calls.writer.ack_batch, topic, group, owner),
             read=read_acks,
         )
-        self._waiter = self._told  # One for all: a bound method for each ack would keep the collector busy.
+        self._waiter = (
+            self._ack_finished
+        )  # One for all: a bound method for each ack would keep the collector busy.
         in_forked_child(self._leave_to_parent)
 
     def _leave_to_parent(self) -> None:
-        """The leases are the parent's, and so are its owner's names."""
+        """The leases and the owner's name belong to the parent."""
         self._calls = self._calls.left_behind("this delivery")
 
     async def ack(self, ack: AckPart) -> None:
-        """Done: returns when that is durable, raises when it was refused."""
+        """Ack a delivery: returns when the ack is durable, raises when the server refuses it."""
         (refused,) = await self.ack_many([ack])
         if refused is not None:
             raise refused
 
     async def ack_many(self, acks: Iterable[AckPart]) -> list[Exception | None]:
-        """None or an error for each."""
-        asked = list(acks)
+        """Ack many deliveries; None or an error for each."""
+        pending = list(acks)
         done: asyncio.Future[None] = self._loop.create_future()
-        answers: list[Exception | None] = [None] * len(asked)
-        left = len(asked)
+        answers: list[Exception | None] = [None] * len(pending)
+        left = len(pending)
 
-        def told(slot: int, _: AckPart, answer: Exception | None) -> None:
+        def record(slot: int, _: AckPart, answer: Exception | None) -> None:
             nonlocal left
             answers[slot] = answer
             left -= 1
             if not left and not done.done():
                 done.set_result(None)
 
-        for slot, ack in enumerate(asked):
+        for slot, ack in enumerate(pending):
             if self.acks.full:
                 await self.acks.wait_for_room()
-            self.acks.put(ack, _ACK_BYTES, partial(told, slot))
-        if asked:
+            self.acks.put(ack, _ACK_BYTES, partial(record, slot))
+        if pending:
             await done
         return answers
 
     async def ack_later(self, ack: AckPart) -> None:
-        """Done, without waiting for the answer; only for room."""
+        """Ack a delivery with the next batch; waits for room, not for the response."""
         if self.acks.full:
             await self.acks.wait_for_room()
         self.owe(ack)
 
     def owe(self, ack: AckPart) -> None:
-        """Send this with the next batch."""
+        """Send this ack with the next batch."""
         self.acks.put(ack, _ACK_BYTES, self._waiter)
 
-    def _told(self, ack: AckPart, answer: Exception | None) -> None:
+    def _ack_finished(self, ack: AckPart, answer: Exception | None) -> None:
         if answer is not None:
             self.refused += 1
             logger.warning(
-                "%s partition %d offset %d was not acked and comes again: %s",
+                "%s partition %d offset %d was not acked and will be redelivered: %s",
                 self.topic,
                 ack.partition,
                 ack.offset,
@@ -130,10 +133,10 @@ class Settling:
             )
 
     async def nack(
-        self, place: AckPart, *, reason: str = "", retryable: bool = True, started: bool = True
+        self, delivery: AckPart, *, reason: str = "", retryable: bool = True, started: bool = True
     ) -> None:
-        """Failed, or not even started; raises what the server refused."""
-        fields = {**self._place(place), "reason": reason}
+        """Nack a delivery; raises when the server refuses it."""
+        fields = {**self._delivery_fields(delivery), "reason": reason}
         if not retryable:
             fields["retryable"] = False
         if not started:
@@ -143,50 +146,50 @@ class Settling:
         except DriftQError as failure:
             if failure.status != 503:
                 raise
-            await self._nack_again(fields)
+            await self._repeat_nack(fields)
 
-    async def _nack_again(self, fields: dict[str, str | int | bool]) -> None:
-        """The first try may have been done: then there is nothing left to give back."""
+    async def _repeat_nack(self, fields: dict[str, str | int | bool]) -> None:
+        """Repeat a nack whose response was lost; the server may have processed the first one."""
         try:
             await self._calls.call("POST", "/v1/nack", body=fields, repeatable=True)
         except (NoCurrentDelivery, StaleAttempt):
             pass
 
-    async def give_back(self, places: Iterable[AckPart]) -> None:
-        """Nobody began to handle these: one try each, for as long as the server answers."""
+    async def give_back(self, deliveries: Iterable[AckPart]) -> None:
+        """Nack deliveries that were not started; stops at the first failure of the server."""
         room = asyncio.Semaphore(_GIVING_BACK_MAX)
         gone = False
 
-        async def one(place: AckPart) -> None:
+        async def give_back_delivery(delivery: AckPart) -> None:
             nonlocal gone
             async with room:
                 if gone:
                     return
                 try:
-                    fields = {**self._place(place), "started": False}
+                    fields = {**self._delivery_fields(delivery), "started": False}
                     await self._calls.call("POST", "/v1/nack", body=fields, repeatable=False)
                 except FailedPrecondition:
-                    pass  # Its lease is over, and somebody else has it or will.
+                    pass  # Its lease has ended: the server delivers it to another owner.
                 except DriftQError as failure:
                     gone = True
-                    logger.warning("what %s sent and nobody handled stays leased: %s", self.topic, failure)
+                    logger.warning("unhandled deliveries of %s stay leased: %s", self.topic, failure)
 
-        await asyncio.gather(*map(one, places))
+        await asyncio.gather(*map(give_back_delivery, deliveries))
 
-    async def extend(self, place: AckPart, *, lease_ms: int) -> None:
-        fields = {**self._place(place), "lease_ms": lease_ms}
+    async def extend(self, delivery: AckPart, *, lease_ms: int) -> None:
+        fields = {**self._delivery_fields(delivery), "lease_ms": lease_ms}
         await self._calls.call("POST", "/v1/lease/extend", body=fields, repeatable=True)
 
-    def _place(self, place: AckPart) -> dict[str, str | int | bool]:
+    def _delivery_fields(self, delivery: AckPart) -> dict[str, str | int | bool]:
         fields: dict[str, str | int | bool] = {
             "topic": self.topic,
             "group": self.group,
             "owner": self.owner,
-            "partition": place.partition,
-            "offset": place.offset,
+            "partition": delivery.partition,
+            "offset": delivery.offset,
         }
-        if place.attempt is not None:
-            fields["attempt"] = place.attempt
+        if delivery.attempt is not None:
+            fields["attempt"] = delivery.attempt
         return fields
 
     async def flush(self) -> None:

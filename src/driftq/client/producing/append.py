@@ -1,10 +1,10 @@
 """Appending by position, as a client sees it.
 
-    opened = client.writer("orders", "importer")        # older runs of "importer" are shut out from here on
+    opened = client.writer("orders", "importer")        # fences older runs of "importer"
     client.append("orders", messages, writer="importer", epoch=opened.epoch)
 
-Each message has a position that rises within its lane. What the lane has already is skipped, so an append may
-be repeated as often as it takes: after a lost answer, a crash, or from the start.
+Each message has a position that rises within its lane. The server skips positions that the lane has reached,
+so an append may be repeated: after a lost response, after a crash, or from the start.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from collections.abc import Sequence
 import msgspec
 
 from driftq.client.wire.calls import Calls
-from driftq.client.wire.encoding import encode, topic_path
+from driftq.client.wire.encoding import encode
 from driftq.model.wire.append import AppendReceipt, OpenWriter, PositionedMessage
+from driftq.transport.paths import topic_path
 
 _receipt = msgspec.json.Decoder(AppendReceipt)
 _opened = msgspec.json.Decoder(OpenWriter)

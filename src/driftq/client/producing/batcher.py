@@ -1,14 +1,14 @@
-"""Gathers what many callers ask, sends it in few requests over one connection, and keeps its order.
+"""Sends the entries of many callers in few requests over one connection, in order.
 
-    put ─▶ waiting ─▶ batch ─▶ request ─▶ answer ─▶ each caller is told
+    put ─▶ waiting ─▶ batch ─▶ request ─▶ response ─▶ each caller gets its result
               ▲                              │
-              └── again, after a pause ◀── failed, and may be repeated
+              └── after a pause ◀── failed, and may be repeated
 
-Whatever has come while the loop was busy goes in one batch: nothing is held back to make it larger, and what
-is enough for a request does not wait for the loop, so that the server works while the rest is still being
-put. Up to `requests_under_way` batches are sent ahead of their answers. When a request fails as a whole,
-everything behind it waits until it has been repeated, so that messages keep their order. What is refused
-alone comes again alone.
+All entries that were put while the loop was busy go in one batch. The batcher never waits for a batch to
+grow, and it sends `ENOUGH` entries without waiting for the loop, so the server works while callers put the
+rest. It sends up to `requests_under_way` batches ahead of their responses. When a request fails, the batcher
+holds everything behind it back until it has repeated the request: messages keep their order. An entry that
+the server refuses for the moment is repeated on its own.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from typing import Generic, cast
 
 from driftq.client.backoff import RetryBackoff
 from driftq.client.options import ClientOptions
-from driftq.client.producing.entry import Entry, Item, Result, Waiter, tell_all
+from driftq.client.producing.entry import Entry, Item, Result, Waiter, resolve_all
 from driftq.client.wire.connection import ConnectionLost, HttpConnection, HttpResponse
 from driftq.client.wire.connector import Connector
-from driftq.client.wire.errors import is_passing
 from driftq.errors import ClientClosed, DriftQError, ResourceExhausted, ServerUnreachable, UsedAfterFork
 from driftq.forking import in_forked_child, leave_behind
+from driftq.transport.errors import is_transient
 
 Entries = list[Entry[Item, Result]]
 
 ENOUGH = 250
-"""Entries that are worth a request at once: else many callers and the server would only work in turns."""
+"""Entries that are sent without waiting for the loop: otherwise callers and server would take turns."""
 
 
 class Batcher(Generic[Item, Result]):
@@ -51,19 +51,19 @@ class Batcher(Generic[Item, Result]):
         self._read = read
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Entry[Item, Result]] = deque()
-        self._again: Entries[Item, Result] = []
-        self._held = 0
-        self._held_bytes = 0
-        self._held_max = options.buffer_messages
-        self._held_bytes_max = options.buffer_bytes
+        self._to_repeat: Entries[Item, Result] = []
+        self._unanswered = 0
+        self._unanswered_bytes = 0
+        self._unanswered_max = options.buffer_messages
+        self._unanswered_bytes_max = options.buffer_bytes
         self.full = False
-        """So much waits for its answer that callers should wait for room."""
+        """The buffer is full: callers should wait for room."""
         self._under_way = 0
         self._later = 0
         self._connection: HttpConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._pause: asyncio.TimerHandle | None = None
-        self._flush_asked = False
+        self._flush_scheduled = False
         self._expires_at = 0.0
         self._backoff = RetryBackoff()
         self._room: deque[asyncio.Future[None]] = deque()
@@ -72,42 +72,42 @@ class Batcher(Generic[Item, Result]):
         self._left_to_parent = False
         in_forked_child(self._leave_to_parent)
 
-    # What callers ask
+    # For callers
 
     async def wait_for_room(self) -> None:
-        """Hold the caller back while too much waits for its answer."""
+        """Wait until the buffer has room."""
         while self.full and not self._closed:
             room: asyncio.Future[None] = self._loop.create_future()
             self._room.append(room)
             await room
 
     def put(self, item: Item, size: int, waiter: Waiter[Item, Result], retries: int | None = None) -> None:
-        """Send this; its waiter is told once, its result or its error."""
+        """Send this item; its waiter gets one result or one error."""
         if self._closed:
             if self._left_to_parent:
                 raise UsedAfterFork("this delivery", instead="call consume() in this process")
-            Entry(item, size, waiter, 0.0, retries).tell(ClientClosed())
+            Entry(item, size, waiter, 0.0, retries).resolve(ClientClosed())
             return
-        if not self._flush_asked:
-            self._ask_flush()
-        self._held += 1
-        self._held_bytes += size
-        if self._held >= self._held_max or self._held_bytes >= self._held_bytes_max:
+        if not self._flush_scheduled:
+            self._schedule_flush()
+        self._unanswered += 1
+        self._unanswered_bytes += size
+        if self._unanswered >= self._unanswered_max or self._unanswered_bytes >= self._unanswered_bytes_max:
             self.full = True
         waiting = self._waiting
         waiting.append(Entry(item, size, waiter, self._expires_at, retries))
         if len(waiting) == ENOUGH:
             self._flush()
 
-    def _ask_flush(self) -> None:
-        """Once a turn of the loop: all that is put in it is sent together, and has the same time left."""
-        self._flush_asked = True
+    def _schedule_flush(self) -> None:
+        """Once a turn of the loop: everything put in that turn is sent together and expires together."""
+        self._flush_scheduled = True
         self._expires_at = self._loop.time() + self._options.timeout_s
         self._loop.call_soon(self._flush)
 
     async def flush(self) -> None:
-        """Wait until everything put before has its answer."""
-        if self._held:
+        """Wait until every entry has its result."""
+        if self._unanswered:
             self._emptied.clear()
             await self._emptied.wait()
 
@@ -119,8 +119,8 @@ class Batcher(Generic[Item, Result]):
             self._connecting.cancel()
         if self._connection is not None:
             self._connection.close()
-        left = [*self._again, *self._waiting]
-        self._again.clear()
+        left = [*self._to_repeat, *self._waiting]
+        self._to_repeat.clear()
         self._waiting.clear()
         for entry in left:
             self._finish(entry, ClientClosed())
@@ -129,27 +129,27 @@ class Batcher(Generic[Item, Result]):
                 room.set_result(None)
 
     def _leave_to_parent(self) -> None:
-        """What waits here is sent by the parent; a child that sent it as well would send it twice."""
+        """The parent sends what waits here; a child that sent it too would send it twice."""
         leave_behind(self._connecting, self._pause)
         self._connecting = self._pause = self._connection = None
         self._waiting.clear()
-        self._again.clear()
+        self._to_repeat.clear()
         self._room.clear()
-        self._held = self._held_bytes = self._under_way = 0
+        self._unanswered = self._unanswered_bytes = self._under_way = 0
         self._closed = True
         self._left_to_parent = True
 
     # Sending
 
     def _flush(self) -> None:
-        self._flush_asked = False
+        self._flush_scheduled = False
         if self._closed or self._pause is not None:
             return
-        if self._again:
+        if self._to_repeat:
             if self._under_way:
-                return  # Those that were sent behind the failed ones are answered first.
-            self._waiting.extendleft(reversed(self._again))
-            self._again.clear()
+                return  # The responses to requests sent after the failed one come first.
+            self._waiting.extendleft(reversed(self._to_repeat))
+            self._to_repeat.clear()
         if not self._waiting:
             return
         connection = self._connection
@@ -198,7 +198,7 @@ class Batcher(Generic[Item, Result]):
             self._connecting = None
             self._flush()
 
-    # Answers
+    # Responses
 
     def _answered(self, batch: Entries[Item, Result], answer: asyncio.Future[HttpResponse]) -> None:
         self._under_way -= 1
@@ -207,27 +207,29 @@ class Batcher(Generic[Item, Result]):
         except DriftQError as refused:
             self._failed(batch, refused)
             return
-        except (ConnectionLost, asyncio.CancelledError, ValueError, RecursionError) as odd:
-            cause = f"the answer cannot be read: {odd}" if isinstance(odd, ValueError) else str(odd)
+        except (ConnectionLost, asyncio.CancelledError, ValueError, RecursionError) as broken:
+            cause = (
+                f"the response cannot be read: {broken}" if isinstance(broken, ValueError) else str(broken)
+            )
             self._failed(batch, ServerUnreachable(self._connector.url, cause=cause or "cancelled"))
             return
         if len(results) != len(batch):
-            cause = f"the answer has {len(results)} results for {len(batch)}"
+            cause = f"the response has {len(results)} results for {len(batch)} entries"
             self._failed(batch, ServerUnreachable(self._connector.url, cause=cause))
             return
         self._backoff.succeeded()
-        self._flush()  # The next batch is on its way while those of this one are told.
+        self._flush()  # The next batch is under way while the callers of this one get their results.
         if any(issubclass(kind, DriftQError) for kind in set(map(type, results))):
-            self._tell_apart(batch, results)
+            self._settle_each(batch, results)
         else:
-            tell_all(batch, cast("Sequence[Result]", results))
+            resolve_all(batch, cast("Sequence[Result]", results))
             self._let_go(batch)
 
-    def _tell_apart(self, batch: Entries[Item, Result], results: Sequence[Result | DriftQError]) -> None:
-        """Some of these were refused: for good, or only for now."""
+    def _settle_each(self, batch: Entries[Item, Result], results: Sequence[Result | DriftQError]) -> None:
+        """Some entries were refused: for good, or for the moment."""
         refused_for_now: list[tuple[Entry[Item, Result], DriftQError]] = []
         for entry, result in zip(batch, results, strict=True):
-            if isinstance(result, DriftQError) and is_passing(result):
+            if isinstance(result, DriftQError) and is_transient(result):
                 refused_for_now.append((entry, result))
             else:
                 self._finish(entry, result)
@@ -235,23 +237,23 @@ class Batcher(Generic[Item, Result]):
             self._repeat_alone(refused_for_now)
 
     def _repeat_alone(self, refused: list[tuple[Entry[Item, Result], DriftQError]]) -> None:
-        """Send these again when the server said that it may help."""
+        """Put these back after a pause, as far as they may be repeated."""
         now = self._loop.time()
         entries: Entries[Item, Result] = []
         pause_s = 0.0
         for entry, error in refused:
-            if not entry.may_go_again(now):
+            if not entry.may_retry(now):
                 self._finish(entry, error)
                 continue
             entries.append(entry)
-            asked_s = error.retry_after_ms / 1000 if isinstance(error, ResourceExhausted) else 0.0
-            pause_s = max(pause_s, asked_s)
+            retry_after_s = error.retry_after_ms / 1000 if isinstance(error, ResourceExhausted) else 0.0
+            pause_s = max(pause_s, retry_after_s)
         if entries:
             self._later += 1
             pause_s = self._backoff.next_s(at_least_s=pause_s)
-            self._loop.call_later(pause_s, self._come_again, entries)
+            self._loop.call_later(pause_s, self._requeue, entries)
 
-    def _come_again(self, entries: Entries[Item, Result]) -> None:
+    def _requeue(self, entries: Entries[Item, Result]) -> None:
         self._later -= 1
         if self._closed:
             for entry in entries:
@@ -261,17 +263,17 @@ class Batcher(Generic[Item, Result]):
         self._flush()
 
     def _failed(self, batch: Entries[Item, Result], error: DriftQError) -> None:
-        """A request failed as a whole, or could not be sent."""
+        """A request failed, or could not be sent."""
         now = self._loop.time()
-        passing = is_passing(error) and not self._closed
+        transient = is_transient(error) and not self._closed
         for entry in batch:
-            if passing and entry.may_go_again(now):
-                self._again.append(entry)
+            if transient and entry.may_retry(now):
+                self._to_repeat.append(entry)
             else:
                 self._finish(entry, error)
         if self._pause is None and not self._closed:
-            asked_s = error.retry_after_ms / 1000 if isinstance(error, ResourceExhausted) else 0.0
-            pause_s = self._backoff.next_s(at_least_s=asked_s) if passing else 0.0
+            retry_after_s = error.retry_after_ms / 1000 if isinstance(error, ResourceExhausted) else 0.0
+            pause_s = self._backoff.next_s(at_least_s=retry_after_s) if transient else 0.0
             self._pause = self._loop.call_later(pause_s, self._resume)
 
     def _resume(self) -> None:
@@ -279,17 +281,19 @@ class Batcher(Generic[Item, Result]):
         self._flush()
 
     def _finish(self, entry: Entry[Item, Result], result: Result | Exception) -> None:
-        entry.tell(result)
+        entry.resolve(result)
         self._let_go([entry])
 
     def _let_go(self, done: Entries[Item, Result]) -> None:
-        """These have their answers: there is room for as many others."""
-        self._held -= len(done)
-        self._held_bytes -= sum([entry.size for entry in done])
-        self.full = self._held >= self._held_max or self._held_bytes >= self._held_bytes_max
+        """These have their results: there is room for as many others."""
+        self._unanswered -= len(done)
+        self._unanswered_bytes -= sum([entry.size for entry in done])
+        self.full = (
+            self._unanswered >= self._unanswered_max or self._unanswered_bytes >= self._unanswered_bytes_max
+        )
         for _ in range(min(len(done), len(self._room))):
             room = self._room.popleft()
             if not room.done():
                 room.set_result(None)
-        if not self._held:
+        if not self._unanswered:
             self._emptied.set()

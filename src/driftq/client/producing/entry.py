@@ -1,4 +1,4 @@
-"""One thing that waits in a lane."""
+"""One entry of a batcher: an item to send and the caller that waits for its result."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ Result = TypeVar("Result")
 
 
 Waiter = Callable[[Item, Result | Exception], None] | asyncio.Future[Result]
-"""Who wants to know what became of a thing: a future, or a call."""
+"""What receives the result: a future, or a callback."""
 
 
 class Entry(msgspec.Struct, Generic[Item, Result], gc=False):
-    """What is to be sent, and who wants to know what became of it."""
+    """An item to send, and what receives its result."""
 
     item: Item
     size: int
     waiter: Waiter[Item, Result]
     expires_at: float
-    """By the loop's clock: it is not tried again after this."""
+    """By the loop's clock; the item is not repeated after this."""
     retries: int | None
-    """How often it may be sent again; None: until it expires."""
+    """How often the item may be repeated; None: until it expires."""
 
-    def tell(self, result: Result | Exception) -> None:
+    def resolve(self, result: Result | Exception) -> None:
         waiter = self.waiter
         if not isinstance(waiter, asyncio.Future):
             waiter(self.item, result)
         elif waiter.done():
-            pass  # Whoever asked has given up.
+            pass  # The caller has given up.
         elif isinstance(result, Exception):
             waiter.set_exception(result)
         else:
             waiter.set_result(result)
 
-    def may_go_again(self, now: float) -> bool:
+    def may_retry(self, now: float) -> bool:
         if now >= self.expires_at or self.retries == 0:
             return False
         if self.retries is not None:
@@ -46,8 +46,8 @@ class Entry(msgspec.Struct, Generic[Item, Result], gc=False):
         return True
 
 
-def tell_all(entries: Sequence[Entry[Item, Result]], results: Sequence[Result]) -> None:
-    """Tell each entry its result, none of which is an error."""
+def resolve_all(entries: Sequence[Entry[Item, Result]], results: Sequence[Result]) -> None:
+    """Give each entry its result, none of which is an error."""
     for entry, result in zip(entries, results, strict=True):
         waiter = entry.waiter
         if not isinstance(waiter, asyncio.Future):

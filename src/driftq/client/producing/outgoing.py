@@ -1,7 +1,7 @@
-"""From a value and its wishes to a message that can be sent.
+"""From a value and its options to a message that can be sent.
 
-Text goes as it is. Bytes go as a data URL (`data:application/octet-stream;base64,…`), which any program can
-read back. Everything else goes as JSON.
+Text is sent as it is, bytes as a data URL (`data:application/octet-stream;base64,…`) that any program can
+read, everything else as JSON.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Outgoing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class _Keys:
-    """Made-up idempotency keys that nobody else makes: the mark, a name of this process, and a number."""
+    """Made-up idempotency keys, unique to this process: the mark, a random name and a number."""
 
     def __init__(self) -> None:
         self.renew()
@@ -69,7 +69,7 @@ class _Keys:
     def renew(self) -> None:
         prefix = f"{MADE_UP_PREFIX}{secrets.token_urlsafe(16)}-"
         self.next: Callable[[], str] = map(prefix.__add__, map(str, count(1))).__next__
-        """Gives a new key; in C, because every message asks for one."""
+        """Makes a new key; built from C functions, because every message needs one."""
 
 
 keys = _Keys()
@@ -94,7 +94,7 @@ def outgoing(
     idempotency_key: str | None,
     envelope: EnvelopeFields,
 ) -> Outgoing:
-    """One message; raises InvalidArgument for what no server would take."""
+    """One message; raises InvalidArgument for values that no server accepts."""
     text = value if type(value) is str else text_of(value)
     if not (text.isascii() and key.isascii() and topic.isascii()):
         for name, given in (("value", text), ("key", key), ("topic", topic)):

@@ -1,7 +1,7 @@
-"""Producing: messages with a key of their own, sent in batches until they are confirmed.
+"""Producing: messages are sent in batches until the server confirms them.
 
-No answer is not a no: a message that was sent may be stored. So only a message with an idempotency key is
-sent again, and one is made where none was given. `retries=0` asks for neither.
+A message whose response was lost may be stored. So the client repeats a message only under an idempotency
+key, and makes a key up where the caller gave none. With `retries=0` it does neither.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from driftq.errors import BatchRefused, DriftQError
 from driftq.model.wire.produce import Receipt
 
 KeyOf = str | Callable[[Any], str]
-"""A key for all values, or what makes one from each."""
+"""A key for all values, or a function that makes one from each."""
 
 _OVERHEAD_BYTES = 160
 
 
 class Producer:
-    """The producing half of a client."""
+    """Produces the messages of one client."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -55,7 +55,7 @@ class Producer:
             and value.isascii()
             and key.isascii()
             and topic.isascii()
-        ):  # What most ask for, with as little to do as it takes; `outgoing` would come to the same.
+        ):  # The common case without the checks of `outgoing`, which would give the same message.
             message = Outgoing(topic, value, key, KeyAlone(keys.next()))
             self.lane.put(message, len(value) + len(key) + _OVERHEAD_BYTES, receipt)
             return receipt
@@ -94,11 +94,11 @@ class Producer:
         if atomic:
             return await self._produce_together(list(messages), retries)
         collected = _Collected(self._loop.create_future())
-        for place, message in enumerate(messages):
+        for index, message in enumerate(messages):
             if self.lane.full:
                 await self.lane.wait_for_room()
             collected.expect()
-            self._put(message, partial(collected.add, place), retries)
+            self._put(message, partial(collected.add, index), retries)
         return await collected.all()
 
     async def _produce_together(self, messages: list[Outgoing], retries: int | None) -> list[Receipt]:
@@ -117,7 +117,7 @@ class Producer:
 
 
 class _Collected:
-    """What became of many messages."""
+    """Collects the results of many messages."""
 
     def __init__(self, done: asyncio.Future[None]) -> None:
         self._done = done
@@ -125,24 +125,24 @@ class _Collected:
         self._errors: dict[int, DriftQError] = {}
         self._broken: Exception | None = None
         self._expected = 0
-        self._told = 0
+        self._resolved = 0
         self._last = False
 
     def expect(self) -> None:
         self._expected += 1
 
-    def add(self, place: int, _: Outgoing, result: Receipt | Exception) -> None:
-        self._told += 1
+    def add(self, index: int, _: Outgoing, result: Receipt | Exception) -> None:
+        self._resolved += 1
         if isinstance(result, Receipt):
-            self._receipts[place] = result
+            self._receipts[index] = result
         elif isinstance(result, DriftQError):
-            self._errors[place] = result
+            self._errors[index] = result
         else:
             self._broken = result
         self._end()
 
     def _end(self) -> None:
-        if self._last and self._told == self._expected and not self._done.done():
+        if self._last and self._resolved == self._expected and not self._done.done():
             self._done.set_result(None)
 
     async def all(self) -> list[Receipt]:
@@ -153,7 +153,7 @@ class _Collected:
             raise self._broken
         if self._errors:
             raise BatchRefused(self._errors, receipts=dict(self._receipts))
-        return [self._receipts[place] for place in range(self._expected)]
+        return [self._receipts[index] for index in range(self._expected)]
 
 
 def _key_for(value: Any, number: int, given: KeyOf | None, retries: int | None) -> str | None:

@@ -1,7 +1,7 @@
-"""Single calls: one request and its answer, over connections that are kept for the next.
+"""Single calls: one request and its response, over a small pool of connections.
 
-A call that may be repeated is, until it is answered or its time is over. Whether it may be is for the caller
-to say: a call whose answer was lost may have been done.
+A repeatable call is repeated until it has a response or its time is over. The caller says which calls are
+repeatable: the server may have processed a call whose response was lost.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from driftq.client.backoff import RetryBackoff
 from driftq.client.options import ClientOptions
 from driftq.client.wire.connection import ConnectionLost, HttpConnection, LineReader
 from driftq.client.wire.connector import Connector
-from driftq.client.wire.encoding import Query, RequestWriter, encode
-from driftq.client.wire.errors import is_passing, read_refusal
+from driftq.client.wire.encoding import RequestWriter, encode
 from driftq.errors import ClientClosed, DriftQError, ResourceExhausted, ServerUnreachable, UsedAfterFork
 from driftq.forking import in_forked_child
+from driftq.transport.endpoint import request_headers
+from driftq.transport.errors import is_transient, read_error
+from driftq.transport.paths import Query
 
 _KEPT_MAX = 8
 _KEPT_S = 60.0
@@ -27,25 +29,26 @@ _KEPT_S = 60.0
 
 
 class Calls:
-    """The way to one server."""
+    """Calls to one server."""
 
     def __init__(self, connector: Connector, options: ClientOptions) -> None:
         self.connector = connector
         self.options = options
-        self.writer = RequestWriter(host=connector.host, prefix=connector.prefix, api_key=options.api_key)
+        headers = request_headers(options.api_key)
+        self.writer = RequestWriter(host=connector.host, prefix=connector.prefix, headers=headers)
         self._kept: list[HttpConnection] = []
-        self._refusal: Callable[[], Exception] | None = None
-        """Why nothing can be asked any more."""
-        in_forked_child(self._begin_anew)
+        self._unusable: Callable[[], Exception] | None = None
+        """Makes the error of every further call."""
+        in_forked_child(self._reset_in_child)
 
-    def _begin_anew(self) -> None:
-        """Connections are the parent's; the next call makes one."""
+    def _reset_in_child(self) -> None:
+        """The pooled connections belong to the parent."""
         self._kept = []
 
     def left_behind(self, what: str) -> Calls:
-        """For something of the parent's in a forked child: every call says that it is."""
+        """Calls for an object that a forked child inherited: each raises UsedAfterFork."""
         calls = Calls(self.connector, self.options)
-        calls._refusal = lambda: UsedAfterFork(what, instead="call consume() in this process")
+        calls._unusable = lambda: UsedAfterFork(what, instead="call consume() in this process")
         return calls
 
     async def call(
@@ -59,25 +62,25 @@ class Calls:
         kind: Any = Any,
         attempt_s: float | None = None,
     ) -> Any:
-        """The decoded answer, None when it is empty; raises the error that the server answered."""
+        """The decoded response, None when it is empty; raises the error that the server sent."""
         octets = self.writer.request(method, path, query=query, body=None if body is None else encode(body))
         content = await self.send(octets, repeatable=repeatable, attempt_s=attempt_s)
         return msgspec.json.decode(content, type=kind) if content else None
 
     async def delete(self, path: str, *, gone: type[DriftQError]) -> None:
-        """Delete what has this path; raises `gone` when it was not there before our first try."""
+        """Delete the resource at a path; raises `gone` when it did not exist before the first attempt."""
         try:
             await self.call("DELETE", path, repeatable=False)
         except DriftQError as failure:
-            if not is_passing(failure):
+            if not is_transient(failure):
                 raise
             try:
                 await self.call("DELETE", path, repeatable=True)
             except gone:
-                pass  # The first call, whose answer was lost, has done it.
+                pass  # The first call, whose response was lost, deleted it.
 
     async def send(self, octets: bytes, *, repeatable: bool, attempt_s: float | None = None) -> bytes:
-        """The body of the answer to a whole request. `attempt_s`: the answer may take longer than most."""
+        """The body of the response. `attempt_s` replaces the usual time limit of one attempt."""
         loop = asyncio.get_running_loop()
         attempt_s = attempt_s or self.options.attempt_timeout_s
         end = loop.time() + max(attempt_s if not repeatable else 0.0, self.options.timeout_s)
@@ -87,9 +90,11 @@ class Calls:
             try:
                 return await self._try(octets, within_s=left_s)
             except DriftQError as failure:
-                asked_s = failure.retry_after_ms / 1000 if isinstance(failure, ResourceExhausted) else 0.0
-                pause_s = backoff.next_s(at_least_s=asked_s)
-                if not repeatable or not is_passing(failure) or loop.time() + pause_s >= end:
+                retry_after_s = (
+                    failure.retry_after_ms / 1000 if isinstance(failure, ResourceExhausted) else 0.0
+                )
+                pause_s = backoff.next_s(at_least_s=retry_after_s)
+                if not repeatable or not is_transient(failure) or loop.time() + pause_s >= end:
                     raise
                 await asyncio.sleep(pause_s)
 
@@ -102,21 +107,21 @@ class Calls:
         finally:
             self._give_back(connection)
         if not 200 <= status < 300:
-            raise read_refusal(status, body)
+            raise read_error(status, body)
         return body
 
     async def open_stream(self, octets: bytes) -> LineReader:
-        """An answer that comes bit by bit, on a connection of its own; raises if it is a refusal."""
+        """A streamed response on a connection of its own; raises if the server sends an error."""
         within_s = self.options.attempt_timeout_s
         connection = await self._take(within_s)
         stream = connection.stream(octets)
         try:
             status = await asyncio.wait_for(stream.status, within_s)
             if status != 200:
-                raise read_refusal(status, await asyncio.wait_for(stream.whole(), within_s))
+                raise read_error(status, await asyncio.wait_for(stream.body(), within_s))
         except (ConnectionLost, TimeoutError) as lost:
             connection.close()
-            cause = str(lost) or "no answer in time"
+            cause = str(lost) or "no response in time"
             raise ServerUnreachable(self.connector.url, cause=cause) from None
         except BaseException:
             connection.close()
@@ -124,22 +129,22 @@ class Calls:
         return stream
 
     async def lines(self, octets: bytes) -> AsyncIterator[bytes]:
-        """The lines of an answer, in pieces of whole lines."""
+        """The lines of a response, in blocks of complete lines."""
         stream = await self.open_stream(octets)
         rest = b""
         try:
             while (piece := await stream.pieces()) is not None:
-                whole, newline, rest = (rest + piece).rpartition(b"\n")
+                lines, newline, rest = (rest + piece).rpartition(b"\n")
                 if newline:
-                    yield whole + newline
+                    yield lines + newline
         except ConnectionLost as lost:
-            raise ServerUnreachable(self.connector.url, cause=f"the answer broke off ({lost})") from None
+            raise ServerUnreachable(self.connector.url, cause=f"the response broke off ({lost})") from None
         finally:
             stream.close()
 
     async def _take(self, within_s: float) -> HttpConnection:
-        if self._refusal is not None:
-            raise self._refusal()
+        if self._unusable is not None:
+            raise self._unusable()
         oldest = asyncio.get_running_loop().time() - _KEPT_S
         while self._kept:
             connection = self._kept.pop()
@@ -149,13 +154,13 @@ class Calls:
         return await self.connector.connect(within_s=within_s)
 
     def _give_back(self, connection: HttpConnection) -> None:
-        if connection.idle and len(self._kept) < _KEPT_MAX and self._refusal is None:
+        if connection.idle and len(self._kept) < _KEPT_MAX and self._unusable is None:
             self._kept.append(connection)
         else:
             connection.close()
 
     def close(self) -> None:
-        self._refusal = ClientClosed
+        self._unusable = ClientClosed
         for connection in self._kept:
             connection.close()
         self._kept.clear()

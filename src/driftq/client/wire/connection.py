@@ -1,7 +1,7 @@
-"""One HTTP/1.1 connection: requests go out in order, answers come back in the same order.
+"""One HTTP/1.1 connection: requests are sent in order, responses arrive in the same order.
 
-Requests may be sent before the answers to earlier ones are there. When the connection is lost, everything
-that waits on it gets ConnectionLost: what was sent may or may not have been done.
+Requests may be pipelined. When the connection is lost, everything that waits on it gets ConnectionLost: the
+server may or may not have processed what was sent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HIGH_BYTES = 1 << 20
 
 
 class ConnectionLost(Exception):
-    """No answer, and there will be none."""
+    """There is no response, and there will be none."""
 
 
 class HttpResponse(NamedTuple):
@@ -30,7 +30,7 @@ class HttpResponse(NamedTuple):
 
 
 class LineReader:
-    """An answer that comes bit by bit: its status first, then pieces of its body until it ends."""
+    """A streamed response: its status first, then pieces of its body until it ends."""
 
     def __init__(self, connection: HttpConnection) -> None:
         loop = asyncio.get_running_loop()
@@ -40,7 +40,7 @@ class LineReader:
         self._size = 0
         self._first_at = 0.0
         self.arrived_at = 0.0
-        """When the first byte of what `pieces` gave last had come, by the connection's clock."""
+        """When the first byte of the last result of `pieces` arrived, by the connection's clock."""
         self._arrived = asyncio.Event()
         self._over: Exception | None = None
         self._complete = False
@@ -65,12 +65,12 @@ class LineReader:
         self._arrived.set()
 
     def leave_to_parent(self) -> None:
-        """The rest comes to the parent: nothing of it may be handed out here as well."""
+        """The parent reads the rest: the child must not hand any of it out."""
         self._pieces.clear()
-        self._over = UsedAfterFork("this stream", instead="ask again in this process")
+        self._over = UsedAfterFork("this stream", instead="make the call in this process")
 
     async def pieces(self) -> bytes | None:
-        """What has come since the last call, at least one byte; None at the end of the answer."""
+        """The bytes since the last call, at least one; None at the end of the response."""
         while not self._pieces:
             if self._complete:
                 return None
@@ -86,7 +86,7 @@ class LineReader:
         return content
 
     def take(self) -> bytes:
-        """What has come since the last call, without waiting."""
+        """The bytes since the last call, without waiting."""
         content = b"".join(self._pieces)
         self._pieces.clear()
         self._size = 0
@@ -94,14 +94,14 @@ class LineReader:
         return content
 
     async def finish(self) -> None:
-        """Say that nothing more is wanted, and wait until what was on its way is here."""
+        """Close the sending side, and wait for what the server has already sent."""
         self._connection.finish()
         while not self._complete and self._over is None:
             self._connection.resume()
             self._arrived.clear()
             await self._arrived.wait()
 
-    async def whole(self) -> bytes:
+    async def body(self) -> bytes:
         parts: list[bytes] = []
         while (piece := await self.pieces()) is not None:
             parts.append(piece)
@@ -115,7 +115,7 @@ class HttpConnection(asyncio.Protocol):
     """The client's end of one connection."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """`monotonic` is the clock that says when things came."""
+        """`monotonic` is the clock of `LineReader.arrived_at`."""
         self.monotonic = monotonic
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._parser = HttpResponseParser(self)
@@ -131,7 +131,7 @@ class HttpConnection(asyncio.Protocol):
     # Asking
 
     def request(self, octets: bytes, *, within_s: float) -> asyncio.Future[HttpResponse]:
-        """Send a whole request; the future gets its answer or ConnectionLost."""
+        """Send a request; the future gets its response or ConnectionLost."""
         answer: asyncio.Future[HttpResponse] = self._loop.create_future()
         if not self.usable:
             answer.set_exception(ConnectionLost("the connection is closed"))
@@ -143,7 +143,7 @@ class HttpConnection(asyncio.Protocol):
         return answer
 
     def stream(self, octets: bytes) -> LineReader:
-        """Send a request whose answer is read bit by bit; nothing else can be asked here meanwhile."""
+        """Send a request with a streamed response; the connection takes no other request meanwhile."""
         stream = LineReader(self)
         if not self.usable:
             stream.lose(ConnectionLost("the connection is closed"))
@@ -161,7 +161,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport.close()
 
     def finish(self) -> None:
-        """Ask nothing more; what the server sends before it closes still arrives."""
+        """Send no more requests; what the server sends before it closes still arrives."""
         self.usable = False
         if self._transport.can_write_eof():
             self._transport.write_eof()
@@ -169,7 +169,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.close()
 
     def _give_up(self) -> None:
-        self._lose("no answer in time")
+        self._lose("no response in time")
         self._transport.abort()
 
     def pause(self) -> None:
@@ -183,14 +183,14 @@ class HttpConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _leave_to_parent(self) -> None:
-        """The socket is the parent's, and so is the loop that would close it."""
+        """The socket belongs to the parent, and so does the loop that would close it."""
         leave_behind(self._transport)
         self._transport = _NO_TRANSPORT
         self.usable = False
         waiting, self._waiting = self._waiting, deque()
-        for one in waiting:
-            if isinstance(one, LineReader):
-                one.leave_to_parent()
+        for waiter in waiting:
+            if isinstance(waiter, LineReader):
+                waiter.leave_to_parent()
 
     # The transport's side
 
@@ -201,7 +201,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except HttpParserError as error:
-            self._lose(f"the answer is not HTTP: {error}")
+            self._lose(f"the response is not HTTP: {error}")
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -210,11 +210,11 @@ class HttpConnection(asyncio.Protocol):
     def _lose(self, cause: str) -> None:
         self.usable = False
         waiting, self._waiting = self._waiting, deque()
-        for one in waiting:
-            if isinstance(one, LineReader):
-                one.lose(ConnectionLost(cause))
-            elif not one.done():
-                one.set_exception(ConnectionLost(cause))
+        for waiter in waiting:
+            if isinstance(waiter, LineReader):
+                waiter.lose(ConnectionLost(cause))
+            elif not waiter.done():
+                waiter.set_exception(ConnectionLost(cause))
 
     # The parser's side
 
@@ -233,22 +233,22 @@ class HttpConnection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         body, self._body = self._body, []
         if not self._waiting:
-            return  # Nobody asked: the server says goodbye.
+            return  # An unsolicited response, sent before the server closes.
         if not self._parser.should_keep_alive():
             self.usable = False
-        one = self._waiting.popleft()
+        waiter = self._waiting.popleft()
         self.idle_since = self._loop.time()
-        if isinstance(one, LineReader):
-            one.complete()
-        elif not one.done():
-            one.set_result(HttpResponse(self._parser.get_status_code(), b"".join(body)))
+        if isinstance(waiter, LineReader):
+            waiter.complete()
+        elif not waiter.done():
+            waiter.set_result(HttpResponse(self._parser.get_status_code(), b"".join(body)))
 
 
 class _NoTransport(asyncio.Transport):
-    """What a connection of the parent's has in a forked child."""
+    """The transport of an inherited connection in a forked child."""
 
     def close(self) -> None:
-        """There is nothing of ours to close."""
+        """The parent closes the socket."""
 
     abort = close
 

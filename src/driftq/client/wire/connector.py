@@ -1,16 +1,16 @@
-"""Where connections come from: the port, and TCP behind it."""
+"""Where connections come from: the port, and its TCP adapter."""
 
 from __future__ import annotations
 
 import asyncio
-import ssl
 import time
 from datetime import UTC, datetime
 from typing import Protocol
 
-from driftq.client.wire.address import read_address
 from driftq.client.wire.connection import HttpConnection
 from driftq.errors import ServerUnreachable
+from driftq.transport.blocking import cause_of
+from driftq.transport.endpoint import Endpoint
 
 
 class Connector(Protocol):
@@ -18,38 +18,38 @@ class Connector(Protocol):
 
     @property
     def url(self) -> str:
-        """For messages."""
+        """The address, for messages."""
 
     @property
     def host(self) -> str:
-        """What the Host header says."""
+        """The value of the Host header."""
 
     @property
     def prefix(self) -> str:
-        """What stands before every path."""
+        """The part of every path before `/v1`."""
 
     def now(self) -> datetime:
-        """What time it is at the server, as far as is known here."""
+        """The server's time, as far as this process can tell."""
 
     def monotonic(self) -> float:
-        """Seconds by the clock that the server's leases run by, as far as is known here."""
+        """Seconds by the clock of the server's leases, as far as this process can tell."""
 
     async def connect(self, *, within_s: float) -> HttpConnection:
         """A new connection; raises ServerUnreachable."""
 
     async def close(self) -> None:
-        """The client is closed, and so are its connections."""
+        """Called when the client is closed, after its connections."""
 
 
 class TcpConnector:
-    """Connections to an address like `http://127.0.0.1:8080`."""
+    """Connections to a server's endpoint."""
 
-    def __init__(self, url: str) -> None:
-        self._address = read_address(url)
-        self.url = self._address.url
-        self.host = self._address.host_header
-        self.prefix = self._address.prefix
-        self._tls = ssl.create_default_context() if self._address.tls else None
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self.url = endpoint.url
+        self.host = endpoint.host_header
+        self.prefix = endpoint.prefix
+        self._ssl_context = endpoint.ssl_context()
 
     def now(self) -> datetime:
         """By this machine's clock."""
@@ -59,15 +59,14 @@ class TcpConnector:
 
     async def connect(self, *, within_s: float) -> HttpConnection:
         loop = asyncio.get_running_loop()
-        address = self._address
-        opening = loop.create_connection(HttpConnection, address.host, address.port, ssl=self._tls)
+        endpoint = self._endpoint
+        opening = loop.create_connection(HttpConnection, endpoint.host, endpoint.port, ssl=self._ssl_context)
         try:
             _, connection = await asyncio.wait_for(opening, within_s)
         except TimeoutError:
             raise ServerUnreachable(self.url, cause=f"no connection within {within_s:g} s") from None
         except OSError as error:
-            cause = (error.strerror or str(error)).lower()
-            raise ServerUnreachable(self.url, cause=cause) from error
+            raise ServerUnreachable(self.url, cause=cause_of(error)) from error
         return connection
 
     async def close(self) -> None:

@@ -1,24 +1,22 @@
-"""Requests as bytes, and answers read back."""
+"""Requests as bytes, and responses decoded."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
-from urllib.parse import quote, urlencode
 
 import msgspec
 
 from driftq.client.producing.outgoing import Outgoing
-from driftq.client.wire.errors import read_refusal, rebuild
 from driftq.errors import DriftQError, InvalidArgument
 from driftq.model.wire.produce import BatchReply, Receipt
 from driftq.model.wire.settle import AckBatchReply, AckPart
+from driftq.transport.errors import read_error, rebuild
+from driftq.transport.paths import Query, query_text
 
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
-
-Query = Mapping[str, str | int | bool | None]
 
 _encoder = msgspec.json.Encoder()
 
@@ -37,11 +35,9 @@ _results = msgspec.json.Decoder(_Results)
 class RequestWriter:
     """Writes requests for one server."""
 
-    def __init__(self, *, host: str, prefix: str, api_key: str | None) -> None:
+    def __init__(self, *, host: str, prefix: str, headers: Mapping[str, str]) -> None:
         self._prefix = prefix
-        self._head = f"Host: {host}\r\n"
-        if api_key is not None:
-            self._head += f"Authorization: Bearer {api_key}\r\n"
+        self._head = "".join(f"{name}: {value}\r\n" for name, value in {"Host": host, **headers}.items())
 
     def request(
         self,
@@ -72,26 +68,8 @@ def encode(content: Any) -> bytes:
     return _encoder.encode(content)
 
 
-def query_text(query: Query | None) -> str:
-    """A query as it stands in a URL; what is None is left out."""
-    given = {
-        name: ("true" if value else "false") if isinstance(value, bool) else value
-        for name, value in (query or {}).items()
-        if value is not None
-    }
-    return "?" + urlencode(given) if given else ""
-
-
-def topic_path(topic: str) -> str:
-    return f"/v1/topics/{quote(topic, safe='')}"
-
-
-def group_path(topic: str, group: str) -> str:
-    return f"{topic_path(topic)}/groups/{quote(group, safe='')}"
-
-
 def reset_target(to: str | int | datetime) -> str | int:
-    """Where a group goes on, as the server wants it said; raises InvalidArgument."""
+    """The target of a group reset as the server expects it; raises InvalidArgument."""
     if not isinstance(to, datetime):
         return to
     if to.tzinfo is None:
@@ -100,9 +78,9 @@ def reset_target(to: str | int | datetime) -> str | int:
 
 
 def read_receipts(status: int, body: bytes) -> Sequence[Receipt | DriftQError]:
-    """A receipt or an error for each message of a batch; raises what failed them all."""
+    """A receipt or an error for each message of a batch; raises the error of the request."""
     if status != 200:
-        raise read_refusal(status, body)
+        raise read_error(status, body)
     try:
         return _batch_reply.decode(body).receipts()
     except msgspec.ValidationError:
@@ -113,9 +91,9 @@ def read_receipts(status: int, body: bytes) -> Sequence[Receipt | DriftQError]:
 
 
 def read_acks(status: int, body: bytes) -> Sequence[DriftQError | None]:
-    """None or an error for each ack of a batch; raises what failed them all."""
+    """None or an error for each ack of a batch; raises the error of the request."""
     if status != 200:
-        raise read_refusal(status, body)
+        raise read_error(status, body)
     try:
         return [None] * len(_ack_reply.decode(body).results)
     except msgspec.ValidationError:

@@ -21,12 +21,13 @@ from driftq.pipeline.projection.job import make_projector, offsets_text, source_
 from driftq.pipeline.projection.projector import Target
 from driftq.pipeline.projection.slices import Slice, slices_of
 from driftq.pipeline.runtime.job import Tell
-from driftq.pipeline.server import Server, topic_path
+from driftq.pipeline.server import Server
 from driftq.pipeline.source.options import TopicSourceOptions
 from driftq.pipeline.source.topics import Topics
 from driftq.sinks import Application, TopicPartition
 from driftq.storage.address import read_instance
 from driftq.tables.reader import TableFile, read_table
+from driftq.transport.paths import topic_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,7 +20,8 @@ from driftq.model import TopicView
 from driftq.model.options.pipeline import PublisherSettings
 from driftq.model.wire.append import OpenWriter
 from driftq.pipeline.publisher.checkpoint import Checkpoint, CheckpointStore
-from driftq.pipeline.server import Server, topic_path
+from driftq.pipeline.server import Server
+from driftq.transport.paths import topic_path
 
 Positions = dict[str, dict[int, int]]
 """Per topic and lane the last position that is stored."""

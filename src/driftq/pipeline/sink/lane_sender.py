@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from driftq.errors import Overloaded, TopicExists, TopicNotFound
 from driftq.model.wire.append import AppendReceipt, OpenWriter, PositionedMessage
-from driftq.pipeline.server import Server, topic_path
+from driftq.pipeline.server import Server
+from driftq.transport.paths import topic_path
 
 CHUNK_BYTES = 4 << 20
 """Of keys and values in one request: well below what a server takes."""

@@ -22,6 +22,7 @@ from driftq.eventstore.seal.segment import StoredEvent, read_segment
 from driftq.pipeline.server import Server
 from driftq.pipeline.source.event_options import EventLogOptions
 from driftq.storage.address import read_instance
+from driftq.transport.paths import Query
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -162,8 +163,8 @@ def _fetch(options: EventLogOptions, at: int, end: int) -> Iterator[arrow.Record
     server = Server(options.url, api_key=options.api_key)
     try:
         while at < end:
-            asked = {"from": at, "limit": min(_PAGE_EVENTS, end - at), "stored": "true"}
-            events = _decode_lines(server.content("/v1/events/log", asked))
+            query: Query = {"from": at, "limit": min(_PAGE_EVENTS, end - at), "stored": True}
+            events = _decode_lines(server.content("/v1/events/log", query))
             if not events:
                 raise SegmentLost(f"from position {at}", cause="the server's log ends before it")
             at += len(events)

@@ -10,9 +10,10 @@ import pyarrow as arrow
 
 from driftq.errors import ServerUnreachable
 from driftq.model import Envelope
-from driftq.pipeline.server import Server, topic_path
+from driftq.pipeline.server import Server
 from driftq.tables.parquet import row_schema
 from driftq.tables.rows import COLUMNS, message_columns
+from driftq.transport.paths import topic_path
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

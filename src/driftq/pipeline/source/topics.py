@@ -8,9 +8,10 @@ from typing import Any
 
 from driftq.errors import MessagesExpired, TopicNotFound, TopicStartedOver
 from driftq.model.wire.topics import SpanReply, SpansReply
-from driftq.pipeline.server import Server, topic_path
+from driftq.pipeline.server import Server
 from driftq.pipeline.source.offsets import Bounds, Offsets
 from driftq.pipeline.source.options import TopicSourceOptions
+from driftq.transport.paths import topic_path
 
 
 class Topics:

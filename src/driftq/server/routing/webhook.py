@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
 
 import msgspec
 
+from driftq.errors import InvalidArgument, ServerUnreachable
 from driftq.model import Envelope, Message, RoutingDecision
+from driftq.transport.blocking import BlockingConnection
+from driftq.transport.endpoint import Endpoint
 
 _decode = msgspec.json.Decoder(RoutingDecision).decode
 _encode = msgspec.json.Encoder().encode
@@ -32,16 +34,15 @@ class WebhookRouter:
 
     def __init__(self, url: str, *, timeout_ms: int, topics: Collection[str] | None = None) -> None:
         parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{url!r} is not an address like http://127.0.0.1:9000/route")
+        try:
+            self._endpoint = Endpoint.of(f"{parts.scheme}://{parts.netloc}", timeout_s=timeout_ms / 1000)
+        except InvalidArgument:
+            raise ValueError(f"{url!r} is not an address like http://127.0.0.1:9000/route") from None
         self.url = url
         self.topics = frozenset(topics) if topics else None
-        self._kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        self._host, self._port = parts.hostname, parts.port
         self._target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        self._timeout_s = timeout_ms / 1000
         self._local = threading.local()
-        self._open: list[HTTPConnection] = []
+        self._open: list[BlockingConnection] = []
 
     def __call__(self, topic: str, message: Message, /) -> RoutingDecision | None:
         body = _encode(
@@ -56,9 +57,8 @@ class WebhookRouter:
         )
         try:
             status, content = self._post(body)
-        except (OSError, HTTPException):
-            self._forget()  # The connection that was kept may have been closed meanwhile: once more, anew.
-            status, content = self._post(body)
+        except ServerUnreachable:
+            status, content = self._post_again(body)
         if status == 204:
             return None
         if status != 200:
@@ -66,21 +66,21 @@ class WebhookRouter:
         return _decode(content)
 
     def _post(self, body: bytes) -> tuple[int, bytes]:
-        connection: HTTPConnection | None = getattr(self._local, "connection", None)
+        connection: BlockingConnection | None = getattr(self._local, "connection", None)
         if connection is None:
-            connection = self._kind(self._host, self._port, timeout=self._timeout_s)
-            self._local.connection = connection
+            connection = self._local.connection = BlockingConnection(self._endpoint)
             self._open.append(connection)
-        connection.request("POST", self._target, body, {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        return answer.status, answer.read()
+        response = connection.send("POST", self._target, body=body)
+        return response.status, response.read()
 
-    def _forget(self) -> None:
-        self._local.connection.close()
-        self._open.remove(self._local.connection)
-        self._local.connection = None
+    def _post_again(self, body: bytes) -> tuple[int, bytes]:
+        """On a new connection: the other side may have closed the one that was kept."""
+        try:
+            return self._post(body)
+        except ServerUnreachable as unreachable:
+            raise WebhookFailed(f"{self.url} did not answer: {unreachable.cause}") from unreachable
 
     def close(self) -> None:
-        """Close what is kept; nobody is asked any more."""
+        """Close the connections of all threads."""
         for connection in self._open:
             connection.close()

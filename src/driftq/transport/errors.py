@@ -1,16 +1,15 @@
-"""Errors from the wire: the same classes with the same fields as where they were raised.
+"""Wire errors: the classes that the server raised, rebuilt with their fields from its responses.
 
-A refusal names its class (`kind`) and carries its fields beside code and message. Without a kind, or with one
-that this client does not know, it is understood by reason and code.
+An error body names its class (`kind`) and has its fields beside code and message. Without a kind, or with one
+that this version has no class for, reason and code decide.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
-
-import msgspec
 
 from driftq.errors import (
     Conflict,
@@ -49,7 +48,7 @@ _WIRE_ONLY = frozenset({"error", "message", "reason", "kind"})
 
 
 def all_errors() -> Iterator[type[DriftQError]]:
-    """Every class of the tree that is DriftQ's own, not those that its users derive from them."""
+    """Every error class of DriftQ's own; subclasses that users define are left out."""
     found: list[type[DriftQError]] = [DriftQError]
     while found:
         kind = found.pop()
@@ -89,16 +88,16 @@ def rebuild(fields: Mapping[str, Any], *, status: int = 500) -> DriftQError:
     return error
 
 
-def read_refusal(status: int, body: bytes) -> DriftQError:
-    """The error of a whole answer; whatever it is that answered, this does not fail."""
+def read_error(status: int, body: bytes) -> DriftQError:
+    """The error that a response carries; a body that is no error body gives a DriftQError with the status."""
     try:
-        fields = msgspec.json.decode(body)
+        fields = json.loads(body)
     except (ValueError, RecursionError):
         fields = None
     return rebuild(fields if isinstance(fields, dict) else {}, status=status)
 
 
-def is_passing(error: DriftQError) -> bool:
-    """It may be over at the next try."""
-    passing = Unavailable | ResourceExhausted | RequestTimeout
-    return isinstance(error, passing) or error.reason == "idempotency_pending"
+def is_transient(error: DriftQError) -> bool:
+    """The same request may succeed later."""
+    transient = Unavailable | ResourceExhausted | RequestTimeout
+    return isinstance(error, transient) or error.reason == "idempotency_pending"

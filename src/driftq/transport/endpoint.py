@@ -1,0 +1,60 @@
+"""Where a server is and how to reach it: what both HTTP clients are given."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from typing import Self
+from urllib.parse import urlsplit
+
+from driftq.errors import InvalidArgument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """The address of a server, the time that it has to respond, and the caller's credentials."""
+
+    url: str
+    host: str
+    port: int
+    tls: bool
+    prefix: str
+    """The part of every path before `/v1`."""
+    timeout_s: float | None
+    """For one socket operation of the blocking client; None waits without limit."""
+    api_key: str | None
+
+    @classmethod
+    def of(cls, url: str, *, timeout_s: float | None = None, api_key: str | None = None) -> Self:
+        """The endpoint at an address like `http://127.0.0.1:8080`; raises InvalidArgument."""
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:
+            raise InvalidArgument("url", f"{url!r} is not an address") from None
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise InvalidArgument("url", f"{url!r} is not an address like http://127.0.0.1:8080")
+        tls = parts.scheme == "https"
+        return cls(
+            url=url.rstrip("/"),
+            host=parts.hostname,
+            port=port or (443 if tls else 80),
+            tls=tls,
+            prefix=parts.path.rstrip("/"),
+            timeout_s=timeout_s,
+            api_key=api_key,
+        )
+
+    @property
+    def host_header(self) -> str:
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return name if self.port == (443 if self.tls else 80) else f"{name}:{self.port}"
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """How the server's certificate is verified; None for plain HTTP."""
+        return ssl.create_default_context() if self.tls else None
+
+
+def request_headers(api_key: str | None) -> dict[str, str]:
+    """The headers that every request carries."""
+    return {} if api_key is None else {"Authorization": f"Bearer {api_key}"}

@@ -148,8 +148,8 @@ class Renumbered(_Generations):
     def _answered(self, generation: int, delivery: DeliveryLine, answer: DriftQError | None) -> None:
         offset = delivery.offset
         if generation < self.generation and answer is None and not self.run.drops:
-            told = f"attempt {delivery.attempts} of {offset} is from before the group began anew"
-            require(offset in self._acked, "A7", f"{told}, and its ack settled it")
+            story = f"attempt {delivery.attempts} of {offset} is from before the group began anew"
+            require(offset in self._acked, "A7", f"{story}, and its ack settled it")
         elif generation == self.generation or isinstance(answer, Unavailable):
             self._acked.add(offset)
 
@@ -168,7 +168,7 @@ class Reborn(_Generations):
         self._unsure = False
         """Whether the last deletion may or may not have happened."""
         self._places: dict[int, str] = {}
-        """Which message each offset was told to be, in any generation."""
+        """Which message each offset was said to be, in any generation."""
         self._old: set[int] = set()
         """Offsets of generations that are surely over."""
         self._keys: dict[str, str] = {}
@@ -237,7 +237,7 @@ class Reborn(_Generations):
                 self._sure[value] = outcome[1]
             elif isinstance(outcome, Duplicate):
                 old = outcome.offset in self._old
-                require(not old, "T4", f"{key} is told to be at {outcome.offset}, of a topic that is gone")
+                require(not old, "T4", f"{key} is said to be at {outcome.offset}, of a topic that is gone")
 
         self.errands.world.say(f"produce {self.errands.name} {value} {key}")
         self.errands.send(
@@ -270,16 +270,16 @@ class Reborn(_Generations):
             elif isinstance(answer, CommittedEffect):
                 require(key in self._done, "T4", f"the effect of {key} was done for a topic that is gone")
 
-        self._ask_desk(lambda reply: BeginRequest(identity, OWNER, 500, reply), heard)
+        self._submit(lambda reply: BeginRequest(identity, OWNER, 500, reply), heard)
 
     def _commit(self, grant: tuple[int, str, int]) -> None:
         generation, key, token = grant
         identity = ("", self.errands.name, GROUP, key)
         if generation == self.generation:
             self._done.add(key)
-        self._ask_desk(lambda reply: CommitRequest(identity, OWNER, token, None, reply), lambda answer: None)
+        self._submit(lambda reply: CommitRequest(identity, OWNER, token, None, reply), lambda answer: None)
 
-    def _ask_desk(self, make: Callable[[Callable[[Any], None]], Any], heard: Callable[[Any], None]) -> None:
+    def _submit(self, make: Callable[[Callable[[Any], None]], Any], heard: Callable[[Any], None]) -> None:
         engine = self.errands.world.machine.engine
         self.errands.send(lambda reply: engine.submit(make(reply)), lambda lost: None, heard)
 

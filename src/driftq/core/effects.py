@@ -64,7 +64,7 @@ class EffectTable:
         self.leaving: list[tuple[int, Identity, int]] = []
         """Heap of when to look whether something is too old; one note a grant, however often extended."""
 
-    def held(self, identity: Identity, topic: int) -> PendingEffect | None:
+    def pending_for(self, identity: Identity, topic: int) -> PendingEffect | None:
         """The grant of this identity that counts for the topic."""
         return self.pending.get((identity, topic)) or self.pending.get((identity, 0))
 

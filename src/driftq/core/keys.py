@@ -47,30 +47,30 @@ class MessageRef(msgspec.Struct, frozen=True, gc=False):
 
 
 class KeyTable:
-    """Live claims by fingerprint."""
+    """The messages that hold live keys, by fingerprint."""
 
     def __init__(self, *, ttl_ms: int) -> None:
         self._ttl_ms = ttl_ms
         self._width_ms = max(1, ttl_ms // _BUCKETS)
-        self._claims = FingerprintTable()
+        self._refs = FingerprintTable()
         self._buckets: deque[tuple[int, array[int], array[int]]] = deque()
 
     def __len__(self) -> int:
-        return self._claims.count
+        return self._refs.count
 
     def __iter__(self) -> Iterator[int]:
         """The live fingerprints."""
-        return iter(dict.fromkeys(print_ for print_, _ in self._claims))
+        return iter(dict.fromkeys(print_ for print_, _ in self._refs))
 
     def has_none(self, prints: list[int]) -> bool:
         """Whether all of these are new."""
-        return not self._claims.has_any(prints)
+        return not self._refs.has_any(prints)
 
     def find(self, print_: int) -> list[MessageRef]:
         """The messages that may hold the key of this fingerprint."""
         return [
             MessageRef(topic=packed >> _OFFSET_BITS, offset=packed & _OFFSET_MASK)
-            for packed in self._claims.find(print_)
+            for packed in self._refs.find(print_)
         ]
 
     def add(self, print_: int, *, topic: int, offset: int, at: int) -> None:
@@ -80,16 +80,16 @@ class KeyTable:
         """Claim these for the messages at the offsets."""
         base = topic << _OFFSET_BITS
         if type(offsets) is range and offsets.step == 1:
-            claims = array("Q", range(base + offsets.start, base + offsets.stop))
+            refs = array("Q", range(base + offsets.start, base + offsets.stop))
         else:
-            claims = array("Q", [base | offset for offset in offsets])
-        self._claims.add_all(prints, claims)
+            refs = array("Q", [base | offset for offset in offsets])
+        self._refs.add_all(prints, refs)
         bucket_end = at - at % self._width_ms + self._width_ms
         if not self._buckets or self._buckets[-1][0] < bucket_end:
             self._buckets.append((bucket_end, array("Q"), array("Q")))
-        _, bucket_prints, bucket_claims = self._buckets[-1]
+        _, bucket_prints, bucket_refs = self._buckets[-1]
         bucket_prints.extend(prints)
-        bucket_claims.extend(claims)
+        bucket_refs.extend(refs)
 
     def dump(self, name: str) -> dict[str, bytes]:
         """Everything in it, as raw arrays under this name."""
@@ -97,34 +97,34 @@ class KeyTable:
             f"{name}.ends": array("Q", [end for end, _, _ in self._buckets]).tobytes(),
             f"{name}.sizes": array("Q", [len(prints) for _, prints, _ in self._buckets]).tobytes(),
             f"{name}.prints": b"".join(prints.tobytes() for _, prints, _ in self._buckets),
-            f"{name}.claims": b"".join(claims.tobytes() for _, _, claims in self._buckets),
-            **self._claims.dump(name),
+            f"{name}.claims": b"".join(refs.tobytes() for _, _, refs in self._buckets),
+            **self._refs.dump(name),
         }
 
     def load(self, parts: Mapping[str, memoryview], name: str) -> None:
         """Take over what `dump` gave, into a table that is empty."""
         if f"{name}.ends" not in parts:
             return
-        prints, claims = parts[f"{name}.prints"], parts[f"{name}.claims"]
+        prints, refs = parts[f"{name}.prints"], parts[f"{name}.claims"]
         start = 0
         for end, size in zip(parts[f"{name}.ends"].cast("Q"), parts[f"{name}.sizes"].cast("Q"), strict=True):
             stop = start + 8 * size
             bucket = (end, array("Q"), array("Q"))
             bucket[1].frombytes(prints[start:stop])  # As bytes: number by number takes ten times as long.
-            bucket[2].frombytes(claims[start:stop])
+            bucket[2].frombytes(refs[start:stop])
             self._buckets.append(bucket)
             start = stop
-        if not self._claims.load(parts, name):
-            for _, bucket_prints, bucket_claims in self._buckets:
-                self._claims.add_all(bucket_prints, bucket_claims)
+        if not self._refs.load(parts, name):
+            for _, bucket_prints, bucket_refs in self._buckets:
+                self._refs.add_all(bucket_prints, bucket_refs)
 
     def remove(self, print_: int, *, topic: int, offset: int) -> None:
-        """Forget one claim before its time."""
-        self._claims.remove(print_, topic << _OFFSET_BITS | offset)
+        """Forget one key before its time."""
+        self._refs.remove(print_, topic << _OFFSET_BITS | offset)
 
     def expire(self, now: int) -> None:
         """Forget keys older than their time to live."""
         while self._buckets and self._buckets[0][0] + self._ttl_ms <= now:
-            _, prints, claims = self._buckets.popleft()
-            for print_, packed in zip(prints, claims, strict=True):
-                self._claims.remove(print_, packed)
+            _, prints, refs = self._buckets.popleft()
+            for print_, packed in zip(prints, refs, strict=True):
+                self._refs.remove(print_, packed)

@@ -25,7 +25,7 @@ _ORPHAN_S = 10.0
 
 Done = Callable[[str | None], None]
 """Gets what went wrong, or None when a new manifest is in place."""
-Tell = Callable[[Callable[[], None]], None]
+CallSoon = Callable[[Callable[[], None]], None]
 """Has something called on the loop, from any thread."""
 
 
@@ -42,7 +42,7 @@ class Housekeeper(Protocol):
         """End what is under way; it can be done again later."""
 
 
-NewHousekeeper = Callable[[Folder, Limits, Tell], Housekeeper]
+NewHousekeeper = Callable[[Folder, Limits, CallSoon], Housekeeper]
 
 
 class HousekeeperProcess:
@@ -53,13 +53,13 @@ class HousekeeperProcess:
         folder: str,
         limits: Limits,
         *,
-        tell: Tell,
+        call_soon: CallSoon,
         tables: str | None = None,
         history: str | None = None,
     ) -> None:
         self._folder = os.path.abspath(folder)
         self._limits = limits
-        self._tell = tell
+        self._call_soon = call_soon
         self._tables = tables and os.path.abspath(tables)
         self._history = history and os.path.abspath(history)
         self._process: subprocess.Popen[str] | None = None
@@ -116,7 +116,7 @@ class HousekeeperProcess:
             trouble = str(error)
         self._process = None
         if not self._stopped:
-            self._tell(lambda: done(trouble))
+            self._call_soon(lambda: done(trouble))
 
     def stop(self) -> None:
         self._stopped = True

@@ -17,8 +17,7 @@ from driftq.model.options.limits import Limits
 from driftq.server.clock import SystemClock
 from driftq.server.engine import Engine
 from driftq.server.events.service import EventsService
-from driftq.server.io_threads import Fsync, Threads
-from driftq.server.loop import AsyncioLoop
+from driftq.server.io_threads import AsyncioLoop, Fsync, Threads
 from driftq.server.maintenance.stage import MaintenanceOptions
 from driftq.server.ports import Clock, Loop
 from driftq.server.routing.service import ROUTER_TIMEOUT_MS, Router, RoutingService
@@ -73,12 +72,12 @@ class Broker:
             self._housekeeper = HousekeeperProcess(
                 log.folder.path,
                 options.limits,
-                tell=self._threads.tell,
+                call_soon=self._threads.call_soon,
                 tables=options.tables,
                 history=options.history,
             )
         elif options.housekeeping and options.new_housekeeper is not None:
-            self._housekeeper = options.new_housekeeper(log.folder, options.limits, self._threads.tell)
+            self._housekeeper = options.new_housekeeper(log.folder, options.limits, self._threads.call_soon)
         self.engine = Engine(
             log,
             limits=options.limits,

@@ -1,4 +1,4 @@
-"""The writer thread and the reader thread, and when the log is forced to disk."""
+"""The engine's surroundings in a real process: its loop, the writer thread, the reader thread."""
 
 import asyncio
 import threading
@@ -10,7 +10,7 @@ from typing import TypeVar
 from driftq.errors import LogError
 from driftq.log.frame import Frame
 from driftq.log.log import Log
-from driftq.server.ports import SyncLost
+from driftq.server.ports import Alarm, Clock, SyncLost
 
 _T = TypeVar("_T")
 
@@ -27,6 +27,20 @@ class Fsync(StrEnum):
 
 
 SYNC_INTERVAL_S = 0.05
+
+
+class AsyncioLoop:
+    """The engine's view of an asyncio loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+        self._loop = loop
+        self._clock = clock
+
+    def soon(self, call: Callable[[], None]) -> None:
+        self._loop.call_soon(call)
+
+    def at(self, when: int, call: Callable[[], None]) -> Alarm:
+        return self._loop.call_later(max(0, when - self._clock.now()) / 1000, call)
 
 
 class Threads:
@@ -48,7 +62,7 @@ class Threads:
             thread.start()
 
     def commit(self, frames: Sequence[Frame], done: Callable[[OSError | None], None]) -> None:
-        self._writes.put(lambda: self._tell(done, self._write(frames)))
+        self._writes.put(lambda: self._finish(done, self._write(frames)))
 
     def _write(self, frames: Sequence[Frame]) -> OSError | None:
         try:
@@ -84,24 +98,24 @@ class Threads:
             result: _T | Exception
             try:
                 result = work()
-            except Exception as error:  # noqa: BLE001 (it belongs to whoever asked)
+            except Exception as error:  # noqa: BLE001 (the caller gets it)
                 result = error
-            self._tell(done, result)
+            self._finish(done, result)
 
         self._reads.put(run)
 
-    def _tell(self, done: Callable[[_T], None], result: _T) -> None:
+    def _finish(self, done: Callable[[_T], None], result: _T) -> None:
         try:
             self._loop.call_soon_threadsafe(done, result)
         except RuntimeError:
-            pass  # The loop is closed: nobody waits any more.
+            pass  # The loop is closed, so nothing waits for this.
 
-    def tell(self, call: Callable[[], None]) -> None:
+    def call_soon(self, call: Callable[[], None]) -> None:
         """Call on the loop, from any thread."""
         try:
             self._loop.call_soon_threadsafe(call)
         except RuntimeError:
-            pass  # The loop is closed: nobody waits any more.
+            pass  # The loop is closed, so nothing waits for this.
 
     def stop(self) -> None:
         """Finish what was asked, sync, end the threads."""

@@ -41,10 +41,10 @@ class _Course:
     """The stream that brought it last."""
     loose: bool = False
     """Its latest delivery may have been ended by something other than an ack or its lease."""
-    letters: list[DeadLetterFacts] = field(default_factory=list)
+    dead_letters: list[DeadLetterFacts] = field(default_factory=list)
 
 
-class LetterChecker:
+class DeadLetterChecker:
     """Takes in deliveries of fragile messages, their ends, and the dead letters."""
 
     def __init__(self, groups: tuple[str, ...]) -> None:
@@ -79,7 +79,7 @@ class LetterChecker:
         )
         require(now >= course.not_before, "D2", f"{name} comes {course.not_before - now} ms early")
         require(not course.acked, "A3", f"{name} was acked and comes again")
-        require(not course.letters, "D3", f"{name} is a dead letter and comes again")
+        require(not course.dead_letters, "D3", f"{name} is a dead letter and comes again")
         late = fragile.deadline is not None and wall > fragile.deadline
         require(not late, "P3", f"{name} comes at {wall}, its deadline was {fragile.deadline}")
         course.attempts = delivery.attempts
@@ -100,7 +100,7 @@ class LetterChecker:
             wait_ms = min(fragile.backoff_ms << (tries - 1), MAX_BACKOFF_MS)
             course.not_before = now + (wait_ms if wait_ms < MAX_BACKOFF_MS else MAX_BACKOFF_MS * 3 // 4)
 
-    def letter(self, value: str, facts: DeadLetterFacts) -> None:
+    def read(self, value: str, facts: DeadLetterFacts) -> None:
         """A dead letter was read, for the first time."""
         fragile = self._meant[value]
         self.stored.setdefault(facts.original_offset, value)
@@ -109,7 +109,7 @@ class LetterChecker:
         )
         course = self.course(facts.original_offset, facts.group)
         name = f"{value} for {facts.group}"
-        require(not course.letters, "D4", f"{name} has two dead letters")
+        require(not course.dead_letters, "D4", f"{name} has two dead letters")
         require(facts.group in self._groups, "D4", f"{name}: there is no such group")
         require(not course.acked, "D3", f"{name} was acked and is a dead letter")
         require(facts.attempts >= course.attempts, "E4", f"{name}: {facts} after {course.attempts} attempts")
@@ -123,12 +123,12 @@ class LetterChecker:
             case reason:
                 late = reason == "deadline_exceeded" and fragile.deadline is not None
                 require(late, "P3", f"{name}: {facts}")
-        course.letters.append(facts)
+        course.dead_letters.append(facts)
 
     def ended(self, offsets: set[int]) -> None:
         """Everything was drained: each message has ended for each group, in one way."""
         for offset in offsets:
             for group in self._groups:
                 course = self.course(offset, group)
-                ends = course.acked or course.perhaps_acked or bool(course.letters)
+                ends = course.acked or course.perhaps_acked or bool(course.dead_letters)
                 require(ends, "D4", f"message {offset} never ended for {group}: {course}")

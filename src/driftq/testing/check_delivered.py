@@ -11,7 +11,7 @@ from driftq.testing.check_settled import SettledFact, Track
 from driftq.testing.check_stored import StoredChecker
 from driftq.testing.checkers import Circumstances, require
 
-Ring = tuple[str, str]
+GroupName = tuple[str, str]
 """Topic and group."""
 
 
@@ -45,7 +45,7 @@ class DeliveryChecker:
     def __init__(self, circumstances: Circumstances, stored: StoredChecker) -> None:
         self._run = circumstances
         self._stored = stored
-        self._groups: defaultdict[Ring, _GroupFacts] = defaultdict(_GroupFacts)
+        self._groups: defaultdict[GroupName, _GroupFacts] = defaultdict(_GroupFacts)
         self._crashed = 0
 
     def track(self, topic: str, group: str, offset: int) -> Track:
@@ -58,7 +58,7 @@ class DeliveryChecker:
         """The group was surely at work then, or later."""
         return self._groups[topic, group].seen_at
 
-    def rings(self) -> list[Ring]:
+    def groups(self) -> list[GroupName]:
         return list(self._groups)
 
     def crashed(self) -> None:

@@ -42,7 +42,7 @@ class InstantChecker:
             earliest = self._wall.lowest(asked_at, now)
             require(earliest < deadline, "P2", f"a deadline of {deadline} was taken at {earliest}")
 
-    def buried(self, deadline: int | None, facts: DeadLetterFacts) -> None:
+    def dead_lettered(self, deadline: int | None, facts: DeadLetterFacts) -> None:
         """A dead letter was read."""
         if facts.reason == "deadline_exceeded" and deadline is not None:
             at = parse_rfc3339(facts.at)

@@ -40,15 +40,15 @@ class PressureChecker:
         return Pressure(
             stored=self._stored.sizes(topics),
             settled={
-                ring: frozenset(
+                group: frozenset(
                     offset
-                    for offset, track in self._deliveries.tracks(*ring).items()
+                    for offset, track in self._deliveries.tracks(*group).items()
                     if track.settled is SettledFact.YES
                 )
-                for ring in self._deliveries.rings()
-                if ring[0] in topics
+                for group in self._deliveries.groups()
+                if group[0] in topics
             },
-            groups={ring: since for ring, since in groups.items() if ring[0] in topics},
+            groups={group: since for group, since in groups.items() if group[0] in topics},
         )
 
     def answered(self, intents: list[Intent], answer: object, before: Pressure, *, now: int) -> None:

@@ -45,12 +45,12 @@ class _Owed:
 
 
 class RedriveChecker:
-    """Takes in what was produced, delivered, given up, buried and redriven."""
+    """Takes in what was produced, delivered, given up, dead-lettered and redriven."""
 
     def __init__(self) -> None:
         self._originals: dict[str, Copy] = {}
         self._given_up: Counter[tuple[str, str, int, int]] = Counter()
-        self._letters: dict[int, tuple[str, DeadLetterFacts]] = {}
+        self._dead_letters: dict[int, tuple[str, DeadLetterFacts]] = {}
         self._seen: set[tuple[str, Copy, int]] = set()
         self._perhaps_acked: set[tuple[str, Copy, int]] = set()
         self._asked: dict[str, set[str | None]] = {}
@@ -60,9 +60,9 @@ class RedriveChecker:
         self._owed: list[_Owed] = []
 
     @property
-    def letters(self) -> list[int]:
+    def dead_letters(self) -> list[int]:
         """Offsets of the dead letters that were read so far."""
-        return list(self._letters)
+        return list(self._dead_letters)
 
     def stored(self, value: str, copy: Copy) -> None:
         """A producer was told where its message is."""
@@ -91,13 +91,13 @@ class RedriveChecker:
         self, offset: int, partition: int, value: str, facts: DeadLetterFacts, *, partitions: int
     ) -> None:
         """A dead letter was read."""
-        self._letters[offset] = (value, facts)
+        self._dead_letters[offset] = (value, facts)
         right = facts.original_partition % partitions
         require(partition == right, "D4", f"the letter of {value} is in {partition} of {partitions}: {facts}")
 
     def redriving(self, offsets: Sequence[int], *, all_groups: bool) -> None:
         for offset in offsets:
-            value, facts = self._letters[offset]
+            value, facts = self._dead_letters[offset]
             self._asked.setdefault(value, set()).add(None if all_groups else facts.group)
 
     def perhaps_redriven(self, offsets: Sequence[int]) -> None:
@@ -122,7 +122,7 @@ class RedriveChecker:
         told = sorted([*answer.sent, *skipped])
         require(told == sorted(offsets), "D6", f"{offsets} were asked for, {answer} was told")
         for offset in answer.sent:
-            value, facts = self._letters[offset]
+            value, facts = self._dead_letters[offset]
             require(offset not in self._sent, "D6", f"the letter {offset} of {value} was redriven twice")
             require(
                 all_groups or not sure or facts.group in stand.groups,
@@ -134,17 +134,17 @@ class RedriveChecker:
                 if stand.topic is not None and (all_groups or name == facts.group):
                     self._owed.append(_Owed(offset, value, stand.topic, group))
         for one in answer.skipped:
-            buried = self._letters[one.offset][1]
-            gone = one.reason == GROUP_DELETED and one.group == buried.group and not all_groups
-            right = gone and (not sure or buried.group not in stand.groups)
+            facts = self._dead_letters[one.offset][1]
+            gone = one.reason == GROUP_DELETED and one.group == facts.group and not all_groups
+            right = gone and (not sure or facts.group not in stand.groups)
             known = one.offset in self._sent | self._perhaps_sent | pending
-            require(right or known, "D6", f"letter {one.offset} for {buried.group} was skipped: {one}")
+            require(right or known, "D6", f"letter {one.offset} for {facts.group} was skipped: {one}")
 
     def ended(self, stand: Stand, marked: set[int]) -> None:
         """Everything was drained and all letters were read."""
         there = Counter(
             (value, facts.group, facts.original_partition, facts.original_offset)
-            for value, facts in self._letters.values()
+            for value, facts in self._dead_letters.values()
         )
         for place, times in self._given_up.items():
             require(
@@ -166,7 +166,7 @@ class RedriveChecker:
         for name, group in stand.groups.items():
             dead = there[value, name, original.partition, original.offset] > 0
             ends = dead or (value, original, group) in self._perhaps_acked
-            require(ends, "D4", f"{value} at {original} was neither acked nor buried for {name}")
+            require(ends, "D4", f"{value} at {original} was neither acked nor dead-lettered for {name}")
 
     def _require_arrival(self, owed: _Owed) -> None:
         original = self._originals.get(owed.value)
@@ -186,5 +186,5 @@ class RedriveChecker:
             value == owed.value
             and facts.reason == DEADLINE_EXCEEDED
             and facts.original_offset != original.offset
-            for value, facts in self._letters.values()
+            for value, facts in self._dead_letters.values()
         )

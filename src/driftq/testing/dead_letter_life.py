@@ -56,7 +56,7 @@ class _Hand:
         return Copy(self.topic, self.delivery.partition, self.delivery.offset)
 
 
-class LetterLife:
+class DeadLetterLife:
     """What happens to the topic, its groups and its dead letters, drawn from the run's seed."""
 
     def __init__(self, world: WorkWorld) -> None:
@@ -68,7 +68,7 @@ class LetterLife:
         """Whether a change of the topic or of its groups is under way."""
         self._changes = 0
         self._streams: set[str] = set()
-        self._reads_letters = False
+        self._reads_dead_letters = False
         self._values = 0
         self._partitions = 1
         self._hands: list[_Hand] = []
@@ -80,7 +80,7 @@ class LetterLife:
         for offsets in self._redrives:
             self.checker.perhaps_redriven(offsets)
         self._redrives.clear()
-        self._changing = self._reads_letters = False
+        self._changing = self._reads_dead_letters = False
         self._streams.clear()
         self._look()
 
@@ -102,8 +102,8 @@ class LetterLife:
 
     def step(self) -> None:
         chance = self._random.random()
-        if not self._reads_letters and DLQ_TOPIC in self._world.machine.engine.state.topics:
-            self._read_letters()
+        if not self._reads_dead_letters and DLQ_TOPIC in self._world.machine.engine.state.topics:
+            self._read_dead_letters()
         elif self._stand.topic is None:
             self._create()
         elif chance < 0.3:
@@ -121,8 +121,8 @@ class LetterLife:
 
     def work_off(self) -> bool:
         """Ack what is held and let every group have a stream; whether there was anything to do."""
-        if not self._reads_letters and DLQ_TOPIC in self._world.machine.engine.state.topics:
-            self._read_letters()
+        if not self._reads_dead_letters and DLQ_TOPIC in self._world.machine.engine.state.topics:
+            self._read_dead_letters()
         self._join(only=[group for group in self._stand.groups if group not in self._streams])
         held, self._hands = self._hands, []
         for hand in held:
@@ -252,11 +252,11 @@ class LetterLife:
 
     # Dead letters
 
-    def _read_letters(self) -> None:
-        self._reads_letters = True
+    def _read_dead_letters(self) -> None:
+        self._reads_dead_letters = True
 
         def joined(answer: Any) -> None:
-            self._reads_letters = answer is None
+            self._reads_dead_letters = answer is None
 
         consumer = self._consumer(DLQ_TOPIC, "audit", "auditor", self._buried)
         reply = self._world.heard(f"join {DLQ_TOPIC}", joined)
@@ -274,7 +274,7 @@ class LetterLife:
         self.checker.letter(delivery.offset, delivery.partition, delivery.value, facts, partitions=partitions)
 
     def _redrive(self) -> None:
-        known = self.checker.letters
+        known = self.checker.dead_letters
         if not known:
             return
         random = self._random

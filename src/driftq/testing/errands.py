@@ -35,7 +35,7 @@ class MessagePlace:
         return len(self.value)
 
 
-Told = Callable[[DriftQError | None], None]
+Done = Callable[[DriftQError | None], None]
 """Gets None when it is done, the error when it was refused, and an Unavailable when nobody knows."""
 
 
@@ -59,33 +59,33 @@ class Errands:
         if left is not None:
             left()
 
-    def ask(self, make: Callable[[Callable[[Any], None]], TopicsRequest], told: Told) -> None:
-        reply = self._reply(told, lambda answer: told(answer if isinstance(answer, DriftQError) else None))
+    def ask(self, make: Callable[[Callable[[Any], None]], TopicsRequest], done: Done) -> None:
+        reply = self._reply(done, lambda answer: done(answer if isinstance(answer, DriftQError) else None))
         self.world.machine.engine.submit(make(reply))
 
     def send(
-        self, put: Callable[[Callable[[Any], None]], None], told: Told, heard: Callable[[Any], None]
+        self, put: Callable[[Callable[[Any], None]], None], done: Done, heard: Callable[[Any], None]
     ) -> None:
-        """Any request; `heard` gets its answer, and `told` an Unavailable when there is none."""
-        put(self._reply(told, heard))
+        """Any request; `heard` gets its answer, and `done` an Unavailable when there is none."""
+        put(self._reply(done, heard))
 
-    def produce(self, value: str, told: Told, stored: Callable[[MessagePlace], None]) -> None:
+    def produce(self, value: str, done: Done, stored: Callable[[MessagePlace], None]) -> None:
         """One message without a key, in partition 0 of its topic."""
         self.world.say(f"produce {self.name} {value.rstrip('x')}")
 
         def answered(answer: Any) -> None:
             outcome = answer if isinstance(answer, DriftQError) else answer[0]
             if isinstance(outcome, DriftQError):
-                told(outcome)
+                done(outcome)
             else:
                 stored(MessagePlace(value, *outcome))
 
         command = prepare(Message(topic=self.name, value=value), at=self.world.now)
-        self.world.machine.engine.submit(ProduceRequest([command], self._reply(told, answered)))
+        self.world.machine.engine.submit(ProduceRequest([command], self._reply(done, answered)))
 
-    def _reply(self, told: Told, answered: Callable[[Any], None]) -> Callable[[Any], None]:
+    def _reply(self, done: Done, answered: Callable[[Any], None]) -> Callable[[Any], None]:
         life = self._life
-        self._open = lambda: told(Unavailable("a crash"))
+        self._open = lambda: done(Unavailable("a crash"))
 
         def reply(answer: Any) -> None:
             if life == self._life:

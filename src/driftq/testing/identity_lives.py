@@ -148,8 +148,8 @@ class Renumbered(_Generations):
     def _answered(self, generation: int, delivery: DeliveryLine, answer: DriftQError | None) -> None:
         offset = delivery.offset
         if generation < self.generation and answer is None and not self.run.drops:
-            told = f"attempt {delivery.attempts} of {offset} is from before the group began anew"
-            require(offset in self._acked, "A7", f"{told}, and its ack settled it")
+            story = f"attempt {delivery.attempts} of {offset} is from before the group began anew"
+            require(offset in self._acked, "A7", f"{story}, and its ack settled it")
         elif generation == self.generation or isinstance(answer, Unavailable):
             self._acked.add(offset)
 
@@ -168,7 +168,7 @@ class Reborn(_Generations):
         self._unsure = False
         """Whether the last deletion may or may not have happened."""
         self._places: dict[int, str] = {}
-        """Which message each offset was told to be, in any generation."""
+        """Which message each offset was said to be, in any generation."""
         self._old: set[int] = set()
         """Offsets of generations that are surely over."""
         self._keys: dict[str, str] = {}
@@ -237,7 +237,7 @@ class Reborn(_Generations):
                 self._sure[value] = outcome[1]
             elif isinstance(outcome, Duplicate):
                 old = outcome.offset in self._old
-                require(not old, "T4", f"{key} is told to be at {outcome.offset}, of a topic that is gone")
+                require(not old, "T4", f"{key} is said to be at {outcome.offset}, of a topic that is gone")
 
         self.errands.world.say(f"produce {self.errands.name} {value} {key}")
         self.errands.send(

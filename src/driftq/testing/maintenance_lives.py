@@ -34,8 +34,8 @@ class Life(Protocol):
     def judge(self) -> None: ...
 
 
-class _Told:
-    """What was told of one topic's messages."""
+class _TopicLife:
+    """What the server said about one topic's messages."""
 
     def __init__(self, errands: Errands, run: Circumstances) -> None:
         self.errands = errands
@@ -51,10 +51,10 @@ class _Told:
         self._count = 0
 
     def create(self, options: TopicOptions) -> None:
-        def told(answer: DriftQError | None) -> None:
+        def done(answer: DriftQError | None) -> None:
             self.there = self.there or answer is None
 
-        self.errands.ask(lambda reply: TopicRequest(self.errands.name, 1, options, reply), told)
+        self.errands.ask(lambda reply: TopicRequest(self.errands.name, 1, options, reply), done)
 
     def next_value(self) -> str:
         self._count += 1
@@ -63,11 +63,11 @@ class _Told:
     def produce(self) -> None:
         value = self.next_value()
 
-        def told(answer: DriftQError | None) -> None:
+        def done(answer: DriftQError | None) -> None:
             if isinstance(answer, Unavailable):
                 self.open.add(value)
 
-        self.errands.produce(value, told, self.stored)
+        self.errands.produce(value, done, self.stored)
 
     def stored(self, place: MessagePlace) -> None:
         self.sure[place.value] = place
@@ -79,13 +79,13 @@ class _Told:
         self.found[delivery.offset] = delivery.value
 
     def judge_values(self, clause: str) -> None:
-        """Nothing was found that was never asked for, and nothing in another place than was told."""
+        """Nothing was found that was never asked for, and nothing in another place than the server said."""
         for offset, value in self.found.items():
             known = value in self.open or (value in self.sure and self.sure[value].offset == offset)
             require(known, clause, f"{self.errands.name} holds {value!r} at {offset}")
 
 
-class Mortal(_Told):
+class Mortal(_TopicLife):
     """A topic that is deleted and created again: nothing of an earlier life is ever seen."""
 
     def __init__(self, errands: Errands, run: Circumstances) -> None:
@@ -134,7 +134,7 @@ class Mortal(_Told):
             require(not lost, "W1", f"{self.errands.name}: {lost} are lost")
 
 
-class Bounded(_Told):
+class Bounded(_TopicLife):
     """A topic with `retention_bytes`: the newest stay, as many as fit and no fewer."""
 
     LIMIT = 700
@@ -167,7 +167,7 @@ class Bounded(_Told):
         require(not fits, "T7", f"{self.errands.name}: {newest} went although it fits beside {held}")
 
 
-class Followed(_Told):
+class Followed(_TopicLife):
     """A topic with a registered reader: what it has not passed is kept, and holds producers back."""
 
     def __init__(self, errands: Errands, run: Circumstances) -> None:
@@ -191,13 +191,13 @@ class Followed(_Told):
         upto = max(upto, self._passed)
         self._passed = upto
 
-        def told(answer: DriftQError | None) -> None:
+        def done(answer: DriftQError | None) -> None:
             if answer is None:
                 self._registered = True
                 self._surely_passed = max(self._surely_passed, upto)
 
         name = self.errands.name
-        self.errands.ask(lambda reply: ReaderRequest(name, "nightly", {0: upto}, reply), told)
+        self.errands.ask(lambda reply: ReaderRequest(name, "nightly", {0: upto}, reply), done)
 
     def _produce(self) -> None:
         value = self.next_value()
@@ -219,13 +219,13 @@ class Followed(_Told):
             # A reader that was not seen for the retention holds nobody back.
             require(not full or self.run.drops, "P4", f"{value} was taken with {len(waiting)} unread")
 
-        def told(answer: DriftQError | None) -> None:
+        def done(answer: DriftQError | None) -> None:
             if isinstance(answer, Unavailable):
                 self.open.add(value)
             elif isinstance(answer, Overloaded):
                 require(not room, "P4", f"{value} was refused with {len(maybe)} unread at most")
 
-        self.errands.produce(value, told, stored)
+        self.errands.produce(value, done, stored)
 
     def drain(self) -> None:
         self.audit()
@@ -238,7 +238,7 @@ class Followed(_Told):
                 require(found == place.value, "W6", f"{place} was not read and is gone: {found}")
 
 
-class ResetGroupLife(_Told):
+class ResetGroupLife(_TopicLife):
     """A topic whose only group is reset now and then: from there on everything comes once more."""
 
     GROUP = "again"
@@ -269,14 +269,14 @@ class ResetGroupLife(_Told):
         choices += [(offset, offset) for offset in sorted(offsets)[-6:]]
         to, start = self.random.choice(choices)
 
-        def told(answer: DriftQError | None) -> None:
+        def done(answer: DriftQError | None) -> None:
             if answer is None:
                 self._start = start
                 self._got.clear()
             elif isinstance(answer, Unavailable):
                 self._start = None
 
-        self.errands.ask(lambda reply: ResetRequest(self.errands.name, self.GROUP, to, reply), told)
+        self.errands.ask(lambda reply: ResetRequest(self.errands.name, self.GROUP, to, reply), done)
 
     def _delivered(self, delivery: DeliveryLine) -> None:
         early = self._start is not None and delivery.offset < self._start and not self.run.cold_reads

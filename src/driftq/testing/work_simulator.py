@@ -4,7 +4,8 @@
 
 It stands beside `simulator`, which is about messages. At the end everything is worked off, and each job, each
 effect and each message must have ended once. One topic is deleted and created again with other partitions
-while its messages wait, and its groups come and go while its dead letters are redriven: see `letter_life`.
+while its messages wait, and its groups come and go while its dead letters are redriven: see
+`dead_letter_life`.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class _WorkRun:
             (8, self._end_effect),
             (16, self._produce),
             (36, self._end_message),
-            (45, self._world.letter_life.step),
+            (45, self._world.dead_letter_life.step),
             (4, self._reopen_stream),
             (2, self._stop_worker),
             (1, self._compare),
@@ -212,7 +213,7 @@ class _WorkRun:
         while quiet_ms < 35_000:  # Longer than any lease or backoff.
             world.claim(limit=50, lease_ms=5_000, wait_ms=0)
             world.run_for(500)
-            worked = world.letter_life.work_off()
+            worked = world.dead_letter_life.work_off()
             quiet_ms = 0 if world.held_jobs or world.hands or worked else quiet_ms + 500
             for offset, token in world.held_jobs:
                 world.complete(offset, token)
@@ -223,17 +224,17 @@ class _WorkRun:
         states = world.look(_job_states)
         world.jobs.ended(states)
         self._judge_messages()
-        world.letter_life.judge()
+        world.dead_letter_life.judge()
         world.machine.compare_with_log()
-        world.letter_life.judge_damage()
+        world.dead_letter_life.judge_damage()
 
     def _judge_messages(self) -> None:
         world = self._world
-        grave = DEAD_LETTER_PREFIX + TOPIC
-        if world.look(lambda state: grave in state.topics):
+        dlq_topic = DEAD_LETTER_PREFIX + TOPIC
+        if world.look(lambda state: dlq_topic in state.topics):
             world.read_graves()
             world.run_for(3_000)
-        world.letters.ended(world.look(_offsets))
+        world.dead_letters.ended(world.look(_offsets))
 
 
 def _job_states(state: State) -> dict[int, str]:

@@ -35,14 +35,14 @@ from driftq.server.requests import (
     ProduceRequest,
     TopicRequest,
 )
-from driftq.testing.check_dead_letters import MAX_BACKOFF_MS, Fragile, LetterChecker
+from driftq.testing.check_dead_letters import MAX_BACKOFF_MS, DeadLetterChecker, Fragile
 from driftq.testing.check_delivered import Listener
 from driftq.testing.check_effects import EffectChecker
 from driftq.testing.check_instants import InstantChecker
 from driftq.testing.check_jobs import JobChecker
 from driftq.testing.check_silence import SilenceChecker
 from driftq.testing.consumer import SimConsumer, SimWorker
-from driftq.testing.dead_letter_life import LetterLife
+from driftq.testing.dead_letter_life import DeadLetterLife
 from driftq.testing.machine import MachineOptions
 from driftq.testing.work_life import WorkLife
 
@@ -59,15 +59,15 @@ class WorkWorld(WorkLife):
         super().__init__(random, options, say=say)
         self.jobs = JobChecker()
         self.effects = EffectChecker()
-        self.letters = LetterChecker(GROUPS)
+        self.dead_letters = DeadLetterChecker(GROUPS)
         self.instants = InstantChecker(self.wall)
         self.held_jobs: list[tuple[int, int]] = []
         self.held_effects: list[tuple[Identity, int, str]] = []
         self._claiming: set[object] = set()
         """Claims that this life of the server has not answered."""
         self.hands: list[tuple[str, DeliveryLine]] = []
-        self.read_letters: set[int] = set()
-        self.letter_life = LetterLife(self)
+        self.read_dead_letters: set[int] = set()
+        self.dead_letter_life = DeadLetterLife(self)
         self.silence = SilenceChecker(lease_ms=LEASE_MS, slack_ms=SLACK_MS)
         self._streams: dict[str, SimConsumer] = {}
         self._stopped_until: dict[str, int] = {}
@@ -194,7 +194,7 @@ class WorkWorld(WorkLife):
         self._claiming.clear()
         for group in GROUPS:
             self._open_stream(group)
-        self.letter_life.restarted()
+        self.dead_letter_life.restarted()
 
     def _open_stream(self, group: str) -> None:
         self.silence.heard(group, self.now)
@@ -209,12 +209,12 @@ class WorkWorld(WorkLife):
         self.say(f"{group} closes its stream, release_on_close is {stream.release_on_close}")
         self.machine.engine.submit(LeaveRequest(stream))
         if stream.release_on_close:
-            self.letters.stream_released(stream)
+            self.dead_letters.stream_released(stream)
             for held_by, delivery in self.hands:
-                course = self.letters.course(delivery.offset, held_by)
+                course = self.dead_letters.course(delivery.offset, held_by)
                 sure = now + 2 * SLACK_MS < course.received_at + LEASE_MS and course.stream is stream
                 if held_by == group and sure:
-                    self.letters.released(group, delivery, now=now)
+                    self.dead_letters.released(group, delivery, now=now)
         self._open_stream(group)
 
     def stop_worker(self, group: str, *, ms: int) -> None:
@@ -253,7 +253,7 @@ class WorkWorld(WorkLife):
     def _received(self, consumer: SimConsumer, delivery: DeliveryLine) -> None:
         self.say(f"  {consumer.group} gets {delivery.offset} attempt {delivery.attempts}")
         wall = self.wall.lowest(self.now - SLACK_MS, self.now)
-        self.letters.delivered(consumer.group, delivery, stream=consumer, now=self.now, wall=wall)
+        self.dead_letters.delivered(consumer.group, delivery, stream=consumer, now=self.now, wall=wall)
         self._judge_silence(consumer)
         self.hands.append((consumer.group, delivery))
 
@@ -270,15 +270,15 @@ class WorkWorld(WorkLife):
         ack = Ack("w", delivery.partition, delivery.offset, delivery.attempts)
         reply = self.heard(f"ack letter {delivery.offset}", lambda _: None)
         self.machine.engine.submit(AckRequest(consumer.topic, consumer.group, [ack], reply))
-        if delivery.offset not in self.read_letters:
-            self.read_letters.add(delivery.offset)
+        if delivery.offset not in self.read_dead_letters:
+            self.read_dead_letters.add(delivery.offset)
             assert delivery.envelope is not None
             assert delivery.envelope.dlq is not None
-            self.letters.letter(delivery.value, delivery.envelope.dlq)
-            self.instants.buried(self.letters.deadline_of(delivery.value), delivery.envelope.dlq)
+            self.dead_letters.read(delivery.value, delivery.envelope.dlq)
+            self.instants.dead_lettered(self.dead_letters.deadline_of(delivery.value), delivery.envelope.dlq)
 
     def produce(self, fragile: Fragile) -> None:
-        self.letters.meant(fragile)
+        self.dead_letters.meant(fragile)
         envelope = Envelope(
             deadline=rfc3339(fragile.deadline) if fragile.deadline is not None else None,
             retry_policy=RetryPolicy(fragile.max_attempts, fragile.backoff_ms, MAX_BACKOFF_MS),
@@ -294,7 +294,7 @@ class WorkWorld(WorkLife):
         self.machine.engine.submit(ProduceRequest([prepare(message, at=self.now)], reply))
 
     def ack(self, group: str, delivery: DeliveryLine) -> None:
-        course = self.letters.course(delivery.offset, group)
+        course = self.dead_letters.course(delivery.offset, group)
 
         def take(answer: Any) -> None:
             """An ack is also fine when the message was given up before; in time it surely was not."""
@@ -311,7 +311,7 @@ class WorkWorld(WorkLife):
         )
 
     def nack(self, group: str, delivery: DeliveryLine, *, retryable: bool) -> None:
-        course = self.letters.course(delivery.offset, group)
+        course = self.dead_letters.course(delivery.offset, group)
         course.loose = True
         course.hopeless |= not retryable
         self.silence.heard(group, self.now)
@@ -321,7 +321,7 @@ class WorkWorld(WorkLife):
 
     def give_back(self, group: str, delivery: DeliveryLine) -> None:
         """Nobody began to handle it."""
-        course = self.letters.course(delivery.offset, group)
+        course = self.dead_letters.course(delivery.offset, group)
         course.loose = True
         course.unstarted_asked += 1
 

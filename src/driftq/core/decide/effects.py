@@ -75,7 +75,7 @@ def decide_begin(
     if done is not None:
         return done
     effects = state.effects
-    pending = effects.held(identity, topic)
+    pending = effects.pending_for(identity, topic)
     if pending is not None and pending.until > now:
         return HeldEffect(owner=pending.owner, lease_until=pending.until)
     if pending is None and len(effects.committed) + len(effects.pending) >= state.limits.idempotency_keys_max:
@@ -95,7 +95,7 @@ def require_pending(state: State, identity: Identity, *, owner: str, token: int)
     pending = state.effects.pending_under(identity, token)
     if pending is None or pending.owner != owner:
         scope = scope_of(state, identity[1], now=state.last_at)
-        held = pending or state.effects.held(identity, scope.topic)
+        held = pending or state.effects.pending_for(identity, scope.topic)
         raise EffectSuperseded(given=token, held=held.token if held is not None else None)
     return pending
 

@@ -29,7 +29,7 @@ CLOSING_REST_MS = 1_000
 """How long a stream with `release_on_close` gets nothing after its owner gave something back unstarted: what
 came meanwhile would be released, and counted, when it closes."""
 
-logger = logging.getLogger("driftq.dispatcher")
+logger = logging.getLogger("driftq.deliver")
 
 
 class Stall:

@@ -216,7 +216,7 @@ class EffectsStage(RequestQueue[EffectsRequest]):
         if stored is not None:
             return EffectRecord(status="COMMITTED", owner=stored.owner, result=stored.result)
         effects = turn.state.effects
-        pending = effects.held(identity, scope.topic)
+        pending = effects.pending_for(identity, scope.topic)
         if pending is not None:
             return EffectRecord(
                 status="PENDING", owner=pending.owner, lease_until=pending.until, token=pending.token

@@ -139,14 +139,16 @@ class EventsService:
             store = self._open().store
             from driftq.eventstore import Append  # Not before it is known to be there.
 
-            answers = store.append_many([[Append(*one) for one in request.commands] for request in requests])
-        except Exception as error:  # noqa: BLE001 (it belongs to those who asked)
+            answers = store.append_many(
+                [[Append(*command) for command in request.commands] for request in requests]
+            )
+        except Exception as error:  # noqa: BLE001 (the requests get it)
             for request in requests:
-                self._tell(request.reply, error)
+                self._answer(request.reply, error)
             self._look_for_damage(error)
             return
         for request, its_answers in zip(requests, answers, strict=True):
-            self._tell(request.reply, its_answers)
+            self._answer(request.reply, its_answers)
         if self._sealing is not None:
             self._sealing.wake()
 
@@ -156,9 +158,9 @@ class EventsService:
             if request.placed and self._sealing is not None:
                 self._sealing.place()
             result = request.query(events.store)
-        except Exception as error:  # noqa: BLE001 (it belongs to whoever asked)
+        except Exception as error:  # noqa: BLE001 (the request gets it)
             result = error
-        self._tell(request.reply, result)
+        self._answer(request.reply, result)
         self._look_for_damage(result)
 
     def _look_for_damage(self, result: object) -> None:
@@ -170,7 +172,7 @@ class EventsService:
         logger.error("%s", damage)
         url = self._options.database_url
         if url is None or url.startswith("sqlite"):
-            self._tell(self._on_damage, damage)
+            self._answer(self._on_damage, damage)
 
     def _open(self) -> OpenEvents:
         if self._events is None:
@@ -178,7 +180,7 @@ class EventsService:
             self._sealing = Sealing(self._events.sealer, alone=self._events.alone, on_damage=self._damaged)
         return self._events
 
-    def _tell(self, reply: Callable[[Any], None], result: object) -> None:
+    def _answer(self, reply: Callable[[Any], None], result: object) -> None:
         try:
             self._loop.call_soon_threadsafe(reply, result)
         except RuntimeError:

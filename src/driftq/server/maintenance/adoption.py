@@ -39,12 +39,12 @@ class Adoption:
         self._journal = journal
         self._loop = loop
         self._background = background
-        self._known: set[KeptFile] = set()
+        self._adopted: set[KeptFile] = set()
 
     def start(self, done: Callable[[str | None], None]) -> None:
         """Adopt the newest manifest, then remove what it makes superfluous."""
         state = self._journal.state
-        known = self._known
+        adopted = self._adopted
 
         def found(findings: NewIndexes | Exception) -> None:
             if isinstance(findings, Exception):
@@ -52,7 +52,7 @@ class Adoption:
             else:
                 self._step(state, findings, 0, done)
 
-        self._background.read(lambda: self._look(known), found)
+        self._background.read(lambda: self._look(adopted), found)
 
     def clean(self, done: Callable[[str | None], None]) -> None:
         """Remove what the newest manifest does not name, as after a restart."""
@@ -61,16 +61,16 @@ class Adoption:
             if isinstance(found, Exception):
                 done(str(found))
                 return
-            self._known = set(found.files) if found else set()
+            self._adopted = set(found.files) if found else set()
             done(None)
 
         self._background.read(self._remove_leftovers, cleaned)
 
-    def _look(self, known: set[KeptFile]) -> NewIndexes:
+    def _look(self, adopted: set[KeptFile]) -> NewIndexes:
         manifest = read_manifest(self._log.folder)
         chunks: list[tuple[IndexRun, Chunk]] = []
         for file in manifest.files if manifest else ():
-            if file not in known:
+            if file not in adopted:
                 chunks += read_index(self._log.folder, file.index, number=file.number)
                 self._log.files.get(file.number)  # Open it now: nobody has to wait for it later.
         return NewIndexes(manifest, chunks)
@@ -91,7 +91,7 @@ class Adoption:
             return
         if findings.manifest is not None:
             self._journal.adopted = findings.manifest.segment
-            self._known = set(findings.manifest.files)
+            self._adopted = set(findings.manifest.files)
         self.clean(done)
 
     def _remove_leftovers(self) -> Manifest | None:

@@ -30,7 +30,7 @@ def read_condition(given: Any) -> Test:
     if isinstance(given, list):
         if not given:
             raise ConditionRefused("an empty list matches nothing")
-        tests = [read_condition(one) for one in given]
+        tests = [read_condition(condition) for condition in given]
         return lambda value: any(test(value) for test in tests)
     if isinstance(given, str) and ("*" in given or "?" in given):
         pattern = re.compile(translate(given))

@@ -105,36 +105,36 @@ class RoutingService:
         self._threads = RouterThreads(_WORKERS, name="driftq-router")
         self._under_way: dict[int, asyncio.Future[object]] = {}
         """Decisions that are being made, by the fingerprint of the key they are made for."""
-        self._held: set[tuple[str, str, str]] = set()
+        self._pending: set[tuple[str, str, str]] = set()
         """Identities of produces that the router has not answered yet."""
 
     def wants(self, topic: str) -> bool:
-        """Whether messages for this topic are routed at all; the others need not wait for anybody."""
+        """Whether messages for this topic are routed at all; the others need not wait."""
         return self._topics is None or topic in self._topics
 
     @contextmanager
     def holding(self, messages: Sequence[Message]) -> Iterator[list[IdempotencyPending | None]]:
-        """Until the end these messages' keys are pending: whoever else comes with one of them is refused.
+        """Inside the block these messages' keys are pending: other requests with one of them are refused.
 
-        Gives for each message None, or the refusal when another request is at it already.
+        Gives for each message None, or the refusal when another request is being routed under its key.
         """
-        mine: set[tuple[str, str, str]] = set()
+        own: set[tuple[str, str, str]] = set()
         refusals: list[IdempotencyPending | None] = []
         for message in messages:
             envelope = message.envelope
             key = envelope.idempotency_key if envelope is not None else None
             identity = (envelope.tenant_id or "", message.topic, key) if envelope and key else None
-            if identity is not None and identity in self._held and identity not in mine:
+            if identity is not None and identity in self._pending and identity not in own:
                 refusals.append(IdempotencyPending(identity[2]))
                 continue
             if identity is not None:
-                mine.add(identity)
-                self._held.add(identity)
+                own.add(identity)
+                self._pending.add(identity)
             refusals.append(None)
         try:
             yield refusals
         finally:
-            self._held -= mine
+            self._pending -= own
 
     async def route(self, message: Message) -> Message:
         """The routed message, or the same one when the router failed."""
@@ -157,9 +157,9 @@ class RoutingService:
     def _recorded(self, message: Message, print_: int) -> Message | None:
         """The message on the way that the first one with its key went; there it will be found a duplicate."""
         state = self._state()
-        claims = state.keys.find(print_)
-        topic = state.topics_by_id.get(claims[0].topic) if claims else None
-        found = topic.locate(claims[0].offset) if topic is not None else None
+        refs = state.keys.find(print_)
+        topic = state.topics_by_id.get(refs[0].topic) if refs else None
+        found = topic.locate(refs[0].offset) if topic is not None else None
         if topic is None or found is None:
             return None
         envelope = msgspec.structs.replace(
@@ -170,24 +170,24 @@ class RoutingService:
         return msgspec.structs.replace(message, envelope=envelope)
 
     async def _decision(self, message: Message, print_: int) -> object:
-        """What the router says; those who ask under one key at the same time get one answer."""
+        """What the router says; concurrent requests with one key get one answer."""
         if print_ in self._under_way:
             return await asyncio.shield(self._under_way[print_])
         if self._inline and len(message.value) < _INLINE_MAX:
             return self._router(message.topic, message)
         loop = asyncio.get_running_loop()
-        asked = asyncio.wrap_future(
+        routed = asyncio.wrap_future(
             self._threads.submit(lambda: self._router(message.topic, message)), loop=loop
         )
         if not print_:
-            return await asyncio.wait_for(asked, self._timeout_s)
+            return await asyncio.wait_for(routed, self._timeout_s)
         answer: asyncio.Future[object] = loop.create_future()
         self._under_way[print_] = answer
         try:
-            decision = await asyncio.wait_for(asked, self._timeout_s)
+            decision = await asyncio.wait_for(routed, self._timeout_s)
         except BaseException as error:
             answer.set_exception(error if isinstance(error, Exception) else TimeoutError())
-            answer.exception()  # It is told to whoever asks; nobody need.
+            answer.exception()  # Retrieved here, because there may be no other waiter.
             raise
         else:
             answer.set_result(decision)

@@ -25,13 +25,13 @@ class RouterThreads:
         self._free = threading.Semaphore(0)
 
     def submit(self, call: Callable[[], object]) -> Future[object]:
-        """What it returns or raises, later. Cancelling helps as long as it has not begun. One thread asks."""
-        asked: Future[object] = Future()
+        """What it returns or raises, later. It can be cancelled until it begins. Called by one thread."""
+        future: Future[object] = Future()
         if not self._free.acquire(blocking=False) and self._started < self._count:
             self._started += 1
             threading.Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
-        self._calls.put((asked, call))
-        return asked
+        self._calls.put((future, call))
+        return future
 
     def stop(self) -> None:
         """Calls that have not begun never will; threads end with the call they are at."""
@@ -44,11 +44,11 @@ class RouterThreads:
 
     def _work(self) -> None:
         while (waiting := self._calls.get()) is not None:
-            asked, call = waiting
-            if asked.set_running_or_notify_cancel():
+            future, call = waiting
+            if future.set_running_or_notify_cancel():
                 try:
-                    asked.set_result(call())
-                except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
-                    asked.set_exception(error)
-            del waiting, asked, call
+                    future.set_result(call())
+                except BaseException as error:  # noqa: BLE001 - the caller gets it
+                    future.set_exception(error)
+            del waiting, future, call
             self._free.release()

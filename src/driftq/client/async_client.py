@@ -58,9 +58,9 @@ class AsyncClient:
         self._settlings: dict[tuple[str, str, str], Settling] = {}
         self._sources: set[LineSource] = set()
         self._closed = False
-        in_forked_child(self._begin_anew)
+        in_forked_child(self._reset_in_child)
 
-    def _begin_anew(self) -> None:
+    def _reset_in_child(self) -> None:
         """In a forked child: calls have connections of their own; what waits is left to the parent."""
         self._producing = None
         self._settlings = {}

@@ -27,7 +27,7 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         self._name = name
         self._begin()
-        in_forked_child(self._begin_anew)
+        in_forked_child(self._reset_in_child)
 
     def _begin(self) -> None:
         loop = self._loop = uvloop.new_event_loop()
@@ -36,7 +36,7 @@ class LoopThread:
         self._end = weakref.finalize(self, _stop, loop, thread)
         self._beginning: threading.Lock | None = None
 
-    def _begin_anew(self) -> None:
+    def _reset_in_child(self) -> None:
         """The loop shares its epoll with the parent's: it is neither used nor closed here."""
         leave_behind(self._loop, *asyncio.all_tasks(self._loop))
         if self._end.detach() is not None or self._beginning is not None:  # What was closed stays closed.

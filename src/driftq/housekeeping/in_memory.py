@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 
 from driftq.errors import LogError
-from driftq.housekeeping.process import Done, Tell
+from driftq.housekeeping.process import Done, OnLoop
 from driftq.housekeeping.round import run_round
 from driftq.log.files import Folder
 from driftq.model.options.limits import Limits
@@ -18,10 +18,10 @@ from driftq.model.options.limits import Limits
 class HousekeeperThread:
     """Does one round at a time; what the last one has not told when the server stops is not told."""
 
-    def __init__(self, folder: Folder, limits: Limits, tell: Tell) -> None:
+    def __init__(self, folder: Folder, limits: Limits, on_loop: OnLoop) -> None:
         self._folder = folder
         self._limits = limits
-        self._tell = tell
+        self._on_loop = on_loop
         self._stopped = False
 
     def wait_idle(self) -> None:
@@ -42,4 +42,4 @@ class HousekeeperThread:
         except (LogError, OSError, MemoryError) as failure:
             trouble = str(failure) or type(failure).__name__
         if not self._stopped:
-            self._tell(lambda: done(trouble))
+            self._on_loop(lambda: done(trouble))

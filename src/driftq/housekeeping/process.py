@@ -25,7 +25,7 @@ _ORPHAN_S = 10.0
 
 Done = Callable[[str | None], None]
 """Gets what went wrong, or None when a new manifest is in place."""
-Tell = Callable[[Callable[[], None]], None]
+OnLoop = Callable[[Callable[[], None]], None]
 """Has something called on the loop, from any thread."""
 
 
@@ -42,7 +42,7 @@ class Housekeeper(Protocol):
         """End what is under way; it can be done again later."""
 
 
-NewHousekeeper = Callable[[Folder, Limits, Tell], Housekeeper]
+NewHousekeeper = Callable[[Folder, Limits, OnLoop], Housekeeper]
 
 
 class HousekeeperProcess:
@@ -53,13 +53,13 @@ class HousekeeperProcess:
         folder: str,
         limits: Limits,
         *,
-        tell: Tell,
+        on_loop: OnLoop,
         tables: str | None = None,
         history: str | None = None,
     ) -> None:
         self._folder = os.path.abspath(folder)
         self._limits = limits
-        self._tell = tell
+        self._on_loop = on_loop
         self._tables = tables and os.path.abspath(tables)
         self._history = history and os.path.abspath(history)
         self._process: subprocess.Popen[str] | None = None
@@ -81,7 +81,7 @@ class HousekeeperProcess:
             os.close(descriptor)
 
     def run(self, upto: int, done: Done) -> None:
-        errand = {
+        arguments = {
             "folder": self._folder,
             "upto": upto,
             "limits": asdict(self._limits),
@@ -91,13 +91,13 @@ class HousekeeperProcess:
         }
         # The thread lives as long as the child: the kernel ends a child whose parent thread ends.
         threading.Thread(
-            target=self._watch, args=(errand, done), name="driftq-housekeeper", daemon=True
+            target=self._watch, args=(arguments, done), name="driftq-housekeeper", daemon=True
         ).start()
 
-    def _watch(self, errand: dict[str, object], done: Done) -> None:
+    def _watch(self, arguments: dict[str, object], done: Done) -> None:
         trouble: str | None = None
         try:
-            command = [sys.executable, "-m", "driftq.housekeeping", json.dumps(errand)]
+            command = [sys.executable, "-m", "driftq.housekeeping", json.dumps(arguments)]
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -116,7 +116,7 @@ class HousekeeperProcess:
             trouble = str(error)
         self._process = None
         if not self._stopped:
-            self._tell(lambda: done(trouble))
+            self._on_loop(lambda: done(trouble))
 
     def stop(self) -> None:
         self._stopped = True

@@ -73,7 +73,7 @@ class Broker:
             self._housekeeper = HousekeeperProcess(
                 log.folder.path,
                 options.limits,
-                tell=self._threads.tell,
+                on_loop=self._threads.tell,
                 tables=options.tables,
                 history=options.history,
             )

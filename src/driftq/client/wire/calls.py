@@ -36,9 +36,9 @@ class Calls:
         self._kept: list[HttpConnection] = []
         self._refusal: Callable[[], Exception] | None = None
         """Why nothing can be asked any more."""
-        in_forked_child(self._begin_anew)
+        in_forked_child(self._reset_in_child)
 
-    def _begin_anew(self) -> None:
+    def _reset_in_child(self) -> None:
         """Connections are the parent's; the next call makes one."""
         self._kept = []
 

@@ -10,8 +10,8 @@ import msgspec
 from driftq.core.jobs.table import JOBS_TOPIC
 from driftq.core.state import State
 from driftq.errors import JobNotFound
-from driftq.history.job import JobPast
-from driftq.history.job_writer import tell_job
+from driftq.history.job import JobTimeline
+from driftq.history.job_writer import read_job_history
 from driftq.http.jobs.handlers import NOTHING, offset_of
 from driftq.http.reads import in_thread
 from driftq.http.wire.exchange import Exchange
@@ -69,7 +69,9 @@ async def _from_history(exchange: Exchange, offset: int, faded: _Evicted) -> Non
     broker = exchange.edge.broker
     past = await in_thread(
         exchange,
-        lambda: tell_job(broker.log.folder, broker.options.history, offset, topic=faded.topic, end=faded.end),
+        lambda: read_job_history(
+            broker.log.folder, broker.options.history, offset, topic=faded.topic, end=faded.end
+        ),
     )
     if faded.facts is not None:
         result = faded.facts.result if past.result is None else past.result
@@ -80,7 +82,7 @@ async def _from_history(exchange: Exchange, offset: int, faded: _Evicted) -> Non
         exchange.reply_json(job_view(_past_facts(offset, past, past.entry), past.entry))
 
 
-def _past_facts(offset: int, past: JobPast, entry: bytes) -> JobFacts:
+def _past_facts(offset: int, past: JobTimeline, entry: bytes) -> JobFacts:
     return JobFacts(
         offset=offset,
         state=past.state or "",
@@ -94,7 +96,7 @@ def _past_facts(offset: int, past: JobPast, entry: bytes) -> JobFacts:
     )
 
 
-def _runs(past: JobPast) -> list[JobAttempt]:
+def _runs(past: JobTimeline) -> list[JobAttempt]:
     return [
         JobAttempt(
             run.owner,

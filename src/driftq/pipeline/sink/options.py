@@ -78,5 +78,5 @@ def _as_url(place: str, option: str) -> str:
     if scheme in ("s3", "s3a"):
         return f"s3:{rest}"
     raise InvalidArgument(
-        option, f"{place!r} is no folder and no bucket (s3://…): give such a place with stagingLocation"
+        option, f"{place!r} is neither a folder nor a bucket (s3://…): set stagingLocation to one"
     )

@@ -33,7 +33,7 @@ class CompactionJob:
     def run(self, spark: SparkSession, report: ReportProgress) -> None:
         """Join what can be joined, and remove what was joined a while ago."""
         events = self.options.events
-        objects = events_place(events)
+        objects = event_objects(events)
         removed = remove_covered(objects, now=time.time(), grace_s=self.grace_s)
         report(f"removed {len(removed)} segments that were joined before")
         groups = plan_joins(objects.sizes(), events_max=self.events_max)
@@ -43,14 +43,14 @@ class CompactionJob:
         report(f"joining {sum(map(len, groups))} segments into {len(groups)}")
 
         def work(group: list[SegmentRange]) -> SegmentRange:
-            return join(events_place(events), group)
+            return join(event_objects(events), group)
 
         tasks = spark.sparkContext.parallelize(groups, len(groups))
         joined = tasks.map(work).collect()
         report(f"the log up to position {joined[-1].last} is in {len(joined)} segments")
 
 
-def events_place(events: EventOptions) -> JoinableObjects:
+def event_objects(events: EventOptions) -> JoinableObjects:
     """Where the segments are that these options name."""
     url = events.objects_url or Path(str(events.objects_folder)).absolute().as_uri()
     return open_objects(url, access=S3Access(endpoint=events.s3_endpoint))

@@ -24,20 +24,20 @@ OWNER_CHARACTERS_MAX = 200
 class BrokerGrant:
     """What the broker granted."""
 
-    def __init__(self, effects: AsyncIdempotency, begun: Begun, *, lease_ms: int) -> None:
+    def __init__(self, effects: AsyncIdempotency, grant: Begun, *, lease_ms: int) -> None:
         self._effects = effects
-        self._begun = begun
+        self._grant = grant
         self._lease_ms = lease_ms
-        self.token = begun.token
+        self.token = grant.token
 
     async def extend(self) -> None:
-        await self._effects.extend(self._begun, lease_ms=self._lease_ms)
+        await self._effects.extend(self._grant, lease_ms=self._lease_ms)
 
     async def commit(self, result: Any) -> None:
-        await self._effects.mark_success(self._begun, result=stored_result(result))
+        await self._effects.mark_success(self._grant, result=stored_result(result))
 
     async def fail(self, error: str) -> None:
-        await self._effects.mark_failure(self._begun, error=error)
+        await self._effects.mark_failure(self._grant, error=error)
 
 
 class BrokerScope:

@@ -62,11 +62,11 @@ class RegistryGrant:
 
     async def commit(self, result: Any) -> None:
         if not self._scope.transactional:
-            kept = _as_text(result)
-            await self._scope.call(self._leased, lambda: self._mark_done(kept))
+            stored = _as_text(result)
+            await self._scope.call(self._leased, lambda: self._mark_done(stored))
 
-    def _mark_done(self, kept: str | None) -> None:
-        self._scope.registry.mark_done(self.claim, result=kept)
+    def _mark_done(self, stored: str | None) -> None:
+        self._scope.registry.mark_done(self.claim, result=stored)
 
     async def fail(self, error: str) -> None:
         await self._scope.call(self._leased, lambda: self._scope.registry.release(self.claim))
@@ -121,14 +121,14 @@ class RegistryScope:
         with self.registry.apply(grant.claim) as transaction:
             context.transaction = transaction
             result = call(message, context)
-            kept = _as_text(result)
-            if kept is not None:
-                self.registry.keep_result(grant.claim, kept, transaction=transaction)
+            stored = _as_text(result)
+            if stored is not None:
+                self.registry.keep_result(grant.claim, stored, transaction=transaction)
         return result
 
     async def _result(self, leased: LeasedDelivery, event: EventKey) -> Any:
-        kept = await self.call(leased, lambda: self.registry.result_of(self._handler.name, event.event_id))
-        return None if kept is None else msgspec.json.decode(kept)
+        stored = await self.call(leased, lambda: self.registry.result_of(self._handler.name, event.event_id))
+        return None if stored is None else msgspec.json.decode(stored)
 
 
 def _event(delivery: AsyncDelivery, key: str) -> EventKey:

@@ -29,8 +29,8 @@ _check_envelope = msgspec.json.Decoder(Envelope).decode
 class Staging:
     """The staged files of one writer."""
 
-    def __init__(self, place: str, writer: str, *, s3_endpoint: str | None = None) -> None:
-        self._objects = open_objects(place, access=S3Access(endpoint=s3_endpoint))
+    def __init__(self, location: str, writer: str, *, s3_endpoint: str | None = None) -> None:
+        self._objects = open_objects(location, access=S3Access(endpoint=s3_endpoint))
         self._folder = f"rows/{quote(writer, safe=_PLAIN)}"
 
     def stage(self, batches: Iterable[arrow.RecordBatch], *, topic: str | None) -> list[str]:

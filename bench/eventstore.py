@@ -18,7 +18,7 @@ from bench.postgres import postgres
 from bench.report import Figure
 from bench.timed import Calls, TimedDatabase, alternated, figures
 from driftq.client import new_event_id
-from driftq.eventstore import Append, EventStore, StoreOptions, rooms
+from driftq.eventstore import Append, EventStore, StoreOptions, event_migrations
 from driftq.model import Event
 from driftq.sql import Database, open_database, upgrade
 
@@ -57,7 +57,7 @@ def lengths() -> list[Figure]:
 def _opened(url: str) -> Iterator[Database]:
     database = open_database(url, schemas=OPTIONS.schemas)
     try:
-        upgrade(database, rooms(database))
+        upgrade(database, event_migrations(database))
         with settled():
             yield database
     finally:

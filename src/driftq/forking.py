@@ -1,12 +1,12 @@
-"""What becomes of open things when a process forks.
+"""What happens to threads, sockets and files when a process forks.
 
 A forked child has a copy of its parent's memory, shares its sockets and files, and has none of its threads. A
 thread that is waited for there never answers; what is written to a shared socket, or closed on a shared
-epoll, is written and closed for the parent as well. So whatever holds a thread, a connection or a name that
-fences begins anew in the child:
+epoll, is written and closed for the parent as well. So each object that holds a thread, a connection or
+a name that fences resets itself in the child:
 
-    in_forked_child(self._begin_anew)   # called there before anything else runs
-    leave_behind(socket)                # the parent's: never closed here, not even when the interpreter ends
+    in_forked_child(self._reset_in_child)  # called there before anything else runs
+    leave_behind(socket)                   # the parent's: never closed here, not even at exit
 
 Objects are held weakly: their hooks end with them.
 """
@@ -43,7 +43,7 @@ def around_fork(rest: Hook, go_on: Hook) -> None:
 
 
 def leave_behind(*things: object) -> None:
-    """Keep these for ever in this process: to let go of them would close what is still in use elsewhere."""
+    """Keep these until this process ends: releasing them would close what the parent still uses."""
     for thing in things:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 

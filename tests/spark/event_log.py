@@ -6,7 +6,7 @@ from driftq.eventstore import SealOptions
 from driftq.eventstore.opening import open_event_database
 from driftq.eventstore.seal.sealer import Sealer
 from driftq.model.options.events import EventOptions
-from driftq.pipeline.compaction import events_place
+from driftq.pipeline.compaction import event_objects
 from tests.harness import ServerProcess
 
 
@@ -35,7 +35,7 @@ def seal(server: ServerProcess, *, segment_events: int) -> None:
     try:
         sealer = Sealer(
             database,
-            events_place(options),
+            event_objects(options),
             owner="test",
             options=SealOptions(segment_events_max=segment_events),
         )

@@ -60,10 +60,10 @@ class DeadlyPositions(Mapping[TopicPartition, int]):
 class MortalModel(SqlReadModel):
     death: Death
 
-    def apply(self, application: Application, tenure: WriterEpoch) -> None:
+    def apply(self, application: Application, writer_epoch: WriterEpoch) -> None:
         self.death.come("before write")
         super().apply(
-            replace(application, positions=DeadlyPositions(application.positions, self.death)), tenure
+            replace(application, positions=DeadlyPositions(application.positions, self.death)), writer_epoch
         )
         self.death.come("after write")
 

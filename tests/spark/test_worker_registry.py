@@ -37,7 +37,7 @@ def kept(database: Database) -> tuple[list[tuple[object, ...]], list[tuple[objec
     positions = "SELECT handler, aggregate_type, aggregate_id, last_sequence FROM {positions}"
     with database.snapshot() as snapshot:
         first, second = (
-            sorted(tuple(row) for row in snapshot.connection.execute(text(database.spelling.render(query))))
+            sorted(tuple(row) for row in snapshot.connection.execute(text(database.renderer.render(query))))
             for query in (claims, positions)
         )
     return first, second

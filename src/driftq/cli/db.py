@@ -28,11 +28,11 @@ def upgrade(data: Data = None, as_json: Json = False) -> None:
         places = [("", ["events", "registry"])]
     for file, rooms in places:
         with opened(settings, file) as database:
-            from driftq.eventstore import rooms as event_rooms
+            from driftq.eventstore import event_migrations
             from driftq.registry.sql_registry import MIGRATIONS
             from driftq.sql import upgrade as upgrade_tables
 
-            wanted = event_rooms(database) if "events" in rooms else []
+            wanted = event_migrations(database) if "events" in rooms else []
             wanted += [MIGRATIONS] if "registry" in rooms else []
             found = upgrade_tables(database, wanted)
             applied += [(database.address, change) for change in found]

@@ -47,7 +47,7 @@ class EmbeddedConnector:
     def __init__(
         self, folder: Folder, options: BrokerOptions, *, clock: Clock | None = None, turns: Loop | None = None
     ) -> None:
-        """On a running loop. LogLocked when somebody else has the folder; LogCorrupt and its like."""
+        """On a running loop. LogLocked when another process has the folder; LogCorrupt and its like."""
         self.url = folder.path
         self._folder = folder
         self.broker = open_broker(folder, options, on_fatal=self._damaged, clock=clock, turns=turns)
@@ -71,7 +71,7 @@ class EmbeddedConnector:
 
     @staticmethod
     def _damaged(error: Exception) -> None:
-        logger.critical("the broker cannot go on: %s", error)
+        logger.critical("the broker has stopped: %s", error)
 
     async def connect(self, *, within_s: float) -> HttpConnection:
         if self._left_behind:
@@ -149,7 +149,7 @@ def _absolute(path: str | os.PathLike[str]) -> str:
 
 
 async def _find_server(path: str | os.PathLike[str]) -> str:
-    """Where the server of the folder listens; LogLocked when whoever has it is none."""
+    """Where the server of the folder listens; LogLocked when the process that holds it is not a server."""
     end = asyncio.get_running_loop().time() + _STARTING_S
     while (url := read_address(path)) is None:
         if asyncio.get_running_loop().time() > end:

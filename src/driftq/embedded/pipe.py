@@ -123,10 +123,10 @@ class PipeEnd(asyncio.Transport):
             self._peer._want_turn()
 
 
-def join(one: asyncio.Protocol, other: asyncio.Protocol) -> None:
+def join(left: asyncio.Protocol, right: asyncio.Protocol) -> None:
     """Connect two protocols on the running loop."""
     loop = asyncio.get_running_loop()
-    first, second = PipeEnd(one, loop), PipeEnd(other, loop)
+    first, second = PipeEnd(left, loop), PipeEnd(right, loop)
     first._peer, second._peer = second, first
-    one.connection_made(first)
-    other.connection_made(second)
+    left.connection_made(first)
+    right.connection_made(second)

@@ -1,4 +1,4 @@
-"""Events of aggregates: appended under a strict rule, numbered without gaps, kept for ever in plain Parquet.
+"""Events of aggregates: appended under a strict rule, numbered without gaps, kept in plain Parquet.
 
     database = open_database("sqlite:///events.db", schemas=options.schemas)
     store = EventStore(database, objects=open_objects("file:///srv/events"))
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         TimeMark,
         TimePage,
     )
-    from driftq.eventstore.schema import rooms
+    from driftq.eventstore.schema import event_migrations
     from driftq.eventstore.store import PAGE_EVENTS, PAGE_EVENTS_MAX, EventStore
 
 __all__ = [
@@ -41,13 +41,13 @@ __all__ = [
     "StoreOptions",
     "TimeMark",
     "TimePage",
-    "rooms",
+    "event_migrations",
 ]
 
 _HOMES = {
     "options": {"AllocatorMode", "MismatchMode", "SealOptions", "StoreOptions"},
     "outcome": {"AggregatePage", "Append", "Appended", "LogPage", "Refused", "TimeMark", "TimePage"},
-    "schema": {"rooms"},
+    "schema": {"event_migrations"},
     "store": {"PAGE_EVENTS", "PAGE_EVENTS_MAX", "EventStore"},
 }
 

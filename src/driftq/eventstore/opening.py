@@ -32,7 +32,7 @@ class OpenEvents:
     store: EventStore
     sealer: Sealer
     alone: bool
-    """Nobody else can seal here: the folder is locked by this server."""
+    """No other process can seal here: this server has locked the folder."""
 
     def close(self) -> None:
         self.database.close()
@@ -91,7 +91,7 @@ def open_event_objects(options: EventOptions) -> BucketObjects | None:
         return None
     missing = [name for name in ("obstore", "pyarrow") if importlib.util.find_spec(name) is None]
     if missing:
-        logger.warning("no segments are written without %s: install driftq[events]", " and ".join(missing))
+        logger.warning("cannot write segments without %s: install driftq[events]", " and ".join(missing))
         return None
     from driftq.eventstore.objects import FolderObjects, S3Access, open_objects
 

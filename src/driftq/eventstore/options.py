@@ -17,7 +17,7 @@ class AllocatorMode(enum.StrEnum):
 
     @property
     def is_optimistic(self) -> bool:
-        """The newest stored event plus one: whoever loses a race is told so."""
+        """The number is that of the newest stored event plus one; the loser of a race gets a conflict."""
         return self in (AllocatorMode.LEGACY, AllocatorMode.S3)
 
 
@@ -30,7 +30,7 @@ class MismatchMode(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """The knobs of the write side. `allocator=None` means: the database's own.
+    """The settings of the write side. `allocator=None` means: the database's own.
 
     `sequence_schema` and `handler_prefix` say where the allocator of PostgreSQL keeps its rows and under
     which name. SQLite has one writer and needs no such rows.
@@ -44,7 +44,7 @@ class StoreOptions:
 
     @property
     def schemas(self) -> dict[str, str]:
-        """What `open_database(schemas=…)` must be told for the allocator's table to be where it is wanted."""
+        """The argument `schemas` of `open_database` that puts the allocator's table into its schema."""
         return {"sequence": self.sequence_schema}
 
 

@@ -1,13 +1,13 @@
-"""The tables of the event store, and its queries spelled for one database."""
+"""The tables of the event store, and its queries rendered for one database."""
 
 from driftq.errors import InvalidArgument
 from driftq.sql import Database, Dialect, Migrations, Queries
 
 SEQUENCE = "sequence"
-"""The short name under which `open_database(schemas=…)` is told the schema of the allocator's table."""
+"""The key of the allocator's schema in `open_database(schemas=…)`."""
 
 
-def rooms(database: Database) -> list[Migrations]:
+def event_migrations(database: Database) -> list[Migrations]:
     """What `prepare` and `upgrade` need to know.
 
     PostgreSQL's allocator table is versioned by itself for each schema: naming another schema calls for an
@@ -16,7 +16,7 @@ def rooms(database: Database) -> list[Migrations]:
     events = Migrations.load("driftq.eventstore")
     if database.dialect is Dialect.SQLITE:
         return [events]
-    schema = database.spelling.schemas.get(SEQUENCE)
+    schema = database.renderer.schemas.get(SEQUENCE)
     if schema is None:
         raise InvalidArgument("schemas", f"must say where {SEQUENCE!r} is")
     allocator = Migrations.load("driftq.eventstore.allocator")
@@ -24,4 +24,4 @@ def rooms(database: Database) -> list[Migrations]:
 
 
 def load_queries(database: Database) -> Queries:
-    return Queries.load("driftq.eventstore", database.spelling)
+    return Queries.load("driftq.eventstore", database.renderer)

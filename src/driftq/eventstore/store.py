@@ -14,7 +14,7 @@ from driftq.eventstore.append.writer import EventWriter
 from driftq.eventstore.options import AllocatorMode, StoreOptions
 from driftq.eventstore.outcome import AggregatePage, Append, Appended, LogPage, Refused, TimeMark, TimePage
 from driftq.eventstore.read.reader import Reader
-from driftq.eventstore.schema import load_queries, rooms
+from driftq.eventstore.schema import event_migrations, load_queries
 from driftq.eventstore.stored import StoredEvent
 from driftq.model import Aggregate
 from driftq.model.time import microseconds
@@ -50,7 +50,7 @@ class EventStore:
         self._options = options or StoreOptions()
         self._mode = _mode(self._options, database)
         self._now = now
-        prepare(database, rooms(database))
+        prepare(database, event_migrations(database))
         queries = load_queries(database)
         if objects is not None:
             from driftq.eventstore.seal.history import require_own_history  # obstore is needed only here
@@ -90,19 +90,22 @@ class EventStore:
             try:
                 fit.append(
                     [
-                        draft(each, aggregate, place, mode=self._mode, now_us=now_us)
-                        for place, each in commands
+                        draft(each, aggregate, index, mode=self._mode, now_us=now_us)
+                        for index, each in commands
                     ]
                 )
             except InvalidArgument as error:
-                answers |= {place: Refused(each.event.event_id, error) for place, each in commands}
+                answers |= {index: Refused(each.event.event_id, error) for index, each in commands}
         for batch in batches(fit, events_max=self._options.transaction_events_max):
             for group, group_answers in zip(batch, self._writer.store(batch), strict=True):
                 for each, answer in zip(group, group_answers, strict=True):
-                    answers[each.place] = answer
+                    answers[each.index] = answer
         for answer in answers.values():
             if isinstance(answer, Appended) and answer.payload_mismatch:
-                _logger.warning("event_id %r was sent with other content; the first stays", answer.event_id)
+                _logger.warning(
+                    "event_id %r was sent again with different content; the stored event is unchanged",
+                    answer.event_id,
+                )
         in_order = map(answers.__getitem__, itertools.count())
         return [list(itertools.islice(in_order, len(commands))) for commands in requests]
 
@@ -113,15 +116,19 @@ class EventStore:
         aggregate = Aggregate(
             key_text("aggregate_type", aggregate_type), key_text("aggregate_id", aggregate_id)
         )
-        return self._reader.aggregate(aggregate, from_seq=_place("from_seq", from_seq), limit=_limit(limit))
+        return self._reader.aggregate(
+            aggregate, from_seq=_at_least_one("from_seq", from_seq), limit=_limit(limit)
+        )
 
     def read_log(self, *, from_position: int = 1, limit: int = PAGE_EVENTS) -> LogPage:
         """Events in log order, `from_position` included; an event is there once the sealer has seen it."""
-        return self._reader.log(from_position=_place("from", from_position), limit=_limit(limit))
+        return self._reader.log(from_position=_at_least_one("from", from_position), limit=_limit(limit))
 
     def read_stored(self, *, from_position: int = 1, limit: int = PAGE_EVENTS) -> list[StoredEvent]:
         """The same events as they are kept: JSON texts, instants in microseconds, the hash."""
-        return self._reader.stored_log(from_position=_place("from", from_position), limit=_limit(limit))
+        return self._reader.stored_log(
+            from_position=_at_least_one("from", from_position), limit=_limit(limit)
+        )
 
     def read_time(
         self,
@@ -149,7 +156,7 @@ def _mode(options: StoreOptions, database: Database) -> AllocatorMode:
     return asked
 
 
-def _place(field: str, number: int) -> int:
+def _at_least_one(field: str, number: int) -> int:
     if not 0 <= number <= SEQUENCE_MAX:
         raise InvalidArgument(field, f"must be from 0 to {SEQUENCE_MAX}")
     return max(number, 1)

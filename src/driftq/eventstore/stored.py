@@ -47,16 +47,16 @@ def stored_event(row: Any) -> StoredEvent:
         kind = _kinds.decode(row.metadata).kind
     except ValueError as error:
         raise damaged(row, f"its metadata cannot be read ({error})") from None
-    return sound(StoredEvent(kind=kind, **row._mapping))
+    return verified(StoredEvent(kind=kind, **row._mapping))
 
 
-def sound(event: StoredEvent) -> StoredEvent:
+def verified(event: StoredEvent) -> StoredEvent:
     """The same event, if it has the content that it was stored with; else EventDamaged."""
-    require_sound(event, kind=event.kind, payload=event.payload)
+    verify_content(event, kind=event.kind, payload=event.payload)
     return event
 
 
-def require_sound(row: Any, *, kind: str, payload: str) -> None:
+def verify_content(row: Any, *, kind: str, payload: str) -> None:
     """Raises EventDamaged when a row, with these texts of it, is not what was appended."""
     found = content_hash(
         Aggregate(row.aggregate_type, row.aggregate_id),
@@ -66,7 +66,7 @@ def require_sound(row: Any, *, kind: str, payload: str) -> None:
         payload_json=payload,
     )
     if found != row.content_hash:
-        raise damaged(row, "its content does not have the hash that is stored with it")
+        raise damaged(row, "its content does not match the stored hash")
 
 
 def damaged(row: Any, problem: str) -> EventDamaged:

@@ -1,7 +1,7 @@
-"""What is known of a job's past: how it was stored, its runs, and how it ended.
+"""The timeline of a job: how it was stored, its runs, and how it ended.
 
 The same fold serves a round of the housekeeper, which sees all jobs but perhaps not their beginnings, and
-whoever follows one job through the tail of the log.
+a reader that follows one job through the tail of the log.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class JobRun(msgspec.Struct, gc=False):
     error: str | None = None
 
 
-class JobPast(msgspec.Struct):
+class JobTimeline(msgspec.Struct):
     """What records say of one job; None where they said nothing."""
 
     entry: bytes | None = None
@@ -69,19 +69,19 @@ class JobPast(msgspec.Struct):
         self.state, self.ended_at, self.last_error, self.result = state, at, error, result
 
 
-class JobPasts:
-    """Folds records into the pasts of all jobs, or of some."""
+class JobTimelines:
+    """Folds records into the timelines of all jobs, or of some."""
 
-    def __init__(self, pasts: dict[int, JobPast] | None = None) -> None:
-        self._some = pasts is not None
-        self.pasts: dict[int, JobPast] = pasts if pasts is not None else {}
+    def __init__(self, histories: dict[int, JobTimeline] | None = None) -> None:
+        self._some = histories is not None
+        self.histories: dict[int, JobTimeline] = histories if histories is not None else {}
 
-    def _of(self, offsets: Iterable[int]) -> Iterable[tuple[int, JobPast]]:
-        """The number and the past of each of these that is followed."""
+    def _of(self, offsets: Iterable[int]) -> Iterable[tuple[int, JobTimeline]]:
+        """The index and the timeline of each of these that is followed."""
         for number, offset in enumerate(offsets):
-            past = self.pasts.get(offset)
+            past = self.histories.get(offset)
             if past is None and not self._some:
-                past = self.pasts[offset] = JobPast()
+                past = self.histories[offset] = JobTimeline()
             if past is not None:
                 yield number, past
 
@@ -127,15 +127,15 @@ class JobPasts:
                     past.state, past.requeued_at, past.due_at = "", record.at, record.at
 
 
-def read_job(database: sqlite3.Connection | None, offset: int) -> JobPast:
+def read_job(database: sqlite3.Connection | None, offset: int) -> JobTimeline:
     """What the history has of this job."""
-    past = JobPast()
+    past = JobTimeline()
     if database is None:
         return past
     columns = "entry, due_at, state, ended_at, last_error, result, requeued_at"
     row = database.execute(f'SELECT {columns} FROM jobs WHERE "offset" = ?', (offset,)).fetchone()
     if row is not None:
-        past = JobPast(*row)
+        past = JobTimeline(*row)
     runs = 'SELECT token, owner, started_at, ended_at, error FROM job_runs WHERE "offset" = ? ORDER BY token'
     past.runs = {token: JobRun(*rest) for token, *rest in database.execute(runs, (offset,))}
     return past

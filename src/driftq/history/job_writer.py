@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from driftq.core.jobs.table import JOBS_TOPIC
 from driftq.core.records import MessagesStored, Record
 from driftq.core.state import State
-from driftq.history.job import JobPast, JobPasts, read_job
+from driftq.history.job import JobTimeline, JobTimelines, read_job
 from driftq.history.tail import read_with_tail, scan
 from driftq.log.files import Folder
 from driftq.log.frame import LogEnd
@@ -32,7 +32,7 @@ class JobHistory:
     """The part of the history that is about jobs; it is written in the history's transaction."""
 
     def __init__(self) -> None:
-        self._folding = JobPasts()
+        self._folding = JobTimelines()
 
     def see(self, state: State, record: Record, payload: memoryview, blob_at: int) -> None:
         if not isinstance(record, MessagesStored):
@@ -41,7 +41,7 @@ class JobHistory:
             self._folding.stored(record, payload, blob_at)
 
     def write(self, database: sqlite3.Connection, state: State) -> None:
-        pasts = self._folding.pasts
+        histories = self._folding.histories
         database.executemany(
             _JOB,
             (
@@ -55,18 +55,18 @@ class JobHistory:
                     past.result,
                     past.requeued_at,
                 )
-                for offset, past in pasts.items()
+                for offset, past in histories.items()
             ),
         )
         database.executemany(
             'UPDATE job_runs SET ended_at = ?, error = ? WHERE "offset" = ? AND ended_at IS NULL',
-            ((*past.cut, offset) for offset, past in pasts.items() if past.cut is not None),
+            ((*past.cut, offset) for offset, past in histories.items() if past.cut is not None),
         )
         database.executemany(
             "INSERT OR REPLACE INTO job_runs VALUES (?, ?, ?, ?, ?, ?)",
             (
                 (offset, token, run.owner, run.started_at, run.ended_at, run.error)
-                for offset, past in pasts.items()
+                for offset, past in histories.items()
                 for token, run in past.runs.items()
             ),
         )
@@ -81,10 +81,12 @@ def _forget(database: sqlite3.Connection, state: State) -> None:
     database.execute(f'DELETE FROM jobs WHERE "offset" IN ({gone})', old)
 
 
-def tell_job(folder: Folder, history: str | None, offset: int, *, topic: int, end: LogEnd) -> JobPast:
+def read_job_history(
+    folder: Folder, history: str | None, offset: int, *, topic: int, end: LogEnd
+) -> JobTimeline:
     """Everything that happened to this job up to a confirmed end; `topic` is the one of jobs. Blocks."""
     past, files = read_with_tail(folder, history, lambda found: read_job(found, offset), end=end)
-    folding = JobPasts({offset: past})
+    folding = JobTimelines({offset: past})
 
     def see(record: Record, payload: memoryview, blob_at: int) -> None:
         if not isinstance(record, MessagesStored):

@@ -129,14 +129,14 @@ def envelopes_with(
             yield number, record.first_offset + slot, envelope
 
 
-def read_pasts(
+def read_histories(
     database: sqlite3.Connection | None, wanted: Iterable[MessageQuery]
 ) -> dict[MessageQuery, MessageHistory]:
     """What the history has about these messages."""
-    return {one: _read_past(database, one) if database is not None else MessageHistory() for one in wanted}
+    return {one: _read_history(database, one) if database is not None else MessageHistory() for one in wanted}
 
 
-def _read_past(database: sqlite3.Connection, wanted: MessageQuery) -> MessageHistory:
+def _read_history(database: sqlite3.Connection, wanted: MessageQuery) -> MessageHistory:
     past = MessageHistory()
     where = 'WHERE topic = ? AND "partition" = ? AND "offset" = ?'
     place = (wanted.topic, wanted.partition, wanted.offset)

@@ -30,7 +30,7 @@ from driftq.history.message import (
     MessageQuery,
     RunStep,
     envelopes_with,
-    read_pasts,
+    read_histories,
     read_steps,
 )
 from driftq.history.tail import read_with_tail, scan
@@ -44,18 +44,18 @@ class Names:
 
     groups: Mapping[int, tuple[int, str]]
     """Topic and name of each group."""
-    graves: Mapping[int, int]
+    dlq_topics: Mapping[int, int]
     """The topic that each dead-letter topic belongs to."""
 
 
-def tell_pasts(
+def read_message_histories(
     folder: Folder, history: str | None, wanted: Sequence[MessageQuery], names: Names, *, end: LogEnd
 ) -> dict[MessageQuery, MessageHistory]:
     """Everything that happened to these messages up to a confirmed end. Blocks."""
-    pasts, files = read_with_tail(folder, history, lambda found: read_pasts(found, wanted), end=end)
-    follower = Follower(pasts, names)
+    histories, files = read_with_tail(folder, history, lambda found: read_histories(found, wanted), end=end)
+    follower = Follower(histories, names)
     scan(folder, files, follower.see, end=end)
-    return pasts
+    return histories
 
 
 def find_steps(folder: Folder, history: str | None, run_id: str, *, end: LogEnd) -> list[RunStep]:
@@ -77,18 +77,18 @@ def find_steps(folder: Folder, history: str | None, run_id: str, *, end: LogEnd)
 class Follower:
     """Adds what records say to the pasts of messages."""
 
-    def __init__(self, pasts: Mapping[MessageQuery, MessageHistory], names: Names) -> None:
+    def __init__(self, histories: Mapping[MessageQuery, MessageHistory], names: Names) -> None:
         self._groups = dict(names.groups)
-        self._graves = names.graves
-        self._lanes: dict[tuple[int, int], dict[int, MessageHistory]] = {}
-        self._places: dict[tuple[int, int], MessageHistory] = {}
-        self._letters: dict[tuple[int, int], DeadLetterEntry] = {}
+        self._dlq_topics = names.dlq_topics
+        self._by_ordinal: dict[tuple[int, int], dict[int, MessageHistory]] = {}
+        self._by_offset: dict[tuple[int, int], MessageHistory] = {}
+        self._dead_letters: dict[tuple[int, int], DeadLetterEntry] = {}
         self._next_offset: dict[int, int] = {}
-        for wanted, past in pasts.items():
-            self._lanes.setdefault((wanted.topic, wanted.partition), {})[wanted.ordinal] = past
-            self._places[wanted.topic, wanted.offset] = past
-            for letter in past.letters:
-                self._letters[letter.dlq_topic, letter.dlq_offset] = letter
+        for wanted, past in histories.items():
+            self._by_ordinal.setdefault((wanted.topic, wanted.partition), {})[wanted.ordinal] = past
+            self._by_offset[wanted.topic, wanted.offset] = past
+            for dead_letter in past.letters:
+                self._dead_letters[dead_letter.dlq_topic, dead_letter.dlq_offset] = dead_letter
 
     def see(self, record: Record, payload: memoryview, blob_at: int) -> None:
         match record:
@@ -122,7 +122,7 @@ class Follower:
     ) -> Iterable[tuple[str, MessageHistory]]:
         """The group's name with each of the messages that are followed."""
         topic, name = self._groups.get(group, (0, ""))
-        lane = self._lanes.get((topic, partition))
+        lane = self._by_ordinal.get((topic, partition))
         if lane is None:
             return []
         if isinstance(ordinals, range) and len(lane) < len(ordinals):
@@ -144,26 +144,26 @@ class Follower:
 
     def _stored(self, record: MessagesStored, payload: memoryview, blob_at: int) -> None:
         self._next_offset[record.topic] = record.first_offset + len(record.lengths) // 4
-        origin = self._graves.get(record.topic)
+        origin = self._dlq_topics.get(record.topic)
         if origin is None:
             return
         for _, offset, envelope in envelopes_with(b'"dlq"', record, payload, blob_at):
             facts = envelope.dlq
-            past = self._places.get((origin, facts.original_offset)) if facts is not None else None
+            past = self._by_offset.get((origin, facts.original_offset)) if facts is not None else None
             if facts is not None and past is not None:
                 told = (facts.group, facts.attempts, facts.reason, facts.last_error)
-                letter = DeadLetterEntry(*told, record.at, record.topic, offset)
-                past.letters.append(letter)
-                self._letters[record.topic, offset] = letter
+                dead_letter = DeadLetterEntry(*told, record.at, record.topic, offset)
+                past.letters.append(dead_letter)
+                self._dead_letters[record.topic, offset] = dead_letter
 
     def _redriven(self, record: DeadLettersRedriven) -> None:
-        origin = self._graves.get(record.topic, 0)
+        origin = self._dlq_topics.get(record.topic, 0)
         first = self._next_offset.get(origin, 0) - len(record.offsets)  # Stored just now, in this order.
         for number, offset in enumerate(record.offsets):
-            letter = self._letters.get((record.topic, offset))
-            if letter is not None:
-                letter.redriven_at, letter.redriven_by = record.at, record.by
-                letter.redriven_offset = first + number
-            past = self._places.get((origin, first + number))
+            dead_letter = self._dead_letters.get((record.topic, offset))
+            if dead_letter is not None:
+                dead_letter.redriven_at, dead_letter.redriven_by = record.at, record.by
+                dead_letter.redriven_offset = first + number
+            past = self._by_offset.get((origin, first + number))
             if past is not None:
                 past.redriven_from = offset

@@ -20,20 +20,20 @@ from driftq.model.options.limits import Limits
 _PR_SET_PDEATHSIG = 1
 
 
-def main(arguments: list[str]) -> int:
-    errand: dict[str, Any] = json.loads(arguments[0])
-    _die_with(errand["parent"])
+def main(argv: list[str]) -> int:
+    arguments: dict[str, Any] = json.loads(argv[0])
+    _die_with(arguments["parent"])
     os.nice(19)
     try:
         # Held until this process ends, however it ends: two rounds at once would undo each other's work.
-        lock = os.open(os.path.join(errand["folder"], LOCK), os.O_RDWR | os.O_CREAT, 0o640)
+        lock = os.open(os.path.join(arguments["folder"], LOCK), os.O_RDWR | os.O_CREAT, 0o640)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        folder = OsFolder(errand["folder"])
+        folder = OsFolder(arguments["folder"])
         run_round(
             folder,
-            limits=Limits(**errand["limits"]),
-            upto=errand["upto"],
-            projections=make_projections(folder, tables=errand["tables"], history=errand["history"]),
+            limits=Limits(**arguments["limits"]),
+            upto=arguments["upto"],
+            projections=make_projections(folder, tables=arguments["tables"], history=arguments["history"]),
         )
     except (LogError, OSError, sqlite3.Error) as failure:
         sys.stderr.write(f"{failure}\n")

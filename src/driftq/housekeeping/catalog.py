@@ -50,7 +50,7 @@ class DataFile:
         return min(1.0, self.live_bytes / max(1, self.size_bytes))
 
 
-def take_stock(folder: Folder, state: State, *, upto: int) -> dict[int, DataFile]:
+def inventory(folder: Folder, state: State, *, upto: int) -> dict[int, DataFile]:
     """Every file with kept messages, the segments behind `upto` left out."""
     files: dict[int, DataFile] = {}
     for topic in state.topics_by_id.values():

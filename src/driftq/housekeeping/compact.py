@@ -13,8 +13,8 @@ from driftq.housekeeping.catalog import DataFile, Holding
 from driftq.housekeeping.indexing import IndexWriter
 from driftq.log.files import File, Folder
 from driftq.log.segment import SEGMENT_HEADER_BYTES, encode_segment_header, file_name
-from driftq.storage.entry import is_whole
-from driftq.storage.inspect import read_places
+from driftq.storage.entry import is_intact
+from driftq.storage.inspect import read_entries_at
 
 _WRITE_BYTES = 1 << 20
 
@@ -48,8 +48,8 @@ def _copy(
     places = array("Q")
     waiting: list[bytes] = []
     size = 0
-    for slot, entry in read_places(folder, source, packed):
-        if not is_whole(entry):
+    for slot, entry in read_entries_at(folder, source, packed):
+        if not is_intact(entry):
             raise LogCorrupt(
                 f"{folder.path}/{file_name(source)}",
                 position=packed[slot] >> 32,

@@ -10,7 +10,7 @@ from driftq.log.arrays import write_arrays
 from driftq.log.files import Bytes, Folder
 from driftq.storage.restore import IndexRun, encode_runs
 
-Stretch = tuple[int, int, int, Numbers, Numbers, Numbers]
+IndexEntries = tuple[int, int, int, Numbers, Numbers, Numbers]
 """Topic, partition, first ordinal, offsets, places, ends."""
 
 
@@ -23,9 +23,9 @@ class IndexWriter:
         self._places = array("Q")
         self._ends = array("Q")
 
-    def add(self, stretch: Stretch) -> None:
+    def add(self, entries: IndexEntries) -> None:
         """One that follows the last one of the same partition without a gap becomes part of it."""
-        topic, partition, first, offsets, places, ends = stretch
+        topic, partition, first, offsets, places, ends = entries
         start, count = len(self._offsets), len(offsets)
         self._offsets.extend(offsets)
         self._places.extend(places)
@@ -50,8 +50,8 @@ class IndexWriter:
         yield "ends", memoryview(self._ends)
 
 
-def write_index(folder: Folder, name: str, stretches: Iterable[Stretch]) -> None:
+def write_index(folder: Folder, name: str, runs: Iterable[IndexEntries]) -> None:
     writer = IndexWriter()
-    for stretch in stretches:
-        writer.add(stretch)
+    for entries in runs:
+        writer.add(entries)
     writer.write(folder, name)

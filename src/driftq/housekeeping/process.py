@@ -81,7 +81,7 @@ class HousekeeperProcess:
             os.close(descriptor)
 
     def run(self, upto: int, done: Done) -> None:
-        errand = {
+        arguments = {
             "folder": self._folder,
             "upto": upto,
             "limits": asdict(self._limits),
@@ -91,13 +91,13 @@ class HousekeeperProcess:
         }
         # The thread lives as long as the child: the kernel ends a child whose parent thread ends.
         threading.Thread(
-            target=self._watch, args=(errand, done), name="driftq-housekeeper", daemon=True
+            target=self._watch, args=(arguments, done), name="driftq-housekeeper", daemon=True
         ).start()
 
-    def _watch(self, errand: dict[str, object], done: Done) -> None:
+    def _watch(self, arguments: dict[str, object], done: Done) -> None:
         trouble: str | None = None
         try:
-            command = [sys.executable, "-m", "driftq.housekeeping", json.dumps(errand)]
+            command = [sys.executable, "-m", "driftq.housekeeping", json.dumps(arguments)]
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,

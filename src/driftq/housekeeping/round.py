@@ -15,7 +15,7 @@ from typing import Protocol
 from driftq.core.records import Record
 from driftq.core.snapshot.state import dump_state
 from driftq.core.state import State
-from driftq.housekeeping.catalog import DataFile, choose_sources, take_stock
+from driftq.housekeeping.catalog import DataFile, choose_sources, inventory
 from driftq.housekeeping.compact import copy_forward
 from driftq.housekeeping.indexing import write_index
 from driftq.log.arrays import write_arrays
@@ -103,7 +103,7 @@ def _lay_out(
 
     Also the highest number given to one of them.
     """
-    stock = take_stock(folder, state, upto=upto)
+    stock = inventory(folder, state, upto=upto)
     sources = choose_sources(stock, live_share_min=options.live_share_min, small_bytes=options.small_bytes)
     moving = {file.number for file in sources}
     known = {file.number: file.index for file in before.manifest.files} if before.manifest else {}

@@ -97,7 +97,7 @@ def compare_and_set(
 ) -> bool:
     """Version-checked update: change the row only at this version, and move it to the next.
 
-    False when the row has moved on: this change was made before, or somebody else was faster.
+    False when the row has moved on: this change was made before, or another worker was faster.
     """
     return update_if(
         transaction,
@@ -118,5 +118,5 @@ def _bound(values: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 def _plain(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise InvalidArgument("name", f"{name!r} is not a plain name of a table or column")
+        raise InvalidArgument("name", f"{name!r} is not a valid name of a table or column")
     return name

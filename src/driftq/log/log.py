@@ -99,7 +99,7 @@ class Log:
         kept is on stable storage on return. May be called again, after `cut_back`, to fold anew. The payload
         is a view into memory that is never reused.
         """
-        self._writer.require_sound()
+        self._writer.verify_content()
         self._recovered = False
         found = examine(self._folder, self._files, fold, after=after)
         settle(self._folder, self._files, found, segment_bytes=self._segment_bytes)

@@ -150,7 +150,7 @@ def _read_headers(folder: Folder, files: OpenSegments, numbers: Sequence[int]) -
 def _unborn(folder: Folder, files: OpenSegments, number: int, *, lsn: int) -> Cut:
     """A last segment whose header is damaged: its creation was interrupted, unless it has a whole frame."""
     behind = look_behind(files.get(number), start=0, lsn=lsn)
-    if behind.whole_frame is not None:
+    if behind.complete_frame is not None:
         raise _corrupt(folder, number, 0, "the segment header does not match its checksum")
     return Cut(_path(folder, number), position=0, bytes=behind.used_end)
 
@@ -161,7 +161,7 @@ def _judge_tail(folder: Folder, files: OpenSegments, number: int, stop: Stop, *,
     if not stop.out_of_order:
         behind = look_behind(files.get(number), start=stop.resume, lsn=stop.lsn)
     torn = stop.problem is not None or behind.used_end > stop.position
-    if torn and (behind.whole_frame is not None or not last):
+    if torn and (behind.complete_frame is not None or not last):
         raise _corrupt(folder, number, stop.position, stop.problem or "zeros stand in the place of a frame")
     if not torn:
         return None

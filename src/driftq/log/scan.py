@@ -41,7 +41,7 @@ class Stop(NamedTuple):
 class Behind(NamedTuple):
     """What was found behind a stop."""
 
-    whole_frame: int | None
+    complete_frame: int | None
     """Position of the first whole frame."""
     used_end: int
     """Behind the last byte that is not zero."""
@@ -101,7 +101,7 @@ def look_behind(file: File, *, start: int, lsn: int) -> Behind:
         if chunk != _ZEROS[: len(chunk)]:
             at = chunk.find(MAGIC)
             while 0 <= at <= len(chunk) - HEADER_BYTES:
-                if _is_whole(file, chunk, at, position=position + at, lsn=lsn):
+                if _is_complete(file, chunk, at, position=position + at, lsn=lsn):
                     return Behind(position + at, position + len(chunk))
                 at = chunk.find(MAGIC, at + 1)
             used_end = position + len(chunk.rstrip(b"\0"))
@@ -110,7 +110,7 @@ def look_behind(file: File, *, start: int, lsn: int) -> Behind:
         position += CHUNK_BYTES - (HEADER_BYTES - 1)  # A header may lie across two chunks.
 
 
-def _is_whole(file: File, chunk: bytes, at: int, *, position: int, lsn: int) -> bool:
+def _is_complete(file: File, chunk: bytes, at: int, *, position: int, lsn: int) -> bool:
     header = decode_header(chunk, at)
     if header is None or header.lsn <= lsn:
         return False

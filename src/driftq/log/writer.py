@@ -43,7 +43,7 @@ class Writer:
         self._resume_at(found.end)
 
     def write(self, frame: Frame) -> None:
-        self.require_sound()
+        self.verify_content()
         self._trouble = f"frame {frame.lsn} could not be written"
         if frame.segment != self.written.segment:
             self._roll(frame)
@@ -54,14 +54,14 @@ class Writer:
         self.written_bytes += HEADER_BYTES + frame.size
 
     def sync(self) -> None:
-        self.require_sound()
+        self.verify_content()
         if self._file is not None:
             self._trouble = "a sync failed"
             self._sync(self._file)
             self._trouble = None
 
     def confirm(self) -> None:
-        self.require_sound()
+        self.verify_content()
         self.confirmed = self.written
 
     def cut_back(self) -> None:
@@ -74,7 +74,7 @@ class Writer:
             self.broken = f"the log could not be cut back to frame {self.confirmed.lsn}: {failure}"
             raise
 
-    def require_sound(self) -> None:
+    def verify_content(self) -> None:
         """LogError after a failure that has not been cut back."""
         if self.broken is not None:
             raise LogError(self.broken)

@@ -1,4 +1,4 @@
-"""The data pipeline on Spark: the only room that imports pyspark, and only when asked for a session.
+"""The data pipeline on Spark: the only package that imports pyspark, and only when asked for a session.
 
 What is named here is loaded when first used, so that `import driftq.pipeline` costs no Spark.
 """

@@ -12,7 +12,7 @@ from driftq.eventstore.objects import JoinableObjects, S3Access, open_objects
 from driftq.eventstore.seal.compaction import EVENTS_MAX, GRACE_S, join, plan_joins, remove_covered
 from driftq.model.options.events import EventOptions
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.runtime.job import Tell
+from driftq.pipeline.runtime.job import ReportProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,27 +30,27 @@ class CompactionJob:
     def name(self) -> str:
         return "compact"
 
-    def run(self, spark: SparkSession, tell: Tell) -> None:
+    def run(self, spark: SparkSession, report: ReportProgress) -> None:
         """Join what can be joined, and remove what was joined a while ago."""
         events = self.options.events
-        objects = events_place(events)
+        objects = event_objects(events)
         removed = remove_covered(objects, now=time.time(), grace_s=self.grace_s)
-        tell(f"removed {len(removed)} segments that were joined before")
+        report(f"removed {len(removed)} segments that were joined before")
         groups = plan_joins(objects.sizes(), events_max=self.events_max)
         if not groups:
-            tell("nothing to join")
+            report("nothing to join")
             return
-        tell(f"joining {sum(map(len, groups))} segments into {len(groups)}")
+        report(f"joining {sum(map(len, groups))} segments into {len(groups)}")
 
         def work(group: list[SegmentRange]) -> SegmentRange:
-            return join(events_place(events), group)
+            return join(event_objects(events), group)
 
         tasks = spark.sparkContext.parallelize(groups, len(groups))
         joined = tasks.map(work).collect()
-        tell(f"the log up to position {joined[-1].last} is in {len(joined)} segments")
+        report(f"the log up to position {joined[-1].last} is in {len(joined)} segments")
 
 
-def events_place(events: EventOptions) -> JoinableObjects:
+def event_objects(events: EventOptions) -> JoinableObjects:
     """Where the segments are that these options name."""
     url = events.objects_url or Path(str(events.objects_folder)).absolute().as_uri()
     return open_objects(url, access=S3Access(endpoint=events.s3_endpoint))

@@ -58,10 +58,10 @@ class ClaimState(enum.StrEnum):
 class Wait(enum.StrEnum):
     """Why an event is in progress."""
 
-    HELD = "held"  # Somebody has it under a live lease.
+    HELD = "held"  # Another worker has it under a live lease.
     BACKOFF = "backoff"  # It failed and its retry is not due.
-    EARLIER = "earlier"  # An earlier event of the aggregate is missing or not settled.
-    UNRESOLVED = "unresolved"  # Its effect is unknown until somebody resolves it.
+    PREDECESSOR = "earlier"  # An earlier event of the aggregate is missing or not settled.
+    UNRESOLVED = "unresolved"  # Its effect is unknown until an operator resolves it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Failure:
 
 
 class Resolution(enum.StrEnum):
-    """What somebody found out about an unknown effect."""
+    """What an operator found out about an unknown effect."""
 
     DONE = "done"
     """It did happen."""

@@ -75,7 +75,7 @@ def seen_in(row: Any, event: SequencedEvent) -> StoredState | None:
         return None
     stored = (row.aggregate_type, row.aggregate_id, row.sequence_number)
     if stored != (event.aggregate_type, event.aggregate_id, event.sequence_number):
-        raise InvalidArgument("event_id", f"{event.event_id!r} is another event's")
+        raise InvalidArgument("event_id", f"{event.event_id!r} belongs to another event")
     return StoredState(
         ClaimState(row.state),
         row.token,

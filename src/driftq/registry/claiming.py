@@ -1,16 +1,17 @@
 """Claims against the database: look, decide, and write only if nothing has moved in between.
 
-    0  grant     what was never claimed, if that is what comes these days: `driftq.registry.grants`
-    1  look      the claims and their aggregates' positions, without a lock
-    2  decide    `driftq.registry.decide`; whoever is told to wait, or that it is over, is answered here
-    3  write     grants and closings, each on the condition that its claim is still what was seen
+    0  grant     events without a stored claim, if most recent ones had none: `driftq.registry.grants`
+    1  look      read the claims and their aggregates' positions, without a lock
+    2  decide    `driftq.registry.decide`; events that must wait or are settled get their answer here
+    3  write     grants and closings, each on the condition that its claim is unchanged since step 1
 
-What 0 does not grant goes through the rest. What fails at 3 was decided on a view that is no longer true and
-goes back to 1. That an aggregate moves on between 1 and 3 takes nothing away: a grant stays right when other
-events are done, and its own event can only be done by whoever holds its claim, which 3 would see.
+Events that step 0 does not grant go through the other steps. An event whose write fails at step 3 was decided
+on an outdated view and goes back to step 1. An aggregate may advance between steps 1 and 3: a grant stays
+valid when other events are done, and only the holder of its claim can finish its own event, which step 3
+would detect.
 
-Fresh claims are inserted in the order of their ids; changes to existing claims lock the aggregates first, as
-finishing does. So nobody waits in a circle.
+New claims are inserted in the order of their ids; changes to existing claims lock the aggregates first, as
+finishing does. So transactions cannot deadlock.
 """
 
 import uuid
@@ -182,7 +183,7 @@ def check_event(event: SequencedEvent) -> bool:
     key_text("aggregate_type", event.aggregate_type, bytes_max=_TYPE_BYTES_MAX)
     key_text("aggregate_id", event.aggregate_id)
     if event.sequence_number is None or event.sequence_number < 1:
-        raise InvalidArgument("sequence_number", "must be given, from 1")
+        raise InvalidArgument("sequence_number", "is required and starts at 1")
     return True
 
 

@@ -64,7 +64,7 @@ def decide_claim(
     if seen is None:
         if sequence <= last_sequence:
             return ClaimDecision(ClaimOutcome.STALE, None)
-        return _wait(None, Wait.EARLIER) if gap else _grant(1)
+        return _wait(None, Wait.PREDECESSOR) if gap else _grant(1)
     superseded = sequence <= last_sequence and not (ordered and seen.requeues)
     match seen.state:
         case ClaimState.DONE | ClaimState.DEAD:
@@ -84,7 +84,7 @@ def decide_claim(
                 return ClaimDecision(ClaimOutcome.STALE, ClaimState.STALE, write=ClaimState.STALE)
             if seen.retry_at > now:
                 return _wait(seen, Wait.BACKOFF, seen.retry_at - now)
-            return _wait(seen, Wait.EARLIER) if gap else _grant(seen.attempts + 1, seen)
+            return _wait(seen, Wait.PREDECESSOR) if gap else _grant(seen.attempts + 1, seen)
 
 
 def _take_over(handler: Handler, seen: StoredState, *, superseded: bool) -> ClaimDecision:

@@ -1,9 +1,9 @@
 """The end of a claim: done, failed, given back or unknown; only with the token that is in force.
 
-A token is in force until somebody else was granted the event or somebody intervened. A lease that has run
-out is not yet lost: if nobody took the event over, whoever still has the token knows best whether the
-effect happened, and may say so. Repeating a call with the token that ended the claim changes nothing, so a
-call whose answer was lost can be made again.
+A token is in force until the event is granted to another worker or an operator intervenes. An expired lease
+is not yet lost: as long as no other worker has taken the event over, the holder of the token knows best
+whether the effect happened and may report it. Repeating a call with the token that ended the claim changes
+nothing, so a caller that lost the answer can repeat the call.
 """
 
 from collections.abc import Iterator, Sequence
@@ -101,7 +101,7 @@ def release(transaction: Transaction, queries: Queries, claim: Claim) -> None:
 
 
 def mark_unknown(transaction: Transaction, queries: Queries, claim: Claim, *, error: str) -> None:
-    """Leave it to somebody who can find out."""
+    """Leave it to an operator."""
     state = ClaimState.UNKNOWN
     if not _leave(transaction, queries, claim, state, error=error, reason="reported"):
         _require(transaction, queries, claim, state)

@@ -1,4 +1,4 @@
-"""Grants for events that nobody has claimed before, without a look at what is stored.
+"""Grants for events that were never claimed, without reading what is stored.
 
 Nearly all events come once. So they are granted by one statement that stores a claim only where none is and
 where the aggregate allows it. Whatever it does not grant is somebody's already, or stale, or must wait:
@@ -28,7 +28,7 @@ def new_tokens(transaction: Transaction, queries: Queries, count: int) -> list[i
     """So many new tokens; SQLite's counter returns the last of them."""
     if not count:
         return []
-    rows = transaction.rows(queries["draw_tokens"], tokens=count)
+    rows = transaction.rows(queries["new_tokens"], tokens=count)
     last = max(row[0] for row in rows)
     return [row[0] for row in rows] if len(rows) == count else list(range(last - count + 1, last + 1))
 
@@ -57,7 +57,7 @@ def grant_new(
         for event in by_id
     ]
     shared = grant_columns(handler, owner=owner, incarnation=incarnation)
-    rows = transaction.rows(queries["grant_unseen"], g=as_rows(given), **shared)
+    rows = transaction.rows(queries["grant_new"], g=as_rows(given), **shared)
     return {event_id: ClaimGrant(token, lease_until) for event_id, token, lease_until in rows}
 
 
@@ -87,7 +87,7 @@ def _grant_each(
     until = now + handler.lease_ms
     ends = (handler.effect.value, handler.gap_policy.value, owner, incarnation, until, now)
     stored = transaction.change_each(
-        queries["grant_unseen"],
+        queries["grant_new"],
         [
             (
                 handler.name,

@@ -1,4 +1,4 @@
-"""What a handler declares about itself: its effect, its order, its patience."""
+"""What a handler declares about itself: its effect, its order, its retries and its lease."""
 
 import enum
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Effect(enum.StrEnum):
     IDEMPOTENT = "idempotent"
     """Repeating it changes nothing: a keyed upsert, an external version, an idempotency header."""
     UNKNOWN = "unknown"
-    """Nobody can tell afterwards whether it happened; somebody has to look and `resolve`."""
+    """After a crash it is unknown whether the effect happened; an operator checks and calls `resolve`."""
 
 
 class GapPolicy(enum.StrEnum):

@@ -1,12 +1,12 @@
-"""Which claims this process knows that it holds, so that a lost answer does not cost a whole lease.
+"""The claims that this process holds, so that a lost answer does not cost a whole lease.
 
-A grant can be committed while its answer is lost with the connection. The event would then be in progress,
-held by us and worked on by nobody, until the lease ends. So every registry object has a name of its own
-that it stores with its grants, and remembers the tokens that reached a caller. A live grant under our name
-whose token nobody here has, while nobody else here is waiting for an answer, may be granted again at once.
+A grant can be committed while its answer is lost with the connection. The event would then stay in progress,
+granted to us and handled by no thread, until the lease ends. So every registry object stores its grants under
+a unique name and remembers the tokens that reached a caller. If a live grant under our name has a token that
+no caller received, and no other thread waits for an answer about it, it is granted again at once.
 
-A token is remembered for as long as its lease can last. What is claimed in a caller's transaction is stored
-without our name and is no part of this.
+A token is remembered for as long as its lease can last. Claims in a caller's transaction are stored without
+our name and are not tracked here.
 """
 
 import threading
@@ -67,7 +67,7 @@ class HeldClaims:
                 self._tokens.pop(_token_key(claim), None)
 
     def is_lost(self, key: Key, token: int) -> bool:
-        """Nobody here has this grant of ours, and only the one who asks could still be getting it."""
+        """No caller received this grant of ours, and no other thread is waiting for it."""
         with self._lock:
             return (*key, token) not in self._tokens and self._waiting[key] == 1
 

@@ -1,11 +1,11 @@
 """Who is alive on this machine: each process keeps a file locked for as long as it lives.
 
-A claim of a process that died is free when its lease ends, which may be a quarter of an hour. But the
-operating system lets go of a lock at the very moment when its process ends, however it ends. So whoever can
-take the lock of a file here knows that its process is gone, and need not wait.
+A claim of a process that died becomes free when its lease ends, which may take a quarter of an hour. But the
+operating system releases a file lock at the moment its process ends, however it ends. So a process that gets
+the lock of such a file knows that its owner has ended and does not have to wait for the lease.
 
 A process on another machine has no file here, and one that left a forked child behind still counts as
-alive: then there is the lease.
+alive: in both cases the lease decides.
 """
 
 import fcntl
@@ -25,15 +25,15 @@ class Liveness:
         hidden = folder / f"{name}.new"
         self._file = os.open(hidden, os.O_CREAT | os.O_RDWR, 0o600)
         fcntl.flock(self._file, fcntl.LOCK_EX)
-        hidden.rename(self._path)  # Nobody sees it unlocked.
+        hidden.rename(self._path)  # It is never visible unlocked.
 
     def close(self) -> None:
         """As if the process had ended."""
         os.close(self._file)
 
 
-def departed(folder: Path) -> Iterator[str]:
-    """The names whose processes are gone. Each is forgotten when the next one is asked for."""
+def ended_owners(folder: Path) -> Iterator[str]:
+    """The names of processes that have ended. The file of each is removed when the next one is requested."""
     for path in sorted(folder.glob(f"*{_ENDING}")):
         try:
             file = os.open(path, os.O_RDWR)

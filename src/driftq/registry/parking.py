@@ -1,9 +1,9 @@
 """Events that wait outside their topic, and events that wait for the event store.
 
-A reader of a topic moves on only past what is settled. An event that cannot be settled now, because an
-earlier one is missing or somebody has to find out about its effect, is *parked*: kept with its text in the
-registry's database, so that the reader may go on and the event is taken up again when it is ripe. Dead
-letters are parked as well, because one that is requeued must still have its text.
+A reader of a topic advances only past settled events. An event that cannot be settled now, because an earlier
+one is missing or an operator has to resolve its effect, is *parked*: stored with its text in the registry's
+database, so that the reader can advance and a worker handles the event when it is ready. Dead letters are
+parked as well, because one that is requeued must still have its text.
 
 Derived events are kept in the transaction that marks their source, and dropped when the event store has them:
 they are appended if and only if the source is done.
@@ -34,7 +34,7 @@ class DerivedRow(NamedTuple):
     """One derived event that the event store has not confirmed."""
 
     source_id: str
-    place: int
+    number: int
     event: str
 
 
@@ -44,7 +44,7 @@ class Parking:
     def __init__(self, database: Database) -> None:
         prepare(database, [MIGRATIONS])
         self._database = database
-        self._queries = Queries.load("driftq.registry", database.spelling)
+        self._queries = Queries.load("driftq.registry", database.renderer)
 
     def park(self, handler: str, events: Sequence[tuple[SequencedEvent, ParkedEvent]]) -> None:
         """Keep these; one that is kept already stays as it is."""
@@ -56,16 +56,16 @@ class Parking:
 
             perform(self._database, insert)
 
-    def ripe(
-        self, handler: str, *, place: tuple[str, int] | None = None, limit: int = 500
+    def ready(
+        self, handler: str, *, source: tuple[str, int] | None = None, limit: int = 500
     ) -> list[ParkedEvent]:
         """Those that may be claimed now, of one topic and partition or of all, lower sequences first."""
-        topic, partition = place or ("", 0)
+        topic, partition = source or ("", 0)
         with self._database.snapshot() as transaction:
             rows = transaction.rows(
-                self._queries["list_ripe"],
+                self._queries["list_ready"],
                 handler=handler,
-                anywhere=int(place is None),
+                anywhere=int(source is None),
                 topic=topic,
                 topic_partition=partition,
                 most=limit,
@@ -93,7 +93,7 @@ class Parking:
         self, transaction: Transaction, handler: str, *, source_id: str, events: Sequence[str]
     ) -> None:
         """Kept or dropped with the transaction."""
-        given = as_rows([{"place": place, "event": event} for place, event in enumerate(events)])
+        given = as_rows([{"place": index, "event": event} for index, event in enumerate(events)])
         transaction.run(self._queries["keep_derived"], handler=handler, source_id=source_id, g=given)
 
     def derived(self, handler: str, *, limit: int = 500) -> list[DerivedRow]:
@@ -107,14 +107,14 @@ class Parking:
 
         def delete(transaction: Transaction) -> None:
             for row in rows:
-                key = {"source_id": row.source_id, "place": row.place}
+                key = {"source_id": row.source_id, "place": row.number}
                 transaction.run(self._queries["drop_derived"], handler=handler, **key)
 
         perform(self._database, delete)
 
     def refuse_derived(self, handler: str, row: DerivedRow, *, why: str) -> None:
         """The event store will never take it: kept for people, and not sent again."""
-        key = {"source_id": row.source_id, "place": row.place}
+        key = {"source_id": row.source_id, "place": row.number}
         perform(
             self._database,
             lambda transaction: transaction.run(

@@ -27,7 +27,7 @@ class ProcessedJobs:
     def __init__(self, database: Database, *, scope: str = "", ttl_ms: int = WEEK_MS) -> None:
         prepare(database, [MIGRATIONS])
         self._database = database
-        self._queries = Queries.load("driftq.registry", database.spelling)
+        self._queries = Queries.load("driftq.registry", database.renderer)
         self._scope = key_text("scope", scope)
         self._ttl_ms = ttl_ms
 

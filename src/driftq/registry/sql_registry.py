@@ -50,7 +50,7 @@ class SqlRegistry:
     ) -> None:
         prepare(database, [MIGRATIONS])
         self.database = database
-        self._queries = Queries.load("driftq.registry", database.spelling)
+        self._queries = Queries.load("driftq.registry", database.renderer)
         self._claimant = Claimant(storable(owner))
         self._held_claims = self._claimant.held_claims
         self._backoff = backoff or Backoff()
@@ -62,7 +62,7 @@ class SqlRegistry:
 
     @property
     def incarnation(self) -> str:
-        """The argument for `abandon` when this object's process is gone."""
+        """The argument for `abandon` when this object's process has ended."""
         return self._claimant.incarnation
 
     def claim(self, handler: Handler, event: SequencedEvent) -> Claim:
@@ -143,8 +143,8 @@ class SqlRegistry:
 
         Raises LeaseLost before the block or at its end, EventSuperseded if a newer event was done since the
         claim and only the newest state counts (the claim is then closed), WrongClaimState if it was applied
-        before. The aggregate is locked meanwhile, so nobody can take the event over; on SQLite nobody can
-        write at all, heartbeats included.
+        before. The aggregate is locked meanwhile, so no other worker can take the event over; on SQLite no
+        other connection can write at all, heartbeats included.
         """
         sequence = claim.event.sequence_number or 0
         with self.database.transaction() as transaction:
@@ -169,7 +169,7 @@ class SqlRegistry:
         return failure
 
     def mark_unknown(self, claim: Claim, *, error: str) -> None:
-        """Nobody here can tell whether the effect happened: wait for `resolve`."""
+        """The worker does not know whether the effect happened: the claim waits for `resolve`."""
         self._perform(finishing.mark_unknown, claim, error=error)
         self._held_claims.drop([claim])
 
@@ -194,7 +194,7 @@ class SqlRegistry:
         return self._read(admin.list_claims, state, handler=handler, limit=limit, after=after)
 
     def due(self, handler: str, *, limit: int = 1000) -> list[StoredClaim]:
-        """Claims that may be granted now though nobody will deliver their events again."""
+        """Claims that may be granted now although their events will not be delivered again."""
         return self._read(admin.due, handler, limit=limit)
 
     def counts(self, handler: str) -> dict[ClaimState, int]:

@@ -25,7 +25,7 @@ class Reject(Exception):
 
 
 class UnknownEffect(Exception):
-    """A run of this effect was cut off, and nobody here can tell whether it happened."""
+    """A run of this effect was cut off, and it is unknown whether the effect happened."""
 
 
 def error_text(error: BaseException) -> str:

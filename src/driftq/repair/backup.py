@@ -41,9 +41,9 @@ def back_up(data: str, target: str, *, limits: Limits) -> Backup:
     """Copy the server's folder `data` to the new folder `target` and verify the copy."""
     log = os.path.join(data, "log")
     if not os.path.isdir(log):
-        raise BackupFailed(f"{log} is not the folder of a log")
+        raise BackupFailed(f"{log} is not a log folder")
     if os.path.exists(target) and os.listdir(target):
-        raise BackupFailed(f"{target} is there already and not empty")
+        raise BackupFailed(f"{target} already exists and is not empty")
     staged = f"{target.rstrip('/')}.unfinished"
     for _ in range(_TRIES):
         shutil.rmtree(staged, ignore_errors=True)

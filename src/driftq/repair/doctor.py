@@ -136,7 +136,7 @@ def _count_behind(folder: OsFolder, number: int, position: int) -> _Behind:
         file = folder.open(segment_name(later))
         start = position if later == number else 0
         behind.bytes += max(0, file.size() - start)
-        while (found := look_behind(file, start=start, lsn=0).whole_frame) is not None:
+        while (found := look_behind(file, start=start, lsn=0).complete_frame) is not None:
             lsn = int.from_bytes(file.read_at(found + 8, 8), "little")
             start = max(
                 found + 1, read_frames(file, segment=later, start=found, lsn=lsn - 1, fold=count).position

@@ -73,7 +73,7 @@ def contradictions(values: Values) -> Iterator[Problem]:
 
 def _number(values: Values, knob: SettingSpec) -> int:
     value = values[knob.name]
-    assert value is not None  # Only knobs with a default are asked for.
+    assert value is not None  # Only settings with a default are read here.
     return int(value)
 
 

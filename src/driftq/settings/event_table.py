@@ -1,4 +1,4 @@
-"""The knobs of the event store, its registry, its publisher and what they stand on."""
+"""The settings of the event store, its registry, its publisher and what they stand on."""
 
 from driftq.settings.address import DatabaseUrl, ObjectsUrl
 from driftq.settings.spec import Choice, HttpUrl, Identifier, IntRange, SettingSpec, Text

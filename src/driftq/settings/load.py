@@ -32,7 +32,7 @@ class SettingSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A knob with the value in force."""
+    """A setting with the value in force."""
 
     knob: SettingSpec
     value: Value | None
@@ -57,10 +57,10 @@ class Settings:
     registry: RegistrySettings
     publisher: PublisherSettings
     in_force: tuple[Setting, ...]
-    """All knobs in the order of the table."""
+    """All settings in the order of the table."""
 
     def pipeline(self, *, url: str | None = None, data: str | None = None) -> PipelineOptions:
-        """What the pipeline's jobs are told, for this server and folder."""
+        """The options of the pipeline's jobs, for this server and folder."""
         folder = self.data if data is None else data
         return PipelineOptions(
             url=self.url if url is None else url,
@@ -72,7 +72,7 @@ class Settings:
 
 
 def load_settings(profile: Profile = DEFAULT, environ: Mapping[str, str] = os.environ) -> Settings:
-    """Read every knob; SettingsRefused names all that cannot be followed."""
+    """Read every setting; SettingsRefused names all that are invalid."""
     in_force = _read(table.KNOBS, profile, environ, unknown=_unknown_names(environ))
     values = {setting.knob.name: setting.value for setting in in_force}
     if problems := tuple(contradictions(values)):
@@ -107,7 +107,7 @@ def load_settings(profile: Profile = DEFAULT, environ: Mapping[str, str] = os.en
 
 
 def load_url(given: str | None = None, environ: Mapping[str, str] = os.environ) -> str:
-    """The server's address for a client command, whatever the broker's knobs are; or SettingsRefused."""
+    """The server's address for a client command, whatever the broker's settings are; or SettingsRefused."""
     if given is not None:
         try:
             return str(table.URL.kind.read(given))
@@ -117,22 +117,22 @@ def load_url(given: str | None = None, environ: Mapping[str, str] = os.environ) 
 
 
 def load_data(given: str | None = None, environ: Mapping[str, str] = os.environ) -> str:
-    """The folder shared with the server, whatever the broker's knobs are."""
+    """The folder shared with the server, whatever the broker's settings are."""
     return given if given is not None else str(_read((table.DATA,), DEFAULT, environ)[0].value)
 
 
 def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Where Java is, if somebody says so; not a knob of ours."""
+    """Where Java is, if the environment says so; not a setting of DriftQ."""
     return environ.get("JAVA_HOME") or None
 
 
 def prefer_python(path: str, environ: MutableMapping[str, str] = os.environ) -> None:
-    """Let Spark's workers run this Python, unless somebody has named another."""
+    """Let Spark's workers run this Python, unless the environment names another."""
     environ.setdefault("PYSPARK_PYTHON", path)
 
 
 def _read(
-    knobs: Iterable[SettingSpec],
+    specs: Iterable[SettingSpec],
     profile: Profile,
     environ: Mapping[str, str],
     *,
@@ -140,7 +140,7 @@ def _read(
 ) -> tuple[Setting, ...]:
     found: list[Setting] = []
     problems: list[Problem | UnknownName] = [*unknown]
-    for knob in knobs:
+    for knob in specs:
         given = environ.get(knob.name)
         if given is not None:
             try:
@@ -157,7 +157,7 @@ def _read(
 
 
 def _unknown_names(environ: Mapping[str, str]) -> tuple[UnknownName, ...]:
-    """Names that only a knob may have: a typo must not pass in silence."""
+    """Names that only a setting may have: a typo must not pass in silence."""
     known = [knob.name for knob in table.KNOBS]
     return tuple(
         UnknownName(name, next(iter(difflib.get_close_matches(name, known, n=1)), None))
@@ -173,5 +173,5 @@ def _names(values: Mapping[str, Value | None], knob: SettingSpec) -> tuple[str, 
 
 def _number(values: Mapping[str, Value | None], knob: SettingSpec) -> int:
     value = values[knob.name]
-    assert value is not None  # Only knobs with a default are asked for.
+    assert value is not None  # Only settings with a default are read here.
     return int(value)

@@ -1,4 +1,4 @@
-"""Named sets of limits; a knob in the environment changes one of them on top."""
+"""Named sets of limits; an environment variable overrides one of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a knob is, and which texts each kind of knob takes."""
+"""What a setting is, and which texts each kind of setting takes."""
 
 import re
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ class IntRange:
 class Choice:
     """One of a few words."""
 
-    words: tuple[str, ...]
+    options: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -64,10 +64,10 @@ class Choice:
 
     @property
     def allowed(self) -> str:
-        return " or ".join(self.words)
+        return " or ".join(self.options)
 
     def read(self, text: str) -> str:
-        if text not in self.words:
+        if text not in self.options:
             raise ValueError(self.allowed)
         return text
 
@@ -157,7 +157,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class UnknownName:
-    """A name that only a knob may have and no knob has."""
+    """A name with a prefix of ours that no setting has."""
 
     name: str
     nearest: str | None

@@ -1,4 +1,4 @@
-"""Every knob, in the order in which `driftq config` lists them."""
+"""Every setting, in the order in which `driftq config` lists them."""
 
 from driftq.model.options.limits import LEASE_MS_MAX, Limits
 from driftq.settings.event_table import EVENT_KNOBS

@@ -2,8 +2,8 @@
 
     sink = SqliteSink("read_models.db")                 # or PostgresSink(url), ParquetSink(folder)
     model = sink.connect("orders_by_id")
-    tenure = model.take_over()                          # fences every earlier run of this projection
-    model.apply(Application(changes=…, positions=…), tenure)
+    writer_epoch = model.take_over()                          # fences every earlier run of this projection
+    model.apply(Application(changes=…, positions=…), writer_epoch)
     for row in model.rows(): …
 
 One application is one transaction: rows, registry, dead letters and positions are kept together or not at

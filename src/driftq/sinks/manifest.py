@@ -47,7 +47,7 @@ class ReadModelManifest(msgspec.Struct, frozen=True, kw_only=True):
     reached: tuple[Reached, ...] = ()
 
     @property
-    def tenure(self) -> WriterEpoch:
+    def writer_epoch(self) -> WriterEpoch:
         return WriterEpoch(self.epoch, self.generation)
 
     @property

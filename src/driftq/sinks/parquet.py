@@ -74,34 +74,36 @@ class ParquetReadModel:
         with self._reaching():
             self._folder.mkdir(parents=True, exist_ok=True)
             while True:
-                known = self._manifests.newest() or ReadModelManifest()
-                kept = ReadModelManifest(generation=known.generation) if self._chain == _BESIDE else known
-                taken = msgspec.structs.replace(kept, version=known.version + 1, epoch=known.epoch + 1)
+                manifest = self._manifests.newest() or ReadModelManifest()
+                kept = (
+                    ReadModelManifest(generation=manifest.generation) if self._chain == _BESIDE else manifest
+                )
+                taken = msgspec.structs.replace(kept, version=manifest.version + 1, epoch=manifest.epoch + 1)
                 if self._manifests.publish(taken):
                     self._sweep()
-                    return taken.tenure
+                    return taken.writer_epoch
 
-    def apply(self, application: Application, tenure: WriterEpoch) -> None:
+    def apply(self, application: Application, writer_epoch: WriterEpoch) -> None:
         with self._reaching():
-            self._require(tenure)  # Before files are written for nothing.
-            rows, dead_letters = application.changes, [_whole(dead) for dead in application.dead_letters]
+            self._require(writer_epoch)  # Before files are written for nothing.
+            rows, dead_letters = application.changes, [_storable(dead) for dead in application.dead_letters]
             added: tuple[RowFile, ...] = ()
             if rows:
                 added = (RowFile(self._write("rows", as_table(rows, CHANGES)), len(rows)),)
-            buried = (self._write("dead", as_table(dead_letters, DEAD_LETTERS)),) if dead_letters else ()
+            dead_files = (self._write("dead", as_table(dead_letters, DEAD_LETTERS)),) if dead_letters else ()
             while True:
-                known = self._require(tenure)
+                manifest = self._require(writer_epoch)
                 following = msgspec.structs.replace(
-                    known,
-                    version=known.version + 1,
-                    rows=self._put_together(known.rows + added),
-                    waiting=self._still_waiting(known, application),
-                    dead_letters=known.dead_letters + buried,
-                    reached=_advanced(known, application),
+                    manifest,
+                    version=manifest.version + 1,
+                    rows=self._put_together(manifest.rows + added),
+                    waiting=self._still_waiting(manifest, application),
+                    dead_letters=manifest.dead_letters + dead_files,
+                    reached=_advanced(manifest, application),
                 )
                 if self._manifests.publish(following):
                     break
-            if len(following.rows) < len(known.rows):
+            if len(following.rows) < len(manifest.rows):
                 self._sweep()
 
     def positions(self) -> dict[TopicPartition, int]:
@@ -147,13 +149,13 @@ class ParquetReadModel:
         with self._reaching():
             while True:
                 fresh = self.beside()._require(beside)
-                known = self._manifests.newest() or ReadModelManifest()
+                manifest = self._manifests.newest() or ReadModelManifest()
                 taken = msgspec.structs.replace(
                     fresh,
-                    version=known.version + 1,
-                    epoch=known.epoch,
-                    generation=known.generation + 1,
-                    dead_letters=known.dead_letters + fresh.dead_letters,
+                    version=manifest.version + 1,
+                    epoch=manifest.epoch,
+                    generation=manifest.generation + 1,
+                    dead_letters=manifest.dead_letters + fresh.dead_letters,
                 )
                 if self._manifests.publish(taken):
                     return
@@ -161,14 +163,14 @@ class ParquetReadModel:
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _require(self, tenure: WriterEpoch) -> ReadModelManifest:
+    def _require(self, writer_epoch: WriterEpoch) -> ReadModelManifest:
         """The newest version; refuses a run that it no longer names."""
-        known = self._manifests.newest() or ReadModelManifest()
-        if known.epoch != tenure.epoch:
-            raise ProjectionFenced(self.name, epoch=tenure.epoch, current=known.epoch)
-        if known.generation != tenure.generation:
+        manifest = self._manifests.newest() or ReadModelManifest()
+        if manifest.epoch != writer_epoch.epoch:
+            raise ProjectionFenced(self.name, epoch=writer_epoch.epoch, current=manifest.epoch)
+        if manifest.generation != writer_epoch.generation:
             raise ReadModelSwapped(self.name)
-        return known
+        return manifest
 
     def _put_together(self, files: tuple[RowFile, ...]) -> tuple[RowFile, ...]:
         if len(files) < 2:
@@ -182,11 +184,11 @@ class ParquetReadModel:
         table = newest(read_table(self._folder, [file.name for file in files], CHANGES))
         return RowFile(self._write("rows", table), table.num_rows)
 
-    def _still_waiting(self, known: ReadModelManifest, application: Application) -> str | None:
-        if not application.waiting and (known.waiting is None or not application.changes):
-            return known.waiting
+    def _still_waiting(self, manifest: ReadModelManifest, application: Application) -> str | None:
+        if not application.waiting and (manifest.waiting is None or not application.changes):
+            return manifest.waiting
         reached = {change[:2]: change.sequence_number for change in application.changes}
-        before = [OutOfOrderEvent(*row) for row in tuples(self._waiting(known))]
+        before = [OutOfOrderEvent(*row) for row in tuples(self._waiting(manifest))]
         left = {
             row[:3]: row
             for row in [*application.waiting, *before]
@@ -231,14 +233,14 @@ class ParquetReadModel:
             raise ReadModelUnavailable(self.address, cause=str(error)) from error
 
 
-def _advanced(known: ReadModelManifest, application: Application) -> tuple[Reached, ...]:
-    positions = known.positions
+def _advanced(manifest: ReadModelManifest, application: Application) -> tuple[Reached, ...]:
+    positions = manifest.positions
     for place, offset in application.positions.items():
         positions[place] = max(offset, positions.get(place, -1))
     return tuple(Reached(*place, offset) for place, offset in sorted(positions.items()))
 
 
-def _whole(dead: ProjectionDeadLetter) -> ProjectionDeadLetter:
+def _storable(dead: ProjectionDeadLetter) -> ProjectionDeadLetter:
     """Half of a surrogate pair has no place in a file either."""
     value = None if dead.value is None else dead.value.encode(errors="backslashreplace").decode()
     return dead._replace(error=storable(dead.error), value=value)

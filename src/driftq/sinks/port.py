@@ -110,10 +110,10 @@ class ReadModel(Protocol):
     def take_over(self) -> WriterEpoch:
         """Make what is missing, and fence every run before this one."""
 
-    def apply(self, application: Application, tenure: WriterEpoch) -> None:
+    def apply(self, application: Application, writer_epoch: WriterEpoch) -> None:
         """Settle one batch; what is known already changes nothing.
 
-        Raises ProjectionFenced or ReadModelSwapped when the tenure is over.
+        Raises ProjectionFenced or ReadModelSwapped when the writer epoch is over.
         """
 
     def positions(self) -> dict[TopicPartition, int]:
@@ -135,7 +135,7 @@ class ReadModel(Protocol):
         """What could not be applied, by topic, partition and offset."""
 
     def beside(self) -> ReadModel:
-        """A second one that nobody reads yet; its first `take_over` empties it."""
+        """A second one without readers; its first `take_over` empties it."""
 
     def swap(self, beside: WriterEpoch) -> None:
         """Put the one beside in the place of this, positions and all; readers see one or the other."""

@@ -22,7 +22,7 @@ _COPY = b"COPY driftq_stage (aggregate_type, aggregate_id, sequence_number, even
 
 @dataclass(frozen=True, slots=True)
 class PostgresSink:
-    """Tables in `schema` of the database at `url`; the schema is made on need."""
+    """Tables in `schema` of the database at `url`; the schema is created if it is missing."""
 
     url: str
     schema: str = "read_models"
@@ -30,7 +30,7 @@ class PostgresSink:
     def connect(self, projection: str) -> SqlReadModel:
         name = projection_name(projection)
         database = open_database(self.url, schema=self.schema, connections=2)
-        return SqlReadModel(name, database, merge=_merge, make_place=_make_place)
+        return SqlReadModel(name, database, merge=_merge, prepare_schema=_prepare_schema)
 
 
 def _merge(transaction: Transaction, queries: Queries, changes: Sequence[Change]) -> None:
@@ -41,7 +41,7 @@ def _merge(transaction: Transaction, queries: Queries, changes: Sequence[Change]
 
 
 def _copy(driver: Any, changes: Sequence[Change]) -> None:
-    """Straight through the driver; its complaints are told as SQLAlchemy tells them."""
+    """Directly through the driver; its errors are raised as those of SQLAlchemy."""
     import psycopg
 
     connection: psycopg.Connection[Any] = driver
@@ -50,17 +50,17 @@ def _copy(driver: Any, changes: Sequence[Change]) -> None:
             for change in changes:
                 copy.write_row(change)
     except psycopg.Error as error:
-        told = exc.DBAPIError.instance(
+        translated = exc.DBAPIError.instance(
             _COPY.decode(), None, error, psycopg.Error, connection_invalidated=connection.broken
         )
-        raise told from error
+        raise translated from error
 
 
-def _make_place(transaction: Transaction) -> None:
+def _prepare_schema(transaction: Transaction) -> None:
     """The schema, and a lock that is held until the tables are made: two may start at once."""
     connection = transaction.connection
     connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-    schema = transaction.spelling.schema
+    schema = transaction.renderer.schema
     # IF NOT EXISTS asks for the right to create schemas even where there is nothing to create.
     if schema not in inspect(connection).get_schema_names():
         connection.execute(text(f'CREATE SCHEMA "{schema}"'))

@@ -36,7 +36,7 @@ class Merge(Protocol):
     def __call__(self, transaction: Transaction, queries: Queries, changes: Sequence[Change]) -> None: ...
 
 
-class MakePlace(Protocol):
+class PrepareSchema(Protocol):
     """What an engine needs before tables can be made; lets one at a time pass."""
 
     def __call__(self, transaction: Transaction) -> None: ...
@@ -45,17 +45,17 @@ class MakePlace(Protocol):
 class SqlReadModel:
     """The same on SQLite and PostgreSQL but for how many rows are merged."""
 
-    def __init__(self, name: str, database: Database, *, merge: Merge, make_place: MakePlace) -> None:
+    def __init__(self, name: str, database: Database, *, merge: Merge, prepare_schema: PrepareSchema) -> None:
         self.name = name
         self.address = database.address
         self._database = database
         self._merge = merge
-        self._make_place = make_place
-        self._queries = model_queries(name, database.spelling)
+        self._prepare_schema = prepare_schema
+        self._queries = model_queries(name, database.renderer)
 
     def take_over(self) -> WriterEpoch:
         with self._database.transaction() as transaction:
-            self._make_place(transaction)
+            self._prepare_schema(transaction)
             for statement in SHARED:
                 transaction.connection.execute(self._queries[statement].text)
             if is_beside(self.name):
@@ -64,9 +64,9 @@ class SqlReadModel:
             row = transaction.row(self._queries["take_over"], name=self.name)
         return WriterEpoch(row.epoch, row.generation)
 
-    def apply(self, application: Application, tenure: WriterEpoch) -> None:
+    def apply(self, application: Application, writer_epoch: WriterEpoch) -> None:
         with self._database.transaction() as transaction:
-            self._require(transaction, tenure)
+            self._require(transaction, writer_epoch)
             if application.changes:
                 self._merge(transaction, self._queries, application.changes)
             if application.waiting:
@@ -74,7 +74,11 @@ class SqlReadModel:
             if application.changes:
                 transaction.run(self._queries["drop_reached"])
             if application.dead_letters:
-                self._run(transaction, "add_dead_letters", [_told(dead) for dead in application.dead_letters])
+                self._run(
+                    transaction,
+                    "add_dead_letters",
+                    [_dead_letter_row(dead) for dead in application.dead_letters],
+                )
             if application.positions:
                 reached = [
                     {"topic": place.topic, "partition": place.partition, "applied_offset": offset}
@@ -113,15 +117,19 @@ class SqlReadModel:
             yield ProjectionDeadLetter(*row)
 
     def beside(self) -> SqlReadModel:
-        return SqlReadModel(beside(self.name), self._database, merge=self._merge, make_place=self._make_place)
+        return SqlReadModel(
+            beside(self.name), self._database, merge=self._merge, prepare_schema=self._prepare_schema
+        )
 
-    def swap(self, tenure: WriterEpoch) -> None:
+    def swap(self, writer_epoch: WriterEpoch) -> None:
         fresh = beside(self.name)
-        theirs = model_queries(fresh, self._database.spelling, renamed=self.name)
+        theirs = model_queries(fresh, self._database.renderer, renamed=self.name)
         with self._database.transaction() as transaction:
-            self._make_place(transaction)
-            transaction.row(self._queries["tenure"], name=self.name)  # Nobody applies from here on.
-            self.beside()._require(transaction, tenure)
+            self._prepare_schema(transaction)
+            transaction.row(
+                self._queries["writer_epoch"], name=self.name
+            )  # Locks the row: no batch is applied from here on.
+            self.beside()._require(transaction, writer_epoch)
             for queries in (self._queries, theirs):
                 transaction.run(queries["drop_view"])
             transaction.run(self._queries["drop_rows"])
@@ -150,13 +158,13 @@ class SqlReadModel:
         for statement in ("drop_positions", "drop_dead_letters"):
             transaction.run(self._queries[statement], name=self.name)
 
-    def _require(self, transaction: Transaction, tenure: WriterEpoch) -> None:
+    def _require(self, transaction: Transaction, writer_epoch: WriterEpoch) -> None:
         """Lock the projection's row, and refuse a run that it no longer names."""
-        row = transaction.row(self._queries["tenure"], name=self.name)
-        if row is None or row.epoch != tenure.epoch:
+        row = transaction.row(self._queries["writer_epoch"], name=self.name)
+        if row is None or row.epoch != writer_epoch.epoch:
             current = row.epoch if row is not None else 0
-            raise ProjectionFenced(self.name, epoch=tenure.epoch, current=current)
-        if row.generation != tenure.generation:
+            raise ProjectionFenced(self.name, epoch=writer_epoch.epoch, current=current)
+        if row.generation != writer_epoch.generation:
             raise ReadModelSwapped(self.name)
 
     def _exists(self, transaction: Transaction) -> bool:
@@ -182,7 +190,7 @@ def _given(aggregates: Sequence[Aggregate]) -> str:
     )
 
 
-def _told(dead: ProjectionDeadLetter) -> dict[str, object]:
+def _dead_letter_row(dead: ProjectionDeadLetter) -> dict[str, object]:
     """Made fit for both engines: a dead letter is never refused for its text."""
     return {
         "topic": dead.topic,
@@ -191,10 +199,10 @@ def _told(dead: ProjectionDeadLetter) -> dict[str, object]:
         "event_id": None if dead.event_id is None else storable(dead.event_id),
         "stage": dead.stage,
         "error": storable(dead.error),
-        "value": None if dead.value is None else _kept(dead.value),
+        "value": None if dead.value is None else _storable_value(dead.value),
     }
 
 
-def _kept(value: str) -> str:
+def _storable_value(value: str) -> str:
     """The whole text, with what no engine can store written out."""
     return value.replace("\x00", "\\x00").encode(errors="backslashreplace").decode()

@@ -21,27 +21,27 @@ def waiting_table(projection: str) -> str:
     return f"{projection}__waiting"
 
 
-def model_queries(projection: str, spelling: SqlRenderer, *, renamed: str = "") -> Queries:
+def model_queries(projection: str, renderer: SqlRenderer, *, renamed: str = "") -> Queries:
     """All statements; `renamed` is the projection whose tables these shall become."""
     tables = {"model": rows_table(projection), "waiting": waiting_table(projection), "view": projection}
-    own = {f"{{{mark}}}": _quoted(table, spelling) for mark, table in tables.items()}
+    own = {f"{{{mark}}}": _quoted(table, renderer) for mark, table in tables.items()}
     own |= {"{new_model}": f'"{rows_table(renamed)}"', "{new_waiting}": f'"{waiting_table(renamed)}"'}
     own |= {
-        "{json}": "TEXT" if spelling.dialect is Dialect.SQLITE else "json",
-        "{schema}": f"'{spelling.schema}'",
+        "{json}": "TEXT" if renderer.dialect is Dialect.SQLITE else "json",
+        "{schema}": f"'{renderer.schema}'",
     }
     statements: dict[str, Statement] = {}
     for name, dialect, source in split_queries(_source()):
-        if dialect in (None, spelling.dialect):
+        if dialect in (None, renderer.dialect):
             text = source
             for mark, spelled in own.items():
                 text = text.replace(mark, spelled)
-            statements[name] = Statement.of(name, text, spelling)
+            statements[name] = Statement.of(name, text, renderer)
     return Queries(statements)
 
 
-def _quoted(table: str, spelling: SqlRenderer) -> str:
-    return f'"{table}"' if spelling.dialect is Dialect.SQLITE else f'"{spelling.schema}"."{table}"'
+def _quoted(table: str, renderer: SqlRenderer) -> str:
+    return f'"{table}"' if renderer.dialect is Dialect.SQLITE else f'"{renderer.schema}"."{table}"'
 
 
 @cache

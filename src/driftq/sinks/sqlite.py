@@ -20,12 +20,12 @@ class SqliteSink:
     def connect(self, projection: str) -> SqlReadModel:
         name = projection_name(projection)
         database = open_database(f"sqlite:///{self.path}", connections=2)
-        return SqlReadModel(name, database, merge=_merge, make_place=_make_place)
+        return SqlReadModel(name, database, merge=_merge, prepare_schema=_prepare_schema)
 
 
 def _merge(transaction: Transaction, queries: Queries, changes: Sequence[Change]) -> None:
     transaction.connection.exec_driver_sql(queries["merge"].text.text, list(changes))
 
 
-def _make_place(transaction: Transaction) -> None:
+def _prepare_schema(transaction: Transaction) -> None:
     """Writers of a file come one at a time already."""

@@ -2,12 +2,12 @@
 
     database = open_database("sqlite:///events.db")         # or postgresql://…
     prepare(database, [MIGRATIONS])                         # makes SQLite's tables, checks PostgreSQL's
-    queries = Queries.load("driftq.registry", database.spelling)  # driftq/registry/queries/*.sql
+    queries = Queries.load("driftq.registry", database.renderer)  # driftq/registry/queries/*.sql
     with database.transaction() as transaction:
         transaction.run(queries["finish"], given=as_rows([{"event_id": "e-1"}]))
 
-A room keeps its SQL in `queries/` and `migrations/` beside its modules and states it once where it can:
-`driftq.sql.dialect` spells out what differs.
+A package keeps its SQL in `queries/` and `migrations/` beside its modules, once for both databases where it
+can: `driftq.sql.dialect` renders what differs.
 """
 
 from driftq.sql.clock import DatabaseClock, WallClock

@@ -4,9 +4,9 @@ A commit is durable once it is in the journal; that its pages also reach the fil
 it inside whichever commit makes the journal too long, and that one then takes ten times as long as the
 others. Here a thread with a connection of its own does it, in small steps, while others go on writing.
 
-A step that runs beside a writer always leaves what was written meanwhile, so the journal would never be
-started anew. When it has grown long, the thread takes one turn at writing for that small rest; the next
-commit then begins the journal from its start.
+A step that runs beside a writer always leaves what was written meanwhile, so the journal would never
+restart. When it has grown long, the thread takes the writer lock to move that small rest; the next commit
+then begins the journal from its start.
 
 A crash at any moment costs nothing: SQLite syncs the pages in the file before it counts them as moved, and
 the journal is whole until then. If the thread falls behind or fails, the writer's own limit is still there.
@@ -20,8 +20,8 @@ from driftq.sql.fair_lock import FairLock
 
 STEP_PAGES = 16_000
 """How much the journal grows from one step to the next, about."""
-ANEW_PAGES = 8_000
-"""How long the journal may be before it is started anew."""
+RESTART_PAGES = 8_000
+"""How long the journal may grow before it restarts."""
 
 _REST_PAGES = 400  # Few enough to be moved while writers wait.
 _TRIES = 4
@@ -37,30 +37,35 @@ class Checkpoints:
     """The steps for one file. The thread begins with the first step that is due."""
 
     def __init__(
-        self, path: str, turns: FairLock, *, step_pages: int = STEP_PAGES, anew_pages: int = ANEW_PAGES
+        self,
+        path: str,
+        writer_lock: FairLock,
+        *,
+        step_pages: int = STEP_PAGES,
+        restart_pages: int = RESTART_PAGES,
     ) -> None:
         self._path = path
-        self._turns = turns
+        self._writer_lock = writer_lock
         self._step_pages = step_pages
-        self._anew_pages = anew_pages
+        self._restart_pages = restart_pages
         self.rows_due = step_pages // _FIRST_PAGES_PER_ROW
         """The next step comes after so many rows."""
         self.steps_done = 0
         self._rows_moved = 0
         self._rows = 0
-        self._rows_told = 0
+        self._rows_counted = 0
         self._pages_seen = 0
         self._due = threading.Event()
         self._closing = False
         self._thread: threading.Thread | None = None
 
     def written(self, rows: int) -> None:
-        """How many rows the writer's connection has changed so far; told after each commit, within the turn.
+        """After each commit, under the writer lock: how many rows its connection has changed so far.
 
-        Rows are what SQLite tells for free; how many pages they cost is learned at each step.
+        SQLite counts rows for free; how many pages they cost is learned at each step.
         """
-        fresh = rows - self._rows_told
-        self._rows_told = rows
+        fresh = rows - self._rows_counted
+        self._rows_counted = rows
         self._rows += (
             fresh if fresh >= 0 else rows
         ) + _ROWS_PER_COMMIT  # Another connection counts from zero.
@@ -81,7 +86,7 @@ class Checkpoints:
     def _work(self) -> None:
         connection: sqlite3.Connection | None = None
         while self._due.wait():
-            self._due.clear()  # First, so that no later word is lost.
+            self._due.clear()  # First, so that no later signal is lost.
             if self._closing:
                 break
             fresh, self._rows_moved = self._rows - self._rows_moved, self._rows
@@ -103,26 +108,26 @@ class Checkpoints:
         """One step, after so many rows since the last one, and the end of a journal that is long."""
         pages, _ = _move(connection)
         self._learn(rows, pages)
-        if pages >= self._anew_pages and self._start_anew(connection, pages):
+        if pages >= self._restart_pages and self._restart_journal(connection, pages):
             self._pages_seen = 0
             self._rows_moved = self._rows  # Those written meanwhile were in the old journal.
 
-    def _start_anew(self, connection: sqlite3.Connection, pages: int) -> bool:
+    def _restart_journal(self, connection: sqlite3.Connection, pages: int) -> bool:
         """Leave nothing in the journal, so that the next commit begins it from its start."""
         for _ in range(_TRIES):
             before, (pages, _) = pages, _move(connection)
             if pages - before <= _REST_PAGES:  # Came during one move, so about as many come during the next.
                 break
-        if not self._turns.take(timeout_s=_TURN_S):
+        if not self._writer_lock.take(timeout_s=_TURN_S):
             return False
         try:
             pages, moved = _move(connection)
             return moved == pages
         finally:
-            self._turns.give()
+            self._writer_lock.give()
 
     def _learn(self, rows: int, pages: int) -> None:
-        """What so many rows cost; nothing is learned when the journal was started anew in between."""
+        """What so many rows cost; nothing is learned when the journal restarted in between."""
         grown = pages - self._pages_seen
         self._pages_seen = pages
         if rows > 0 and grown > 0:
@@ -131,6 +136,6 @@ class Checkpoints:
 
 
 def _move(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Pages in the journal as this began, and how many of them are in the file now. Waits for nobody."""
+    """Pages in the journal as this began, and how many of them are in the file now. Never waits."""
     _, pages, moved = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
     return pages, moved

@@ -1,4 +1,4 @@
-"""Whose clock says what time it is in a database.
+"""Which clock gives the time in a database.
 
 Leases are taken on one machine and judged on another, so the time that decides must be the same for all.
 On PostgreSQL it is the server's own clock, read in SQL at the moment of the decision. An SQLite file is

@@ -32,7 +32,7 @@ class Database(Protocol):
     def dialect(self) -> Dialect: ...
 
     @property
-    def spelling(self) -> SqlRenderer:
+    def renderer(self) -> SqlRenderer:
         """How this database wants its SQL; what `Queries.load` needs."""
 
     @property
@@ -42,7 +42,7 @@ class Database(Protocol):
     def transaction(self, *, planned_once: bool = False) -> AbstractContextManager[Transaction]:
         """Read and write; kept when the block ends, dropped when it raises. Do not nest.
 
-        PostgreSQL plans each statement anew, since the best plan depends on how large the tables are today.
+        PostgreSQL plans each execution, since the best plan depends on the current sizes of the tables.
         `planned_once` is for statements that need nothing but keys: their plans are made once.
 
         On SQLite one thread at a time is inside, the others wait: keep it short, and put at most 64
@@ -62,7 +62,7 @@ class Database(Protocol):
 @contextmanager
 def session(
     engine: Engine,
-    spelling: SqlRenderer,
+    renderer: SqlRenderer,
     clock: DatabaseClock,
     *,
     address: str,
@@ -76,7 +76,7 @@ def session(
         connection = engine.connect()
         try:
             under_way = connection.begin()
-            transaction = Transaction(connection, spelling, clock)
+            transaction = Transaction(connection, renderer, clock)
             yield transaction
             transaction.require_own_process()
             committing = True

@@ -1,4 +1,4 @@
-"""The few words that SQLite and PostgreSQL spell differently, so that most SQL is written once.
+"""The few places where SQLite and PostgreSQL need different SQL, so that most of it is written once.
 
 In the text of a query or migration:
 
@@ -78,10 +78,10 @@ class SqlRenderer:
         return sorted({self.schema, *self.schemas.values()})
 
     def render(self, text: str) -> str:
-        """The text with every mark spelled out; ValueError for a mark that means nothing."""
-        return _MARK.sub(lambda mark: self._spell(mark[1]), text)
+        """The text with every mark replaced; raises ValueError for an unknown mark."""
+        return _MARK.sub(lambda mark: self._expand(mark[1]), text)
 
-    def _spell(self, mark: str) -> str:
+    def _expand(self, mark: str) -> str:
         if mark == "now" and self.clock_given and self.dialect is Dialect.POSTGRES:
             return "CAST(:now_ms AS bigint)"
         if (word := _WORDS[self.dialect].get(mark)) is not None:

@@ -5,10 +5,10 @@ from collections import deque
 
 
 class FairLock:
-    """A lock that is handed to whoever has waited longest.
+    """A lock that goes to the thread that has waited longest.
 
     With an ordinary lock the thread that lets go often gets it again at once, and under load another one
-    may wait for ever.
+    may wait without end.
     """
 
     def __init__(self) -> None:

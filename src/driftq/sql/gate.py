@@ -1,4 +1,4 @@
-"""Who is inside, so that somebody can wait until nobody is."""
+"""Counts the threads inside a section, so that another thread can wait until it is empty."""
 
 import threading
 from collections import Counter
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class Gate:
-    """Open for everybody, until it is shut by one who needs the place to be empty."""
+    """Open to all threads, until one shuts it because it needs the section to be empty."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -15,7 +15,7 @@ class Gate:
         self._shut = False
 
     @contextmanager
-    def passing(self) -> Iterator[None]:
+    def inside(self) -> Iterator[None]:
         """Be inside for the block; waits while the gate is shut."""
         me = threading.get_ident()
         with self._changed:

@@ -21,9 +21,9 @@ def key_text(field: str, value: str, *, bytes_max: int = KEY_BYTES_MAX) -> str:
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
-        raise InvalidArgument(field, "must not hold half of a surrogate pair") from None
+        raise InvalidArgument(field, "must not contain a lone surrogate") from None
     if "\x00" in value:
-        raise InvalidArgument(field, "must not hold the NUL character")
+        raise InvalidArgument(field, "must not contain the NUL character")
     if size > bytes_max:
         raise InvalidArgument(field, f"must not be longer than {bytes_max} bytes (it has {size})")
     return value

@@ -1,8 +1,8 @@
-"""Tables by version: each room numbers its changes, and the database remembers which it has had.
+"""Tables by version: each package numbers its changes, and the database records which it has applied.
 
-A room's changes are files `migrations/0001_what.sql`, or a pair `0001_what.sqlite.sql` and
+A package's changes are files `migrations/0001_what.sql`, or a pair `0001_what.sqlite.sql` and
 `0001_what.postgres.sql`; a change that was released is never edited. Each is applied in the transaction
-that records it. SQLite upgrades itself when a room opens it. PostgreSQL is shared, so it is upgraded on
+that records it. SQLite upgrades itself when a package opens it. PostgreSQL is shared, so it is upgraded on
 request, by `driftq db upgrade`, and an outdated one refuses the start.
 """
 
@@ -26,7 +26,7 @@ _LOCK = 0x6472_6966_7471  # Any number will do, as long as every release uses th
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step of a room's tables, written for one engine or for both."""
+    """One step of a package's tables, written for one engine or for both."""
 
     version: int
     name: str
@@ -44,7 +44,7 @@ class Applied:
 
 
 class Migrations:
-    """All changes of one room, in order."""
+    """All changes of one package, in order."""
 
     def __init__(self, room: str, changes: Sequence[Migration]) -> None:
         self.room = room
@@ -52,7 +52,7 @@ class Migrations:
 
     @classmethod
     def load(cls, package: str) -> "Migrations":
-        """Those in the package's folder `migrations`; the room is called like the package."""
+        """Those in the package's folder `migrations`; `room` is the last part of the package's name."""
         found = [(_FILE.fullmatch(file.name), file) for file in (files(package) / "migrations").iterdir()]
         changes = [
             Migration(
@@ -74,19 +74,19 @@ class Migrations:
         return max((change.version for change in self.changes(dialect)), default=0)
 
 
-def prepare(database: Database, rooms: Sequence[Migrations]) -> None:
-    """Make sure that the rooms can work: upgrade SQLite, refuse an outdated PostgreSQL."""
-    if database.dialect is Dialect.SQLITE and _outdated(database, rooms):
-        upgrade(database, rooms)
-    require(database, rooms)
+def prepare(database: Database, packages: Sequence[Migrations]) -> None:
+    """Make sure that the packages can work: upgrade SQLite, refuse an outdated PostgreSQL."""
+    if database.dialect is Dialect.SQLITE and _outdated(database, packages):
+        upgrade(database, packages)
+    require(database, packages)
 
 
-def upgrade(database: Database, rooms: Sequence[Migrations]) -> list[Applied]:
-    """Bring the tables of these rooms up to date. Safe to run twice, and by two at once."""
+def upgrade(database: Database, packages: Sequence[Migrations]) -> list[Applied]:
+    """Bring the tables of these packages up to date. Safe to run twice, and in two processes at once."""
     applied: list[Applied] = []
     with database.transaction() as transaction:
-        _make_places(transaction)
-    for room in rooms:
+        _make_schemas(transaction)
+    for room in packages:
         for change in room.changes(database.dialect):
             with database.transaction() as transaction:
                 if _apply(transaction, room.room, change):
@@ -94,39 +94,39 @@ def upgrade(database: Database, rooms: Sequence[Migrations]) -> list[Applied]:
     return applied
 
 
-def require(database: Database, rooms: Sequence[Migrations]) -> None:
+def require(database: Database, packages: Sequence[Migrations]) -> None:
     """Raise SchemaOutdated or SchemaTooNew unless the tables are those of this release."""
-    for room, found, known in _versions(database, rooms):
-        if found < known:
-            raise SchemaOutdated(database.address, room=room, found=found, needed=known)
-        if found > known:
-            raise SchemaTooNew(database.address, room=room, found=found, known=known)
+    for room, found, newest in _versions(database, packages):
+        if found < newest:
+            raise SchemaOutdated(database.address, room=room, found=found, needed=newest)
+        if found > newest:
+            raise SchemaTooNew(database.address, room=room, found=found, known=newest)
 
 
-def _outdated(database: Database, rooms: Sequence[Migrations]) -> bool:
-    return any(found < known for _, found, known in _versions(database, rooms))
+def _outdated(database: Database, packages: Sequence[Migrations]) -> bool:
+    return any(found < newest for _, found, newest in _versions(database, packages))
 
 
-def _versions(database: Database, rooms: Sequence[Migrations]) -> Iterator[tuple[str, int, int]]:
-    """Room, version in the database, version of this release."""
-    queries = _queries(database.spelling)
+def _versions(database: Database, packages: Sequence[Migrations]) -> Iterator[tuple[str, int, int]]:
+    """Package, version in the database, version of this release."""
+    queries = _queries(database.renderer)
     with database.snapshot() as transaction:
-        schema = database.spelling.schema if database.dialect is Dialect.POSTGRES else None
+        schema = database.renderer.schema if database.dialect is Dialect.POSTGRES else None
         if inspect(transaction.connection).has_table("schema_versions", schema=schema):
             versions = {row.room: row.version for row in transaction.rows(queries["versions"])}
         else:
             versions = {}
-    for room in rooms:
+    for room in packages:
         yield room.room, versions.get(room.room, 0), room.version(database.dialect)
 
 
-def _make_places(transaction: Transaction) -> None:
+def _make_schemas(transaction: Transaction) -> None:
     """The schemas, and the table of versions; one upgrade at a time."""
-    queries = _queries(transaction.spelling)
+    queries = _queries(transaction.renderer)
     if transaction.dialect is Dialect.POSTGRES:
         transaction.connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
         there = set(inspect(transaction.connection).get_schema_names())
-        for schema in transaction.spelling.all_schemas:
+        for schema in transaction.renderer.all_schemas:
             # IF NOT EXISTS asks for the right to create schemas even where there is nothing to create.
             if schema not in there:
                 transaction.connection.execute(text(f'CREATE SCHEMA "{schema}"'))
@@ -134,16 +134,16 @@ def _make_places(transaction: Transaction) -> None:
 
 
 def _apply(transaction: Transaction, room: str, change: Migration) -> bool:
-    queries = _queries(transaction.spelling)
+    queries = _queries(transaction.renderer)
     if transaction.dialect is Dialect.POSTGRES:
         transaction.connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
     if transaction.row(queries["version"], room=room, version=change.version):
         return False
     for source in filter(str.strip, _END.split(without_comments(change.source))):
-        transaction.connection.execute(Statement.of(change.name, source, transaction.spelling).text)
+        transaction.connection.execute(Statement.of(change.name, source, transaction.renderer).text)
     transaction.run(queries["record_version"], room=room, version=change.version, name=change.name)
     return True
 
 
-def _queries(spelling: SqlRenderer) -> Queries:
-    return Queries.load("driftq.sql", spelling)
+def _queries(renderer: SqlRenderer) -> Queries:
+    return Queries.load("driftq.sql", renderer)

@@ -1,13 +1,13 @@
 """PostgreSQL as a database: a pool of connections that notices when the server was away.
 
-A server that cannot be reached is told at once, at the latest after the connect timeout; one that hangs is
-given up after the TCP timeout. A connection that has been idle for a second is tried before it is handed
-out, so that a server which was restarted meanwhile costs nobody an error.
+An unreachable server raises an error at once, at the latest after the connect timeout; one that hangs does
+after the TCP timeout. A connection that has been idle for a second is tested before it is handed out, so that
+a restart of the server meanwhile causes no error.
 
 Isolation is READ COMMITTED: each statement sees what was committed before it began. What must not change
 between two statements has to be locked, with `{for_update}` or by writing it.
 
-Transactions are begun by us and not by the driver: what one is told then reaches the server with its BEGIN.
+This module begins transactions, not the driver: so their options reach the server with the BEGIN.
 """
 
 import time
@@ -53,7 +53,7 @@ class PostgresDatabase:
         lock_timeout_ms: int = 10_000,
     ) -> None:
         self.address = url.set(drivername="postgresql").render_as_string(hide_password=True)
-        self.spelling = SqlRenderer(
+        self.renderer = SqlRenderer(
             Dialect.POSTGRES, schema=schema, schemas=schemas or {}, clock_given=clock is not None
         )
         self._clock = clock or WallClock()
@@ -76,7 +76,7 @@ class PostgresDatabase:
         )
         _set_up_connections(self._engine, lock_timeout_ms=lock_timeout_ms)
         _try_idle_connections(self._engine)
-        _begin_as_told(self._engine)
+        _set_begin_statement(self._engine)
         self._reading = self._engine.execution_options(**{_BEGIN: _READING})
         self._planned_once = self._engine.execution_options(**{_BEGIN: _PLANNED_ONCE})
         try:
@@ -84,9 +84,9 @@ class PostgresDatabase:
         except BaseException:
             self.close()
             raise
-        in_forked_child(self._begin_anew)
+        in_forked_child(self._reset_in_child)
 
-    def _begin_anew(self) -> None:
+    def _reset_in_child(self) -> None:
         """The sockets are the parent's: to close them here would end its sessions."""
         leave_behind(self._engine.pool)
         self._engine.dispose(close=False)
@@ -109,7 +109,7 @@ class PostgresDatabase:
     def _session(self, engine: Engine, *, reading: bool) -> AbstractContextManager[Transaction]:
         waited_ms = self._lock_timeout_ms
         return session(
-            engine, self.spelling, self._clock, address=self.address, waited_ms=waited_ms, reading=reading
+            engine, self.renderer, self._clock, address=self.address, waited_ms=waited_ms, reading=reading
         )
 
 
@@ -122,9 +122,9 @@ def _set_up_connections(engine: Engine, *, lock_timeout_ms: int) -> None:
             cursor.execute("SET plan_cache_mode = force_custom_plan")
 
 
-def _begin_as_told(engine: Engine) -> None:
+def _set_begin_statement(engine: Engine) -> None:
     @event.listens_for(engine, "begin")
-    def begun(connection: Connection) -> None:
+    def on_begin(connection: Connection) -> None:
         connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, _WRITING))
 
 

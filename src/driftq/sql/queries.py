@@ -1,4 +1,4 @@
-"""Named queries, kept in .sql files beside the room that uses them.
+"""Named queries, kept in .sql files beside the package that uses them.
 
 A file holds any number of queries, each under a line `-- name: finish`, or `-- name: finish (postgres)`
 where one text cannot serve both engines. Parameters are written :like_this; the marks in braces are those
@@ -20,26 +20,26 @@ _COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One query, spelled for one database. `timed` means that it needs to be told the time."""
+    """One query, rendered for one database. `timed` means that it takes the time as a parameter."""
 
     name: str
     text: TextClause
     timed: bool
 
     @classmethod
-    def of(cls, name: str, source: str, spelling: SqlRenderer) -> "Statement":
-        rendered = spelling.render(without_comments(source)).strip().rstrip(";")
+    def of(cls, name: str, source: str, renderer: SqlRenderer) -> "Statement":
+        rendered = renderer.render(without_comments(source)).strip().rstrip(";")
         return cls(name, text(rendered), ":now_ms" in rendered)
 
 
 class Queries(Mapping[str, Statement]):
-    """The queries of one room for one database, by name."""
+    """The queries of one package for one database, by name."""
 
     def __init__(self, statements: Mapping[str, Statement]) -> None:
         self._statements = statements
 
     @classmethod
-    def load(cls, package: str, spelling: SqlRenderer) -> "Queries":
+    def load(cls, package: str, renderer: SqlRenderer) -> "Queries":
         """Every query in the package's folder `queries`."""
         statements: dict[str, Statement] = {}
         folder = files(package) / "queries"
@@ -47,10 +47,10 @@ class Queries(Mapping[str, Statement]):
             if not file.name.endswith(".sql"):
                 continue
             for name, dialect, source in split_queries(file.read_text(encoding="utf-8")):
-                if dialect in (None, spelling.dialect):
+                if dialect in (None, renderer.dialect):
                     if name in statements:
-                        raise ValueError(f"{package}: two queries are called {name}")
-                    statements[name] = Statement.of(name, source, spelling)
+                        raise ValueError(f"{package}: two queries have the name {name}")
+                    statements[name] = Statement.of(name, source, renderer)
         return cls(statements)
 
     def __getitem__(self, name: str) -> Statement:

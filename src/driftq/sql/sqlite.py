@@ -63,14 +63,14 @@ class SqliteDatabase:
         self.address = f"sqlite:///{path}"
         if sqlite3.sqlite_version_info < NEEDED:
             raise DatabaseUnsuitable(self.address, problem=f"SQLite is {sqlite3.sqlite_version}, not 3.38")
-        self.spelling = SqlRenderer(Dialect.SQLITE, clock_given=clock is not None)
+        self.renderer = SqlRenderer(Dialect.SQLITE, clock_given=clock is not None)
         self._clock = clock or WallClock()
         self._busy_ms = busy_timeout_ms
         self._path = path
         self._gate = Gate()
         self._at_rest = False
         self._left_to_parent = False
-        self._turns = FairLock()
+        self._writer_lock = FairLock()
         if path != MEMORY:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         self._writing = _engine(path, begin="BEGIN IMMEDIATE", connections=1, busy_ms=busy_timeout_ms)
@@ -78,33 +78,33 @@ class SqliteDatabase:
         if path != MEMORY:
             self._reading = _engine(path, begin="BEGIN", connections=readers, busy_ms=busy_timeout_ms)
             event.listen(self._reading, "connect", _forbid_writing)
-        self._checkpoints = Checkpoints(path, self._turns)
+        self._checkpoints = Checkpoints(path, self._writer_lock)
         if path != MEMORY:
             event.listen(self._writing, "checkin", self._count_rows)
         self.check()
         if path != MEMORY:
             around_fork(self._rest, self._go_on)
-        in_forked_child(self._begin_anew)
+        in_forked_child(self._reset_in_child)
 
     @contextmanager
     def transaction(self, *, planned_once: bool = False) -> Iterator[Transaction]:
         """SQLite keeps the plans of its statements anyway."""
-        with self._gate.passing():
-            turns = self._turns
-            if not turns.take(timeout_s=self._busy_ms / 1000):
+        with self._gate.inside():
+            writer_lock = self._writer_lock
+            if not writer_lock.take(timeout_s=self._busy_ms / 1000):
                 raise DatabaseBusy(self.address, waited_ms=self._busy_ms)
             try:
                 with self._session(self._writing, reading=False) as transaction:
                     yield transaction
             finally:
-                turns.give()
+                writer_lock.give()
 
     def snapshot(self) -> AbstractContextManager[Transaction]:
         return self.transaction() if self._reading is self._writing else self._read()
 
     @contextmanager
     def _read(self) -> Iterator[Transaction]:
-        with self._gate.passing(), self._session(self._reading, reading=True) as transaction:
+        with self._gate.inside(), self._session(self._reading, reading=True) as transaction:
             yield transaction
 
     def check(self) -> None:
@@ -125,16 +125,16 @@ class SqliteDatabase:
 
     def _go_on(self) -> None:
         if self._at_rest:
-            self._checkpoints = Checkpoints(self._path, self._turns)
+            self._checkpoints = Checkpoints(self._path, self._writer_lock)
             self._gate.open()
 
-    def _begin_anew(self) -> None:
+    def _reset_in_child(self) -> None:
         self._left_to_parent = self._left_to_parent or not self._at_rest
         if self._left_to_parent:
             leave_behind(self._writing.pool, self._reading.pool)
         self._gate = Gate()
-        self._turns = FairLock()
-        self._checkpoints = Checkpoints(self._path, self._turns)
+        self._writer_lock = FairLock()
+        self._checkpoints = Checkpoints(self._path, self._writer_lock)
 
     def _count_rows(self, connection: sqlite3.Connection | None, _: Any) -> None:
         if connection is not None:  # None for one that broke.
@@ -145,7 +145,7 @@ class SqliteDatabase:
             raise UsedAfterFork(self.address, instead=_INSTEAD)
         waited_ms = self._busy_ms
         return session(
-            engine, self.spelling, self._clock, address=self.address, waited_ms=waited_ms, reading=reading
+            engine, self.renderer, self._clock, address=self.address, waited_ms=waited_ms, reading=reading
         )
 
 

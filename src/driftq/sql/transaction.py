@@ -28,12 +28,12 @@ class Transaction:
     apart. `change_each` and `look_up` are for SQLite only.
     """
 
-    __slots__ = ("_clock", "_process", "connection", "spelling")
+    __slots__ = ("_clock", "_process", "connection", "renderer")
 
-    def __init__(self, connection: Connection, spelling: SqlRenderer, clock: DatabaseClock) -> None:
+    def __init__(self, connection: Connection, renderer: SqlRenderer, clock: DatabaseClock) -> None:
         self.connection = connection
         """SQLAlchemy's connection, for SQL that shall be kept or dropped together with ours."""
-        self.spelling = spelling
+        self.renderer = renderer
         self._clock = clock
         self._process = os.getpid()
 
@@ -44,7 +44,7 @@ class Transaction:
 
     @property
     def dialect(self) -> Dialect:
-        return self.spelling.dialect
+        return self.renderer.dialect
 
     def rows(self, statement: Statement, **given: Any) -> Sequence[Any]:
         """All rows that the statement gives: tuples whose columns are attributes as well."""
@@ -76,7 +76,7 @@ class Transaction:
             cursor.close()
 
     def now(self) -> int:
-        """The time in milliseconds that statements on SQLite are told."""
+        """The time in milliseconds that statements on SQLite get as a parameter."""
         return self._clock.now()
 
     def _execute(self, statement: Statement, given: dict[str, Any]) -> CursorResult[Any]:

@@ -51,7 +51,7 @@ def encode_text(text: bytes, time: bytes) -> bytes:
     return crc32c(tail).to_bytes(4, "little") + tail
 
 
-def is_whole(entry: bytes) -> bool:
+def is_intact(entry: bytes) -> bool:
     """Whether the entry is as it was written."""
     return len(entry) > PREFIX_BYTES and crc32c(entry[4:]) == int.from_bytes(entry[:4], "little")
 

@@ -8,13 +8,13 @@ from driftq.core.index import LENGTH_MASK, Chunk, Numbers
 from driftq.core.state import State
 from driftq.log.files import Folder
 from driftq.log.segment import file_name
-from driftq.storage.entry import is_whole
+from driftq.storage.entry import is_intact
 
 _READ_BYTES = 1 << 20
 _GAP_BYTES = 4_096
 
 
-def read_places(folder: Folder, number: int, packed: Numbers) -> Iterator[tuple[int, bytes]]:
+def read_entries_at(folder: Folder, number: int, packed: Numbers) -> Iterator[tuple[int, bytes]]:
     """The stored forms at these places of a data file, each with its slot; neighbours are read at once."""
     file = folder.open(file_name(number))
     try:
@@ -42,7 +42,7 @@ def read_places(folder: Folder, number: int, packed: Numbers) -> Iterator[tuple[
 def read_chunk(folder: Folder, chunk: Chunk, *, first: int) -> Iterator[tuple[int, bytes]]:
     """Offset and stored form of the messages of a chunk from an ordinal on."""
     skip = max(0, first - chunk.first)
-    for slot, entry in read_places(folder, chunk.segment, chunk.places[skip:]):
+    for slot, entry in read_entries_at(folder, chunk.segment, chunk.places[skip:]):
         yield chunk.offsets[skip + slot], entry
 
 
@@ -55,8 +55,8 @@ def messages_damaged(folder: Folder, state: State) -> Iterator[tuple[str, int]]:
                 packed = chunk.places[skip:]
                 path = f"{folder.path}/{file_name(chunk.segment)}"
                 try:
-                    for slot, entry in read_places(folder, chunk.segment, packed):
-                        if not is_whole(entry):
+                    for slot, entry in read_entries_at(folder, chunk.segment, packed):
+                        if not is_intact(entry):
                             yield path, packed[slot] >> 32
                 except FileNotFoundError:
                     yield path, 0

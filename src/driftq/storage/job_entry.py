@@ -39,7 +39,7 @@ def without_large_payload(entry: bytes) -> bytes:
     return encode_text(msgspec.json.encode(stored), encode_time(produced_at(entry)))
 
 
-def is_same(one: StoredJob | JobRequest, other: JobRequest) -> bool:
+def is_same(job: StoredJob | JobRequest, other: JobRequest) -> bool:
     """Whether two jobs are the same work: same task, same payload, however it is written."""
-    first, second = bytes(one.payload), bytes(other.payload)
-    return one.task == other.task and (first == second or json.loads(first) == json.loads(second))
+    first, second = bytes(job.payload), bytes(other.payload)
+    return job.task == other.task and (first == second or json.loads(first) == json.loads(second))

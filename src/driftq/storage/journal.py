@@ -48,19 +48,19 @@ class Journal:
     def add(self, record: Record) -> None:
         """A record without messages."""
         head = encode_record(record)
-        self._room(len(head)).append(head)
+        self._frame_with_space(len(head)).append(head)
         evolve(self.state, record, segment=0, blob_at=0)
 
     def add_delivered(self, record: MessagesDelivered) -> list[LeaseBlock]:
         head = encode_record(record)
-        self._room(len(head)).append(head)
+        self._frame_with_space(len(head)).append(head)
         self.state.last_at = max(self.state.last_at, record.at)
         return deliver(self.state, record)
 
     def add_stored(self, record: MessagesStored, entries: Sequence[bytes]) -> None:
         blob = entries[0] if len(entries) == 1 else b"".join(entries)
         head = encode_record(record, blob_bytes=len(blob))
-        frame = self._room(len(head) + len(blob))
+        frame = self._frame_with_space(len(head) + len(blob))
         blob_at = frame.append(head, blob) + len(head)
         self._payloads.remember(frame.segment, blob_at, blob)
         evolve(self.state, record, segment=frame.segment, blob_at=blob_at)
@@ -98,9 +98,9 @@ class Journal:
 
     def keep_together(self, size: int) -> None:
         """The next `size` bytes of records go into one frame, so that no crash parts them."""
-        self._room(size)
+        self._frame_with_space(size)
 
-    def _room(self, size: int) -> Frame:
+    def _frame_with_space(self, size: int) -> Frame:
         """The open frame, or a new one where that has no room."""
         frame = self._frame
         if frame is None or frame.size + size > frame.capacity:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from driftq.core.index import LENGTH_MASK, PartitionIndex
 from driftq.log.log import Log
-from driftq.storage.entry import is_whole
+from driftq.storage.entry import is_intact
 
 CACHE_BYTES = 16 << 20
 _GAP_BYTES = 4_096
@@ -54,11 +54,11 @@ class Payloads:
     def fetch(self, index: PartitionIndex, ordinals: Sequence[int]) -> list[bytes] | None:
         """The stored forms of these messages, in order; None when that would block. Or MessagesGone."""
         entries: list[bytes] = []
-        places = _kept_places(index, ordinals)
+        locations = _stored_locations(index, ordinals)
         slot = 0
-        while slot < len(places):
-            taken = self._from_cache(places, slot, entries) or self._from_file(
-                places, slot, entries, may_block=False
+        while slot < len(locations):
+            taken = self._from_cache(locations, slot, entries) or self._from_file(
+                locations, slot, entries, may_block=False
             )
             if not taken:
                 return None
@@ -67,51 +67,54 @@ class Payloads:
 
     def read(self, index: PartitionIndex, ordinals: Sequence[int]) -> list[bytes]:
         """The same from the files alone, however long it takes; for a thread of its own."""
-        places = _kept_places(index, ordinals)
+        locations = _stored_locations(index, ordinals)
         while True:
             entries: list[bytes] = []
             try:
-                while len(entries) < len(places):
-                    self._from_file(places, len(entries), entries, may_block=True)
+                while len(entries) < len(locations):
+                    self._from_file(locations, len(entries), entries, may_block=True)
                 return entries
             except FileNotFoundError:
-                before, places = places, _kept_places(index, ordinals)
-                if places == before:
-                    segment, position = places[len(entries)][0] >> 32, places[len(entries)][0] & 0xFFFFFFFF
+                before, locations = locations, _stored_locations(index, ordinals)
+                if locations == before:
+                    segment, position = (
+                        locations[len(entries)][0] >> 32,
+                        locations[len(entries)][0] & 0xFFFFFFFF,
+                    )
                     raise self._log.damage(segment, position, "the file is missing") from None
 
-    def _from_cache(self, places: list[tuple[int, int]], slot: int, entries: list[bytes]) -> int:
+    def _from_cache(self, locations: list[tuple[int, int]], slot: int, entries: list[bytes]) -> int:
         """Take as many as one cached blob holds; how many that was."""
         if not self._starts:
             return 0
-        number = bisect_right(self._starts, places[slot][0]) - 1
+        number = bisect_right(self._starts, locations[slot][0]) - 1
         if number < 0:
             return 0
         start, blob = self._starts[number], self._blobs[number]
         end = start + len(blob)
         taken = 0
-        for place, length in places[slot:] if slot else places:
-            if not start <= place < end:
+        for location, length in locations[slot:] if slot else locations:
+            if not start <= location < end:
                 break
-            begin = place - start
+            begin = location - start
             entries.append(blob[begin : begin + length])
             taken += 1
         return taken
 
     def _from_file(
-        self, places: list[tuple[int, int]], slot: int, entries: list[bytes], *, may_block: bool
+        self, locations: list[tuple[int, int]], slot: int, entries: list[bytes], *, may_block: bool
     ) -> int:
         """Read neighbours with one call; how many, or 0 when it would block."""
-        first, length = places[slot]
+        first, length = locations[slot]
         end = first + length
         stop = slot + 1
-        while stop < len(places):
-            place, length = places[stop]
-            if place >> 32 != first >> 32 or not 0 <= place - end <= _GAP_BYTES:
+        while stop < len(locations):
+            location, length = locations[stop]
+            if location >> 32 != first >> 32 or not 0 <= location - end <= _GAP_BYTES:
                 break
-            if place + length - first > _READ_BYTES:
+            if location + length - first > _READ_BYTES:
                 break
-            end = place + length
+            end = location + length
             stop += 1
         read = self._log.read if may_block else self._log.try_read
         segment, position = first >> 32, first & 0xFFFFFFFF
@@ -123,37 +126,39 @@ class Payloads:
             return 0  # The reader thread will meet the same error, and can wait for the disk.
         if octets is None:
             return 0
-        for place, length in places[slot:stop]:
-            begin = place - first
+        for location, length in locations[slot:stop]:
+            begin = location - first
             entry = octets[begin : begin + length]
-            if not is_whole(entry):
-                raise self._log.damage(segment, place & 0xFFFFFFFF, "a message does not match its checksum")
+            if not is_intact(entry):
+                raise self._log.damage(
+                    segment, location & 0xFFFFFFFF, "a message does not match its checksum"
+                )
             entries.append(entry)
         return stop - slot
 
 
-def _kept_places(index: PartitionIndex, ordinals: Sequence[int]) -> list[tuple[int, int]]:
+def _stored_locations(index: PartitionIndex, ordinals: Sequence[int]) -> list[tuple[int, int]]:
     if min(ordinals[0], ordinals[-1]) < index.first:
         raise EntriesGone
     try:
-        places = _places(index, ordinals)
+        locations = _locations(index, ordinals)
     except IndexError:
         raise EntriesGone from None  # They were dropped while we looked.
     if min(ordinals[0], ordinals[-1]) < index.first:
         raise EntriesGone
-    return places
+    return locations
 
 
-def _places(index: PartitionIndex, ordinals: Sequence[int]) -> list[tuple[int, int]]:
+def _locations(index: PartitionIndex, ordinals: Sequence[int]) -> list[tuple[int, int]]:
     """Segment and position in one number, and the length, of each message."""
-    places: list[tuple[int, int]] = []
+    locations: list[tuple[int, int]] = []
     if isinstance(ordinals, range):
         for chunk, slots in index.runs(ordinals.start, ordinals.stop, ordinals.step):
             base = chunk.segment << 32
             packed = chunk.places[slots.start : slots.stop : slots.step]
-            places += [(base | place >> 32, place & LENGTH_MASK) for place in packed]
-        return places
+            locations += [(base | location >> 32, location & LENGTH_MASK) for location in packed]
+        return locations
     for ordinal in ordinals:
-        place = index.place_at(ordinal)
-        places.append((place.segment << 32 | place.position, place.length))
-    return places
+        location = index.place_at(ordinal)
+        locations.append((location.segment << 32 | location.position, location.length))
+    return locations

@@ -1,6 +1,6 @@
 """The state from the files: manifest, snapshot, index, and the fold of the segments behind them.
 
-The same for a restart, for folding anew after a failed write, and for the housekeeper. Where the manifest or
+The same for a restart, for a new fold after a failed write, and for the housekeeper. Where the manifest or
 what it names is damaged, the whole log is folded instead, if all its segments are still there.
 """
 
@@ -65,7 +65,7 @@ def restore(folder: Folder, limits: Limits) -> Restored:
     except SnapshotDamaged as damage:
         if not _has_all_segments(folder):
             raise
-        logger.warning("%s; the whole log is folded instead", damage)
+        logger.warning("%s; replaying the whole log instead", damage)
         return Restored(State(limits), NOTHING, None)
     if not _has_all_segments(folder):
         raise LogCorrupt(f"{folder.path}/{MANIFEST}", position=0, problem="it is missing", folder=folder.path)

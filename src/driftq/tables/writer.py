@@ -74,9 +74,9 @@ class TableWriter:
         if files != manifest.files:
             self._table.publish(manifest, files, now=now)
 
-    def _write_new(self, number: int, known: list[TableFile]) -> Iterator[TableFile]:
+    def _write_new(self, number: int, existing: list[TableFile]) -> Iterator[TableFile]:
         index = self._topic.partitions[number].index
-        start = index.first_ordinal_from(known[-1].last_offset + 1) if known else index.first
+        start = index.first_ordinal_from(existing[-1].last_offset + 1) if existing else index.first
         chunks = [chunk for chunk in index.chunks if chunk.end > start]
         waiting: list[tuple[int, bytes]] = []
         for message in chain.from_iterable(read_chunk(self._folder, one, first=start) for one in chunks):

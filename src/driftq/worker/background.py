@@ -34,9 +34,9 @@ class BackgroundWork(ABC):
         self._working: Future[None] | None = None
         self._stopping: asyncio.Event | None = None
         self._ready = threading.Event()
-        in_forked_child(self._begin_anew)
+        in_forked_child(self._reset_in_child)
 
-    def _begin_anew(self) -> None:
+    def _reset_in_child(self) -> None:
         leave_behind(self._working, self._stopping)
         self._working = None
         self._stopping = None

@@ -14,7 +14,7 @@ from driftq.errors import EffectNotFound, NoCurrentDelivery
 from driftq.model.backoff import doubled
 from driftq.registry.handler import Effect
 from driftq.registry.verdict import UnknownEffect
-from driftq.worker.held import HeldDelivery
+from driftq.worker.leases import LeasedDelivery
 from driftq.worker.scope import POLL_FIRST_S, POLL_LONGEST_S, EffectGrant
 from driftq.worker.verdict import stored_result
 
@@ -24,20 +24,20 @@ OWNER_CHARACTERS_MAX = 200
 class BrokerGrant:
     """What the broker granted."""
 
-    def __init__(self, effects: AsyncIdempotency, begun: Begun, *, lease_ms: int) -> None:
+    def __init__(self, effects: AsyncIdempotency, grant: Begun, *, lease_ms: int) -> None:
         self._effects = effects
-        self._begun = begun
+        self._grant = grant
         self._lease_ms = lease_ms
-        self.token = begun.token
+        self.token = grant.token
 
     async def extend(self) -> None:
-        await self._effects.extend(self._begun, lease_ms=self._lease_ms)
+        await self._effects.extend(self._grant, lease_ms=self._lease_ms)
 
     async def commit(self, result: Any) -> None:
-        await self._effects.mark_success(self._begun, result=stored_result(result))
+        await self._effects.mark_success(self._grant, result=stored_result(result))
 
     async def fail(self, error: str) -> None:
-        await self._effects.mark_failure(self._begun, error=error)
+        await self._effects.mark_failure(self._grant, error=error)
 
 
 class BrokerScope:
@@ -47,8 +47,8 @@ class BrokerScope:
         self._effects = client.idempotency
         self._effect = effect
 
-    async def begin(self, held: HeldDelivery, key: str) -> EffectGrant | AlreadyCommitted:
-        delivery = held.delivery
+    async def begin(self, leased: LeasedDelivery, key: str) -> EffectGrant | AlreadyCommitted:
+        delivery = leased.delivery
         name: dict[str, Any] = {
             "topic": delivery.requested_topic,
             "group": delivery.group,
@@ -59,7 +59,7 @@ class BrokerScope:
         # No other delivery has this owner, so whatever is held by it was granted to us and the answer lost.
         owner = f"{delivery.owner[:OWNER_CHARACTERS_MAX]}/{delivery.offset}.{delivery.attempt}"
         pause_s = POLL_FIRST_S
-        while not held.lost:
+        while not leased.lost:
             answer = await self._ask(name, message, owner, delivery.lease_ms)
             if isinstance(answer, Begun):
                 return BrokerGrant(self._effects, answer, lease_ms=delivery.lease_ms)
@@ -78,7 +78,7 @@ class BrokerScope:
         if isinstance(answer, Begun) and cut_off_by is not None:
             # Its lease was over, by the server's clock, and nobody had ended it.
             await self._effects.extend(answer, lease_ms=1)
-            raise UnknownEffect(f"begun by {cut_off_by}, which did not say how it ended")
+            raise UnknownEffect(f"begun by {cut_off_by}, which did not report an outcome")
         if isinstance(answer, Held) and answer.owner == owner:
             found = await self._effects.status(**name, **message)
             if found.status == "PENDING" and found.owner == owner:

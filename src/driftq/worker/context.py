@@ -39,7 +39,7 @@ class Context:
         self.run_id = (envelope.run_id if envelope else None) or ""
         self.step_id = (envelope.step_id if envelope else None) or ""
         self.lost = False
-        """The lease is over: somebody else may have the message, so stop."""
+        """The lease is over: another worker may have the message, so stop."""
         self.transaction: Transaction | None = None
         """For an effect declared TRANSACTIONAL: what is done in it is kept together with the mark."""
         self._heartbeat = heartbeat

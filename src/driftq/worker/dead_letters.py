@@ -11,7 +11,7 @@ from driftq.model.topic import DEAD_LETTER_PREFIX
 _ANSWER_S = 2.0
 
 
-class DeadLetterPlaces:
+class DeadLetterPartitions:
     """Names them for the log, and asks the server at most once how many partitions there are."""
 
     def __init__(self, client: AsyncClient, topic: str) -> None:
@@ -19,7 +19,7 @@ class DeadLetterPlaces:
         self._topic = f"{DEAD_LETTER_PREFIX}{topic}"
         self._partitions: int | None = None
 
-    async def place(self, partition: int) -> str:
+    async def name(self, partition: int) -> str:
         """`dlq.payments/1`; without the partition while the server does not say."""
         if self._partitions is None:
             try:

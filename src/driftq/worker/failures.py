@@ -1,7 +1,7 @@
 """What becomes of a message whose attempt failed, and the line of log that says so.
 
-The broker decides when a message is delivered again and when it is a dead letter. Its rules are known here
-too, so that the log can say what happens next without asking: the wait is a range where the broker draws it.
+The broker decides when a message is redelivered and when it is dead-lettered. The worker applies the same
+rules, so that its log can say what happens next: the wait is a range where the broker adds jitter.
 A line names topic, partition, group, attempt and offset, never a key or a value.
 """
 
@@ -53,7 +53,7 @@ def fate_of(delivery: Received, error: BaseException, *, max_attempts: int | Non
     return Redelivery((asked_ms or 0) + shortest, (asked_ms or 0) + longest)
 
 
-def told(delivery: Received, what: str, *, max_attempts: int | None = None) -> str:
+def describe(delivery: Received, what: str, *, max_attempts: int | None = None) -> str:
     """A line of log about one delivery; `of` is said where there is a limit that still counts.
 
     Where the broker counts fewer tries than attempts, as after a reset, the tries are said too.

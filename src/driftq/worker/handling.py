@@ -16,9 +16,9 @@ from driftq.model import Message
 from driftq.registry import Effect
 from driftq.registry.verdict import UnknownEffect
 from driftq.worker.broker_scope import BrokerScope
-from driftq.worker.dead_letters import DeadLetterPlaces
-from driftq.worker.failures import GivenUp, Redelivery, fate_of, told
-from driftq.worker.held import HeldDelivery
+from driftq.worker.dead_letters import DeadLetterPartitions
+from driftq.worker.failures import GivenUp, Redelivery, describe, fate_of
+from driftq.worker.leases import LeasedDelivery
 from driftq.worker.pool import HandlerEnded, HandlerPool
 from driftq.worker.registry_scope import CUT_OFF, RegistryGrant, RegistryScope
 from driftq.worker.scope import POLL_LONGEST_S, EffectGrant, Scope, effect_key
@@ -81,9 +81,9 @@ class Handling:
         self.pool = HandlerPool(
             declared.call, concurrency=declared.concurrency, name=f"driftq-{declared.topic}"
         )
-        self._dead_letters = DeadLetterPlaces(client, declared.topic)
+        self._dead_letters = DeadLetterPartitions(client, declared.topic)
         self.unknown = 0
-        """Effects that were found cut off, and dead-lettered for somebody to resolve."""
+        """Effects that were found cut off, and dead-lettered for an operator to resolve."""
 
     def close(self) -> None:
         """Let go of its threads, waiting for none of them."""
@@ -91,133 +91,137 @@ class Handling:
         if self._registry is not None:
             self._registry.close()
 
-    async def handle(self, held: HeldDelivery) -> None:
-        """Begin, run, commit, ack. What the server refuses, or is not there for, comes again."""
+    async def handle(self, leased: LeasedDelivery) -> None:
+        """Begin, run, commit, ack. If the server refuses or is away, the message is redelivered."""
         try:
-            await self._in_scope(held)
+            await self._in_scope(leased)
         except UnknownEffect as unknown:
             self.unknown += 1
-            await self._give_up(held, f"effect unknown: {unknown}; resolve it, then redrive")
+            await self._give_up(leased, f"effect unknown: {unknown}; resolve it, then redrive")
         except Reject as hopeless:
-            await self._give_up(held, hopeless.reason)
+            await self._give_up(leased, hopeless.reason)
         except FailedPrecondition as refused:
-            held.lose()
-            logger.warning("%s: %s", self._told(held, "is no longer ours"), refused)
+            leased.lose()
+            logger.warning("%s: %s", self._describe(leased, "is no longer leased to this worker"), refused)
         except DriftQError as failure:
-            what = "could not be settled and comes again when its lease ends"
-            logger.warning("%s: %s", self._told(held, what), failure)
+            what = "could not be settled and is redelivered when its lease ends"
+            logger.warning("%s: %s", self._describe(leased, what), failure)
 
-    async def _in_scope(self, held: HeldDelivery) -> None:
-        delivery, effect = held.delivery, self._declared.effect
+    async def _in_scope(self, leased: LeasedDelivery) -> None:
+        delivery, effect = leased.delivery, self._declared.effect
         key = effect_key(delivery.envelope, steps=self._declared.steps)
         if not key:
             if effect is Effect.TRANSACTIONAL:
                 raise Reject("a transactional effect needs an idempotency key, and this message has none")
             if effect is Effect.UNKNOWN and delivery.tries > 1:
-                raise UnknownEffect("delivered before, and without an idempotency key nothing is on record")
-            await self._run(held, None)
+                raise UnknownEffect(
+                    "delivered before, and without an idempotency key there is no record of its effect"
+                )
+            await self._run(leased, None)
             return
         while True:
-            begun = await self._begin(held, key)
+            begun = await self._begin(leased, key)
             if isinstance(begun, AlreadyCommitted):
                 await delivery.ack()
-                self._done(held.message, begun.result, duplicate=True)
+                self._done(leased.message, begun.result, duplicate=True)
                 return
-            held.grant = begun
-            held.context.token = begun.token
+            leased.grant = begun
+            leased.context.token = begun.token
             try:
-                await self._run(held, begun)
+                await self._run(leased, begun)
             except CUT_OFF as cut_off:
-                logger.warning("%s: %s", self._told(held, "is tried again"), cut_off)
+                logger.warning("%s: %s", self._describe(leased, "is retried"), cut_off)
                 await asyncio.sleep(POLL_LONGEST_S)
                 with suppress(FailedPrecondition):  # It is over or another's, as the next begin will tell.
-                    await self._give_back(held, begun, error_text(cut_off))
+                    await self._give_back(leased, begun, error_text(cut_off))
             else:
                 return
 
-    async def _begin(self, held: HeldDelivery, key: str) -> EffectGrant | AlreadyCommitted:
+    async def _begin(self, leased: LeasedDelivery, key: str) -> EffectGrant | AlreadyCommitted:
         try:
-            return await self._scope.begin(held, key)
+            return await self._scope.begin(leased, key)
         except InvalidArgument as wrong:
-            raise Reject(f"its effect cannot be put on record: {wrong}") from wrong
+            raise Reject(f"its effect cannot be recorded: {wrong}") from wrong
 
-    async def _run(self, held: HeldDelivery, grant: EffectGrant | None) -> None:
-        if held.lost:
+    async def _run(self, leased: LeasedDelivery, grant: EffectGrant | None) -> None:
+        if leased.lost:
             return
-        running = held.running = self._submit(held, grant)
+        running = leased.running = self._submit(leased, grant)
         try:
             ended = await asyncio.wrap_future(running)
         except asyncio.CancelledError:
-            if not held.context.lost:
+            if not leased.context.lost:
                 running.cancel()
                 raise
             return  # Somebody else has it.
         if ended.error is not None:
             if self._declared.effect is Effect.TRANSACTIONAL and isinstance(ended.error, CUT_OFF):
                 raise ended.error
-            await self._failed(held, grant, ended.error)
+            await self._failed(leased, grant, ended.error)
             return
         # A crash from here to the commit repeats an idempotent effect, and leaves an unknown one to resolve.
         if grant is not None:
             await grant.commit(ended.result)
-            held.grant = None
-        await held.delivery.ack()
-        self._done(held.message, ended.result, duplicate=False)
+            leased.grant = None
+        await leased.delivery.ack()
+        self._done(leased.message, ended.result, duplicate=False)
 
-    def _submit(self, held: HeldDelivery, grant: EffectGrant | None) -> Future[HandlerEnded]:
+    def _submit(self, leased: LeasedDelivery, grant: EffectGrant | None) -> Future[HandlerEnded]:
         if self._declared.effect is Effect.TRANSACTIONAL:
             assert self._registry is not None, "checked when the handler was declared"
             assert isinstance(grant, RegistryGrant), "without a key it was rejected"
             return self.pool.submit_as(
-                self._registry.perform, self._declared.call, held.message, held.context, grant
+                self._registry.perform, self._declared.call, leased.message, leased.context, grant
             )
-        return self.pool.submit(held.message, held.context)
+        return self.pool.submit(leased.message, leased.context)
 
-    async def _failed(self, held: HeldDelivery, grant: EffectGrant | None, error: BaseException) -> None:
-        delivery, reason = held.delivery, error_text(error)
+    async def _failed(self, leased: LeasedDelivery, grant: EffectGrant | None, error: BaseException) -> None:
+        delivery, reason = leased.delivery, error_text(error)
         fate = fate_of(delivery, error, max_attempts=self._declared.max_attempts)
-        await self._log_failure(held, error, fate)
+        await self._log_failure(leased, error, fate)
         if grant is not None:
-            await self._give_back(held, grant, reason)
+            await self._give_back(leased, grant, reason)
         if isinstance(fate, Redelivery) and isinstance(error, Retry) and error.after_ms is not None:
-            await self._settle(delivery.extend(error.after_ms), held)  # It comes when this lease ends.
+            await self._settle(delivery.extend(error.after_ms), leased)  # It comes when this lease ends.
         else:
             retryable = not (isinstance(fate, GivenUp) and fate.by_worker)
-            await self._settle(delivery.nack(reason, retryable=retryable), held)
+            await self._settle(delivery.nack(reason, retryable=retryable), leased)
 
     async def _log_failure(
-        self, held: HeldDelivery, error: BaseException, fate: Redelivery | GivenUp
+        self, leased: LeasedDelivery, error: BaseException, fate: Redelivery | GivenUp
     ) -> None:
         """What failed and what happens next; with the frames of whatever was not raised on purpose."""
         place = (
-            "" if isinstance(fate, Redelivery) else await self._dead_letters.place(held.delivery.partition)
+            "" if isinstance(fate, Redelivery) else await self._dead_letters.name(leased.delivery.partition)
         )
         follows = str(fate) if isinstance(fate, Redelivery) else f"given up → {place}"
         match error:
             case Reject():
-                logger.warning("%s: %s", self._told(held, f"rejected, {follows}"), error.reason)
+                logger.warning("%s: %s", self._describe(leased, f"rejected, {follows}"), error.reason)
             case Retry():
                 level = logging.INFO if isinstance(fate, Redelivery) else logging.ERROR
-                logger.log(level, "%s: %s", self._told(held, f"asked for a retry, {follows}"), error.reason)
+                logger.log(
+                    level, "%s: %s", self._describe(leased, f"asked for a retry, {follows}"), error.reason
+                )
             case _:
                 level = logging.WARNING if isinstance(fate, Redelivery) else logging.ERROR
-                logger.log(level, "%s", self._told(held, f"failed, {follows}"), exc_info=error)
+                logger.log(level, "%s", self._describe(leased, f"failed, {follows}"), exc_info=error)
 
-    async def _give_back(self, held: HeldDelivery, grant: EffectGrant, reason: str) -> None:
-        held.grant = None
+    async def _give_back(self, leased: LeasedDelivery, grant: EffectGrant, reason: str) -> None:
+        leased.grant = None
         await grant.fail(reason)
 
-    async def _give_up(self, held: HeldDelivery, reason: str) -> None:
+    async def _give_up(self, leased: LeasedDelivery, reason: str) -> None:
         """What no handler was asked about."""
-        place = await self._dead_letters.place(held.delivery.partition)
-        logger.error("%s: %s", self._told(held, f"was not handled, given up → {place}"), reason)
-        await self._settle(held.delivery.nack(reason, retryable=False), held)
+        place = await self._dead_letters.name(leased.delivery.partition)
+        logger.error("%s: %s", self._describe(leased, f"was not handled, given up → {place}"), reason)
+        await self._settle(leased.delivery.nack(reason, retryable=False), leased)
 
-    async def _settle(self, settling: Coroutine[Any, Any, None], held: HeldDelivery) -> None:
+    async def _settle(self, settling: Coroutine[Any, Any, None], leased: LeasedDelivery) -> None:
         try:
             await settling
         except DriftQError as refused:
-            logger.warning("%s: %s", self._told(held, "could not be given back"), refused)
+            logger.warning("%s: %s", self._describe(leased, "could not be released"), refused)
 
-    def _told(self, held: HeldDelivery, what: str) -> str:
-        return told(held.delivery, what, max_attempts=self._declared.max_attempts)
+    def _describe(self, leased: LeasedDelivery, what: str) -> str:
+        return describe(leased.delivery, what, max_attempts=self._declared.max_attempts)

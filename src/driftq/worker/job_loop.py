@@ -17,7 +17,7 @@ from driftq.client.backoff import RetryBackoff
 from driftq.errors import DriftQError, FailedPrecondition, JobNotFound
 from driftq.model.wire.jobs import ClaimedJob
 from driftq.worker.context import JobContext
-from driftq.worker.job_runs import Ended, HeldJob, JobRuns, Runnable
+from driftq.worker.job_runs import Ended, JobRuns, LeasedJob, Runnable
 
 __all__ = ["JobLoop", "Runnable"]
 
@@ -52,13 +52,13 @@ class JobLoop:
         self._prefetch = prefetch
         self._stop_timeout_s = stop_timeout_s
         self._loop = asyncio.get_running_loop()
-        self._held: dict[str, HeldJob] = {}
+        self._leased: dict[str, LeasedJob] = {}
         self._ended = asyncio.Event()
         self._freed = asyncio.Event()
         self._finished = 0
-        self._runs = JobRuns(tasks, concurrency=concurrency, tell=self._tell)
+        self._runs = JobRuns(tasks, concurrency=concurrency, notify=self._notify)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._loop.call_soon_threadsafe(self._ended.set)
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -74,14 +74,14 @@ class JobLoop:
             self._runs.drain()
             await asyncio.wait_for(self._until_free(), self._stop_timeout_s)
         except TimeoutError:
-            logger.warning("%d jobs did not end in time", len(self._held))
+            logger.warning("%d jobs did not finish in time", len(self._leased))
         finally:
             for ending in (settling, beating, claiming, stopped):
                 ending.cancel()
             self._runs.close()
 
     async def _until_free(self) -> None:
-        while self._held:
+        while self._leased:
             self._freed.clear()
             await self._freed.wait()
 
@@ -91,7 +91,7 @@ class JobLoop:
         target = self._concurrency
         began, done_before = self._loop.time(), self._finished
         while True:
-            while len(self._held) > target // 2:
+            while len(self._leased) > target // 2:
                 self._freed.clear()
                 await self._freed.wait()
             now = self._loop.time()
@@ -103,11 +103,11 @@ class JobLoop:
                     self._queues,
                     owner=self._owner,
                     lease_ms=self._lease_ms,
-                    limit=max(1, target - len(self._held)),
+                    limit=max(1, target - len(self._leased)),
                     wait_ms=WAIT_MS,
                 )
             except DriftQError as failure:
-                logger.warning("no jobs for now: %s", failure)
+                logger.warning("could not claim jobs: %s", failure)
                 await asyncio.sleep(backoff.next_s())
                 continue
             backoff.succeeded()
@@ -121,8 +121,8 @@ class JobLoop:
             token=job.token,
             heartbeat=partial(self._beat_from_task, job),
         )
-        held = self._held[job.job_id] = HeldJob(job, context)
-        self._runs.put(held)
+        leased = self._leased[job.job_id] = LeasedJob(job, context)
+        self._runs.put(leased)
 
     def _beat_from_task(self, job: ClaimedJob) -> None:
         beating = self._client.jobs.heartbeat(job, lease_ms=self._lease_ms)
@@ -138,21 +138,21 @@ class JobLoop:
                 await self._settle_batch(ended[start : start + SETTLE_MAX])
 
     async def _settle_batch(self, ended: list[Ended]) -> None:
-        ends = [(held, end) for held, end in ended if isinstance(end, JobEnd) and not held.context.lost]
+        ends = [(leased, end) for leased, end in ended if isinstance(end, JobEnd) and not leased.context.lost]
         try:
             if ends:
-                told = await self._client.jobs.settle([end for _, end in ends], owner=self._owner)
-                for (held, end), refused in zip(ends, told, strict=True):
+                describe = await self._client.jobs.settle([end for _, end in ends], owner=self._owner)
+                for (leased, end), refused in zip(ends, describe, strict=True):
                     if refused is not None:
-                        logger.warning("%s could not %s: %s", held.job.job_id, end.outcome, refused)
-            for held, again_ms in ended:
-                if isinstance(again_ms, int) and not held.context.lost:  # It comes when this lease ends.
-                    await self._client.jobs.heartbeat(held.job, lease_ms=again_ms)
+                        logger.warning("%s could not %s: %s", leased.job.job_id, end.outcome, refused)
+            for leased, again_ms in ended:
+                if isinstance(again_ms, int) and not leased.context.lost:  # It comes when this lease ends.
+                    await self._client.jobs.heartbeat(leased.job, lease_ms=again_ms)
         except DriftQError as failure:
-            logger.warning("%d jobs come again: %s", len(ended), failure)
-        for held, _ in ended:
-            if self._held.get(held.job.job_id) is held:
-                del self._held[held.job.job_id]
+            logger.warning("%d jobs could not be settled and will run again: %s", len(ended), failure)
+        for leased, _ in ended:
+            if self._leased.get(leased.job.job_id) is leased:
+                del self._leased[leased.job.job_id]
         self._finished += len(ended)
         self._freed.set()
 
@@ -160,18 +160,20 @@ class JobLoop:
         """Renew the leases of everything held, also of what still waits for its turn."""
         while True:
             await asyncio.sleep(self._lease_ms / 3000)
-            room = asyncio.Semaphore(_BEATING_MAX)
-            await asyncio.gather(*[self._beat_one(held, room) for held in list(self._held.values())])
+            slots = asyncio.Semaphore(_BEATING_MAX)
+            await asyncio.gather(
+                *[self._extend_lease(leased, slots) for leased in list(self._leased.values())]
+            )
 
-    async def _beat_one(self, held: HeldJob, room: asyncio.Semaphore) -> None:
-        async with room:
-            if self._held.get(held.job.job_id) is not held or held.context.lost:
+    async def _extend_lease(self, leased: LeasedJob, slots: asyncio.Semaphore) -> None:
+        async with slots:
+            if self._leased.get(leased.job.job_id) is not leased or leased.context.lost:
                 return
             try:
-                await self._client.jobs.heartbeat(held.job, lease_ms=self._lease_ms)
+                await self._client.jobs.heartbeat(leased.job, lease_ms=self._lease_ms)
             except (FailedPrecondition, JobNotFound) as refused:
-                if self._held.get(held.job.job_id) is held:
-                    logger.warning("lost %s: %s", held.job.job_id, refused)
-                    self._runs.cancel(held)
+                if self._leased.get(leased.job.job_id) is leased:
+                    logger.warning("lost %s: %s", leased.job.job_id, refused)
+                    self._runs.cancel(leased)
             except DriftQError as failure:
-                logger.warning("could not renew %s: %s", held.job.job_id, failure)
+                logger.warning("could not renew %s: %s", leased.job.job_id, failure)

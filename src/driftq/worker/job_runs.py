@@ -36,7 +36,7 @@ class Runnable:
         return awaits(self.call)
 
 
-class HeldJob:
+class LeasedJob:
     """A job in our hands, from its claim to its end."""
 
     __slots__ = ("context", "job", "running")
@@ -48,20 +48,22 @@ class HeldJob:
         """Of a task that awaits."""
 
 
-Ended = tuple[HeldJob, JobEnd | int]
-"""How a run ended; a number asks for it to come again in so many milliseconds."""
+Ended = tuple[LeasedJob, JobEnd | int]
+"""How a run ended; a number asks for a retry in so many milliseconds."""
 
 
 class JobRuns:
-    """Runs jobs that are put in, and tells their ends in the same order or another."""
+    """Runs jobs that are put in, and reports their ends in the same order or another."""
 
-    def __init__(self, tasks: Mapping[str, Runnable], *, concurrency: int, tell: Callable[[], None]) -> None:
-        """`tell` is called in any thread when there are ends to take and there were none."""
+    def __init__(
+        self, tasks: Mapping[str, Runnable], *, concurrency: int, notify: Callable[[], None]
+    ) -> None:
+        """`notify` is called in any thread when there are ends to take and there were none."""
         self._tasks = tasks
-        self._tell = tell
-        self._queue: SimpleQueue[HeldJob | None] = SimpleQueue()
+        self._notify = notify
+        self._queue: SimpleQueue[LeasedJob | None] = SimpleQueue()
         self._ended: deque[Ended] = deque()
-        self._told = False
+        self._describe = False
         self._stopped = False
         self._loop = LoopThread("driftq-jobs") if any(one.awaits for one in tasks.values()) else None
         self._room = asyncio.Semaphore(concurrency)
@@ -72,16 +74,16 @@ class JobRuns:
         for thread in self._threads:
             thread.start()
 
-    def put(self, held: HeldJob) -> None:
-        task = self._tasks.get(held.job.task)
+    def put(self, leased: LeasedJob) -> None:
+        task = self._tasks.get(leased.job.task)
         if task is not None and task.awaits and self._loop is not None:
-            asyncio.run_coroutine_threadsafe(self._work_awaiting(held, task), self._loop.loop)
+            asyncio.run_coroutine_threadsafe(self._work_awaiting(leased, task), self._loop.loop)
         else:
-            self._queue.put(held)
+            self._queue.put(leased)
 
     def take(self) -> list[Ended]:
         """The runs that ended since the last time."""
-        self._told = False
+        self._describe = False
         ended = self._ended
         return [ended.popleft() for _ in range(len(ended))]
 
@@ -97,84 +99,84 @@ class JobRuns:
         if self._loop is not None:
             self._loop.close()
 
-    def cancel(self, held: HeldJob) -> None:
+    def cancel(self, leased: LeasedJob) -> None:
         """Its lease is lost: a run that awaits is cancelled, one that blocks can look."""
-        held.context.lost = True
-        if held.running is not None and self._loop is not None:
-            self._loop.loop.call_soon_threadsafe(held.running.cancel)
+        leased.context.lost = True
+        if leased.running is not None and self._loop is not None:
+            self._loop.loop.call_soon_threadsafe(leased.running.cancel)
 
     def _work(self) -> None:
-        while (held := self._queue.get()) is not None:
-            if self._stopped or held.context.lost:
-                self._end(held, 1)
+        while (leased := self._queue.get()) is not None:
+            if self._stopped or leased.context.lost:
+                self._end(leased, 1)
                 continue
             try:
-                task = self._task(held)
-                result = task.call(**self._given(held, task))
+                task = self._task(leased)
+                result = task.call(**self._given(leased, task))
             except BaseException as error:  # noqa: BLE001 - the worker loop: whatever it raises fails its job.
-                self._end(held, _failure(held, error))
+                self._end(leased, _failure(leased, error))
             else:
-                self._end(held, _success(held, result))
+                self._end(leased, _success(leased, result))
 
-    async def _work_awaiting(self, held: HeldJob, task: Runnable) -> None:
+    async def _work_awaiting(self, leased: LeasedJob, task: Runnable) -> None:
         async with self._room:
-            held.running = asyncio.current_task()
-            if self._stopped or held.context.lost:
-                self._end(held, 1)
+            leased.running = asyncio.current_task()
+            if self._stopped or leased.context.lost:
+                self._end(leased, 1)
                 return
             try:
-                result = await task.call(**self._given(held, task))
+                result = await task.call(**self._given(leased, task))
             except asyncio.CancelledError:
-                self._end(held, 1)
+                self._end(leased, 1)
             except BaseException as error:  # noqa: BLE001 - the worker loop: whatever it raises fails its job.
-                self._end(held, _failure(held, error))
+                self._end(leased, _failure(leased, error))
             else:
-                self._end(held, _success(held, result))
+                self._end(leased, _success(leased, result))
 
-    def _task(self, held: HeldJob) -> Runnable:
-        task = self._tasks.get(held.job.task)
+    def _task(self, leased: LeasedJob) -> Runnable:
+        task = self._tasks.get(leased.job.task)
         if task is None:
             known = ", ".join(sorted(self._tasks))
             logger.error(
-                "%s: this worker has no such task; it knows %s", _told(held.job, "is unknown"), known
+                "%s: this worker has no such task; it knows %s", _describe(leased.job, "is unknown"), known
             )
-            raise Retry(f"this worker has no task {held.job.task!r}")
+            raise Retry(f"this worker has no task {leased.job.task!r}")
         return task
 
     @staticmethod
-    def _given(held: HeldJob, task: Runnable) -> dict[str, Any]:
+    def _given(leased: LeasedJob, task: Runnable) -> dict[str, Any]:
         try:
-            given = task.arguments(held.job.payload)
+            given = task.arguments(leased.job.payload)
         except (TypeError, ValueError) as wrong:
             raise Reject(f"the payload does not fit: {wrong}") from wrong
-        return {**given, "context": held.context} if task.wants_context else given
+        return {**given, "context": leased.context} if task.wants_context else given
 
-    def _end(self, held: HeldJob, end: JobEnd | int) -> None:
-        self._ended.append((held, end))
-        if not self._told:
-            self._told = True  # Telling twice does no harm, and never telling cannot happen.
-            self._tell()
-
-
-def _success(held: HeldJob, result: Any) -> JobEnd:
-    return JobEnd(held.job.job_id, held.job.token, "complete", stored_result(result))
+    def _end(self, leased: LeasedJob, end: JobEnd | int) -> None:
+        self._ended.append((leased, end))
+        if not self._describe:
+            self._describe = True  # Telling twice does no harm, and never telling cannot happen.
+            self._notify()
 
 
-def _failure(held: HeldJob, error: BaseException) -> JobEnd | int:
-    job, reason = held.job, error_text(error)
+def _success(leased: LeasedJob, result: Any) -> JobEnd:
+    return JobEnd(leased.job.job_id, leased.job.token, "complete", stored_result(result))
+
+
+def _failure(leased: LeasedJob, error: BaseException) -> JobEnd | int:
+    job, reason = leased.job, error_text(error)
     if isinstance(error, Retry) and error.after_ms is not None:
-        logger.info("%s: %s", _told(job, f"asked for a retry, next in {error.after:g} s"), reason)
+        logger.info("%s: %s", _describe(job, f"asked for a retry, next in {error.after:g} s"), reason)
         return error.after_ms
     if isinstance(error, Reject):
-        logger.warning("%s: %s", _told(job, "rejected, dead"), reason)
+        logger.warning("%s: %s", _describe(job, "rejected, dead"), reason)
         return JobEnd(job.job_id, job.token, "fail", error=reason, retryable=False)
     if isinstance(error, Retry):
-        logger.info("%s: %s", _told(job, "asked for a retry, next after its backoff"), reason)
+        logger.info("%s: %s", _describe(job, "asked for a retry, next after its backoff"), reason)
     else:
-        logger.warning("%s", _told(job, _NEXT), exc_info=error)
+        logger.warning("%s", _describe(job, _NEXT), exc_info=error)
     return JobEnd(job.job_id, job.token, "fail", error=reason, retryable=None)
 
 
-def _told(job: ClaimedJob, what: str) -> str:
+def _describe(job: ClaimedJob, what: str) -> str:
     """A line of log about one run of a job; never with its payload."""
     return f"{job.queue}/{job.job_id} task {job.task} attempt {job.attempt} {what}"

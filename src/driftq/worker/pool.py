@@ -60,7 +60,9 @@ def _called(call: Callable[..., Any], args: tuple[Any, ...]) -> HandlerEnded:
         result = call(*args)
         if inspect.iscoroutine(result):
             result.close()
-            raise TypeError("the handler returned a coroutine that nobody awaits: declare it with async def")
+            raise TypeError(
+                "the handler returned a coroutine that is never awaited: declare it with async def"
+            )
         return HandlerEnded(result)
     except BaseException as error:  # noqa: BLE001 - the worker loop: whatever a handler raises fails its message.
         return HandlerEnded(error=error)

@@ -30,17 +30,17 @@ from driftq.model import Message
 from driftq.model.backoff import doubled
 from driftq.registry import Claim, ClaimOutcome, ClaimState, Effect, EventKey, Handler, Wait
 from driftq.registry.verdict import UnknownEffect
-from driftq.worker.failures import told
-from driftq.worker.held import HeldDelivery
+from driftq.worker.failures import describe
+from driftq.worker.leases import LeasedDelivery
 from driftq.worker.scope import POLL_FIRST_S, POLL_LONGEST_S, EffectGrant
 from driftq.worker.verdict import Reject, stored_result
 
 if TYPE_CHECKING:
     from driftq.registry.sql_registry import SqlRegistry
 
-PASSING = (DatabaseUnavailable, DatabaseBusy, TransactionConflict)
+TRANSIENT = (DatabaseUnavailable, DatabaseBusy, TransactionConflict)
 """What ends by itself, and has kept nothing of the transaction."""
-CUT_OFF = (*PASSING, LeaseLost, WrongClaimState)
+CUT_OFF = (*TRANSIENT, LeaseLost, WrongClaimState)
 """How a transactional effect ends that was rolled back, or committed and the answer lost."""
 _NO_LIMIT = 2**31
 _Result = TypeVar("_Result")
@@ -50,9 +50,9 @@ logger = logging.getLogger("driftq.worker")
 class RegistryGrant:
     """A claim. That of a transactional effect is marked in the effect's own transaction."""
 
-    def __init__(self, scope: RegistryScope, claim: Claim, held: HeldDelivery) -> None:
+    def __init__(self, scope: RegistryScope, claim: Claim, leased: LeasedDelivery) -> None:
         self._scope = scope
-        self._held = held
+        self._leased = leased
         self.claim = claim
         self.token = claim.token
 
@@ -62,14 +62,14 @@ class RegistryGrant:
 
     async def commit(self, result: Any) -> None:
         if not self._scope.transactional:
-            kept = _as_text(result)
-            await self._scope.call(self._held, lambda: self._mark_done(kept))
+            stored = _as_text(result)
+            await self._scope.call(self._leased, lambda: self._mark_done(stored))
 
-    def _mark_done(self, kept: str | None) -> None:
-        self._scope.registry.mark_done(self.claim, result=kept)
+    def _mark_done(self, stored: str | None) -> None:
+        self._scope.registry.mark_done(self.claim, result=stored)
 
     async def fail(self, error: str) -> None:
-        await self._scope.call(self._held, lambda: self._scope.registry.release(self.claim))
+        await self._scope.call(self._leased, lambda: self._scope.registry.release(self.claim))
 
 
 class RegistryScope:
@@ -83,28 +83,28 @@ class RegistryScope:
         self._handler = Handler(name, effect, max_retries=_NO_LIMIT, lease_ms=lease_ms)
         self._threads = ThreadPoolExecutor(2 * concurrency, thread_name_prefix="driftq-registry")
 
-    async def begin(self, held: HeldDelivery, key: str) -> EffectGrant | AlreadyCommitted:
-        event = _event(held.delivery, key)
+    async def begin(self, leased: LeasedDelivery, key: str) -> EffectGrant | AlreadyCommitted:
+        event = _event(leased.delivery, key)
         while True:
-            claim = await self.call(held, lambda: self.registry.claim(self._handler, event))
+            claim = await self.call(leased, lambda: self.registry.claim(self._handler, event))
             if claim.granted:
-                return RegistryGrant(self, claim, held)
+                return RegistryGrant(self, claim, leased)
             if claim.state is ClaimState.DEAD:
                 raise Reject(f"given up in the registry ({claim.last_error}); requeue it there, then redrive")
             if claim.outcome is not ClaimOutcome.IN_PROGRESS:
-                return AlreadyCommitted(await self._result(held, event))
+                return AlreadyCommitted(await self._result(leased, event))
             if claim.wait is Wait.UNRESOLVED:
-                raise UnknownEffect(f"it is on record as {event.event_id!r} of {self._handler.name!r}")
+                raise UnknownEffect(f"it is recorded as {event.event_id!r} of {self._handler.name!r}")
             await asyncio.sleep(min(max(claim.wait_ms / 1000, POLL_FIRST_S), POLL_LONGEST_S))
 
-    async def call(self, held: HeldDelivery, work: Callable[[], _Result]) -> _Result:
-        """What the work returns, in a thread; made again while the database is away and the message ours."""
+    async def call(self, leased: LeasedDelivery, work: Callable[[], _Result]) -> _Result:
+        """The result of the work, in a thread; repeated while the database is away and the lease is ours."""
         pause_s = POLL_FIRST_S
-        while not held.lost:
+        while not leased.lost:
             try:
                 return await self.in_thread(work)
-            except PASSING as away:
-                logger.warning("%s: %s", told(held.delivery, "waits for its registry"), away)
+            except TRANSIENT as away:
+                logger.warning("%s: %s", describe(leased.delivery, "is waiting for its registry"), away)
                 await asyncio.sleep(pause_s)
                 pause_s = doubled(pause_s, cap=POLL_LONGEST_S)
         raise NoCurrentDelivery
@@ -121,14 +121,14 @@ class RegistryScope:
         with self.registry.apply(grant.claim) as transaction:
             context.transaction = transaction
             result = call(message, context)
-            kept = _as_text(result)
-            if kept is not None:
-                self.registry.keep_result(grant.claim, kept, transaction=transaction)
+            stored = _as_text(result)
+            if stored is not None:
+                self.registry.keep_result(grant.claim, stored, transaction=transaction)
         return result
 
-    async def _result(self, held: HeldDelivery, event: EventKey) -> Any:
-        kept = await self.call(held, lambda: self.registry.result_of(self._handler.name, event.event_id))
-        return None if kept is None else msgspec.json.decode(kept)
+    async def _result(self, leased: LeasedDelivery, event: EventKey) -> Any:
+        stored = await self.call(leased, lambda: self.registry.result_of(self._handler.name, event.event_id))
+        return None if stored is None else msgspec.json.decode(stored)
 
 
 def _event(delivery: AsyncDelivery, key: str) -> EventKey:

@@ -1,7 +1,7 @@
 """Where it is on record that an effect has begun and how it ended: the broker's memory, or a registry.
 
 A scope answers `begin` with a grant, or with what the effect gave when it was done before. It never guesses:
-where nobody can tell whether an effect happened it raises `UnknownEffect`, and somebody has to look.
+where it is unknown whether an effect happened it raises `UnknownEffect`, and an operator has to check.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from driftq.made_up_key import is_made_up
 from driftq.model import Envelope
 
 if TYPE_CHECKING:
-    from driftq.worker.held import HeldDelivery
+    from driftq.worker.leases import LeasedDelivery
 
 POLL_FIRST_S = 0.05
 POLL_LONGEST_S = 1.0
@@ -33,13 +33,13 @@ class EffectGrant(Protocol):
         """The effect has happened, and gave this."""
 
     async def fail(self, error: str) -> None:
-        """It has not happened: whoever begins next may perform it."""
+        """It has not happened: the next worker that begins may perform it."""
 
 
 class Scope(Protocol):
     """One memory of effects."""
 
-    async def begin(self, held: HeldDelivery, key: str) -> EffectGrant | AlreadyCommitted:
+    async def begin(self, leased: LeasedDelivery, key: str) -> EffectGrant | AlreadyCommitted:
         """Ask until there is an answer that can be acted on; the message stays leased meanwhile.
 
         Raises UnknownEffect, and NoCurrentDelivery when the message is lost on the way.

@@ -31,7 +31,7 @@ def check_returns(call: Callable[..., Any], *, field: str = "handler") -> None:
     inner = _inner(call)
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
         raise InvalidArgument(
-            field, f"{name_of(call)} has a yield in it, so that calling it runs nothing: return instead"
+            field, f"{name_of(call)} is a generator, so calling it runs nothing: return instead of yield"
         )
 
 

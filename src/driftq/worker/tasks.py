@@ -98,7 +98,7 @@ def _parameters(call: Callable[..., Any], name: str) -> Mapping[str, inspect.Par
         return inspect.signature(call).parameters
     except (TypeError, ValueError):
         raise InvalidArgument(
-            "task", f"{name}: nobody can tell its arguments; give a plain function"
+            "task", f"{name}: its arguments cannot be inspected; use a plain function"
         ) from None
 
 

@@ -21,5 +21,5 @@ def stored_result(result: Any) -> msgspec.Raw | msgspec.UnsetType:
     try:
         return msgspec.Raw(msgspec.json.encode(result))
     except (TypeError, ValueError, RecursionError, OverflowError) as wrong:
-        logger.warning("a result is not kept, because it is no JSON: %s", wrong)
+        logger.warning("a result was not stored because it is not JSON: %s", wrong)
         return msgspec.UNSET

@@ -20,7 +20,7 @@ from driftq.registry import Effect
 from driftq.registry.handler import HANDLER_BYTES_MAX
 from driftq.worker.background import STOP_TIMEOUT_S, BackgroundWork
 from driftq.worker.handling import Declared, Handling
-from driftq.worker.held import DeliveryHeartbeats, HeldDelivery
+from driftq.worker.leases import DeliveryHeartbeats, LeasedDelivery
 from driftq.worker.signatures import awaits, check_handler
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Worker(BackgroundWork):
                 raise InvalidArgument(
                     "group", f"and topic are longer than {HANDLER_BYTES_MAX} bytes together"
                 )
-            if any(one.topic == topic for one in self._declared):
+            if any(handle_one.topic == topic for handle_one in self._declared):
                 raise InvalidArgument("topic", f"{topic!r} has a handler already")
             self._declared.append(
                 Declared(
@@ -126,13 +126,13 @@ class Worker(BackgroundWork):
             self._registry.check()
 
     def _described(self) -> str:
-        handlers = ", ".join(one.described() for one in self._declared)
+        handlers = ", ".join(handle_one.described() for handle_one in self._declared)
         return f"worker {self._owner}, group {self._group}, {self._client.url}: {handlers}"
 
     # On the client's loop
 
     async def _work(self, stopping: asyncio.Event) -> None:
-        serving = [asyncio.ensure_future(self._serve(one, stopping)) for one in self._declared]
+        serving = [asyncio.ensure_future(self._serve(handle_one, stopping)) for handle_one in self._declared]
         try:
             await asyncio.gather(*serving)
         finally:
@@ -145,7 +145,7 @@ class Worker(BackgroundWork):
         handling = Handling(client, declared, self._registry, self._settled)
         heartbeats = DeliveryHeartbeats(lease_ms=self._lease_ms)
         beating = asyncio.ensure_future(heartbeats.run())
-        room = asyncio.Semaphore(declared.concurrency)
+        slots = asyncio.Semaphore(declared.concurrency)
         tasks: set[asyncio.Task[None]] = set()
         consumer = client.consume(
             declared.topic,
@@ -156,21 +156,21 @@ class Worker(BackgroundWork):
         )
         loop = asyncio.get_running_loop()
 
-        async def one(held: HeldDelivery) -> None:
+        async def handle_one(leased: LeasedDelivery) -> None:
             try:
-                async with room:
+                async with slots:
                     if stopping.is_set():
-                        await _release(held)
-                    elif not held.lost:
-                        await handling.handle(held)
+                        await _release(leased)
+                    elif not leased.lost:
+                        await handling.handle(leased)
             finally:
-                heartbeats.drop(held)
+                heartbeats.drop(leased)
 
         async def read() -> None:
             async for delivery in consumer:
-                held = HeldDelivery(delivery, loop)
-                heartbeats.add(held)
-                task = asyncio.create_task(one(held))
+                leased = LeasedDelivery(delivery, loop)
+                heartbeats.add(leased)
+                task = asyncio.create_task(handle_one(leased))
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
 
@@ -183,13 +183,13 @@ class Worker(BackgroundWork):
             reading.cancel()
             await consumer.leave()
             for _ in tasks:
-                room.release()  # What waits for its turn gets it now, only to be given back.
+                slots.release()  # What waits for its turn gets it now, only to be given back.
             if tasks:
                 _, left = await asyncio.wait(set(tasks), timeout=self._stop_timeout_s)
                 for task in left:
                     task.cancel()
                 if left:
-                    logger.warning("%d handlers of %s did not end in time", len(left), declared.topic)
+                    logger.warning("%d handlers of %s did not finish in time", len(left), declared.topic)
         finally:
             for ending in (beating, reading, stopped):
                 ending.cancel()
@@ -202,9 +202,9 @@ class Worker(BackgroundWork):
             self._on_settled(Settled(message, result, duplicate))
 
 
-async def _release(held: HeldDelivery) -> None:
-    """Give it back unstarted: somebody else gets it at once, and it costs no try."""
+async def _release(leased: LeasedDelivery) -> None:
+    """Give it back unstarted: another worker gets it at once, and it costs no attempt."""
     try:
-        await held.delivery.nack(started=False)
+        await leased.delivery.nack(started=False)
     except DriftQError as refused:
-        logger.info("%r could not be given back: %s", held.delivery, refused)
+        logger.info("%r could not be released: %s", leased.delivery, refused)

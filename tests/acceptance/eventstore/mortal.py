@@ -28,7 +28,7 @@ import sqlalchemy.dialects.postgresql.psycopg
 import sqlalchemy.dialects.sqlite.pysqlite
 from sqlalchemy import CursorResult
 
-from driftq.eventstore import Append, Appended, EventStore, SealOptions, rooms
+from driftq.eventstore import Append, Appended, EventStore, SealOptions, event_migrations
 from driftq.eventstore import objects as objects_module
 from driftq.eventstore.objects import Objects, S3Access, open_objects
 from driftq.eventstore.seal.sealer import Sealer
@@ -57,7 +57,7 @@ class MortalTransaction(Transaction):
     __slots__ = ("_countdown",)
 
     def __init__(self, behind: Transaction, countdown: Countdown) -> None:
-        super().__init__(behind.connection, behind.spelling, behind._clock)
+        super().__init__(behind.connection, behind.renderer, behind._clock)
         self._countdown = countdown
 
     def _execute(self, statement: Statement, given: dict[str, Any]) -> CursorResult[Any]:
@@ -91,8 +91,8 @@ class MortalDatabase:
         return self._behind.dialect
 
     @property
-    def spelling(self) -> SqlRenderer:
-        return self._behind.spelling
+    def renderer(self) -> SqlRenderer:
+        return self._behind.renderer
 
     @property
     def address(self) -> str:
@@ -165,7 +165,7 @@ def live(database: Database, objects: Objects, acknowledge: Callable[[list[Appen
     assert sealer.take(force=True)
     for commands in STORY:
         acknowledge(store.append(commands))
-        sealer.place()
+        sealer.assign_positions()
     while sealer.seal(flush=True):
         pass
     sealer.trim()
@@ -191,7 +191,7 @@ class Stage:
         return open_objects(self._objects_url, access=self._access)
 
     def prepare(self) -> None:
-        upgrade(self.database, rooms(self.database))
+        upgrade(self.database, event_migrations(self.database))
 
     def play(self, steps: int, acknowledgements: Path) -> None:
         countdown = Countdown(steps)

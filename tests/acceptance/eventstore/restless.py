@@ -16,7 +16,7 @@ TEXT = "x" * 400
 
 
 def main(path: str, last: int) -> None:
-    setattr(sqlite, "Checkpoints", partial(Checkpoints, step_pages=8, anew_pages=32))  # noqa: B010
+    setattr(sqlite, "Checkpoints", partial(Checkpoints, step_pages=8, restart_pages=32))  # noqa: B010
     database = sqlite.SqliteDatabase(path)
     with database.transaction() as transaction:
         transaction.connection.execute(

@@ -28,7 +28,7 @@ class Site:
 
     def effects_in_database(self) -> dict[str, int]:
         """How often each event had its effect in the table `effects`."""
-        query = self.database.spelling.render("SELECT event_id, count(*) FROM {effects} GROUP BY event_id")
+        query = self.database.renderer.render("SELECT event_id, count(*) FROM {effects} GROUP BY event_id")
         with self.database.snapshot() as transaction:
             return {row[0]: row[1] for row in transaction.connection.execute(text(query))}
 
@@ -48,6 +48,6 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
     upgrade(database, [MIGRATIONS])
     with database.transaction() as transaction:
         made = "CREATE TABLE {effects} (event_id {text} NOT NULL, token {bigint} NOT NULL)"
-        transaction.connection.execute(text(database.spelling.render(made)))
+        transaction.connection.execute(text(database.renderer.render(made)))
     yield Site(url, schema, tmp_path, database, SqlRegistry(database, owner="test"))
     database.close()

@@ -54,7 +54,7 @@ class Worker:
         self._write("acks", event_id)
 
     def _insert(self, transaction: Transaction, claim: Claim) -> None:
-        insert = self._database.spelling.render(
+        insert = self._database.renderer.render(
             "INSERT INTO {effects} (event_id, token) VALUES (:id, :token)"
         )
         given = {"id": claim.event.event_id, "token": claim.token}

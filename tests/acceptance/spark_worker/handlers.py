@@ -58,7 +58,7 @@ class Site:
 
     def _apply(self, event: PublishedEvent, context: WorkerContext) -> None:
         if context.transaction is not None:
-            insert = context.transaction.spelling.render("INSERT INTO {effects} VALUES (:handler, :id)")
+            insert = context.transaction.renderer.render("INSERT INTO {effects} VALUES (:handler, :id)")
             given = {"handler": self.name, "id": event.event_id}
             context.transaction.connection.execute(text(insert), given)
         if self.effect is Effect.IDEMPOTENT:

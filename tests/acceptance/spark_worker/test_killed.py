@@ -60,7 +60,7 @@ class Theatre:
                 made = (
                     "CREATE TABLE IF NOT EXISTS {effects} (handler {text} NOT NULL, event_id {text} NOT NULL)"
                 )
-                transaction.connection.execute(text(database.spelling.render(made)))
+                transaction.connection.execute(text(database.renderer.render(made)))
             database.close()
 
     def driver(self, which: str) -> subprocess.Popen[bytes]:
@@ -113,7 +113,7 @@ class Theatre:
         query = "SELECT event_id, count(*) FROM {effects} WHERE handler = :handler GROUP BY event_id"
         with database.snapshot() as transaction:
             found = transaction.connection.execute(
-                text(database.spelling.render(query)), {"handler": site.name}
+                text(database.renderer.render(query)), {"handler": site.name}
             )
             rows = {row[0]: row[1] for row in found}
         database.close()
@@ -182,7 +182,7 @@ def resolve(theatre: Theatre, site: Site) -> None:
     """Each killed effect was reported; look whether it happened, and say so."""
     database = theatre.database(site)
     registry = SqlRegistry(database)
-    WorkerStore.on(registry, presences=Path(site.folder, "pipeline", "workers")).free_departed()
+    WorkerStore.on(registry, liveness_folder=Path(site.folder, "pipeline", "workers")).abandon_ended_owners()
     registry.report_unknown()  # The last one: no driver has come by since.
     unknown = [claim.event_id for claim in registry.list_claims(ClaimState.UNKNOWN, handler=site.name)]
     assert sorted(unknown) == [f"round-{nth}-1" for nth in ROUNDS], site.name

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from driftq.eventstore import EventStore, SealOptions, StoreOptions, rooms
+from driftq.eventstore import EventStore, SealOptions, StoreOptions, event_migrations
 from driftq.eventstore.objects import JoinableObjects, S3Access, open_objects
 from driftq.eventstore.seal.sealer import Sealer
 from driftq.sql import Database, DatabaseClock, open_database, upgrade
@@ -35,7 +35,7 @@ class Setup:
         schemas = {"sequence": options.get("sequence_schema", f"{self.schema}_sequence")}
         database = open_database(self.url, schema=self.schema, schemas=schemas, clock=clock)
         self._opened.append(database)
-        upgrade(database, rooms(database))
+        upgrade(database, event_migrations(database))
         return database
 
     def store(self, database: Database | None = None, **options: Any) -> EventStore:

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from driftq.errors import EventDamaged
-from driftq.eventstore import EventStore, rooms
+from driftq.eventstore import EventStore, event_migrations
 from driftq.eventstore.opening import open_event_database
 from driftq.model.options.events import EventOptions
 from driftq.server.events.sealer import Sealing
@@ -44,7 +44,7 @@ def database(setup: Setup) -> Database:
     setup.store(database).append(
         [command(f"e{number}", aggregate_id="o-1", payload={"total": number}) for number in (1, 2, 3)]
     )
-    setup.sealer(database).place()
+    setup.sealer(database).assign_positions()
     return database
 
 
@@ -118,7 +118,7 @@ async def test_damage_stops_the_server_where_the_file_is_its_own(
     """PostgreSQL is not only this server's: there the request fails, and the server goes on."""
     options = EventOptions(database_url=setup.url, sequence_schema=f"{setup.schema}_sequence")
     with contextlib.closing(open_event_database(options)) as database:
-        upgrade(database, rooms(database))
+        upgrade(database, event_migrations(database))
         setup.schema = "driftq"  # Where a server has its tables.
         EventStore(database).append([command(f"e{number}", payload={"total": number}) for number in (1, 2)])
         damage(setup, database, "payload", '{"total":3}')

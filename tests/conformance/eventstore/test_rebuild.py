@@ -60,7 +60,7 @@ def test_a_database_with_events_of_its_own_is_not_rebuilt(setup: Setup, placed: 
     store, sealer = setup.store(), setup.sealer()
     store.append([command("a")])
     if placed:
-        sealer.place()
+        sealer.assign_positions()
     sealer.release()
     with pytest.raises(UnsealedEvents):
         rebuild(setup.database(), setup.objects, owner="r")

@@ -53,7 +53,7 @@ def test_a_segment_is_cut_when_it_is_large_enough(setup: Setup) -> None:
 def test_positions_go_on_over_many_small_steps(setup: Setup) -> None:
     store, sealer = setup.store(), setup.sealer(position_events_max=3)
     fill(store, 1, 10)
-    assert [sealer.place() for _ in range(5)] == [3, 3, 3, 1, 0]
+    assert [sealer.assign_positions() for _ in range(5)] == [3, 3, 3, 1, 0]
     assert [event.event_id for event in store.read_log().events] == [f"e{number}" for number in range(1, 11)]
 
 
@@ -88,7 +88,7 @@ def test_a_sealer_waits_for_the_lease_of_another(setup: Setup) -> None:
     clock.advance(ms=SealOptions().lease_ms + 1)
     assert other.take()
     with pytest.raises(SealerReplaced) as lost:
-        one.place()
+        one.assign_positions()
     assert (lost.value.owner, lost.value.token) == ("a", 1)
     other.release()
     assert one.take()
@@ -97,9 +97,9 @@ def test_a_sealer_waits_for_the_lease_of_another(setup: Setup) -> None:
 def test_a_sealer_that_was_replaced_half_way_changes_nothing(setup: Setup) -> None:
     store, old = setup.store(), setup.sealer(owner="old")
     fill(store, 1, 5)
-    old.place()
+    old.assign_positions()
     new = setup.sealer(owner="new")
-    for step in (old.place, old.seal, old.trim):
+    for step in (old.assign_positions, old.seal, old.trim):
         with pytest.raises(SealerReplaced):
             step()
     new.step(flush=True)
@@ -120,7 +120,7 @@ def test_another_ones_object_under_our_name_is_an_alarm(setup: Setup) -> None:
     fill(store, 1, 3)
     strange_store.append([command(f"strange{number}") for number in range(3)])
     sealer.step(flush=True)
-    strange_sealer.place()
+    strange_sealer.assign_positions()
     with pytest.raises(SegmentDiffers):
         strange_sealer.seal(flush=True)
     other.close()

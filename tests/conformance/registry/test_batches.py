@@ -28,7 +28,7 @@ def test_an_ordered_batch_gives_the_next_event_of_each_aggregate(registry: SqlRe
     batch = [event(2, of="a"), event(1, of="a"), event(1, of="b"), event(2, of="b")]
     claims = registry.claim_all(BILLING, batch)
     assert [claim.granted for claim in claims] == [False, True, True, False]
-    assert claims[0].wait is Wait.EARLIER
+    assert claims[0].wait is Wait.PREDECESSOR
     assert registry.mark_done_all([claim for claim in claims if claim.granted]) == []
     assert [claim.granted for claim in registry.claim_all(BILLING, batch)] == [True, False, False, True]
 

@@ -11,9 +11,9 @@ from tests.conformance.registry.cast import BILLING, SEARCH, event, finish, reac
 @pytest.mark.clause("K8")
 def test_ordered_waits_for_what_is_missing(registry: SqlRegistry) -> None:
     waiting = registry.claim(BILLING, event(3))
-    assert (waiting.outcome, waiting.wait) == (ClaimOutcome.IN_PROGRESS, Wait.EARLIER)
+    assert (waiting.outcome, waiting.wait) == (ClaimOutcome.IN_PROGRESS, Wait.PREDECESSOR)
     finish(registry, BILLING, 1)
-    assert registry.claim(BILLING, event(3)).wait is Wait.EARLIER
+    assert registry.claim(BILLING, event(3)).wait is Wait.PREDECESSOR
     finish(registry, BILLING, 2, 3)
     assert reached(registry, BILLING) == 3
 
@@ -21,9 +21,9 @@ def test_ordered_waits_for_what_is_missing(registry: SqlRegistry) -> None:
 @pytest.mark.clause("K8")
 def test_ordered_waits_for_what_is_claimed_or_failed(registry: SqlRegistry, clock: VirtualClock) -> None:
     claim = registry.claim(BILLING, event(1))
-    assert registry.claim(BILLING, event(2)).wait is Wait.EARLIER
+    assert registry.claim(BILLING, event(2)).wait is Wait.PREDECESSOR
     failure = registry.mark_failed(claim, error="no")
-    assert registry.claim(BILLING, event(2)).wait is Wait.EARLIER
+    assert registry.claim(BILLING, event(2)).wait is Wait.PREDECESSOR
     clock.advance(ms=failure.retry_in_ms)
     finish(registry, BILLING, 1)
     assert registry.claim(BILLING, event(2)).granted

@@ -24,8 +24,8 @@ class ForgetfulDatabase:
         return self._database.dialect
 
     @property
-    def spelling(self) -> SqlRenderer:
-        return self._database.spelling
+    def renderer(self) -> SqlRenderer:
+        return self._database.renderer
 
     @property
     def address(self) -> str:

@@ -19,15 +19,15 @@ STATE = Handler("state", Effect.TRANSACTIONAL, GapPolicy.FULL_STATE, lease_ms=LE
 def book(database: Database) -> Callable[[Transaction, int], int]:
     """Writes one line into a table of the application."""
     with database.transaction() as transaction:
-        made = Statement.of("make", "CREATE TABLE {book} (amount {bigint} NOT NULL)", database.spelling)
+        made = Statement.of("make", "CREATE TABLE {book} (amount {bigint} NOT NULL)", database.renderer)
         transaction.run(made)
-    line = Statement.of("line", "INSERT INTO {book} (amount) VALUES (:amount)", database.spelling)
+    line = Statement.of("line", "INSERT INTO {book} (amount) VALUES (:amount)", database.renderer)
     return lambda transaction, amount: transaction.run(line, amount=amount)
 
 
 def total(database: Database) -> int:
     with database.snapshot() as transaction:
-        found = database.spelling.render("SELECT coalesce(sum(amount), 0) FROM {book}")
+        found = database.renderer.render("SELECT coalesce(sum(amount), 0) FROM {book}")
         return int(transaction.connection.execute(text(found)).scalar_one())
 
 

@@ -25,7 +25,7 @@ def test_an_abandoned_claim_becomes_unknown_and_waits(other: SqlRegistry, abando
         assert waiting.wait is Wait.UNRESOLVED
     [unknown] = other.list_claims(ClaimState.UNKNOWN)
     assert (unknown.event_id, unknown.attempts, unknown.reason) == (abandoned, 1, "lease_expired")
-    assert other.claim(MAIL, event(2)).wait is Wait.EARLIER
+    assert other.claim(MAIL, event(2)).wait is Wait.PREDECESSOR
 
 
 @pytest.mark.clause("K6")

@@ -13,9 +13,9 @@ from tests.conformance.sinks.conftest import Connect
 
 @pytest.mark.clause("V1", "V2")
 def test_the_newest_sequence_wins_in_whatever_order_it_comes(model: ReadModel) -> None:
-    tenure = model.take_over()
-    model.apply(batch(change(2), change(1, of="o-2"), upto=4), tenure)
-    model.apply(batch(change(1), change(5, of="o-2"), upto=9), tenure)
+    writer_epoch = model.take_over()
+    model.apply(batch(change(2), change(1, of="o-2"), upto=4), writer_epoch)
+    model.apply(batch(change(1), change(5, of="o-2"), upto=9), writer_epoch)
     assert seen(model) == {("order", "o-1"): (2, {"at": 2}), ("order", "o-2"): (5, {"at": 5})}
     assert settled(model) == {("order", "o-1"): (2, "order/o-1/2"), ("order", "o-2"): (5, "order/o-2/5")}
     assert model.positions() == {ORDERS: 9}
@@ -23,33 +23,33 @@ def test_the_newest_sequence_wins_in_whatever_order_it_comes(model: ReadModel) -
 
 @pytest.mark.clause("V1", "X4")
 def test_a_late_event_does_not_bring_back_what_was_deleted(model: ReadModel) -> None:
-    tenure = model.take_over()
-    model.apply(batch(change(3, deleted=True)), tenure)
-    model.apply(batch(change(2)), tenure)
+    writer_epoch = model.take_over()
+    model.apply(batch(change(3, deleted=True)), writer_epoch)
+    model.apply(batch(change(2)), writer_epoch)
     assert seen(model) == {}
     assert settled(model) == {("order", "o-1"): (3, "order/o-1/3")}
-    model.apply(batch(change(4)), tenure)
+    model.apply(batch(change(4)), writer_epoch)
     assert seen(model) == {("order", "o-1"): (4, {"at": 4})}
 
 
 @pytest.mark.clause("V1", "Z6")
 def test_a_range_that_was_applied_before_changes_nothing(model: ReadModel, connect: Connect) -> None:
-    tenure = model.take_over()
+    writer_epoch = model.take_over()
     first = batch(change(1), change(7, of="o-2"), upto=7, dead=(dead_letter(3),))
     for application in (first, batch(change(2), upto=8)):
-        model.apply(application, tenure)
+        model.apply(application, writer_epoch)
     before = (seen(model), settled(model), model.positions(), list(model.dead_letters()))
     again = connect()
-    model.apply(first, tenure)
+    model.apply(first, writer_epoch)
     again.apply(first, again.take_over())
     assert (seen(again), settled(again), again.positions(), list(again.dead_letters())) == before
 
 
 @pytest.mark.clause("V1")
 def test_of_two_events_with_one_sequence_the_first_stays(model: ReadModel) -> None:
-    tenure = model.take_over()
-    model.apply(batch(change(1)), tenure)
-    model.apply(batch(Change("order", "o-1", 1, "another", '"other"')), tenure)
+    writer_epoch = model.take_over()
+    model.apply(batch(change(1)), writer_epoch)
+    model.apply(batch(Change("order", "o-1", 1, "another", '"other"')), writer_epoch)
     assert settled(model) == {("order", "o-1"): (1, "order/o-1/1")}
     assert seen(model) == {("order", "o-1"): (1, {"at": 1})}
 
@@ -104,9 +104,9 @@ def test_shuffled_doubled_and_replayed_batches_converge(sink: ReadModelSink, dat
     ]
     mixed = data.draw(st.permutations(events + data.draw(st.lists(st.sampled_from(events), max_size=3))))
     model = sink.connect("mixed").beside()
-    tenure = model.take_over()
+    writer_epoch = model.take_over()
     for event in mixed:
-        model.apply(batch(event), tenure)  # One by one: no order inside a batch could help.
+        model.apply(batch(event), writer_epoch)  # One by one: no order inside a batch could help.
     newest = {(event.aggregate_type, event.aggregate_id): event for event in sorted(events)}
     assert settled(model) == {key: (row.sequence_number, row.event_id) for key, row in newest.items()}
     assert set(seen(model)) == {key for key, row in newest.items() if row.state is not None}
@@ -115,10 +115,10 @@ def test_shuffled_doubled_and_replayed_batches_converge(sink: ReadModelSink, dat
 
 @pytest.mark.clause("V3")
 def test_dead_letters_are_kept_with_stage_and_error_whatever_they_hold(model: ReadModel) -> None:
-    tenure = model.take_over()
+    writer_epoch = model.take_over()
     odd = (dead_letter(1), dead_letter(0, error="a\x00b", value="c\x00d"), dead_letter(2, value=None))
-    model.apply(batch(upto=2, dead=odd), tenure)
-    model.apply(batch(dead=(dead_letter(1, error="told later"),)), tenure)
+    model.apply(batch(upto=2, dead=odd), writer_epoch)
+    model.apply(batch(dead=(dead_letter(1, error="told later"),)), writer_epoch)
     found = list(model.dead_letters())
     assert [(dead.offset, dead.stage) for dead in found] == [(0, "decode"), (1, "decode"), (2, "decode")]
     assert found[1] == dead_letter(1)

@@ -16,11 +16,11 @@ def test_a_run_that_was_replaced_can_write_nothing(model: ReadModel, connect: Co
     zombie = model.take_over()
     model.apply(batch(change(1), upto=1), zombie)
     heir = connect()
-    tenure = heir.take_over()
+    writer_epoch = heir.take_over()
     with pytest.raises(ProjectionFenced) as fenced:
         model.apply(batch(change(9), upto=9), zombie)
-    assert (fenced.value.epoch, fenced.value.current) == (zombie.epoch, tenure.epoch)
-    heir.apply(batch(change(2), upto=2), tenure)
+    assert (fenced.value.epoch, fenced.value.current) == (zombie.epoch, writer_epoch.epoch)
+    heir.apply(batch(change(2), upto=2), writer_epoch)
     assert seen(heir) == {("order", "o-1"): (2, {"at": 2})}
     assert heir.positions() == {ORDERS: 2}
 
@@ -31,13 +31,15 @@ def test_of_many_that_start_at_once_the_last_one_writes(connect: Connect) -> Non
     written: list[int] = []
 
     def run(model: ReadModel) -> None:
-        tenure = model.take_over()
+        writer_epoch = model.take_over()
         for sequence in range(1, 6):
             try:
-                model.apply(batch(change(sequence, of=f"o-{tenure.epoch}"), upto=sequence), tenure)
+                model.apply(
+                    batch(change(sequence, of=f"o-{writer_epoch.epoch}"), upto=sequence), writer_epoch
+                )
             except ProjectionFenced:
                 return
-        written.append(tenure.epoch)
+        written.append(writer_epoch.epoch)
 
     threads = [threading.Thread(target=run, args=(model,)) for model in models]
     for thread in threads:
@@ -51,16 +53,16 @@ def test_of_many_that_start_at_once_the_last_one_writes(connect: Connect) -> Non
 
 @pytest.mark.clause("V1", "K8")
 def test_what_waits_is_kept_until_its_aggregate_has_reached_it(model: ReadModel) -> None:
-    tenure = model.take_over()
+    writer_epoch = model.take_over()
     late = [OutOfOrderEvent("order", "o-1", number, f"e-{number}", "{}", "t", 0, number) for number in (3, 4)]
     other = OutOfOrderEvent("order", "o-2", 3, "e-5", "{}", "t", 1, 5)
     aggregates = [Aggregate("order", "o-1"), Aggregate("order", "o-2")]
     for _ in range(2):
-        model.apply(Application(waiting=[*late, other], positions={ORDERS: 5}), tenure)
+        model.apply(Application(waiting=[*late, other], positions={ORDERS: 5}), writer_epoch)
     assert model.waiting(aggregates) == [*late, other]
-    model.apply(Application(changes=[change(3)]), tenure)
+    model.apply(Application(changes=[change(3)]), writer_epoch)
     assert model.waiting(aggregates) == [late[1], other]
-    model.apply(Application(changes=[change(4)]), tenure)
+    model.apply(Application(changes=[change(4)]), writer_epoch)
     assert model.waiting(aggregates[:1]) == []
 
 
@@ -110,11 +112,11 @@ def test_a_rebuild_that_was_given_up_leaves_nothing_to_the_next(model: ReadModel
 
 @pytest.mark.clause("V2")
 def test_many_rows_at_once_and_many_small_batches(model: ReadModel) -> None:
-    tenure = model.take_over()
-    model.apply(batch(*(change(1, of=f"o-{number}") for number in range(3000)), upto=1), tenure)
+    writer_epoch = model.take_over()
+    model.apply(batch(*(change(1, of=f"o-{number}") for number in range(3000)), upto=1), writer_epoch)
     for sequence in range(2, 24):
         model.apply(
-            batch(*(change(sequence, of=f"o-{number}") for number in range(50)), upto=sequence), tenure
+            batch(*(change(sequence, of=f"o-{number}") for number in range(50)), upto=sequence), writer_epoch
         )
     found = seen(model)
     assert len(found) == 3000

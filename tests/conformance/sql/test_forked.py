@@ -124,12 +124,12 @@ def test_a_gate_is_shut_when_the_last_one_has_left() -> None:
     inside, leave = threading.Event(), threading.Event()
 
     def stay() -> None:
-        with gate.passing():
+        with gate.inside():
             inside.set()
             leave.wait()
 
     def pass_through() -> None:
-        with gate.passing():
+        with gate.inside():
             pass
 
     threading.Thread(target=stay).start()
@@ -141,5 +141,5 @@ def test_a_gate_is_shut_when_the_last_one_has_left() -> None:
     entered.start()
     gate.open()
     entered.join()
-    with gate.passing():
+    with gate.inside():
         assert not gate.shut(timeout_s=60), "whoever is inside would wait for itself"

@@ -103,17 +103,19 @@ class Stage:
     ) -> PartitionRun:
         """A worker called `billing`."""
         handler = Handler("billing", effect, gap_policy, max_retries=retries, lease_ms=LEASE_MS)
-        patience = OutageWait(self.timing)
+        outage_wait = OutageWait(self.timing)
         self.heartbeats = ClaimHeartbeats(lambda: self.ledger.claims, every_ms=1000, timing=self.timing)
-        appends = DerivedAppends(self.store, self.ledger.parking, handler.name, patience)
-        effects = Effects(call, self.ledger, heartbeats=self.heartbeats, patience=patience, appends=appends)
+        appends = DerivedAppends(self.store, self.ledger.parking, handler.name, outage_wait)
+        effects = Effects(
+            call, self.ledger, heartbeats=self.heartbeats, outage_wait=outage_wait, appends=appends
+        )
         return PartitionRun(
             handler,
             self.ledger,
             effects=effects,
             appends=appends,
             heartbeats=self.heartbeats,
-            patience=patience,
+            outage_wait=outage_wait,
             timing=self.timing,
         )
 

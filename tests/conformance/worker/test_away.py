@@ -89,12 +89,12 @@ def test_nothing_is_begun_under_a_lease_that_ran_out_during_an_outage(
 def effects(database: Database) -> Callable[[], list[str]]:
     """A table beside the claims; what is in it."""
     with database.transaction() as transaction:
-        made = database.spelling.render("CREATE TABLE {effects} (event_id {text} NOT NULL)")
+        made = database.renderer.render("CREATE TABLE {effects} (event_id {text} NOT NULL)")
         transaction.connection.execute(text(made))
 
     def listed() -> list[str]:
         with database.snapshot() as transaction:
-            query = text(database.spelling.render("SELECT event_id FROM {effects} ORDER BY event_id"))
+            query = text(database.renderer.render("SELECT event_id FROM {effects} ORDER BY event_id"))
             return [row[0] for row in transaction.connection.execute(query)]
 
     return listed
@@ -102,7 +102,7 @@ def effects(database: Database) -> Callable[[], list[str]]:
 
 def insert(event: PublishedEvent, context: WorkerContext) -> None:
     assert context.transaction is not None
-    statement = context.transaction.spelling.render("INSERT INTO {effects} VALUES (:id)")
+    statement = context.transaction.renderer.render("INSERT INTO {effects} VALUES (:id)")
     context.transaction.connection.execute(text(statement), {"id": event.event_id})
 
 

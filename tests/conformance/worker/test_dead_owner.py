@@ -8,7 +8,7 @@ import pytest
 
 from driftq.pipeline.worker.store import WorkerStore
 from driftq.registry import Effect, EventKey, Handler
-from driftq.registry.liveness import Liveness, departed
+from driftq.registry.liveness import Liveness, ended_owners
 from driftq.registry.sql_registry import SqlRegistry
 from driftq.testing.clock import VirtualClock
 from tests.conformance.registry.conftest import OpenDatabase
@@ -51,7 +51,7 @@ def test_a_living_holder_is_waited_for_and_a_dead_one_is_not(
             os.waitpid(child, 0)
 
     stage.timing.before_wait = kill_it_in_a_while
-    stage.ledger = WorkerStore.on(stage.registry, presences=folder)
+    stage.ledger = WorkerStore.on(stage.registry, liveness_folder=folder)
     assert stage.run(stage.worker(stage.note), "a1", "b1") == {"done": 2}
     assert stage.seen == ["b1", "a1"]
     assert len(stage.timing.waits) >= 3, "while it lived, it was waited for"
@@ -63,11 +63,11 @@ def test_a_living_holder_is_waited_for_and_a_dead_one_is_not(
 @pytest.mark.clause("K3")
 def test_only_those_who_are_gone_are_departed(tmp_path: Path) -> None:
     alive, gone = Liveness(tmp_path, "alive"), Liveness(tmp_path, "gone")
-    assert list(departed(tmp_path)) == []
+    assert list(ended_owners(tmp_path)) == []
     gone.close()
-    for name in departed(tmp_path):
+    for name in ended_owners(tmp_path):
         assert name == "gone"
         break
-    assert list(departed(tmp_path)) == ["gone"], "whoever failed to deal with it leaves it to the next"
-    assert list(departed(tmp_path)) == []
+    assert list(ended_owners(tmp_path)) == ["gone"], "whoever failed to deal with it leaves it to the next"
+    assert list(ended_owners(tmp_path)) == []
     alive.close()

@@ -52,7 +52,7 @@ def test_an_answer_has_every_field() -> None:
 
 def test_a_draft_has_what_is_stored_before_there_is_a_position() -> None:
     aggregate = {"aggregate_type", "aggregate_id"}
-    assert set(Draft.__struct_fields__) == (TABLE - aggregate) | {"aggregate", "expected_seq", "place"}
+    assert set(Draft.__struct_fields__) == (TABLE - aggregate) | {"aggregate", "expected_seq", "index"}
 
 
 def test_a_stored_event_has_every_field_and_its_hash() -> None:

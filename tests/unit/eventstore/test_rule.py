@@ -7,7 +7,7 @@ import pytest
 
 from driftq.errors import EventIdReused, SequenceConflict
 from driftq.eventstore.append.draft import Draft
-from driftq.eventstore.append.rule import Answer, EventDecision, Known, decide
+from driftq.eventstore.append.rule import Answer, EventDecision, KnownEvent, decide
 from driftq.eventstore.options import AllocatorMode, MismatchMode
 from driftq.eventstore.outcome import Appended, Refused
 from driftq.model import Aggregate, Operation
@@ -19,7 +19,7 @@ ORDER = Aggregate("order", "o-1")
 def decided(
     *drafts: Draft,
     head: int = 0,
-    known: dict[str, Known] | None = None,
+    known: dict[str, KnownEvent] | None = None,
     warn: bool = False,
     assumed: dict[Aggregate, int] | None = None,
 ) -> EventDecision:
@@ -34,8 +34,8 @@ def flat(decision: EventDecision) -> list[Answer]:
     return [answer for group in decision.answers for answer in group]
 
 
-def remembered(draft: Draft, number: int) -> dict[str, Known]:
-    return {draft.event_id: Known(draft.content_hash, number)}
+def remembered(draft: Draft, number: int) -> dict[str, KnownEvent]:
+    return {draft.event_id: KnownEvent(draft.content_hash, number)}
 
 
 def numbers(decision: EventDecision) -> list[int]:

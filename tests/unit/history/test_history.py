@@ -19,7 +19,7 @@ from driftq.core.records import (
 )
 from driftq.history.file import open_history
 from driftq.history.message import MessageQuery
-from driftq.history.replay import Names, find_steps, tell_pasts
+from driftq.history.replay import Names, find_steps, read_message_histories
 from driftq.history.writer import History
 from driftq.housekeeping.round import run_round
 from driftq.model import DeadLetterFacts, Envelope
@@ -87,7 +87,9 @@ def test_the_attempts_from_before_a_reset_are_told_beside_those_after_it(tmp_pat
     group = topic.groups["g"]
     wanted = MessageQuery(topic.id, 0, 0, 0)
     names = Names({group.id: (topic.id, "g")}, {})
-    (past,) = tell_pasts(story.folder, str(path), [wanted], names, end=story.log.confirmed).values()
+    (past,) = read_message_histories(
+        story.folder, str(path), [wanted], names, end=story.log.confirmed
+    ).values()
     assert {number: one.owner for (_, number), one in past.attempts.items()} == {1: "w1", 2: "w2", 3: "w3"}
     round_of(story, path)
     assert [(number, owner) for _, number, owner, *_ in attempts(path, 0)] == [
@@ -182,7 +184,7 @@ def test_the_tail_of_the_log_adds_what_the_history_does_not_know_yet(tmp_path: P
     wanted = MessageQuery(origin.id, 0, 0, 0)
 
     def tell() -> list[tuple[int, str | None]]:
-        [past] = tell_pasts(story.folder, path, [wanted], names, end=story.log.confirmed).values()
+        [past] = read_message_histories(story.folder, path, [wanted], names, end=story.log.confirmed).values()
         return [(attempt, one.outcome) for (_, attempt), one in past.attempts.items()]
 
     assert tell() == []
@@ -200,7 +202,7 @@ def test_the_tail_of_the_log_adds_what_the_history_does_not_know_yet(tmp_path: P
     story.deliver("t", "g", 1)
     story.ack("t", "g", 0)
     assert tell() == [(1, "expired"), (2, "acked")]
-    [past] = tell_pasts(story.folder, path, [wanted], names, end=early).values()
+    [past] = read_message_histories(story.folder, path, [wanted], names, end=early).values()
     assert [one.outcome for one in past.attempts.values()] == [None]
     story.produce("t", "b", envelope=Envelope(run_id="r", step_id="2", parent_step_id="1"))
     steps = find_steps(story.folder, path, "r", end=story.log.confirmed)

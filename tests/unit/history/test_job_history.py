@@ -19,7 +19,7 @@ from driftq.core.jobs.records import (
 from driftq.core.records import Record
 from driftq.core.state import State
 from driftq.history.file import open_history
-from driftq.history.job import JobPast, JobRun, read_job
+from driftq.history.job import JobRun, JobTimeline, read_job
 from driftq.history.job_writer import JOBS_KEPT_MS, JobHistory
 from driftq.model.options.limits import Limits
 
@@ -40,7 +40,7 @@ def write(path: Path, records: list[Record], *, state: State | None = None) -> N
         seen.write(database, state)
 
 
-def told(path: Path, offset: int) -> JobPast:
+def told(path: Path, offset: int) -> JobTimeline:
     with closing(open_history(str(path))) as database:
         return read_job(database, offset)
 
@@ -80,5 +80,5 @@ def test_a_job_stays_a_month_after_its_end_and_longer_while_the_broker_knows_it(
     assert told(path, 0).state == "succeeded"
     state.last_at += 1
     write(path, [], state=state)
-    assert told(path, 0) == JobPast()
+    assert told(path, 0) == JobTimeline()
     assert told(path, 1).state == "succeeded", "the broker still has it"

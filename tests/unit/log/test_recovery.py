@@ -302,7 +302,7 @@ def test_a_whole_frame_is_found_wherever_its_header_meets_the_border_of_a_chunk(
     frame.append(b"payload")
     at = 100 + CHUNK_BYTES - before_the_border
     file.write_at(at, frame.encoded())
-    assert look_behind(file, start=100, lsn=8).whole_frame == at
+    assert look_behind(file, start=100, lsn=8).complete_frame == at
     assert look_behind(file, start=100, lsn=9) == (None, at + 24 + 7)
 
 

@@ -19,10 +19,10 @@ class Moody(SqlReadModel):
     fail: Callable[[Application], None] = staticmethod(lambda _: None)
     calls = 0
 
-    def apply(self, application: Application, tenure: WriterEpoch) -> None:
+    def apply(self, application: Application, writer_epoch: WriterEpoch) -> None:
         self.calls += 1
         self.fail(application)
-        super().apply(application, tenure)
+        super().apply(application, writer_epoch)
 
 
 @pytest.fixture
@@ -38,11 +38,11 @@ def batch(count: int) -> Application:
     return Application(changes=changes, positions={PLACE: count - 1})
 
 
-def patience(retries: int = 2, *, outage_s: float = 20.0) -> RetryBudget:
+def retry_budget(retries: int = 2, *, outage_s: float = 20.0) -> RetryBudget:
     return RetryBudget(retries=retries, outage_s=outage_s, sleep=lambda _: None)
 
 
-def bury(change: Change, why: str) -> ProjectionDeadLetter:
+def make_dead_letter(change: Change, why: str) -> ProjectionDeadLetter:
     return ProjectionDeadLetter(
         "orders", 0, int(change.aggregate_id[2:]), change.event_id, "write", why, change.state
     )
@@ -50,7 +50,7 @@ def bury(change: Change, why: str) -> ProjectionDeadLetter:
 
 @pytest.mark.clause("V3")
 def test_an_outage_costs_no_retry_and_no_event(model: Moody) -> None:
-    tenure = model.take_over()
+    writer_epoch = model.take_over()
     times = iter(range(20))
 
     def away(_: Application) -> None:
@@ -58,7 +58,9 @@ def test_an_outage_costs_no_retry_and_no_event(model: Moody) -> None:
             raise DatabaseUnavailable("there", cause="gone")
 
     model.fail = away
-    deliver(model, batch(3), tenure, patience=patience(retries=0), bury=bury)
+    deliver(
+        model, batch(3), writer_epoch, retry_budget=retry_budget(retries=0), make_dead_letter=make_dead_letter
+    )
     assert (len(list(model.rows())), model.positions()) == (3, {PLACE: 2})
     assert list(model.dead_letters()) == []
 
@@ -68,23 +70,29 @@ def test_an_outage_that_lasts_is_told_and_the_position_stays(model: Moody) -> No
     def away(_: Application) -> None:
         raise DatabaseUnavailable("there", cause="gone")
 
-    tenure = model.take_over()
+    writer_epoch = model.take_over()
     model.fail = away
     with pytest.raises(DatabaseUnavailable):
-        deliver(model, batch(3), tenure, patience=patience(outage_s=0.0), bury=bury)
+        deliver(
+            model,
+            batch(3),
+            writer_epoch,
+            retry_budget=retry_budget(outage_s=0.0),
+            make_dead_letter=make_dead_letter,
+        )
     assert model.positions() == {}
 
 
 @pytest.mark.clause("V3")
 def test_rows_that_are_refused_become_dead_letters_and_all_others_are_kept(model: Moody) -> None:
-    tenure = model.take_over()
+    writer_epoch = model.take_over()
 
     def picky(application: Application) -> None:
         if bad := [row for row in application.changes if row.aggregate_id in ("o-3", "o-17")]:
             raise ValueError(f"cannot store {bad[0].aggregate_id}")
 
     model.fail = picky
-    deliver(model, batch(20), tenure, patience=patience(), bury=bury)
+    deliver(model, batch(20), writer_epoch, retry_budget=retry_budget(), make_dead_letter=make_dead_letter)
     assert {row.aggregate_id for row in model.rows()} == {f"o-{n}" for n in range(20)} - {"o-3", "o-17"}
     assert [(dead.offset, dead.stage, dead.error) for dead in model.dead_letters()] == [
         (3, "write", "ValueError: cannot store o-3"),
@@ -95,7 +103,7 @@ def test_rows_that_are_refused_become_dead_letters_and_all_others_are_kept(model
 
 @pytest.mark.clause("V3")
 def test_a_refusal_is_tried_again_before_anything_is_buried(model: Moody) -> None:
-    tenure = model.take_over()
+    writer_epoch = model.take_over()
     times = iter(range(9))
 
     def twice(_: Application) -> None:
@@ -103,14 +111,16 @@ def test_a_refusal_is_tried_again_before_anything_is_buried(model: Moody) -> Non
             raise ValueError("not now")
 
     model.fail = twice
-    deliver(model, batch(2), tenure, patience=patience(retries=2), bury=bury)
+    deliver(
+        model, batch(2), writer_epoch, retry_budget=retry_budget(retries=2), make_dead_letter=make_dead_letter
+    )
     assert (model.calls, list(model.dead_letters())) == (3, [])
 
 
 @pytest.mark.clause("Z6")
 def test_a_run_that_was_replaced_ends_at_once(model: Moody) -> None:
-    tenure = model.take_over()
+    writer_epoch = model.take_over()
     model.take_over()
     with pytest.raises(ProjectionFenced):
-        deliver(model, batch(2), tenure, patience=patience(), bury=bury)
+        deliver(model, batch(2), writer_epoch, retry_budget=retry_budget(), make_dead_letter=make_dead_letter)
     assert model.calls == 1

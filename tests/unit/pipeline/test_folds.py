@@ -159,7 +159,7 @@ def test_a_step_that_fails_is_tried_again_and_then_its_event_is_a_dead_letter() 
     [
         (BatchMessage("t", 0, 1, None, None, None, None, "no JSON"), "is not an event"),
         (BatchMessage("t", 0, 1, "e", "order", "o", None, "{}"), "is not an event"),
-        (message(0), "counts from 1"),
+        (message(0), "starts at 1"),
         (message(1)._replace(value='{"event_id":"e","operation":"update"}'), "payload"),
         (message(1, operation="invent"), "invent"),
         (message(1, of="a\x00b"), "NUL"),

@@ -40,7 +40,7 @@ def task(server: ServerProcess, writer: str, **fields: Any) -> LaneTask:
         "writer": writer,
         "epoch": 1,
         "confirmed": {},
-        "known": frozenset(),
+        "sent_ids": frozenset(),
         "chunk_events": 3,
         "patience_s": 10,
         "recent_max": 4,
@@ -74,7 +74,7 @@ def test_events_reach_their_topics_once_however_often_the_task_runs(server: Serv
 @pytest.mark.clause("U3")
 def test_known_events_are_not_sent(server: ServerProcess) -> None:
     events = [an_event(number, aggregate_type="dedup") for number in range(1, 7)]
-    report = task(server, "w", known=frozenset({"e1", "e2", "e3"})).publish(iter([batch(events)]))
+    report = task(server, "w", sent_ids=frozenset({"e1", "e2", "e3"})).publish(iter([batch(events)]))
     assert (report.appended, report.skipped, report.position) == (3, 0, 6)
 
 

@@ -70,7 +70,7 @@ def test_a_topic_that_lost_something_is_filled_from_what_it_has() -> None:
     restored = {"a": {0: 40, 1: 90}, "b": {0: 7}}
     beginning = decide_resume(known, restored, SETTINGS, now_ms=NOW_MS)
     assert (beginning.after, beginning.checkpoint.position) == (40, 40)
-    assert beginning.known == frozenset(), "what it remembers may be what was lost"
+    assert beginning.sent_ids == frozenset(), "what it remembers may be what was lost"
     assert beginning.checkpoint.topics == restored
 
 
@@ -100,7 +100,7 @@ def test_the_look_back_goes_as_far_as_its_knobs_say(seconds: int, keys: int, aft
     knobs = settings(lookback_seconds=seconds, lookback_keys_max=keys)
     beginning = decide_resume(known, {"a": {0: 90}}, knobs, now_ms=NOW_MS)
     assert beginning.after == after
-    assert beginning.known == {f"e{position}" for position in range(after + 1, 91)}
+    assert beginning.sent_ids == {f"e{position}" for position in range(after + 1, 91)}
     assert beginning.checkpoint.position == 90
 
 
@@ -108,4 +108,4 @@ def test_the_look_back_goes_as_far_as_its_knobs_say(seconds: int, keys: int, aft
 def test_ids_that_this_process_remembers_count_too() -> None:
     known = Checkpoint(publisher="p", position=90, topics={"a": {0: 90}}, marks=[(NOW_MS, 80)])
     beginning = decide_resume(known, {"a": {0: 90}}, SETTINGS, remembered=IDS, now_ms=NOW_MS)
-    assert beginning.known == {f"e{position}" for position in range(81, 91)}
+    assert beginning.sent_ids == {f"e{position}" for position in range(81, 91)}

@@ -58,8 +58,8 @@ class EndingJob:
     def __init__(self, work: Callable[[], None] = lambda: None) -> None:
         self._work = work
 
-    def run(self, spark: Any, tell: Callable[[str], None]) -> None:
-        tell("half")
+    def run(self, spark: Any, report: Callable[[str], None]) -> None:
+        report("half")
         self._work()
 
 

@@ -82,8 +82,8 @@ def test_rows_become_the_columns_of_a_message() -> None:
     [
         (batch(value=["a", None]), "value: is null in some row"),
         (batch(value=["a"], topic=[None]), "topic: is null in some row"),
-        (batch(value=["a", "b"], topic=["t", "t"], envelope=[None, '{"tenant": 1}']), "is no envelope"),
-        (batch(value=["a"], topic=["t"], envelope=["no JSON"]), "'no JSON' is no envelope"),
+        (batch(value=["a", "b"], topic=["t", "t"], envelope=[None, '{"tenant": 1}']), "is not an envelope"),
+        (batch(value=["a"], topic=["t"], envelope=["no JSON"]), "'no JSON' is not an envelope"),
     ],
 )
 def test_rows_that_are_no_message_are_refused_in_plain_words(rows: arrow.RecordBatch, problem: str) -> None:

@@ -89,7 +89,7 @@ def test_the_next_run_goes_on_counting_and_a_new_checkpoint_has_batches_of_its_o
 
 
 def test_a_failure_and_a_restart_are_seen(folder: StatusFolder, progress: ProgressTracker) -> None:
-    progress.failed("publisher", "the server is away", again=True)
+    progress.failed("publisher", "the server is away", restarting=True)
     assert (folder.all()[0].state, folder.all()[0].error) == (PipelineJobState.WAITING, "the server is away")
     progress.expect("publisher")
     assert (folder.all()[0].state, folder.all()[0].error, folder.all()[0].restarts) == ("running", None, 1)

@@ -40,7 +40,7 @@ def test_a_handler_that_never_pauses_keeps_its_lease(tmp_path: Path) -> None:
     )
     with heartbeats:
         [claim] = registry.claim_all(handler, [EventKey("e", "order", "o", 1)])
-        heartbeats.hold([claim], asked_at=SystemTiming().now())
+        heartbeats.hold([claim], claimed_at=SystemTiming().now())
         end = time.monotonic() + DEADLINE_S
         extended = claim.lease_until
         for _ in range(2):
@@ -50,7 +50,7 @@ def test_a_handler_that_never_pauses_keeps_its_lease(tmp_path: Path) -> None:
                 extended = registry.find("busy", "e").lease_until
         assert extended > claim.lease_until
         context = WorkerContext(claim, topic="t", partition=0, offset=0, heartbeat=registry.heartbeat)
-        heartbeats.tell(claim, context)
+        heartbeats.set_context(claim, context)
         registry.release(claim)
         while not context.lost:
             assert time.monotonic() < end, "nobody was told"

@@ -71,7 +71,7 @@ def test_a_long_journal_is_started_anew(
     path: str, writer: sqlite3.Connection, mover: sqlite3.Connection
 ) -> None:
     reader = sqlite3.connect(path, isolation_level=None)
-    checkpoints = Checkpoints(path, TurnsAfter(reader), step_pages=10, anew_pages=40)
+    checkpoints = Checkpoints(path, TurnsAfter(reader), step_pages=10, restart_pages=40)
     for _ in range(40):
         write(writer, pages=10)
         # Whoever reads keeps what comes later from being moved: a rest, as a busy writer leaves one.
@@ -87,7 +87,7 @@ def test_a_long_journal_is_started_anew(
 def test_a_journal_that_is_read_from_is_left_alone(
     path: str, writer: sqlite3.Connection, mover: sqlite3.Connection
 ) -> None:
-    checkpoints = Checkpoints(path, FairLock(), step_pages=10, anew_pages=40)
+    checkpoints = Checkpoints(path, FairLock(), step_pages=10, restart_pages=40)
     reader = sqlite3.connect(path, isolation_level=None)
     write(writer, pages=10)
     reader.execute("BEGIN")
@@ -118,9 +118,11 @@ def test_steps_come_by_themselves_while_others_write(path: str) -> None:
     again.close()
 
 
-@pytest.mark.parametrize("anew_pages", [100, 100_000])
-def test_it_learns_how_many_pages_a_row_costs(path: str, writer: sqlite3.Connection, anew_pages: int) -> None:
-    checkpoints = Checkpoints(path, FairLock(), step_pages=100, anew_pages=anew_pages)
+@pytest.mark.parametrize("restart_pages", [100, 100_000])
+def test_it_learns_how_many_pages_a_row_costs(
+    path: str, writer: sqlite3.Connection, restart_pages: int
+) -> None:
+    checkpoints = Checkpoints(path, FairLock(), step_pages=100, restart_pages=restart_pages)
     guessed = checkpoints.rows_due
     commits = guessed // 3 + 1  # Each has one row, and counts for two more.
     for rows in range(1, commits + 1):
@@ -138,7 +140,7 @@ def test_it_learns_how_many_pages_a_row_costs(path: str, writer: sqlite3.Connect
 def test_what_a_small_file_taught_does_not_let_the_journal_grow_without_bounds(
     path: str, writer: sqlite3.Connection, mover: sqlite3.Connection
 ) -> None:
-    checkpoints = Checkpoints(path, FairLock(), step_pages=100, anew_pages=1000)
+    checkpoints = Checkpoints(path, FairLock(), step_pages=100, restart_pages=1000)
     write(writer, pages=10)
     checkpoints.step(mover, rows=10_000)
     assert checkpoints.rows_due == 50
@@ -146,7 +148,7 @@ def test_what_a_small_file_taught_does_not_let_the_journal_grow_without_bounds(
 
 def test_closing_waits_for_the_step_that_is_under_way(path: str, writer: sqlite3.Connection) -> None:
     turns = FairLock()
-    checkpoints = Checkpoints(path, turns, step_pages=10, anew_pages=20)
+    checkpoints = Checkpoints(path, turns, step_pages=10, restart_pages=20)
     write(writer, pages=30)
     assert turns.take(timeout_s=0)
     checkpoints.written(1_000)

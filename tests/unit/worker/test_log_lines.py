@@ -9,7 +9,7 @@ import pytest
 
 import driftq
 from driftq.testing.embedded import VirtualBroker
-from driftq.worker.failures import GivenUp, Redelivery, fate_of, told
+from driftq.worker.failures import GivenUp, Redelivery, describe, fate_of
 from tests.unit.worker.conftest import LogLines
 
 SECRET = "card 4111 1111"
@@ -242,8 +242,10 @@ def test_a_limit_is_said_only_while_it_counts() -> None:
         Failing("a", 6, max_attempts=5),
         Failing("dlq.a", 2),
     )
-    assert told(cast("Any", within), "failed") == "a/3 group billing attempt 2 of 5 failed (offset 17)"
+    assert describe(cast("Any", within), "failed") == "a/3 group billing attempt 2 of 5 failed (offset 17)"
     after_reset = cast("Any", Failing("a", 9, tries=2, max_attempts=5))
-    assert told(after_reset, "failed") == "a/3 group billing attempt 9, try 2 of 5, failed (offset 17)"
-    assert told(cast("Any", beyond), "failed") == "a/3 group billing attempt 6 failed (offset 17)"
-    assert told(cast("Any", dead), "failed", max_attempts=3).startswith("dlq.a/3 group billing attempt 2 fai")
+    assert describe(after_reset, "failed") == "a/3 group billing attempt 9, try 2 of 5, failed (offset 17)"
+    assert describe(cast("Any", beyond), "failed") == "a/3 group billing attempt 6 failed (offset 17)"
+    assert describe(cast("Any", dead), "failed", max_attempts=3).startswith(
+        "dlq.a/3 group billing attempt 2 fai"
+    )

@@ -180,7 +180,7 @@ def test_what_somebody_else_holds_waits_uncharged_until_that_lease_is_over(
         until(lambda: "dlq.orders" in broker.topics())
     assert registry.find("billing/orders", "k").state is ClaimState.UNKNOWN
     (letter,) = broker.call("GET", "/v1/dlq/orders")["messages"]
-    assert letter["envelope"]["dlq"]["last_error"].startswith("effect unknown: it is on record")
+    assert letter["envelope"]["dlq"]["last_error"].startswith("effect unknown: it is recorded")
     assert worker.unknown == 1
 
 

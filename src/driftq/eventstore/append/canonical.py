@@ -47,11 +47,11 @@ def canonical_json(value: Any, *, field: str) -> str:
         if not text.isascii():
             text.encode("utf-8")
     except UnicodeEncodeError:
-        raise InvalidArgument(field, "holds half of a surrogate pair") from None
+        raise InvalidArgument(field, "contains a lone surrogate") from None
     except (TypeError, ValueError) as error:
         raise InvalidArgument(field, f"is not JSON: {error}") from None
     except RecursionError:
-        raise InvalidArgument(field, "is nested too deep") from None
+        raise InvalidArgument(field, "is nested too deeply") from None
     return text
 
 

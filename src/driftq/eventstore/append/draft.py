@@ -24,7 +24,7 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     Events of one transaction go into the log in the order of their places.
     """
 
-    place: int
+    index: int
     event_id: str
     aggregate: Aggregate
     event_type: str
@@ -38,7 +38,7 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     schema_version: str
 
 
-def draft(command: Append, aggregate: Aggregate, place: int, *, mode: AllocatorMode, now_us: int) -> Draft:
+def draft(command: Append, aggregate: Aggregate, index: int, *, mode: AllocatorMode, now_us: int) -> Draft:
     """The draft of a command; raises InvalidArgument naming the field that cannot be meant."""
     event = command.event
     kind = _kind(event)
@@ -49,7 +49,7 @@ def draft(command: Append, aggregate: Aggregate, place: int, *, mode: AllocatorM
         aggregate, event_type=event.event_type, kind=kind, operation=operation, payload_json=payload
     )
     return Draft(
-        place,
+        index,
         event.event_id,
         aggregate,
         event.event_type,

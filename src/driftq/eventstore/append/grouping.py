@@ -12,16 +12,16 @@ Commands = list[tuple[int, Append]]
 
 def by_aggregate(requests: Sequence[Sequence[Append]]) -> Iterator[tuple[Aggregate, Commands]]:
     """The commands of each request and aggregate, in order of first appearance."""
-    place = 0
+    index = 0
     for commands in requests:
         if len(commands) == 1:  # As most callers send them.
-            yield commands[0].event.aggregate, [(place, commands[0])]
-            place += 1
+            yield commands[0].event.aggregate, [(index, commands[0])]
+            index += 1
             continue
         groups: dict[Aggregate, Commands] = {}
         for command in commands:
-            groups.setdefault(command.event.aggregate, []).append((place, command))
-            place += 1
+            groups.setdefault(command.event.aggregate, []).append((index, command))
+            index += 1
         yield from groups.items()
 
 

@@ -41,28 +41,30 @@ class EventRows:
 
     def insert(self, transaction: Transaction, fresh: Sequence[Numbered]) -> None:
         """Store them under their numbers, in the order in which they were given."""
-        fresh = sorted(fresh, key=lambda each: each.draft.place)
+        fresh = sorted(fresh, key=lambda each: each.draft.index)
         statement = self._queries["store"]
         if transaction.dialect is Dialect.SQLITE:
             transaction.change_each(statement, [_in_order(each) for each in fresh])
         else:
             transaction.run(statement, g=as_rows([_row(each.draft, each.sequence_number) for each in fresh]))
 
-    def insert_unseen(self, transaction: Transaction, unseen: "NewEvents") -> dict[Aggregate, int]:
-        """Number and store them; tells where the aggregates were before. Those left out had no event."""
-        statement = self._queries["store_unseen"]
-        if isinstance(unseen.given, str):
-            return heads_in(transaction.rows(statement, g=unseen.given, handler_prefix=self._handler_prefix))
-        transaction.change_each(statement, unseen.given)
-        newest = transaction.look_up(self._queries["newest_numbers"], [len(unseen.drafts)])
+    def insert_new(self, transaction: Transaction, new_events: "NewEvents") -> dict[Aggregate, int]:
+        """Number and store them; returns the heads of the aggregates before. Those left out had no event."""
+        statement = self._queries["store_new"]
+        if isinstance(new_events.given, str):
+            return heads_in(
+                transaction.rows(statement, g=new_events.given, handler_prefix=self._handler_prefix)
+            )
+        transaction.change_each(statement, new_events.given)
+        newest = transaction.look_up(self._queries["newest_numbers"], [len(new_events.drafts)])
         heads: dict[Aggregate, int] = {}
-        for draft, (number,) in zip(unseen.drafts, reversed(newest), strict=True):
+        for draft, (number,) in zip(new_events.drafts, reversed(newest), strict=True):
             heads.setdefault(draft.aggregate, number - 1)
         return heads
 
 
 class NewEvents(msgspec.Struct, frozen=True):
-    """Events of which nothing is known, as `insert_unseen` takes them.
+    """Events of which nothing is known, as `insert_new` takes them.
 
     To make one costs CPU, so it is done before the transaction.
     """
@@ -72,7 +74,7 @@ class NewEvents(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, groups: Sequence[Group], dialect: Dialect) -> "NewEvents":
-        drafts = sorted((each for group in groups for each in group), key=lambda each: each.place)
+        drafts = sorted((each for group in groups for each in group), key=lambda each: each.index)
         given = _counted(drafts) if dialect is Dialect.POSTGRES else [_draft_columns(each) for each in drafts]
         return cls(drafts, given)
 
@@ -91,7 +93,7 @@ def _counted(drafts: Sequence[Draft]) -> str:
 
 
 def _row(draft: Draft, sequence_number: int = 0) -> Any:
-    return _Row(sequence_number, 0, 0, draft.place, *_draft_columns(draft))
+    return _Row(sequence_number, 0, 0, draft.index, *_draft_columns(draft))
 
 
 def _in_order(numbered: Numbered) -> tuple[Any, ...]:

@@ -20,8 +20,8 @@ Group = Sequence[Draft]
 Answer = Appended | Refused
 
 
-class Known(msgspec.Struct, frozen=True, gc=False):
-    """What is remembered of an event_id for ever."""
+class KnownEvent(msgspec.Struct, frozen=True, gc=False):
+    """What is permanently remembered of an event_id."""
 
     content_hash: str
     sequence_number: int
@@ -45,7 +45,7 @@ class EventDecision(msgspec.Struct, frozen=True):
 def decide(
     groups: Sequence[Group],
     *,
-    known: Mapping[str, Known],
+    known: Mapping[str, KnownEvent],
     heads: Mapping[Aggregate, int],
     mismatch: MismatchMode,
     assumed: Mapping[Aggregate, int] | None = None,
@@ -74,10 +74,10 @@ def decide(
 
 
 def _decide_group(
-    group: Group, taken_ids: Mapping[str, Known], head: int, mismatch: MismatchMode
-) -> tuple[list[Answer], list[Numbered], dict[str, Known]]:
+    group: Group, taken_ids: Mapping[str, KnownEvent], head: int, mismatch: MismatchMode
+) -> tuple[list[Answer], list[Numbered], dict[str, KnownEvent]]:
     """Answers, fresh events and their ids; raises the conflict of the first event that cannot be taken."""
-    own_ids: dict[str, Known] = {}
+    own_ids: dict[str, KnownEvent] = {}
     answers: list[Answer] = []
     fresh: list[Numbered] = []
     for each in group:
@@ -86,13 +86,13 @@ def _decide_group(
             answers.append(_duplicate(each, first, mismatch))
             continue
         head = _next_number(each, head)
-        own_ids[each.event_id] = Known(each.content_hash, head)
+        own_ids[each.event_id] = KnownEvent(each.content_hash, head)
         fresh.append(Numbered(each, head))
         answers.append(Appended(each.event_id, head))
     return answers, fresh, own_ids
 
 
-def _duplicate(each: Draft, first: Known, mismatch: MismatchMode) -> Appended:
+def _duplicate(each: Draft, first: KnownEvent, mismatch: MismatchMode) -> Appended:
     same = first.content_hash == each.content_hash
     if not same and mismatch is MismatchMode.ERROR:
         raise EventIdReused(each.event_id, sequence_number=first.sequence_number)
@@ -110,7 +110,9 @@ def _next_number(each: Draft, head: int) -> int:
     return each.sequence_number
 
 
-def _refusal(each: Draft, known: Mapping[str, Known], mismatch: MismatchMode, conflict: Conflict) -> Answer:
+def _refusal(
+    each: Draft, known: Mapping[str, KnownEvent], mismatch: MismatchMode, conflict: Conflict
+) -> Answer:
     """An event that was stored before stays a duplicate; the others share their group's fate."""
     first = known.get(each.event_id)
     if first is None:

@@ -16,7 +16,7 @@ from sqlalchemy.exc import IntegrityError
 
 from driftq.errors import TransactionConflict
 from driftq.eventstore.append.rows import EventRows, NewEvents
-from driftq.eventstore.append.rule import Answer, EventDecision, Group, Known, decide
+from driftq.eventstore.append.rule import Answer, EventDecision, Group, KnownEvent, decide
 from driftq.eventstore.append.sequences import allocator_for, stored_heads
 from driftq.eventstore.options import AllocatorMode, MismatchMode
 from driftq.model import Aggregate
@@ -63,11 +63,11 @@ class EventWriter:
         """Answers for each group, all of them true when this returns; raises when the database fails."""
         assumed = self._heads(groups) if self._mode.is_optimistic else None
         if self._mode is not AllocatorMode.OFF and self._look_first == 0:
-            unseen = NewEvents.of(groups, self._database.dialect)
+            new_events = NewEvents.of(groups, self._database.dialect)
             try:
                 return perform(
                     self._database,
-                    lambda transaction: self._unseen(transaction, groups, assumed, unseen),
+                    lambda transaction: self._store_new(transaction, groups, assumed, new_events),
                     planned_once=True,
                 )
             except (_NotAllNew, IntegrityError):
@@ -82,7 +82,7 @@ class EventWriter:
                 return nothing.answers
             except IntegrityError:
                 continue  # Another writer was there first, and is committed now: the next try will see it.
-        raise TransactionConflict(self._database.address, cause="others kept storing the same events")
+        raise TransactionConflict(self._database.address, cause="other writers kept storing the same events")
 
     def store_in(
         self,
@@ -93,7 +93,7 @@ class EventWriter:
         """One try, inside a transaction: answers that become true with its commit."""
         counts = self._counts(groups)
         heads = self._numbering.reserve(transaction, counts)
-        decision = self._decide(groups, heads, assumed, known=self._known(transaction, groups))
+        decision = self._decide(groups, heads, assumed, known=self._known_events(transaction, groups))
         if not decision.fresh:
             raise _NothingToStore(decision.answers)
         reserved = {aggregate: heads[aggregate] + count for aggregate, count in counts.items()}
@@ -101,17 +101,17 @@ class EventWriter:
         self._rows.insert(transaction, decision.fresh)
         return decision.answers
 
-    def _unseen(
+    def _store_new(
         self,
         transaction: Transaction,
         groups: Sequence[Group],
         assumed: Mapping[Aggregate, int] | None,
-        unseen: NewEvents,
+        new_events: NewEvents,
     ) -> list[list[Answer]]:
         """The same for events that are all new; raises when they are not, and then nothing may be kept."""
-        heads = self._rows.insert_unseen(transaction, unseen)
+        heads = self._rows.insert_new(transaction, new_events)
         decision = self._decide(groups, heads, assumed, known={})
-        if len(decision.fresh) < len(unseen.drafts):
+        if len(decision.fresh) < len(new_events.drafts):
             raise _NotAllNew
         return decision.answers
 
@@ -121,7 +121,7 @@ class EventWriter:
         heads: Mapping[Aggregate, int],
         assumed: Mapping[Aggregate, int] | None,
         *,
-        known: Mapping[str, Known],
+        known: Mapping[str, KnownEvent],
     ) -> EventDecision:
         return decide(groups, known=known, heads=heads, mismatch=self._mismatch, assumed=assumed)
 
@@ -137,7 +137,7 @@ class EventWriter:
         with self._database.snapshot() as snapshot:
             return stored_heads(snapshot, self._queries, {group[0].aggregate for group in groups})
 
-    def _known(self, transaction: Transaction, groups: Sequence[Group]) -> dict[str, Known]:
+    def _known_events(self, transaction: Transaction, groups: Sequence[Group]) -> dict[str, KnownEvent]:
         ids = {each.event_id for group in groups for each in group}
         found = transaction.rows(self._queries["known"], g=as_rows([{"event_id": each} for each in ids]))
-        return {row.event_id: Known(row.content_hash, row.sequence_number) for row in found}
+        return {row.event_id: KnownEvent(row.content_hash, row.sequence_number) for row in found}

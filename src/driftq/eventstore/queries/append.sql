@@ -33,7 +33,7 @@ FROM {rows g: event_id text} JOIN {events} AS e ON e.event_id = g.event_id;
 -- Reserve and store in one statement, for events of which nothing is known. An aggregate without events is taken to
 -- have no row of the allocator either; where it has, the insert fails and the writer looks first. What was reserved is
 -- answered; whether the numbers are those that the writers expect is looked at afterwards, before anything is kept.
--- name: store_unseen (postgres)
+-- name: store_new (postgres)
 WITH given AS MATERIALIZED (
     SELECT * FROM {rows g: place bigint, nth bigint, events bigint, event_id text, aggregate_type text,
           aggregate_id text, event_type text, operation text, occurred_at_us bigint, payload text, metadata text,
@@ -78,7 +78,7 @@ WITH given AS MATERIALIZED (
 )
 SELECT aggregate_type, aggregate_id, head FROM reserved;
 
--- name: store_unseen (sqlite)
+-- name: store_new (sqlite)
 INSERT INTO {events} (event_id, aggregate_type, aggregate_id, event_type, operation, occurred_at_us, payload, metadata,
                       schema_version, content_hash, sequence_number)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,

@@ -14,7 +14,7 @@ import msgspec
 from driftq.errors import SegmentLost
 from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.outcome import AggregatePage, LogPage, TimeMark, TimePage
-from driftq.eventstore.stored import StoredEvent, damaged, require_sound, sound, stored_event
+from driftq.eventstore.stored import StoredEvent, damaged, stored_event, verified, verify_content
 from driftq.model import Aggregate, Event, Operation
 from driftq.model.time import utc
 from driftq.sql import Database, Queries, Transaction, as_rows
@@ -64,7 +64,7 @@ class Reader:
             segments = self._segments(snapshot, found)
         sealed = {event.position: event for each in segments for event in self._texts.of(each)}
         return [
-            sound(sealed_event(row, sealed)) if row.payload is None else stored_event(row) for row in found
+            verified(sealed_event(row, sealed)) if row.payload is None else stored_event(row) for row in found
         ]
 
     def time(self, *, since_us: int, until_us: int, limit: int, after: TimeMark | None) -> TimePage:
@@ -146,7 +146,7 @@ def _covering(segment: SegmentRange, objects: "Objects") -> SegmentRange | None:
 
 def sealed_event(row: Any, sealed: dict[int, StoredEvent]) -> StoredEvent:
     if row.position not in sealed:
-        raise SegmentLost(f"of position {row.position}", cause="it is not among the sealed ones")
+        raise SegmentLost(f"of position {row.position}", cause="no sealed segment holds it")
     return sealed[row.position]
 
 
@@ -161,7 +161,7 @@ def _event(row: Any, sealed: dict[int, StoredEvent]) -> Event:
 def _read(row: Any, text: Any) -> Event:
     """The row's event with these texts."""
     metadata = json.loads(text.metadata)
-    require_sound(row, kind=metadata["kind"], payload=text.payload)
+    verify_content(row, kind=metadata["kind"], payload=text.payload)
     return Event(
         event_id=row.event_id,
         aggregate_type=row.aggregate_type,

@@ -13,7 +13,7 @@ from driftq.errors import SealerReplaced, SegmentLost, UnsealedEvents
 from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.objects import Objects
 from driftq.eventstore.options import SEALER_LEASE_MS
-from driftq.eventstore.schema import load_queries, rooms
+from driftq.eventstore.schema import event_migrations, load_queries
 from driftq.eventstore.seal.lease import SealerLease
 from driftq.eventstore.seal.segment import StoredEvent, decode_segment
 from driftq.sql import Database, Dialect, Queries, Transaction, as_rows, prepare
@@ -27,32 +27,32 @@ def rebuild(
     lease_ms: int = SEALER_LEASE_MS,
     on_segment: Callable[[SegmentRange], None] = lambda _: None,
 ) -> int:
-    """Bring the database up to the segments; the last position. `on_segment` hears of each that is done.
+    """Bring the database up to the segments; the last position. `on_segment` is called after each.
 
     Raises SealerReplaced when a sealer is at work, UnsealedEvents when the database has events of its own,
     and SegmentLost when a segment is missing or damaged; what was restored before stays.
     """
-    prepare(database, rooms(database))
+    prepare(database, event_migrations(database))
     queries = load_queries(database)
     lease = SealerLease(database, queries, owner=owner, lease_ms=lease_ms)
     if not lease.take():
         raise SealerReplaced(owner=owner, token=0)
-    known = lease.fenced(lambda transaction: _known(transaction, queries))
+    restored = lease.fenced(lambda transaction: _sealed_end(transaction, queries))
     for segment in objects.segments():
-        if segment.last <= known:
+        if segment.last <= restored:
             continue
-        if segment.first > known + 1:
-            raise SegmentLost(f"from position {known + 1}", cause="it is not there")
+        if segment.first > restored + 1:
+            raise SegmentLost(f"from position {restored + 1}", cause="it does not exist")
         events = _checked(decode_segment(objects.read(segment.name), name=segment.name), segment)
-        fresh = SegmentRange(known + 1, segment.last)  # The rest of it is known where small ones were joined.
+        fresh = SegmentRange(restored + 1, segment.last)  # Joined segments overlap what is restored.
         lease.fenced(_Restoring(queries, fresh, events[fresh.first - segment.first :]))
-        known = segment.last
+        restored = segment.last
         on_segment(segment)
     lease.end()
-    return known
+    return restored
 
 
-def _known(transaction: Transaction, queries: Queries) -> int:
+def _sealed_end(transaction: Transaction, queries: Queries) -> int:
     """Up to where the database agrees with the segments; forgets reservations that have lost their events."""
     end = transaction.row(queries["log_end"])
     unplaced = transaction.row(queries["unplaced"])
@@ -67,7 +67,7 @@ def _known(transaction: Transaction, queries: Queries) -> int:
 
 def _checked(events: list[StoredEvent], segment: SegmentRange) -> list[StoredEvent]:
     if [event.position for event in events] != list(range(segment.first, segment.last + 1)):
-        raise SegmentLost(segment.name, cause="its events are not those that its name says")
+        raise SegmentLost(segment.name, cause="its events do not match the range in its name")
     return events
 
 

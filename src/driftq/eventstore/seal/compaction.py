@@ -30,30 +30,30 @@ def plan_joins(
     """What is to be joined. Only full groups, so that what comes later never changes how others were made."""
     groups: list[list[SegmentRange]] = []
     group: list[SegmentRange] = []
-    for one in list(sizes)[:-_LEFT_TO_THE_SEALER]:
-        if group and not _fits(group, one, sizes, events_max=events_max, bytes_max=bytes_max):
+    for segment in list(sizes)[:-_LEFT_TO_THE_SEALER]:
+        if group and not _fits(group, segment, sizes, events_max=events_max, bytes_max=bytes_max):
             groups.append(group)
             group = []
-        group.append(one)
+        group.append(segment)
     return [full for full in groups if len(full) > 1]
 
 
 def _fits(
     group: list[SegmentRange],
-    one: SegmentRange,
+    segment: SegmentRange,
     sizes: Mapping[SegmentRange, int],
     *,
     events_max: int,
     bytes_max: int,
 ) -> bool:
-    small = one.last - group[0].first < events_max
-    return small and sizes[one] + sum(sizes[each] for each in group) <= bytes_max
+    small = segment.last - group[0].first < events_max
+    return small and sizes[segment] + sum(sizes[each] for each in group) <= bytes_max
 
 
 def join(objects: JoinableObjects, group: list[SegmentRange]) -> SegmentRange:
     """Create the segment of these. Raises SegmentLost, and nothing has changed, when one cannot be read."""
     joined = SegmentRange(group[0].first, group[-1].last)
-    tables = [read_segment(objects.read(one.name), name=one.name) for one in group]
+    tables = [read_segment(objects.read(segment.name), name=segment.name) for segment in group]
     objects.create(joined.name, join_segments(tables))
     return joined
 
@@ -65,9 +65,11 @@ def remove_covered(objects: JoinableObjects, *, now: float, grace_s: float = GRA
     if not covered:
         return removed
     for larger in objects.segments():
-        within = [one for one in covered if larger.first <= one.first and one.last <= larger.last]
+        within = [
+            segment for segment in covered if larger.first <= segment.first and segment.last <= larger.last
+        ]
         if within and now - objects.written_at(larger.name) >= grace_s:
-            for one in within:
-                objects.delete(one.name)
+            for segment in within:
+                objects.delete(segment.name)
             removed += within
     return removed

@@ -64,7 +64,7 @@ class Sealer:
         was appended: neither it nor anything behind it is sealed then.
         """
         placed = 0
-        while count := self.place():
+        while count := self.assign_positions():
             placed += count
         while self.seal(flush=flush):
             pass
@@ -73,9 +73,9 @@ class Sealer:
                 pass
         return placed
 
-    def place(self) -> int:
+    def assign_positions(self) -> int:
         """Give positions to committed events, to some if there are many; how many."""
-        return self._lease.fenced(self._place)
+        return self._lease.fenced(self._assign_positions)
 
     def seal(self, *, flush: bool = False) -> SegmentRange | None:
         """Write the next segment if enough events wait for it, or if any does, to flush; None if not."""
@@ -96,7 +96,7 @@ class Sealer:
         """Remove the payloads of some sealed events from SQL; how many."""
         return self._lease.fenced(self._trim)
 
-    def _place(self, transaction: Transaction) -> int:
+    def _assign_positions(self, transaction: Transaction) -> int:
         end = transaction.row(self._queries["log_end"])
         return transaction.run(
             self._queries["give_positions"],

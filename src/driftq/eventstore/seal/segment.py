@@ -59,7 +59,7 @@ def join_segments(tables: Sequence[pa.Table]) -> bytes:
         len(positions) == 0
         or (positions != range(int(positions[0]), int(positions[0]) + len(positions))).any()
     ):
-        raise ValueError("the segments do not lie one behind the other")
+        raise ValueError("the segments are not consecutive")
     return _written(table)
 
 

@@ -14,7 +14,7 @@ from driftq.core.index import PartitionIndex
 from driftq.core.state import State, Topic
 from driftq.errors import InvalidArgument, MessageNotFound, TopicNotFound
 from driftq.history.message import MessageHistory, MessageQuery
-from driftq.history.replay import Names, tell_pasts
+from driftq.history.replay import Names, read_message_histories
 from driftq.http.api.params import Form
 from driftq.http.explain.timeline import group_statuses, timeline
 from driftq.http.reads import ask_state, in_thread, read_stored
@@ -119,7 +119,7 @@ async def read_histories(exchange: Exchange, found: Found) -> dict[MessageQuery,
     broker = exchange.edge.broker
     return await in_thread(
         exchange,
-        lambda: tell_pasts(
+        lambda: read_message_histories(
             broker.log.folder, broker.options.history, found.wanted, found.names, end=found.end
         ),
     )

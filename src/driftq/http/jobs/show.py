@@ -10,8 +10,8 @@ import msgspec
 from driftq.core.jobs.table import JOBS_TOPIC
 from driftq.core.state import State
 from driftq.errors import JobNotFound
-from driftq.history.job import JobPast
-from driftq.history.job_writer import tell_job
+from driftq.history.job import JobTimeline
+from driftq.history.job_writer import read_job_history
 from driftq.http.jobs.handlers import NOTHING, offset_of
 from driftq.http.reads import in_thread, read_jobs
 from driftq.http.wire.exchange import Exchange
@@ -70,7 +70,7 @@ async def _from_history(exchange: Exchange, offset: int, evicted: _Evicted) -> N
     broker = exchange.edge.broker
     past = await in_thread(
         exchange,
-        lambda: tell_job(
+        lambda: read_job_history(
             broker.log.folder, broker.options.history, offset, topic=evicted.topic, end=evicted.end
         ),
     )
@@ -83,7 +83,7 @@ async def _from_history(exchange: Exchange, offset: int, evicted: _Evicted) -> N
         exchange.reply_json(job_view(_past_facts(offset, past, past.entry), past.entry))
 
 
-def _past_facts(offset: int, past: JobPast, entry: bytes) -> JobFacts:
+def _past_facts(offset: int, past: JobTimeline, entry: bytes) -> JobFacts:
     return JobFacts(
         offset=offset,
         state=past.state or "",
@@ -97,7 +97,7 @@ def _past_facts(offset: int, past: JobPast, entry: bytes) -> JobFacts:
     )
 
 
-def _runs(past: JobPast) -> list[JobAttempt]:
+def _runs(past: JobTimeline) -> list[JobAttempt]:
     return [
         JobAttempt(
             run.owner,

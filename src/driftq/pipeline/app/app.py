@@ -89,6 +89,6 @@ class App:
         return projection
 
 
-def _refuse_second(what: str, name: str, known: Sequence[str]) -> None:
-    if name in known:
+def _refuse_second(what: str, name: str, names: Sequence[str]) -> None:
+    if name in names:
         raise ValueError(f"there are two {what}s called {name!r}: give one of them another name")

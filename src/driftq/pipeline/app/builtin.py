@@ -74,7 +74,7 @@ def _workers(options: PipelineOptions, app: App | None, name: str | None) -> lis
     from driftq.pipeline.worker.job import WorkerJob
 
     if app is None or not app.workers:
-        raise InvalidArgument("--app", "name a file with handlers: a worker has to know what to do")
+        raise InvalidArgument("--app", "a worker needs a file with handlers")
     found = [spec for spec in app.workers if name in (None, spec.name)]
     if not found:
         raise _unknown("handler", name, [spec.name for spec in app.workers])

@@ -27,18 +27,18 @@ PLACE_AND_EVENT = (*_PLACE, *_EVENT)
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class BatchMessages:
     """Messages at the driver, and the last offset of each partition of the batch."""
 
     arrived: list[BatchMessage]
     positions: dict[TopicPartition, int]
 
 
-def gather_newest(batch: DataFrame, *, keyed: bool) -> Gathered:
+def read_newest(batch: DataFrame, *, keyed: bool) -> BatchMessages:
     """The newest message of each aggregate in each partition, and every message that is no event.
 
-    The offset told with an event is the last one of its aggregate and may be that of an older event that came
-    late; the event's id is left to its value. `gather_of` tells both, and is asked where they matter.
+    The offset of a result is the last one of its aggregate and may be that of an older event that came late;
+    the event's id is only in its value. Use `read_aggregates` where both matter.
     """
     messages = _by_key(batch) if keyed else batch
     stray = f.when(~_is_event(keyed=keyed), f.col("offset")).alias("stray")
@@ -50,16 +50,16 @@ def gather_newest(batch: DataFrame, *, keyed: bool) -> Gathered:
     )
     named = newest.withColumn("event_id", f.when(f.col("stray").isNull(), f.lit("")))
     arrived = list(_arrived(named))
-    return Gathered(arrived, _furthest((each.topic, each.partition, each.offset) for each in arrived))
+    return BatchMessages(arrived, _furthest((each.topic, each.partition, each.offset) for each in arrived))
 
 
-def gather_all(batch: DataFrame) -> Gathered:
+def read_all(batch: DataFrame) -> BatchMessages:
     """Every message."""
     arrived = list(_arrived(batch))
-    return Gathered(arrived, _furthest((each.topic, each.partition, each.offset) for each in arrived))
+    return BatchMessages(arrived, _furthest((each.topic, each.partition, each.offset) for each in arrived))
 
 
-def gather_of(batch: DataFrame, aggregates: Sequence[Aggregate], *, keyed: bool) -> list[BatchMessage]:
+def read_aggregates(batch: DataFrame, aggregates: Sequence[Aggregate], *, keyed: bool) -> list[BatchMessage]:
     """Every message of these aggregates."""
     messages = _by_key(batch) if keyed else batch
     wanted = {tuple(aggregate) for aggregate in aggregates}
@@ -68,11 +68,11 @@ def gather_of(batch: DataFrame, aggregates: Sequence[Aggregate], *, keyed: bool)
     return [each for each in found if (each.aggregate_type, each.aggregate_id) in wanted]
 
 
-def gather_strays(batch: DataFrame) -> Gathered:
+def read_non_events(batch: DataFrame) -> BatchMessages:
     """Every message that is no event, and the last offset of each partition."""
     ends = batch.groupBy("topic", "partition").agg(f.max("offset")).collect()
-    strays = list(_arrived(batch.where(~_is_event(keyed=False))))
-    return Gathered(strays, {TopicPartition(*row[:2]): row[2] for row in ends})
+    non_events = list(_arrived(batch.where(~_is_event(keyed=False))))
+    return BatchMessages(non_events, {TopicPartition(*row[:2]): row[2] for row in ends})
 
 
 def events_of(batch: DataFrame) -> DataFrame:

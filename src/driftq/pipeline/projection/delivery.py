@@ -22,7 +22,7 @@ from driftq.sinks import Application, Change, ProjectionDeadLetter, ReadModel, W
 logger = logging.getLogger("driftq.projection")
 _Result = TypeVar("_Result")
 _BACKOFF = Backoff(base_ms=200, cap_ms=5_000)
-Bury = Callable[[Change, str], ProjectionDeadLetter]
+MakeDeadLetter = Callable[[Change, str], ProjectionDeadLetter]
 """The dead letter of a row that cannot be stored, with the error."""
 
 
@@ -52,7 +52,7 @@ class RetryBudget:
                     raise
                 retry += 1
                 if retry == 1:
-                    logger.warning("waiting: %s", away)
+                    logger.warning("the target is unavailable, waiting: %s", away)
                 self.pause(retry)
 
     def persist(self, work: Callable[[], _Result]) -> _Result:
@@ -69,29 +69,34 @@ class RetryBudget:
 
 
 def deliver(
-    model: ReadModel, application: Application, tenure: WriterEpoch, *, patience: RetryBudget, bury: Bury
+    model: ReadModel,
+    application: Application,
+    writer_epoch: WriterEpoch,
+    *,
+    retry_budget: RetryBudget,
+    make_dead_letter: MakeDeadLetter,
 ) -> None:
     """Apply it, or raise an Unavailable, or ProjectionFenced or ReadModelSwapped: then nothing may follow."""
     try:
-        patience.persist(lambda: model.apply(application, tenure))
+        retry_budget.persist(lambda: model.apply(application, writer_epoch))
     except (ProjectionError, Unavailable):
         raise
     except Exception as error:  # Whatever the target says of a row is kept with it.
         if not application.changes:
             raise
-        logger.warning("looking for the rows that %s refuses: %s", model.address, error)
-        refused = _refused(model, application.changes, tenure, patience=patience)
-        buried = [bury(change, why) for change, why in refused]
-        rest = replace(application, changes=(), dead_letters=[*application.dead_letters, *buried])
-        patience.outlast(lambda: model.apply(rest, tenure))
+        logger.warning("%s refused the batch, isolating the rows that it refuses: %s", model.address, error)
+        refused = _refused(model, application.changes, writer_epoch, retry_budget=retry_budget)
+        dead_letters = [make_dead_letter(change, why) for change, why in refused]
+        rest = replace(application, changes=(), dead_letters=[*application.dead_letters, *dead_letters])
+        retry_budget.outlast(lambda: model.apply(rest, writer_epoch))
 
 
 def _refused(
-    model: ReadModel, changes: Sequence[Change], tenure: WriterEpoch, *, patience: RetryBudget
+    model: ReadModel, changes: Sequence[Change], writer_epoch: WriterEpoch, *, retry_budget: RetryBudget
 ) -> list[tuple[Change, str]]:
     """Apply all that can be, by halves. Positions stay, and rows may come again: the newest wins anyway."""
     try:
-        patience.outlast(lambda: model.apply(Application(changes=changes), tenure))
+        retry_budget.outlast(lambda: model.apply(Application(changes=changes), writer_epoch))
     except (ProjectionError, Unavailable):
         raise
     except Exception as error:  # noqa: BLE001 - Whatever the target says of a row is kept with it.
@@ -99,5 +104,9 @@ def _refused(
             return [(changes[0], f"{type(error).__name__}: {error}")]
         half = len(changes) // 2
         halves = (changes[:half], changes[half:])
-        return [found for part in halves for found in _refused(model, part, tenure, patience=patience)]
+        return [
+            found
+            for part in halves
+            for found in _refused(model, part, writer_epoch, retry_budget=retry_budget)
+        ]
     return []

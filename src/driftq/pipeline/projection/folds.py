@@ -20,7 +20,7 @@ import msgspec
 from driftq.errors import InvalidArgument
 from driftq.eventstore.published import PublishedEvent, decode_published
 from driftq.model import Aggregate
-from driftq.pipeline.projection.state_event import decode_any, decode_stated
+from driftq.pipeline.projection.state_event import decode_any, decode_state_event
 from driftq.sinks import Change, OutOfOrderEvent, ProjectionDeadLetter
 from driftq.sql import KEY_BYTES_MAX, key_text
 
@@ -162,7 +162,7 @@ def _advance(
             state = _stepped(step, state, event, retries=retries, pause=pause)
             text = None if state is None else msgspec.json.encode(state).decode()
         except Exception as error:  # noqa: BLE001 - The function is the user's; what it raises is kept with the event.
-            dead = _place(event).fails(FOLD, f"{type(error).__name__}: {error}")
+            dead = _as_batch_message(event).fails(FOLD, f"{type(error).__name__}: {error}")
             folded.dead_letters.append(dead)
             text = None if row is None else row.state
             state = None if text is None else decode_any(text)
@@ -183,7 +183,7 @@ def _stepped(step: Step, state: State, event: OutOfOrderEvent, *, retries: int, 
 
 def _read_event(message: BatchMessage) -> Change:
     kind, aggregate_id, sequence, _ = _identity(message)
-    stated = decode_stated(message.value or "")
+    stated = decode_state_event(message.value or "")
     return Change(kind, aggregate_id, sequence, _key("event_id", stated.event_id), stated.state)
 
 
@@ -194,7 +194,7 @@ def _read_value(message: BatchMessage) -> Change:
     deleted = value is None or value.strip() == "null"
     name = f"{message.topic}/{message.partition}/{message.offset}"
     if not message.aggregate_id:
-        raise InvalidArgument("key", "is missing: without one a message is the state of nothing")
+        raise InvalidArgument("key", "is missing: a message without a key has no row")
     key = key_text("key", message.aggregate_id)
     return Change(message.topic, key, message.offset + 1, name, None if deleted else value)
 
@@ -223,7 +223,7 @@ def _identity(message: BatchMessage) -> tuple[str, str, int, str]:
             "is not an event: event_id, aggregate_type, aggregate_id and sequence_number must be there",
         )
     if sequence < 1:
-        raise InvalidArgument("sequence_number", f"counts from 1, and is {sequence}")
+        raise InvalidArgument("sequence_number", f"starts at 1, and is {sequence}")
     return _key("aggregate_type", kind), _key("aggregate_id", aggregate_id), sequence, event_id
 
 
@@ -234,6 +234,6 @@ def _key(field: str, text: str) -> str:
     return key_text(field, text)
 
 
-def _place(event: OutOfOrderEvent) -> BatchMessage:
+def _as_batch_message(event: OutOfOrderEvent) -> BatchMessage:
     kind, aggregate_id, sequence, event_id, value, topic, partition, offset = event
     return BatchMessage(topic, partition, offset, event_id, kind, aggregate_id, sequence, value)

@@ -70,8 +70,8 @@ class ProjectionJob:
         targets = self._take_over()
         # A query that goes on is started again by whoever runs it; one that ends must wait by itself.
         retries = self._options.registry.projection_retries_max
-        patience = RetryBudget(retries=retries, outage_s=math.inf if once else _OUTAGE_S)
-        self._projector = make_projector(self.projection, targets, patience)
+        retry_budget = RetryBudget(retries=retries, outage_s=math.inf if once else _OUTAGE_S)
+        self._projector = make_projector(self.projection, targets, retry_budget)
         reading = spark.readStream.format("driftq").options(
             **source_options(self.projection, self._options),
             reader=self.name,
@@ -144,13 +144,13 @@ def _run_to_end(job: ProjectionJob, spark: SparkSession, *, once: bool) -> bool:
     return True
 
 
-def make_projector(projection: Projection, targets: list[Target], patience: RetryBudget) -> Projector:
+def make_projector(projection: Projection, targets: list[Target], retry_budget: RetryBudget) -> Projector:
     return Projector(
         projection.name,
         targets,
         fold=projection.fold,
         keyed=projection.key == "key",
-        patience=patience,
+        retry_budget=retry_budget,
     )
 
 

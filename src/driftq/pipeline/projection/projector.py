@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from driftq.errors import ProjectionError, Unavailable
 from driftq.model import Aggregate
-from driftq.pipeline.projection.batch import Gathered, gather_all, gather_newest, gather_of
-from driftq.pipeline.projection.delivery import Bury, RetryBudget, deliver
+from driftq.pipeline.projection.batch import BatchMessages, read_aggregates, read_all, read_newest
+from driftq.pipeline.projection.delivery import MakeDeadLetter, RetryBudget, deliver
 from driftq.pipeline.projection.folds import (
     WRITE,
     BatchMessage,
@@ -40,20 +40,20 @@ class Target:
     """A read model, and this run's right to write it."""
 
     model: ReadModel
-    tenure: WriterEpoch
+    writer_epoch: WriterEpoch
 
 
 class Projector:
     """What Spark calls with each micro-batch."""
 
     def __init__(
-        self, name: str, targets: Sequence[Target], *, fold: Fold, keyed: bool, patience: RetryBudget
+        self, name: str, targets: Sequence[Target], *, fold: Fold, keyed: bool, retry_budget: RetryBudget
     ) -> None:
         self._name = name
         self._targets = targets
         self._fold = fold
         self._keyed = keyed
-        self._patience = patience
+        self._retry_budget = retry_budget
         self.failure: ProjectionError | Unavailable | None = None
         """Why this run had to end, if it had to: what Spark tells is only text."""
 
@@ -76,59 +76,69 @@ class Projector:
                     self._apply_user_fold(batch, self._fold)
 
     def _apply_latest(self, batch: DataFrame) -> None:
-        gathered = gather_newest(batch, keyed=self._keyed)
-        folded = fold_latest(gathered.arrived, keyed=self._keyed)
-        if unreadable := _unreadable(folded, gathered.arrived):
+        batch_messages = read_newest(batch, keyed=self._keyed)
+        folded = fold_latest(batch_messages.arrived, keyed=self._keyed)
+        if unreadable := _unreadable(folded, batch_messages.arrived):
             # The newest event of these is a dead letter: the one before it counts.
-            others = [each for each in gathered.arrived if each[4:6] not in unreadable]
-            found = gather_of(batch, sorted(unreadable), keyed=self._keyed)
+            others = [each for each in batch_messages.arrived if each[4:6] not in unreadable]
+            found = read_aggregates(batch, sorted(unreadable), keyed=self._keyed)
             folded = fold_latest([*others, *found], keyed=self._keyed)
 
-        def bury(change: Change, why: str) -> ProjectionDeadLetter:
-            own = gather_of(batch, [Aggregate(*change[:2])], keyed=self._keyed)
-            return _bury_among(own)(change, why)
+        def make_dead_letter(change: Change, why: str) -> ProjectionDeadLetter:
+            own = read_aggregates(batch, [Aggregate(*change[:2])], keyed=self._keyed)
+            return _dead_letter_maker(own)(change, why)
 
         for target in self._targets:
-            self._deliver(target, folded, gathered, bury)
+            self._deliver(target, folded, batch_messages, make_dead_letter)
 
     def _apply_ordered(self, batch: DataFrame, fold: Ordered) -> None:
-        gathered = gather_all(batch)
+        batch_messages = read_all(batch)
         aggregates = list(
             {
                 Aggregate(each.aggregate_type, each.aggregate_id)
-                for each in gathered.arrived
+                for each in batch_messages.arrived
                 if each.aggregate_type is not None and each.aggregate_id is not None
             }
         )
         for target in self._targets:
             model = target.model
             folded = fold_ordered(
-                gathered.arrived,
-                current=self._patience.outlast(partial(model.current, aggregates)),
-                waiting=self._patience.outlast(partial(model.waiting, aggregates)),
+                batch_messages.arrived,
+                current=self._retry_budget.outlast(partial(model.current, aggregates)),
+                waiting=self._retry_budget.outlast(partial(model.waiting, aggregates)),
                 step=fold.step,
-                retries=self._patience.retries,
-                pause=self._patience.pause,
+                retries=self._retry_budget.retries,
+                pause=self._retry_budget.pause,
             )
-            self._deliver(target, folded, gathered, _bury_among(gathered.arrived))
+            self._deliver(target, folded, batch_messages, _dead_letter_maker(batch_messages.arrived))
 
     def _apply_user_fold(self, batch: DataFrame, fold: DataFrameFold) -> None:
         batch.persist()  # The user's own function may look at it as often as it likes.
         try:
-            folded, gathered, bury = run_user_fold(self._name, batch, fold, patience=self._patience)
+            folded, batch_messages, make_dead_letter = run_user_fold(
+                self._name, batch, fold, retry_budget=self._retry_budget
+            )
             for target in self._targets:
-                self._deliver(target, folded, gathered, bury)
+                self._deliver(target, folded, batch_messages, make_dead_letter)
         finally:
             batch.unpersist()
 
-    def _deliver(self, target: Target, folded: Folded, gathered: Gathered, bury: Bury) -> None:
+    def _deliver(
+        self, target: Target, folded: Folded, batch_messages: BatchMessages, make_dead_letter: MakeDeadLetter
+    ) -> None:
         application = Application(
             changes=folded.changes,
-            positions=gathered.positions,
+            positions=batch_messages.positions,
             dead_letters=folded.dead_letters,
             waiting=folded.waiting,
         )
-        deliver(target.model, application, target.tenure, patience=self._patience, bury=bury)
+        deliver(
+            target.model,
+            application,
+            target.writer_epoch,
+            retry_budget=self._retry_budget,
+            make_dead_letter=make_dead_letter,
+        )
 
 
 @contextmanager
@@ -155,11 +165,11 @@ def _unreadable(folded: Folded, arrived: Sequence[BatchMessage]) -> set[Aggregat
     }
 
 
-def _bury_among(arrived: Sequence[BatchMessage]) -> Bury:
+def _dead_letter_maker(arrived: Sequence[BatchMessage]) -> MakeDeadLetter:
     """The dead letter of a row is that of the message it came from."""
 
-    def bury(change: Change, why: str) -> ProjectionDeadLetter:
+    def make_dead_letter(change: Change, why: str) -> ProjectionDeadLetter:
         wanted = change[:3]
         return next(each for each in arrived if each[4:7] == wanted).fails(WRITE, why)
 
-    return bury
+    return make_dead_letter

@@ -20,7 +20,7 @@ from driftq.pipeline.projection.delivery import RetryBudget
 from driftq.pipeline.projection.job import make_projector, offsets_text, source_options
 from driftq.pipeline.projection.projector import Target
 from driftq.pipeline.projection.slices import Slice, slices_of
-from driftq.pipeline.runtime.job import Tell
+from driftq.pipeline.runtime.job import ReportProgress
 from driftq.pipeline.server import Server
 from driftq.pipeline.source.options import TopicSourceOptions
 from driftq.pipeline.source.topics import Topics
@@ -43,13 +43,13 @@ class RebuildJob:
     def __init__(self, projection: Projection, options: PipelineOptions) -> None:
         self.projection = projection
         self._options = options
-        self._patience = RetryBudget(retries=options.registry.projection_retries_max, outage_s=math.inf)
+        self._retry_budget = RetryBudget(retries=options.registry.projection_retries_max, outage_s=math.inf)
 
     @property
     def name(self) -> str:
         return f"rebuild-{self.projection.name}"
 
-    def run(self, spark: SparkSession, tell: Tell) -> None:
+    def run(self, spark: SparkSession, report: ReportProgress) -> None:
         """Raises MessagesGone when the topics no longer hold what the read model was made of."""
         pinned = self._pinned()
         slices = self._slices(pinned)
@@ -57,12 +57,14 @@ class RebuildJob:
         try:
             fresh = [model.beside() for model in live]
             targets = [Target(model, model.take_over()) for model in fresh]
-            self._fill(spark, slices, targets, tell)
+            self._fill(spark, slices, targets, report)
             reached = Application(positions=_ends(pinned))
             for model, target in zip(live, targets, strict=True):
-                self._patience.outlast(partial(target.model.apply, reached, target.tenure))
-                self._patience.outlast(partial(model.swap, target.tenure))  # Readers may hold it up.
-                tell(f"{self.projection.name}: swapped in {model.address}")
+                self._retry_budget.outlast(partial(target.model.apply, reached, target.writer_epoch))
+                self._retry_budget.outlast(
+                    partial(model.swap, target.writer_epoch)
+                )  # Readers may hold it up.
+                report(f"{self.projection.name}: swapped in {model.address}")
         finally:
             for model in live:
                 model.close()
@@ -74,14 +76,18 @@ class RebuildJob:
             for piece in slices_of(view, self._table(view.name), messages_max=self.projection.batch_max)
         ]
 
-    def _fill(self, spark: SparkSession, slices: list[Slice], targets: list[Target], tell: Tell) -> None:
-        projector = make_projector(self.projection, targets, self._patience)
+    def _fill(
+        self, spark: SparkSession, slices: list[Slice], targets: list[Target], report: ReportProgress
+    ) -> None:
+        projector = make_projector(self.projection, targets, self._retry_budget)
         done, total = 0, sum(piece.messages for piece in slices)
-        tell(f"{self.projection.name}: {total:,} messages in {len(slices)} slices")
+        report(f"{self.projection.name}: {total:,} messages in {len(slices)} slices")
         for piece in slices:
             projector.apply(self._read(spark, piece))
             done += piece.messages
-            tell(f"{self.projection.name}: {done:,} of {total:,} messages ({100 * done // max(total, 1)} %)")
+            report(
+                f"{self.projection.name}: {done:,} of {total:,} messages ({100 * done // max(total, 1)} %)"
+            )
 
     def _pinned(self) -> list[TopicView]:
         """The topics as they are now."""

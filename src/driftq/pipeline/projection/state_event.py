@@ -1,4 +1,4 @@
-"""What of a message is looked at when it tells the whole state. Light to load: Spark's workers look too."""
+"""The fields of an event that carries the whole state. Light to load: Spark's workers decode it too."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import msgspec
 from driftq.model import Operation
 
 
-class Stated(msgspec.Struct):
-    """What of an event is looked at when it tells the whole state."""
+class StateEvent(msgspec.Struct):
+    """An event that carries the whole state of its aggregate."""
 
     event_id: str
     payload: msgspec.Raw
@@ -21,13 +21,13 @@ class Stated(msgspec.Struct):
         return None if self.operation is Operation.DELETE else bytes(self.payload).decode()
 
 
-decode_stated = msgspec.json.Decoder(Stated).decode
+decode_state_event = msgspec.json.Decoder(StateEvent).decode
 decode_any = msgspec.json.Decoder().decode
 
 
 def which_state(values: Iterable[str]) -> list[bool]:
-    """Of each text whether it is an event that tells a state."""
-    return [_decodes(decode_stated, value) for value in values]
+    """For each text whether it is an event that carries a state."""
+    return [_decodes(decode_state_event, value) for value in values]
 
 
 def which_are_json(values: Iterable[str]) -> list[bool]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as f
 
 from driftq.errors import FoldFailed, ProjectionError, Unavailable
-from driftq.pipeline.projection.batch import PLACE_AND_EVENT, Gathered, events_of, gather_strays
-from driftq.pipeline.projection.delivery import Bury, RetryBudget
+from driftq.pipeline.projection.batch import PLACE_AND_EVENT, BatchMessages, events_of, read_non_events
+from driftq.pipeline.projection.delivery import MakeDeadLetter, RetryBudget
 from driftq.pipeline.projection.folds import FOLD, WRITE, BatchMessage, Folded, fold_latest, newest_changes
 from driftq.sinks import Change, ProjectionDeadLetter
 
@@ -27,14 +27,14 @@ _BITS_MAX = 48
 
 
 def run_user_fold(
-    name: str, batch: DataFrame, fold: DataFrameFold, *, patience: RetryBudget
-) -> tuple[Folded, Gathered, Bury]:
-    """The rows of the batch, what could not be folded, and how to bury a row."""
-    gathered = gather_strays(batch)
-    folded = Folded(dead_letters=fold_latest(gathered.arrived).dead_letters)
+    name: str, batch: DataFrame, fold: DataFrameFold, *, retry_budget: RetryBudget
+) -> tuple[Folded, BatchMessages, MakeDeadLetter]:
+    """The rows of the batch, what could not be folded, and the maker of a row's dead letter."""
+    batch_messages = read_non_events(batch)
+    folded = Folded(dead_letters=fold_latest(batch_messages.arrived).dead_letters)
     events = events_of(batch)
     try:
-        changes = patience.persist(lambda: _rows(name, events, fold))
+        changes = retry_budget.persist(lambda: _rows(name, events, fold))
     except (ProjectionError, Unavailable):
         raise
     except Exception:  # noqa: BLE001 - The function is the user's; the halves tell which event it cannot take.
@@ -42,13 +42,13 @@ def run_user_fold(
         _isolate(name, events, fold, changes, folded.dead_letters)
     folded.changes = newest_changes(changes)
 
-    def bury(change: Change, why: str) -> ProjectionDeadLetter:
+    def make_dead_letter(change: Change, why: str) -> ProjectionDeadLetter:
         """At the place of the event that the row names; else at the end of the batch."""
         at = events.where(f.col("event_id") == change.event_id).select("topic", "partition", "offset").first()
-        topic, partition, offset = at or max((*place, end) for place, end in gathered.positions.items())
+        topic, partition, offset = at or max((*place, end) for place, end in batch_messages.positions.items())
         return ProjectionDeadLetter(topic, partition, offset, change.event_id, WRITE, why, change.state)
 
-    return folded, gathered, bury
+    return folded, batch_messages, make_dead_letter
 
 
 def _isolate(
@@ -85,7 +85,9 @@ def _rows(name: str, events: DataFrame, fold: DataFrameFold) -> list[Change]:
     rows = fold(events)
     missing = [column for column in _NEEDED if column not in rows.columns]
     if missing:
-        raise FoldFailed(name, problem=f"gave no column {', '.join(missing)}; it needs {', '.join(_NEEDED)}")
+        raise FoldFailed(
+            name, problem=f"returned no column {', '.join(missing)}; it needs {', '.join(_NEEDED)}"
+        )
     event_id = f.col("event_id") if "event_id" in rows.columns else f.lit("")
     table = rows.select(
         f.col("aggregate_type").cast("string"),

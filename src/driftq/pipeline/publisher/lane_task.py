@@ -60,7 +60,7 @@ class LaneTask:
     epoch: int
     confirmed: dict[str, dict[int, int]]
     """What the topics are known to have; one that has less must not be written to."""
-    known: frozenset[str]
+    sent_ids: frozenset[str]
     chunk_events: int
     patience_s: float
     recent_max: int
@@ -85,7 +85,7 @@ class LaneTask:
         report = Report()
         try:
             for lane, event in _events(batches):
-                if event.event_id not in self.known:
+                if event.event_id not in self.sent_ids:
                     message = PositionedMessage(event.position, encode_published(event), event.aggregate_id)
                     sender.send(_topic(event.aggregate_type), lane, message)
                 report.position = max(report.position, event.position)

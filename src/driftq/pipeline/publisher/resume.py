@@ -34,7 +34,7 @@ class Resume:
     checkpoint: Checkpoint
     after: int
     """The log is read from behind this position."""
-    known: frozenset[str] = field(default_factory=frozenset)
+    sent_ids: frozenset[str] = field(default_factory=frozenset)
     """Event ids that need not be sent again, up to the checkpoint's position."""
 
 
@@ -78,8 +78,8 @@ def decide_resume(
     since_ms = now_ms - settings.lookback_seconds * 1_000
     lookback = min([at for when, at in checkpoint.marks if when >= since_ms], default=position)
     after = min(position, max(lookback, position - settings.lookback_keys_max, 0))
-    known = {event_id for at, event_id in [*remembered, *checkpoint.recent] if after < at <= position}
-    return Resume(agreed, after, frozenset(known))
+    sent_ids = {event_id for at, event_id in [*remembered, *checkpoint.recent] if after < at <= position}
+    return Resume(agreed, after, frozenset(sent_ids))
 
 
 def _behind(expected: Mapping[str, Mapping[int, int]], stored: Positions) -> list[int]:

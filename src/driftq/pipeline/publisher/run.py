@@ -26,15 +26,15 @@ class PublisherRun:
         self,
         options: PipelineOptions,
         store: CheckpointStore,
-        beginning: Resume,
+        resume: Resume,
         *,
         remembered: Iterable[tuple[int, str]] = (),
     ) -> None:
         self._options = options
         self._store = store
-        self._beginning = beginning
-        self.checkpoint: Checkpoint = beginning.checkpoint
-        known = [*remembered, *beginning.checkpoint.recent]
+        self._resume = resume
+        self.checkpoint: Checkpoint = resume.checkpoint
+        known = [*remembered, *resume.checkpoint.recent]
         self.recent: deque[tuple[int, str]] = deque(known, options.publisher.dedup_events_max)
         self.appended = 0
         self.skipped = 0
@@ -43,13 +43,13 @@ class PublisherRun:
     def task(self) -> LaneTask:
         """What the next batch's tasks do."""
         settings = self._options.publisher
-        looks_back = self.checkpoint.position == self._beginning.checkpoint.position
+        looks_back = self.checkpoint.position == self._resume.checkpoint.position
         return LaneTask(
             url=self._options.url,
             writer=self.checkpoint.publisher,
             epoch=self.checkpoint.epoch,
             confirmed=self.checkpoint.topics,
-            known=self._beginning.known if looks_back else frozenset(),
+            sent_ids=self._resume.sent_ids if looks_back else frozenset(),
             chunk_events=min(settings.batch_events, settings.flush_events),
             patience_s=settings.flush_timeout_seconds,
             recent_max=settings.dedup_events_max,
@@ -57,23 +57,23 @@ class PublisherRun:
 
     def confirm(self, reports: Sequence[str]) -> None:
         """All tasks of a batch are done: move the checkpoint over it. Raises when one was refused."""
-        told = [_decode(report) for report in reports]
-        for report in told:
+        decoded = [_decode(report) for report in reports]
+        for report in decoded:
             if report.refusal is not None and report.refusal.replaced:
                 raise PublisherReplaced(self.checkpoint.publisher, epoch=self.checkpoint.epoch)
             if report.refusal is not None:
                 raise TopicBehind(report.refusal.text)
-        position = max([self.checkpoint.position, *[report.position for report in told]])
-        self.recent.extend(sorted(one for report in told for one in report.recent))
-        self.appended += sum(report.appended for report in told)
-        self.skipped += sum(report.skipped for report in told)
+        position = max([self.checkpoint.position, *[report.position for report in decoded]])
+        self.recent.extend(sorted(one for report in decoded for one in report.recent))
+        self.appended += sum(report.appended for report in decoded)
+        self.skipped += sum(report.skipped for report in decoded)
         self.batches += 1
-        self._save(position, told)
+        self._save(position, decoded)
 
-    def _save(self, position: int, told: Sequence[Report]) -> None:
+    def _save(self, position: int, decoded: Sequence[Report]) -> None:
         settings = self._options.publisher
         topics = {topic: dict(lanes) for topic, lanes in self.checkpoint.topics.items()}
-        for report in told:
+        for report in decoded:
             for topic, lanes in report.topics.items():
                 topics.setdefault(topic, {}).update(lanes)
         now_ms = time.time_ns() // 1_000_000

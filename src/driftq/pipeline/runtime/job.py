@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-Tell = Callable[[str], None]
+ReportProgress = Callable[[str], None]
 """Takes a line of progress."""
 
 
@@ -30,5 +30,5 @@ class BatchJob(Protocol):
     @property
     def name(self) -> str: ...
 
-    def run(self, spark: SparkSession, tell: Tell) -> None:
+    def run(self, spark: SparkSession, report: ReportProgress) -> None:
         """Do all of it, telling how far it is."""

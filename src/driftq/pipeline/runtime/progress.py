@@ -80,11 +80,11 @@ class ProgressTracker:
             if query.name in self._jobs:
                 self._keep(self._jobs[query.name], state=state, error=error)
 
-    def failed(self, job: str, error: str, *, again: bool) -> None:
+    def failed(self, job: str, error: str, *, restarting: bool) -> None:
         with self._lock:
             self._keep(
                 self._jobs[job],
-                state=PipelineJobState.WAITING if again else PipelineJobState.FAILED,
+                state=PipelineJobState.WAITING if restarting else PipelineJobState.FAILED,
                 error=error,
             )
 

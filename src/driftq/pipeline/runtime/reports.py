@@ -28,7 +28,7 @@ class DriverSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Only this handler or projection."""
     master: str | None = None
     """Where Spark runs; this machine when nothing is said."""
-    again: bool = False
+    restarting: bool = False
     """An earlier driver of this run has died: what cannot start now may start later."""
 
 

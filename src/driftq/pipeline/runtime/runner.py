@@ -58,7 +58,7 @@ class _Running:
     query: StreamingQuery | None = None
     failures: int = 0
     batches: int = 0
-    again_at: float | None = None
+    restart_at: float | None = None
     """When a query that failed is started again; never, if nothing is said."""
 
 
@@ -96,20 +96,20 @@ class Runner:
         What a job raises that cannot start is raised, unless it is to be `patient` from the beginning.
         """
         running = [_Running(job) for job in jobs]
-        for one in running:
-            self._begin(one, patient=patient)
-            self._let_arrive(one.query)
+        for running_job in running:
+            self._start_query(running_job, patient=patient)
+            self._let_arrive(running_job.query)
         while not self._stop():
-            for one in running:
-                self._look_after(one)
-            if all(one.query is None and one.again_at is None for one in running):
+            for running_job in running:
+                self._supervise(running_job)
+            if all(running_job.query is None and running_job.restart_at is None for running_job in running):
                 raise JobFailed(running[0].job.name, "taken over")
             time.sleep(_POLL_S)
-        for one in running:
-            if one.query is not None:
-                one.query.stop()
-                self._progress.settle(one.query, PipelineJobState.ENDED)
-            self._reporter.say(EndReport(one.job.name))
+        for running_job in running:
+            if running_job.query is not None:
+                running_job.query.stop()
+                self._progress.settle(running_job.query, PipelineJobState.ENDED)
+            self._reporter.say(EndReport(running_job.job.name))
 
     def _start(self, job: StreamJob, *, once: bool) -> StreamingQuery:
         self._progress.expect(job.name)
@@ -186,46 +186,51 @@ class Runner:
             yield
         except Exception as failure:
             self._log(job, failure)
-            self._progress.failed(job, self._reporter.clean(cause_of(failure).text), again=False)
+            self._progress.failed(job, self._reporter.clean(cause_of(failure).text), restarting=False)
             raise
 
-    def _look_after(self, one: _Running) -> None:
-        if one.query is None:
-            if one.again_at is not None and time.monotonic() >= one.again_at:
-                self._begin(one, patient=True)
+    def _supervise(self, running_job: _Running) -> None:
+        if running_job.query is None:
+            if running_job.restart_at is not None and time.monotonic() >= running_job.restart_at:
+                self._start_query(running_job, patient=True)
             return
-        if one.query.isActive:
+        if running_job.query.isActive:
             return
-        failure = one.query.exception()
+        failure = running_job.query.exception()
         if failure is not None:
-            self._log(one.job.name, failure)
-        batches = self._progress.batches(one.job.name)
-        one.failures = 1 if batches > one.batches else one.failures + 1
-        one.batches = batches
-        self._schedule(one, Cause(None, "it ended by itself") if failure is None else cause_of(failure))
+            self._log(running_job.job.name, failure)
+        batches = self._progress.batches(running_job.job.name)
+        running_job.failures = 1 if batches > running_job.batches else running_job.failures + 1
+        running_job.batches = batches
+        self._schedule(
+            running_job, Cause(None, "it ended by itself") if failure is None else cause_of(failure)
+        )
 
-    def _begin(self, one: _Running, *, patient: bool) -> None:
+    def _start_query(self, running_job: _Running, *, patient: bool) -> None:
         """Start its query, or say when that is tried again; raises unless it is to be `patient`."""
         try:
-            one.query = self._start(one.job, once=False)
+            running_job.query = self._start(running_job.job, once=False)
         except Exception as failure:
             cause = cause_of(failure)
             if not patient and cause.kind != WORKER_LATE:
                 raise
-            one.failures += 1
-            self._schedule(one, cause)
+            running_job.failures += 1
+            self._schedule(running_job, cause)
 
-    def _schedule(self, one: _Running, cause: Cause) -> None:
+    def _schedule(self, running_job: _Running, cause: Cause) -> None:
         error = self._reporter.clean(cause.text)
-        wait_s = None if cause.kind in _TAKEN_OVER else self._backoff.limit_ms(one.failures) / 1000
+        wait_s = None if cause.kind in _TAKEN_OVER else self._backoff.limit_ms(running_job.failures) / 1000
         if cause.kind in _AT_ONCE:
             wait_s = 0.0
         if cause.kind == WORKER_LATE:
-            one.failures -= 1  # Nothing failed: it never started.
+            running_job.failures -= 1  # Nothing failed: it never started.
             wait_s = self._backoff.limit_ms(1) / 1000
-        one.query, one.again_at = None, None if wait_s is None else time.monotonic() + wait_s
-        self._progress.failed(one.job.name, error, again=wait_s is not None)
-        self._reporter.say(FailureReport(one.job.name, error, wait_s))
+        running_job.query, running_job.restart_at = (
+            None,
+            None if wait_s is None else time.monotonic() + wait_s,
+        )
+        self._progress.failed(running_job.job.name, error, restarting=wait_s is not None)
+        self._reporter.say(FailureReport(running_job.job.name, error, wait_s))
 
     def _log(self, job: str, failure: BaseException) -> None:
         """The whole account for the driver's log; the reports have one line of it."""

@@ -57,10 +57,15 @@ class Supervisor:
     """One run of the pipeline, from its start until it is done, refused or asked to stop."""
 
     def __init__(
-        self, assignment: DriverSpec, hear: Callable[[Report], None], *, log: Path, watch: Watch | None = None
+        self,
+        assignment: DriverSpec,
+        on_report: Callable[[Report], None],
+        *,
+        log: Path,
+        watch: Watch | None = None,
     ) -> None:
         self._assignment = assignment
-        self._hear = hear
+        self._on_report = on_report
         self._log = log
         self._watch = watch or Watch()
         self._driver: subprocess.Popen[bytes] | None = None
@@ -78,8 +83,8 @@ class Supervisor:
                     return 1
                 failures = 1 if worked else failures + 1
                 wait_s = self._watch.backoff.limit_ms(failures) / 1000
-                self._assignment = msgspec.structs.replace(self._assignment, again=True)
-                self._hear(FailureReport(DRIVER, f"the driver ended with {_words(code)}", wait_s))
+                self._assignment = msgspec.structs.replace(self._assignment, restarting=True)
+                self._on_report(FailureReport(DRIVER, f"the driver ended with {_plural_text(code)}", wait_s))
                 if self._stopped_within(wait_s):
                     return 0
 
@@ -104,7 +109,7 @@ class Supervisor:
                 if report is None:
                     continue
                 worked = worked or isinstance(report, ProgressReport)
-                self._hear(report)
+                self._on_report(report)
         driver = self._driver
         assert driver is not None
         wait_for_session(driver.pid, self._watch.tidy_s)
@@ -177,5 +182,5 @@ def _send(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
         pass
 
 
-def _words(code: int) -> str:
+def _plural_text(code: int) -> str:
     return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"

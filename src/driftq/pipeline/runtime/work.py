@@ -32,7 +32,7 @@ def do_work(assignment: DriverSpec, reporter: Reporter, stopping: Stopping) -> N
     stopping.interrupts = True
     require_spark()
     file, jobs = _jobs(assignment)
-    if not assignment.again:  # Later the jobs themselves wait for what is away.
+    if not assignment.restarting:  # Later the jobs themselves wait for what is away.
         check_reach(jobs, assignment.options)
     spark = _open(assignment, file)
     try:
@@ -84,4 +84,4 @@ def _run(
         raise InvalidArgument("--once", f"{ends[0].name} comes to an end: say --once, or run it alone")
     else:
         stopping.interrupts = False
-        runner.run_on([job for job in jobs if is_stream(job)], patient=assignment.again)
+        runner.run_on([job for job in jobs if is_stream(job)], patient=assignment.restarting)

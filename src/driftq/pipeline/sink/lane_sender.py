@@ -46,25 +46,25 @@ class LaneSender:
 
     def send(self, topic: str, lane: int, message: PositionedMessage) -> None:
         """Take a message; a full chunk goes out at once."""
-        place = (topic, lane)
-        waiting = self._waiting.setdefault(place, [])
-        size = self._bytes.get(place, 0) + len(message.key) + len(message.value)
+        topic_lane = (topic, lane)
+        waiting = self._waiting.setdefault(topic_lane, [])
+        size = self._bytes.get(topic_lane, 0) + len(message.key) + len(message.value)
         if waiting and size > CHUNK_BYTES:
-            self._flush(place)
-            waiting, size = self._waiting[place], len(message.key) + len(message.value)
+            self._flush(topic_lane)
+            waiting, size = self._waiting[topic_lane], len(message.key) + len(message.value)
         waiting.append(message)
-        self._bytes[place] = size
+        self._bytes[topic_lane] = size
         if len(waiting) >= self._chunk:
-            self._flush(place)
+            self._flush(topic_lane)
 
     def flush(self) -> None:
-        for place in list(self._waiting):
-            self._flush(place)
+        for topic_lane in list(self._waiting):
+            self._flush(topic_lane)
 
-    def _flush(self, place: tuple[str, int]) -> None:
-        messages, self._waiting[place], self._bytes[place] = self._waiting[place], [], 0
+    def _flush(self, topic_lane: tuple[str, int]) -> None:
+        messages, self._waiting[topic_lane], self._bytes[topic_lane] = self._waiting[topic_lane], [], 0
         if messages:
-            self._append(*place, messages)
+            self._append(*topic_lane, messages)
 
     def _append(self, topic: str, lane: int, messages: list[PositionedMessage]) -> None:
         try:

@@ -68,15 +68,15 @@ def _partitions(text: str) -> int:
     return int(text)
 
 
-def _as_url(place: str, option: str) -> str:
+def _as_url(location: str, option: str) -> str:
     """A folder or a bucket, as Spark's users write them."""
-    if place.startswith("/"):
-        return Path(place).as_uri()
-    scheme, _, rest = place.partition(":")
+    if location.startswith("/"):
+        return Path(location).as_uri()
+    scheme, _, rest = location.partition(":")
     if scheme == "file" and rest.startswith("/"):
         return "file:///" + rest.lstrip("/")
     if scheme in ("s3", "s3a"):
         return f"s3:{rest}"
     raise InvalidArgument(
-        option, f"{place!r} is no folder and no bucket (s3://…): give such a place with stagingLocation"
+        option, f"{location!r} is neither a folder nor a bucket (s3://…): set stagingLocation to one"
     )

@@ -29,8 +29,8 @@ _check_envelope = msgspec.json.Decoder(Envelope).decode
 class Staging:
     """The staged files of one writer."""
 
-    def __init__(self, place: str, writer: str, *, s3_endpoint: str | None = None) -> None:
-        self._objects = open_objects(place, access=S3Access(endpoint=s3_endpoint))
+    def __init__(self, location: str, writer: str, *, s3_endpoint: str | None = None) -> None:
+        self._objects = open_objects(location, access=S3Access(endpoint=s3_endpoint))
         self._folder = f"rows/{quote(writer, safe=_PLAIN)}"
 
     def stage(self, batches: Iterable[arrow.RecordBatch], *, topic: str | None) -> list[str]:
@@ -93,14 +93,14 @@ def checked(batch: arrow.RecordBatch, *, topic: str | None) -> arrow.RecordBatch
         for name in TEXT_COLUMNS
     }
     if columns["value"].null_count:
-        raise InvalidArgument("value", "is null in some row; a message has a value")
+        raise InvalidArgument("value", "is null in some rows; every message needs a value")
     if topic is not None:
         columns["topic"] = columns["topic"].fill_null(topic)
     elif columns["topic"].null_count:
-        raise InvalidArgument("topic", "is null in some row, and there is no option topic")
+        raise InvalidArgument("topic", "is null in some rows, and the option topic is not set")
     for text in columns["envelope"].drop_null().to_pylist():
         try:
             _check_envelope(text)
         except (ValueError, RecursionError) as error:
-            raise InvalidArgument("envelope", f"{text[:80]!r} is no envelope: {error}") from None
+            raise InvalidArgument("envelope", f"{text[:80]!r} is not an envelope: {error}") from None
     return arrow.RecordBatch.from_arrays([columns[name] for name in TEXT_COLUMNS], schema=_SCHEMA)

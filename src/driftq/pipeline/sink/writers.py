@@ -77,7 +77,7 @@ class StagedBatchSink(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions, writer: str) -> None:
         if options.staging is None:
             raise InvalidArgument(
-                "stagingLocation", "a writer that may be run again needs a place that outlives it"
+                "stagingLocation", "a writer that Spark may retry needs a location that outlives it"
             )
         self._options = options
         self._writer = writer

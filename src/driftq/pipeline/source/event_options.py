@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from driftq.errors import InvalidArgument
-from driftq.pipeline.source.options import whole_option
+from driftq.pipeline.source.options import int_option
 from driftq.settings import load_data, load_settings, load_url
 
 Position = int | Literal["earliest", "latest"]
@@ -48,7 +48,7 @@ def read_event_options(given: Mapping[str, str], *, streaming: bool) -> EventLog
         api_key=options.get("apikey"),
         starting=_position("startingPosition", options.get("startingposition", "earliest")),
         ending=ending,
-        events_max=whole_option("maxEventsPerTrigger", options.get("maxeventspertrigger")),
+        events_max=int_option("maxEventsPerTrigger", options.get("maxeventspertrigger")),
     )
 
 

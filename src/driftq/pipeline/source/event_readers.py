@@ -34,9 +34,9 @@ class EventReader(DataSourceReader):
         log = EventLog(self._options)
         try:
             end = log.next_position()
-            start = _place(self._options.starting, end)
+            start = _exact_position(self._options.starting, end)
             ending = self._options.ending
-            return log.plan(start, end if ending == "latest" else min(end, _place(ending, end) + 1))
+            return log.plan(start, end if ending == "latest" else min(end, _exact_position(ending, end) + 1))
         finally:
             log.close()
 
@@ -56,7 +56,7 @@ class EventStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._given = 1
 
     def initialOffset(self) -> dict[str, int]:
-        return {POSITION: _place(self._options.starting, self._log.next_position())}
+        return {POSITION: _exact_position(self._options.starting, self._log.next_position())}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         limit = self._options.events_max
@@ -88,5 +88,5 @@ class EventStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._log.close()
 
 
-def _place(position: Position, end: int) -> int:
+def _exact_position(position: Position, end: int) -> int:
     return 1 if position == "earliest" else end if position == "latest" else position

@@ -16,7 +16,7 @@ from driftq.errors import InvalidArgument
 Offsets = dict[str, dict[str, int]]
 """By topic and partition; Spark keeps it as JSON in its checkpoint, so partitions are texts."""
 
-Place = Literal["earliest", "latest"]
+Boundary = Literal["earliest", "latest"]
 
 EARLIEST = -2
 LATEST = -1
@@ -31,7 +31,7 @@ class Bounds:
     end: int
 
 
-def parse_place(option: str, text: str) -> Place | Offsets:
+def parse_offsets(option: str, text: str) -> Boundary | Offsets:
     """`earliest`, `latest`, or offsets as JSON; raises InvalidArgument, which names the option."""
     if text in ("earliest", "latest"):
         return "earliest" if text == "earliest" else "latest"
@@ -48,15 +48,17 @@ def parse_place(option: str, text: str) -> Place | Offsets:
     return offsets
 
 
-def resolve(place: Place | Offsets, bounds: Mapping[str, Mapping[str, Bounds]], *, option: str) -> Offsets:
+def resolve(
+    wanted: Boundary | Offsets, bounds: Mapping[str, Mapping[str, Bounds]], *, option: str
+) -> Offsets:
     """Where exactly that is; partitions without a name are read from their first message to their end."""
     missing = EARLIEST if option == "startingOffsets" else LATEST
-    if isinstance(place, str):
+    if isinstance(wanted, str):
         named: Offsets = {}
-        missing = EARLIEST if place == "earliest" else LATEST
+        missing = EARLIEST if wanted == "earliest" else LATEST
     else:
-        named = place
-        _require_known(named, bounds, option=option)
+        named = wanted
+        _require_subscribed(named, bounds, option=option)
     return {
         topic: {
             number: _exact(named.get(topic, {}).get(number, missing), bound)
@@ -66,7 +68,7 @@ def resolve(place: Place | Offsets, bounds: Mapping[str, Mapping[str, Bounds]], 
     }
 
 
-def _require_known(named: Offsets, bounds: Mapping[str, Mapping[str, Bounds]], *, option: str) -> None:
+def _require_subscribed(named: Offsets, bounds: Mapping[str, Mapping[str, Bounds]], *, option: str) -> None:
     for topic, partitions in named.items():
         for number in partitions:
             if number not in bounds.get(topic, {}):

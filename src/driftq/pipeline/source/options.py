@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from driftq.errors import InvalidArgument
-from driftq.pipeline.source.offsets import Offsets, Place, parse_place
+from driftq.pipeline.source.offsets import Boundary, Offsets, parse_offsets
 from driftq.settings import load_data, load_url
 
 NEWEST_BY = ("aggregate_id", "key")
@@ -24,8 +24,8 @@ class TopicSourceOptions:
     api_key: str | None = None
     topics: tuple[str, ...] = ()
     pattern: str | None = None
-    starting: Place | Offsets = "earliest"
-    ending: Place | Offsets = "latest"
+    starting: Boundary | Offsets = "earliest"
+    ending: Boundary | Offsets = "latest"
     messages_max: int | None = None
     """In one micro-batch."""
     fail_on_data_loss: bool = True
@@ -51,7 +51,7 @@ def read_topic_options(given: Mapping[str, str], *, streaming: bool) -> TopicSou
             raise InvalidArgument("subscribePattern", f"{pattern!r} is not a pattern: {problem}") from None
     if streaming and "endingoffsets" in options:
         raise InvalidArgument("endingOffsets", "a stream has no end; use it with spark.read")
-    ending = parse_place("endingOffsets", options.get("endingoffsets", "latest"))
+    ending = parse_offsets("endingOffsets", options.get("endingoffsets", "latest"))
     if ending == "earliest":
         raise InvalidArgument("endingOffsets", "must be latest or JSON")
     newest_by = options.get("newestby")
@@ -63,16 +63,16 @@ def read_topic_options(given: Mapping[str, str], *, streaming: bool) -> TopicSou
         api_key=options.get("apikey"),
         topics=topics,
         pattern=pattern,
-        starting=parse_place("startingOffsets", options.get("startingoffsets", "earliest")),
+        starting=parse_offsets("startingOffsets", options.get("startingoffsets", "earliest")),
         ending=ending,
-        messages_max=whole_option("maxOffsetsPerTrigger", options.get("maxoffsetspertrigger")),
+        messages_max=int_option("maxOffsetsPerTrigger", options.get("maxoffsetspertrigger")),
         fail_on_data_loss=yes_or_no("failOnDataLoss", options.get("failondataloss", "true")),
         reader=options.get("reader"),
         newest_by=newest_by,
     )
 
 
-def whole_option(name: str, text: str | None) -> int | None:
+def int_option(name: str, text: str | None) -> int | None:
     """A whole number from 1 on."""
     if text is None:
         return None

@@ -60,38 +60,50 @@ def plan(topics: Topics, start: Offsets, end: Offsets, *, data: str) -> list[Top
     """The ranges between two offsets; raises MessagesExpired or TopicStartedOver unless told to go on."""
     planned: list[TopicRange] = []
     for topic, partitions in end.items():
-        known = start.get(topic, {})
+        start_offsets = start.get(topic, {})
         wanted = [
-            {"partition": int(number), "from": known.get(number, 0), "to": upto}
+            {"partition": int(number), "from": start_offsets.get(number, 0), "to": upto}
             for number, upto in partitions.items()
-            if known.get(number, 0) != upto
+            if start_offsets.get(number, 0) != upto
         ]
         if wanted:
-            planned += _plan_topic(topics, topic, topics.spans(topic, wanted), partitions, known, data=data)
+            planned += _plan_topic(
+                topics, topic, topics.spans(topic, wanted), partitions, start_offsets, data=data
+            )
     return planned
 
 
 def _plan_topic(
-    topics: Topics, topic: str, found: SpansReply, ends: dict[str, int], known: dict[str, int], *, data: str
+    topics: Topics,
+    topic: str,
+    found: SpansReply,
+    ends: dict[str, int],
+    start_offsets: dict[str, int],
+    *,
+    data: str,
 ) -> Iterator[TopicRange]:
-    files = sealed_files(os.path.join(data, "tables", topic)) if _is_ours(found, data) else []
+    files = sealed_files(os.path.join(data, "tables", topic)) if _is_servers_folder(found, data) else []
     folder = os.path.abspath(os.path.join(data, "tables", topic))
-    open_stretches: list[UncoveredRange] = []
+    gaps: list[UncoveredRange] = []
     for span in found.spans:
         number = str(span.partition)
-        begin = topics.checked(topic, span, next_offset=found.next_offset) if number in known else span.from_
+        begin = (
+            topics.checked(topic, span, next_offset=found.next_offset)
+            if number in start_offsets
+            else span.from_
+        )
         upto = ends[number]
         kept_from = max(begin, span.first_offset)  # Files below may be of a deleted topic that had the name.
-        mine = [file for file in files if file.partition == span.partition]
-        mine = [file for file in mine if file.last_offset >= kept_from and file.first_offset < upto]
-        for one in _sealed_ranges(topic, mine, folder, begin=begin, upto=upto):
+        own_files = [file for file in files if file.partition == span.partition]
+        own_files = [file for file in own_files if file.last_offset >= kept_from and file.first_offset < upto]
+        for one in _sealed_ranges(topic, own_files, folder, begin=begin, upto=upto):
             one.instance = found.instance
             yield one
-        open_stretches += uncovered(mine, partition=span.partition, start=begin, end=upto)
-    yield from _fetched_ranges(topics, topic, open_stretches)
+        gaps += uncovered(own_files, partition=span.partition, start=begin, end=upto)
+    yield from _fetched_ranges(topics, topic, gaps)
 
 
-def _is_ours(found: SpansReply, data: str) -> bool:
+def _is_servers_folder(found: SpansReply, data: str) -> bool:
     """Whether the folder that we can reach is the one of the server that answers."""
     return found.table and bool(found.instance) and read_instance(data) == found.instance
 
@@ -146,18 +158,18 @@ def uncovered(
         yield UncoveredRange(partition, start, end)
 
 
-def _fetched_ranges(topics: Topics, topic: str, stretches: Sequence[UncoveredRange]) -> Iterator[TopicRange]:
-    if not stretches:
+def _fetched_ranges(topics: Topics, topic: str, gaps: Sequence[UncoveredRange]) -> Iterator[TopicRange]:
+    if not gaps:
         return
-    asked = [
+    queries = [
         {"partition": one.partition, "from": one.start, "to": one.end, "every": PIECE_MESSAGES}
-        for one in stretches
+        for one in gaps
     ]
-    for stretch, span in zip(stretches, topics.spans(topic, asked).spans, strict=True):
+    for gap, span in zip(gaps, topics.spans(topic, queries).spans, strict=True):
         left = span.messages
-        cuts = [stretch.start, *span.cuts, stretch.end]
+        cuts = [gap.start, *span.cuts, gap.end]
         for first, end in pairwise(cuts):
             if left > 0:
                 count = min(left, PIECE_MESSAGES)
-                yield TopicRange(topic, stretch.partition, first, end, messages=count)
+                yield TopicRange(topic, gap.partition, first, end, messages=count)
                 left -= count

@@ -117,20 +117,24 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 continue  # Not made yet, or deleted: there is nothing to wait for.
         return found
 
-    def _spans(self, topic: str, known: dict[str, int]) -> Iterator[SpanReply]:
-        numbers = sorted(known, key=int)
-        answer = self._topics.spans(topic, [self._asked(topic, int(one), known[one]) for one in numbers])
+    def _spans(self, topic: str, start_offsets: dict[str, int]) -> Iterator[SpanReply]:
+        numbers = sorted(start_offsets, key=int)
+        answer = self._topics.spans(
+            topic, [self._span_query(topic, int(number), start_offsets[number]) for number in numbers]
+        )
         for span in answer.spans:
             begin = self._topics.checked(topic, span, next_offset=answer.next_offset)
             if begin == span.from_:
                 yield span
             else:
-                yield from self._topics.spans(topic, [self._asked(topic, span.partition, begin)]).spans
-        fresh = [number for number in range(answer.partitions) if str(number) not in known]
+                yield from self._topics.spans(topic, [self._span_query(topic, span.partition, begin)]).spans
+        fresh = [number for number in range(answer.partitions) if str(number) not in start_offsets]
         if fresh:  # A topic or a partition that was made meanwhile is read from its first message.
-            yield from self._topics.spans(topic, [self._asked(topic, number, 0) for number in fresh]).spans
+            yield from self._topics.spans(
+                topic, [self._span_query(topic, number, 0) for number in fresh]
+            ).spans
 
-    def _asked(self, topic: str, partition: int, start: int) -> dict[str, int]:
+    def _span_query(self, topic: str, partition: int, start: int) -> dict[str, int]:
         if self._target is None:
             return {"partition": partition, "from": start}
         upto = self._target[topic].get(str(partition), 0)
@@ -152,7 +156,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         cut = [number for number, span in mine.items() if counts[topic, number] < span.messages]
         if cut:
             asked = [
-                {"partition": int(one), "from": mine[one].from_, "limit": counts[topic, one]} for one in cut
+                {"partition": int(number), "from": mine[number].from_, "limit": counts[topic, number]}
+                for number in cut
             ]
             ends |= {str(span.partition): span.to for span in self._topics.spans(topic, asked).spans}
         return ends

@@ -1,7 +1,7 @@
 """The events of one topic partition, in the order in which they may be handled.
 
-Each aggregate has a lane. Only the head of a lane is ever claimed, so an aggregate's events never overtake
-each other, and a lane that waits for a retry or for somebody else holds up no other lane.
+Each aggregate has a queue. Only the head of a queue is ever claimed, so an aggregate's events never overtake
+each other, and a queue that waits for a retry or for another worker holds up no other queue.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNFIT = "unfit"
 class TopicEvent:
     """A message in the hands of a worker."""
 
-    place: ParkedEvent
+    message: ParkedEvent
     key: EventKey
     event: PublishedEvent | None
     problem: str = ""
@@ -33,30 +33,30 @@ class TopicEvent:
     from_parking: bool = False
 
     @classmethod
-    def of(cls, place: ParkedEvent, *, from_parking: bool = False) -> TopicEvent:
+    def of(cls, message: ParkedEvent, *, from_parking: bool = False) -> TopicEvent:
         """The event in a message; one that holds none is known by its place on the topic."""
         try:
-            event = decode_published(place.value)
+            event = decode_published(message.value)
         except InvalidArgument as wrong:
-            return cls.unfit(place, str(wrong), from_parking=from_parking)
+            return cls.unfit(message, str(wrong), from_parking=from_parking)
         key = EventKey(event.event_id, event.aggregate_type, event.aggregate_id, event.sequence_number)
-        return cls(place, key, event, from_parking=from_parking)
+        return cls(message, key, event, from_parking=from_parking)
 
     @classmethod
-    def unfit(cls, place: ParkedEvent, problem: str, *, from_parking: bool = False) -> TopicEvent:
+    def unfit(cls, message: ParkedEvent, problem: str, *, from_parking: bool = False) -> TopicEvent:
         """A message that cannot be claimed as what it says it is."""
-        identity = f"{UNFIT}:{place.topic}/{place.partition}/{place.offset}"
-        return cls(place, EventKey(identity, UNFIT, identity, 1), None, problem, from_parking=from_parking)
+        identity = f"{UNFIT}:{message.topic}/{message.partition}/{message.offset}"
+        return cls(message, EventKey(identity, UNFIT, identity, 1), None, problem, from_parking=from_parking)
 
 
 class AggregateQueue:
     """The waiting events of one aggregate, lower sequences first."""
 
     def __init__(self, events: Iterable[TopicEvent]) -> None:
-        in_order = sorted(events, key=lambda one: (one.key.sequence_number, one.place.offset))
+        in_order = sorted(events, key=lambda event: (event.key.sequence_number, event.message.offset))
         self.waiting = deque(in_order)
         self.alone = False
-        """Its head was cut off before: it is not claimed in company, so that it takes nobody along."""
+        """Its head was cut off before: it is claimed alone, so that a crash affects no other event."""
 
     @property
     def head(self) -> TopicEvent:
@@ -75,13 +75,13 @@ class AggregateQueue:
 
 
 class AggregateQueues:
-    """All lanes with something to do, each with the time before which asking is pointless."""
+    """All queues with an event to handle, each with the time before which claiming is pointless."""
 
     def __init__(self, events: Iterable[TopicEvent]) -> None:
         by_aggregate: dict[Aggregate, list[TopicEvent]] = {}
-        for one in events:
-            aggregate = Aggregate(one.key.aggregate_type, one.key.aggregate_id)
-            by_aggregate.setdefault(aggregate, []).append(one)
+        for event in events:
+            aggregate = Aggregate(event.key.aggregate_type, event.key.aggregate_id)
+            by_aggregate.setdefault(aggregate, []).append(event)
         self._heap: list[tuple[int, int, int, AggregateQueue]] = []
         self._put = 0
         for own in by_aggregate.values():
@@ -94,14 +94,14 @@ class AggregateQueues:
     def next_due(self) -> int:
         return self._heap[0][0]
 
-    def put(self, lane: AggregateQueue, *, due: int) -> None:
+    def put(self, queue: AggregateQueue, *, due: int) -> None:
         """Back among the others, unless it is empty; 0 for at once."""
-        if lane.waiting:
+        if queue.waiting:
             self._put += 1
-            heapq.heappush(self._heap, (due, lane.head.place.offset, self._put, lane))
+            heapq.heappush(self._heap, (due, queue.head.message.offset, self._put, queue))
 
     def take(self, *, now: int, most: int) -> list[AggregateQueue]:
-        """The next lanes that are due, in the order of their heads on the topic."""
+        """The next queues that are due, in the order of their heads on the topic."""
         return list(self._taken(now, most))
 
     def _taken(self, now: int, most: int) -> Iterator[AggregateQueue]:
@@ -110,7 +110,7 @@ class AggregateQueues:
                 return
             if self._heap[0][3].alone and nth > 0:
                 return
-            lane = heapq.heappop(self._heap)[3]
-            yield lane
-            if lane.alone:
+            queue = heapq.heappop(self._heap)[3]
+            yield queue
+            if queue.alone:
                 return

@@ -24,38 +24,40 @@ class EventAppends(Protocol):
 class DerivedAppends:
     """Hands over what is kept, oldest first. A second time changes nothing: each id is stored once."""
 
-    def __init__(self, store: EventAppends, parking: Parking, handler: str, patience: OutageWait) -> None:
+    def __init__(self, store: EventAppends, parking: Parking, handler: str, outage_wait: OutageWait) -> None:
         self._store = store
         self._parking = parking
         self._handler = handler
-        self._patience = patience
+        self._outage_wait = outage_wait
         self.refused = 0
 
     def flush(self) -> None:
         """Until nothing is left that the store would take. While the server is away, this waits."""
-        while rows := self._patience.ask(lambda: self._parking.derived(self._handler)):
+        while rows := self._outage_wait.ask(lambda: self._parking.derived(self._handler)):
             if not self._all_at_once(rows):
                 for row in rows:
-                    self._one(row)
+                    self._append_row(row)
 
     def _all_at_once(self, rows: list[DerivedRow]) -> bool:
         try:
             self._append(rows)
         except DriftQError:
             return False  # Somebody is refused: each for itself then, which is safe after a part was stored.
-        self._patience.ask(lambda: self._parking.drop_derived(self._handler, rows))
+        self._outage_wait.ask(lambda: self._parking.drop_derived(self._handler, rows))
         return True
 
-    def _one(self, row: DerivedRow) -> None:
+    def _append_row(self, row: DerivedRow) -> None:
         try:
             self._append([row])
         except DriftQError as refusal:
-            logger.error("the event store refuses what was derived from %s: %s", row.source_id, refusal)
+            logger.error(
+                "the event store refused an event that was derived from %s: %s", row.source_id, refusal
+            )
             self.refused += 1
             why = str(refusal)
-            self._patience.ask(lambda: self._parking.refuse_derived(self._handler, row, why=why))
+            self._outage_wait.ask(lambda: self._parking.refuse_derived(self._handler, row, why=why))
         else:
-            self._patience.ask(lambda: self._parking.drop_derived(self._handler, [row]))
+            self._outage_wait.ask(lambda: self._parking.drop_derived(self._handler, [row]))
 
     def _append(self, rows: Sequence[DerivedRow]) -> None:
         events = [(decode_event(row.event), None) for row in rows]
@@ -66,4 +68,4 @@ class DerivedAppends:
             except SequenceConflict as raced:  # An optimistic allocator: somebody else took the number.
                 raise TransactionConflict("the event store", cause=str(raced)) from raced
 
-        self._patience.ask(append)
+        self._outage_wait.ask(append)

@@ -33,9 +33,9 @@ class DerivedEvent(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: int | str = 1
 
 
-def derived_id(handler: str, source_id: str, place: int) -> str:
+def derived_id(handler: str, source_id: str, index: int) -> str:
     """The id of the derived event at this place of the list."""
-    name = msgspec.json.encode([handler, source_id, place]).decode()
+    name = msgspec.json.encode([handler, source_id, index]).decode()
     return str(uuid.uuid5(_NAMESPACE, name))
 
 
@@ -46,9 +46,11 @@ def derived_texts(handler: str, source_id: str, made: object) -> list[str]:
     """
     if made is None:
         return []
-    if not isinstance(made, Sequence) or not all(isinstance(one, DerivedEvent) for one in made):
+    if not isinstance(made, Sequence) or not all(isinstance(derived, DerivedEvent) for derived in made):
         raise InvalidArgument("handler", f"{handler!r} must return None or a list of DerivedEvent")
-    return [_text(one, derived_id(handler, source_id, place), source_id) for place, one in enumerate(made)]
+    return [
+        _text(derived, derived_id(handler, source_id, index), source_id) for index, derived in enumerate(made)
+    ]
 
 
 def decode_event(text: str) -> Event:
@@ -56,8 +58,8 @@ def decode_event(text: str) -> Event:
     return msgspec.json.decode(text, type=Event)
 
 
-def _text(one: DerivedEvent, event_id: str, source_id: str) -> str:
-    fields = msgspec.structs.asdict(one) | {"metadata": one.metadata | {"causation_id": source_id}}
+def _text(derived: DerivedEvent, event_id: str, source_id: str) -> str:
+    fields = msgspec.structs.asdict(derived) | {"metadata": derived.metadata | {"causation_id": source_id}}
     event = Event(event_id=event_id, **fields)
     draft(Append(event), event.aggregate, 0, mode=AllocatorMode.SQLITE, now_us=0)
     try:

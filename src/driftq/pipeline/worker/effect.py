@@ -60,42 +60,42 @@ class Effects:
     def __init__(
         self,
         call: HandlerCall,
-        ledger: WorkerStore,
+        store: WorkerStore,
         *,
         heartbeats: ClaimHeartbeats,
-        patience: OutageWait,
+        outage_wait: OutageWait,
         appends: DerivedAppends,
     ) -> None:
         self._call = call
-        self._ledger = ledger
+        self._store = store
         self._heartbeats = heartbeats
-        self._patience = patience
+        self._outage_wait = outage_wait
         self._appends = appends
 
     def perform(self, claim: Claim, arrived: TopicEvent) -> Ending:
         """The claim is held by the heartbeats, and is over afterwards."""
-        place = arrived.place
+        message = arrived.message
         context = WorkerContext(
             claim,
-            topic=place.topic,
-            partition=place.partition,
-            offset=place.offset,
-            heartbeat=self._ledger.claims.heartbeat,
+            topic=message.topic,
+            partition=message.partition,
+            offset=message.offset,
+            heartbeat=self._store.claims.heartbeat,
         )
         try:
-            if not self._still_ours(claim):
+            if not self._is_current(claim):
                 return Ending(Verdict.LOST)
-            self._heartbeats.tell(claim, context)
+            self._heartbeats.set_context(claim, context)
             if claim.handler.effect is Effect.TRANSACTIONAL:
-                derived = self._patience.ask(lambda: self._in_transaction(claim, arrived, context))
+                derived = self._outage_wait.ask(lambda: self._in_transaction(claim, arrived, context))
             else:
                 derived = self._handled(claim, arrived, context)
                 # A crash from here to the mark repeats the effect, or leaves it unknown.
-                self._patience.ask(lambda: self._ledger.finish(claim, derived))
+                self._outage_wait.ask(lambda: self._store.finish(claim, derived))
         except EventSuperseded:
             return Ending(Verdict.SUPERSEDED)
         except LeaseLost as lost:
-            logger.warning("cannot finish: %s", lost)
+            logger.warning("cannot finish the claim: %s", lost)
             return Ending(Verdict.LOST)
         except _HandlerFailed as failed:
             return self._failed(claim, arrived, failed.error)
@@ -105,23 +105,23 @@ class Effects:
             self._appends.flush()
         return Ending(Verdict.DONE)
 
-    def _still_ours(self, claim: Claim) -> bool:
+    def _is_current(self, claim: Claim) -> bool:
         """Nothing is begun under a lease that may be over: it is renewed first, however long that takes."""
         if self._heartbeats.is_lost(claim):
             return False
         if self._heartbeats.may_have_lapsed(claim):
-            self._patience.ask(lambda: self._ledger.claims.heartbeat(claim))
+            self._outage_wait.ask(lambda: self._store.claims.heartbeat(claim))
         return True
 
     def _in_transaction(self, claim: Claim, arrived: TopicEvent, context: WorkerContext) -> list[str]:
         """May be called again: what was not kept is done again, and what was kept is not."""
         derived: list[str] = []
         try:
-            with self._ledger.registry.apply(claim) as transaction:
+            with self._store.registry.apply(claim) as transaction:
                 context.transaction = transaction
                 derived = self._handled(claim, arrived, context)
                 if derived:
-                    self._ledger.parking.keep_derived(
+                    self._store.parking.keep_derived(
                         transaction, claim.handler.name, source_id=claim.event.event_id, events=derived
                     )
         except WrongClaimState as before:
@@ -159,11 +159,11 @@ class Effects:
             if not retryable or claim.attempt >= claim.handler.max_attempts:
                 # Its text first: a dead letter whose text is lost could not be requeued.
                 self.park(claim, arrived)
-            failure = self._patience.ask(
-                lambda: self._ledger.claims.mark_failed(claim, error=error_text(error), retryable=retryable)
+            failure = self._outage_wait.ask(
+                lambda: self._store.claims.mark_failed(claim, error=error_text(error), retryable=retryable)
             )
         except LeaseLost as lost:
-            logger.warning("cannot finish: %s", lost)
+            logger.warning("cannot finish the claim: %s", lost)
             return Ending(Verdict.LOST)
         what = f"event {claim.event.event_id} of {claim.handler.name}, attempt {claim.attempt}"
         if failure.state is ClaimState.DEAD:
@@ -175,11 +175,11 @@ class Effects:
 
     def _unknown(self, claim: Claim, arrived: TopicEvent, error: Exception) -> None:
         self.park(claim, arrived)
-        registry = self._ledger.registry
-        self._patience.ask(lambda: registry.mark_unknown(claim, error=error_text(error)))
+        registry = self._store.registry
+        self._outage_wait.ask(lambda: registry.mark_unknown(claim, error=error_text(error)))
 
     def park(self, claim: Claim, arrived: TopicEvent) -> None:
         """Keep the event's text in the database."""
-        self._patience.ask(
-            lambda: self._ledger.parking.park(claim.handler.name, [(arrived.key, arrived.place)])
+        self._outage_wait.ask(
+            lambda: self._store.parking.park(claim.handler.name, [(arrived.key, arrived.message)])
         )

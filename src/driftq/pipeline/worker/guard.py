@@ -26,7 +26,7 @@ class SequenceGuard:
 
     def __init__(self, registry: SqlRegistry, *, backoff: Backoff | None = None) -> None:
         self._registry = registry
-        self._queries = Queries.load("driftq.registry", registry.database.spelling)
+        self._queries = Queries.load("driftq.registry", registry.database.renderer)
         self._backoff = backoff or Backoff()
         self._attempts: dict[str, int] = {}
 
@@ -41,7 +41,7 @@ class SequenceGuard:
         if sequence <= reached:
             return self._registry.claim_all(handler, [event])[0]
         if handler.gap_policy is GapPolicy.ORDERED and sequence > reached + 1:
-            return Claim(handler, event, ClaimOutcome.IN_PROGRESS, wait=Wait.EARLIER)
+            return Claim(handler, event, ClaimOutcome.IN_PROGRESS, wait=Wait.PREDECESSOR)
         attempt = self._attempts.get(event.event_id, 0) + 1
         return Claim(handler, event, ClaimOutcome.CLAIMED, attempt=attempt)
 

@@ -19,17 +19,17 @@ from driftq.pipeline.worker.timing import Timing
 from driftq.registry import Claim
 
 logger = logging.getLogger("driftq.pipeline.worker")
-_Place = tuple[str, int]
+_TokenKey = tuple[str, int]
 
 
 class Beating(Protocol):
-    """Whoever can extend leases."""
+    """Extends leases."""
 
     def heartbeat_all(self, claims: Sequence[Claim]) -> list[Claim]: ...
 
 
 @dataclass(slots=True)
-class _HeldClaim:
+class _BeatingClaim:
     claim: Claim
     until: int
     context: WorkerContext | None = None
@@ -45,7 +45,7 @@ class ClaimHeartbeats:
         self._timing = timing
         self._registry: Beating | None = None
         self._lock = threading.Lock()
-        self._held: dict[_Place, _HeldClaim] = {}
+        self._claims: dict[_TokenKey, _BeatingClaim] = {}
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -59,57 +59,57 @@ class ClaimHeartbeats:
         if self._thread is not None:
             self._thread.join()
 
-    def hold(self, claims: Sequence[Claim], *, asked_at: int) -> None:
+    def hold(self, claims: Sequence[Claim], *, claimed_at: int) -> None:
         """These were granted to us, by a call that was made at that time."""
         with self._lock:
             for claim in claims:
-                self._held[_place(claim)] = _HeldClaim(claim, asked_at + claim.handler.lease_ms)
+                self._claims[_token_key(claim)] = _BeatingClaim(claim, claimed_at + claim.handler.lease_ms)
 
     def drop(self, claim: Claim) -> None:
         with self._lock:
-            self._held.pop(_place(claim), None)
+            self._claims.pop(_token_key(claim), None)
 
-    def tell(self, claim: Claim, context: WorkerContext) -> None:
-        """Whom to tell when the claim is lost."""
+    def set_context(self, claim: Claim, context: WorkerContext) -> None:
+        """Mark this context as lost when the claim is."""
         with self._lock:
-            held = self._held[_place(claim)]
-            held.context = context
-            context.lost = held.lost
+            beating = self._claims[_token_key(claim)]
+            beating.context = context
+            context.lost = beating.lost
 
     def is_lost(self, claim: Claim) -> bool:
         with self._lock:
-            return self._held[_place(claim)].lost
+            return self._claims[_token_key(claim)].lost
 
     def may_have_lapsed(self, claim: Claim) -> bool:
-        """True if nobody has extended it for a whole lease, as when the database is away."""
+        """True if it was not extended for a whole lease, as when the database is away."""
         with self._lock:
-            return self._held[_place(claim)].until <= self._timing.now()
+            return self._claims[_token_key(claim)].until <= self._timing.now()
 
     def beat(self) -> None:
         """Extend all that is held, once."""
         with self._lock:
-            claims = [held.claim for held in self._held.values() if not held.lost]
+            claims = [beating.claim for beating in self._claims.values() if not beating.lost]
         if not claims:
             return
-        asked_at = self._timing.now()
+        claimed_at = self._timing.now()
         if self._registry is None:
             self._registry = self._open()
-        lost = {_place(claim) for claim in self._registry.heartbeat_all(claims)}
+        lost = {_token_key(claim) for claim in self._registry.heartbeat_all(claims)}
         with self._lock:
             for claim in claims:
-                held = self._held.get(_place(claim))
-                if held is None:
+                beating = self._claims.get(_token_key(claim))
+                if beating is None:
                     continue  # Finished meanwhile, which is also why it may look lost.
-                if _place(claim) in lost:
-                    self._lose(held)
+                if _token_key(claim) in lost:
+                    self._mark_lost(beating)
                 else:
-                    held.until = asked_at + claim.handler.lease_ms
+                    beating.until = claimed_at + claim.handler.lease_ms
 
-    def _lose(self, held: _HeldClaim) -> None:
-        held.lost = True
-        if held.context is not None:
-            held.context.lost = True
-        logger.warning("lost the claim on event %s", held.claim.event.event_id)
+    def _mark_lost(self, beating: _BeatingClaim) -> None:
+        beating.lost = True
+        if beating.context is not None:
+            beating.context.lost = True
+        logger.warning("lost the claim on event %s", beating.claim.event.event_id)
 
     def _run(self) -> None:
         while not self._stopped.wait(self._every_s):
@@ -119,5 +119,5 @@ class ClaimHeartbeats:
                 logger.warning("could not renew leases: %s", away)
 
 
-def _place(claim: Claim) -> _Place:
+def _token_key(claim: Claim) -> _TokenKey:
     return claim.event.event_id, claim.token

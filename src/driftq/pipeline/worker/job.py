@@ -4,8 +4,9 @@ Each micro-batch is one task for each topic partition, which ends when all of it
 and kept, or parked; only then does Spark commit the batch. A batch that is cut off is run again, and finds in
 the registry what was done.
 
-What was parked is taken up by the task that brings the missing event. What somebody resolves or requeues
-has no message of its own: a thread of the driver looks for it now and then. It runs handlers and no Spark.
+The task that brings a missing event also runs the events parked behind it. An event that an operator resolves
+or requeues has no new message: a thread of the driver looks for such events now and then. It runs handlers
+and no Spark.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class WorkerJob:
             try:
                 self.take_up_parked()
             except Exception:  # The thread has to go on: nobody else would look again.
-                logger.exception("%s: could not take up what is parked", self.name)
+                logger.exception("%s: could not run parked events", self.name)
 
     def take_up_parked(self) -> None:
         """Run, here in the driver, what was resolved or requeued, or what nobody came back for."""

@@ -33,105 +33,107 @@ class PartitionRun:
     def __init__(
         self,
         handler: Handler,
-        ledger: WorkerStore,
+        store: WorkerStore,
         *,
         effects: Effects,
         appends: DerivedAppends,
         heartbeats: ClaimHeartbeats,
-        patience: OutageWait,
+        outage_wait: OutageWait,
         timing: Timing,
     ) -> None:
         self._handler = handler
-        self._ledger = ledger
+        self._store = store
         self._effects = effects
         self._appends = appends
         self._heartbeats = heartbeats
-        self._patience = patience
+        self._outage_wait = outage_wait
         self._timing = timing
-        # A claim that was not begun cannot be told from one that was: of unknown effects hold one at a time.
+        # A claim looks the same before and after its effect began: of unknown effects hold one at a time.
         self._most = 1 if handler.effect is Effect.UNKNOWN else CLAIMS_MAX
         self.counts: Counter[str] = Counter()
 
     def run(self, events: Iterable[TopicEvent]) -> None:
         """Until all of them are settled or parked."""
         self._appends.flush()  # What a run before this one had no time for.
-        lanes = AggregateQueues(events)
-        while lanes:
-            wave = lanes.take(now=self._timing.now(), most=self._most)
-            if not wave:
-                self._timing.wait(lanes.next_due - self._timing.now())
-            for lane, claim in self._claimed(wave):
-                wait_ms = self._settle(lane, claim, company=len(wave) > 1)
-                lanes.put(lane, due=self._timing.now() + wait_ms if wait_ms else 0)
+        queues = AggregateQueues(events)
+        while queues:
+            batch = queues.take(now=self._timing.now(), most=self._most)
+            if not batch:
+                self._timing.wait(queues.next_due - self._timing.now())
+            for queue, claim in self._claimed(batch):
+                wait_ms = self._settle(queue, claim, in_batch=len(batch) > 1)
+                queues.put(queue, due=self._timing.now() + wait_ms if wait_ms else 0)
 
-    def run_parked(self, place: tuple[str, int] | None = None) -> None:
-        """Take up what was parked, here or by others before, for as long as some of it is ripe."""
+    def run_parked(self, source: tuple[str, int] | None = None) -> None:
+        """Run parked events, from this worker or an earlier one, for as long as some are ready."""
         self._appends.flush()
         seen: set[tuple[str, int, int]] = set()
-        while ripe := self._patience.ask(lambda: self._ledger.parking.ripe(self._handler.name, place=place)):
-            fresh = [one for one in ripe if (one.topic, one.partition, one.offset) not in seen]
+        while ready := self._outage_wait.ask(
+            lambda: self._store.parking.ready(self._handler.name, source=source)
+        ):
+            fresh = [event for event in ready if (event.topic, event.partition, event.offset) not in seen]
             if not fresh:
                 return
-            seen |= {(one.topic, one.partition, one.offset) for one in fresh}
-            self.run([TopicEvent.of(one, from_parking=True) for one in fresh])
+            seen |= {(event.topic, event.partition, event.offset) for event in fresh}
+            self.run([TopicEvent.of(event, from_parking=True) for event in fresh])
 
-    def _claimed(self, wave: Sequence[AggregateQueue]) -> Iterator[tuple[AggregateQueue, Claim]]:
-        """The wave with its claims, all of them held alive from now on."""
-        asked_at = self._timing.now()
-        claims = self._claims(wave)
-        self._heartbeats.hold([claim for claim in claims if claim.granted], asked_at=asked_at)
-        for lane, claim in zip(wave, claims, strict=True):
+    def _claimed(self, batch: Sequence[AggregateQueue]) -> Iterator[tuple[AggregateQueue, Claim]]:
+        """The batch with its claims, all of them held alive from now on."""
+        claimed_at = self._timing.now()
+        claims = self._claims(batch)
+        self._heartbeats.hold([claim for claim in claims if claim.granted], claimed_at=claimed_at)
+        for queue, claim in zip(batch, claims, strict=True):
             try:
-                yield lane, claim
+                yield queue, claim
             finally:
                 self._heartbeats.drop(claim)
 
-    def _claims(self, wave: Sequence[AggregateQueue]) -> list[Claim]:
-        keys = [lane.head.key for lane in wave]
+    def _claims(self, batch: Sequence[AggregateQueue]) -> list[Claim]:
+        keys = [queue.head.key for queue in batch]
         try:
-            return self._patience.ask(lambda: self._ledger.claims.claim_all(self._handler, keys))
+            return self._outage_wait.ask(lambda: self._store.claims.claim_all(self._handler, keys))
         except InvalidArgument as wrong:
-            if len(wave) > 1:
-                return [claim for lane in wave for claim in self._claims([lane])]
-            arrived = wave[0].waiting.popleft()
-            wave[0].waiting.appendleft(
-                TopicEvent.unfit(arrived.place, str(wrong), from_parking=arrived.from_parking)
+            if len(batch) > 1:
+                return [claim for queue in batch for claim in self._claims([queue])]
+            arrived = batch[0].waiting.popleft()
+            batch[0].waiting.appendleft(
+                TopicEvent.unfit(arrived.message, str(wrong), from_parking=arrived.from_parking)
             )
-            return self._claims(wave)
+            return self._claims(batch)
 
-    def _settle(self, lane: AggregateQueue, claim: Claim, *, company: bool) -> int:
-        """Do what the claim allows; for how many milliseconds the lane has to wait then."""
+    def _settle(self, queue: AggregateQueue, claim: Claim, *, in_batch: bool) -> int:
+        """Do what the claim allows; for how many milliseconds the queue has to wait then."""
         match claim.outcome:
             case ClaimOutcome.DUPLICATE_DONE:
-                self._duplicate(lane, claim)
+                self._duplicate(queue, claim)
                 return 0
             case ClaimOutcome.STALE:
-                self._leave(lane, "stale")
+                self._leave(queue, "stale")
                 return 0
             case ClaimOutcome.IN_PROGRESS:
-                return self._wait(lane, claim)
+                return self._wait(queue, claim)
             case ClaimOutcome.CLAIMED:
-                if company and claim.attempt > 1:
-                    lane.alone = (
-                        True  # It may be what killed the one before us: nobody else shall pay for it.
+                if in_batch and claim.attempt > 1:
+                    queue.alone = (
+                        True  # It may have killed the worker before us: no other event shall pay for that.
                     )
-                    self._patience.ask(lambda: self._ledger.claims.release(claim))
+                    self._outage_wait.ask(lambda: self._store.claims.release(claim))
                     return 0
-                return self._perform(lane, claim)
+                return self._perform(queue, claim)
 
-    def _perform(self, lane: AggregateQueue, claim: Claim) -> int:
-        ending = self._effects.perform(claim, lane.head)
+    def _perform(self, queue: AggregateQueue, claim: Claim) -> int:
+        ending = self._effects.perform(claim, queue.head)
         match ending.verdict:
             case Verdict.DONE:
-                self._leave(lane, "done")
+                self._leave(queue, "done")
             case Verdict.SUPERSEDED:
-                self._leave(lane, "stale")
+                self._leave(queue, "stale")
             case Verdict.DEAD:
                 self.counts["dead"] += 1
-                lane.done()
+                queue.done()
             case Verdict.UNKNOWN:
                 self._report_unknown(claim)
-                self._park(lane)
+                self._park(queue)
             case Verdict.AGAIN:
                 self.counts["failed"] += 1
                 return max(1, ending.wait_ms)
@@ -140,49 +142,53 @@ class PartitionRun:
                 return _POLL_MS_MIN
         return 0
 
-    def _duplicate(self, lane: AggregateQueue, claim: Claim) -> None:
+    def _duplicate(self, queue: AggregateQueue, claim: Claim) -> None:
         if claim.state is ClaimState.DEAD:
-            self._effects.park(claim, lane.head)  # Whoever gave it up may have had no time for its text.
+            self._effects.park(
+                claim, queue.head
+            )  # The worker that gave it up may have died before it stored the text.
             self.counts["dead"] += 1
-            lane.done()
+            queue.done()
         else:
-            self._leave(lane, "duplicate")
+            self._leave(queue, "duplicate")
 
-    def _wait(self, lane: AggregateQueue, claim: Claim) -> int:
+    def _wait(self, queue: AggregateQueue, claim: Claim) -> int:
         match claim.wait:
             case Wait.BACKOFF:
                 return max(1, claim.wait_ms)
-            case Wait.EARLIER:
-                self._park(lane)
+            case Wait.PREDECESSOR:
+                self._park(queue)
                 return 0
             case Wait.UNRESOLVED:
                 self._report_unknown(claim)
-                self._park(lane)
+                self._park(queue)
                 return 0
             case _:
-                freed = self._patience.ask(self._ledger.free_departed)
+                freed = self._outage_wait.ask(self._store.abandon_ended_owners)
                 return 1 if freed else min(max(claim.wait_ms, _POLL_MS_MIN), _POLL_MS_MAX)
 
-    def _leave(self, lane: AggregateQueue, how: str) -> None:
+    def _leave(self, queue: AggregateQueue, how: str) -> None:
         """The head is settled."""
-        arrived = lane.done()
+        arrived = queue.done()
         self.counts[how] += 1
         if arrived.from_parking:
-            self._patience.ask(lambda: self._ledger.parking.unpark(self._handler.name, arrived.key.event_id))
+            self._outage_wait.ask(
+                lambda: self._store.parking.unpark(self._handler.name, arrived.key.event_id)
+            )
 
-    def _park(self, lane: AggregateQueue) -> None:
+    def _park(self, queue: AggregateQueue) -> None:
         """The head cannot go on now, nor can what has to come after it."""
         ordered = self._handler.gap_policy is GapPolicy.ORDERED
-        left = lane.clear() if ordered else [lane.done()]
-        kept = [(one.key, one.place) for one in left if not one.from_parking]
-        self._patience.ask(lambda: self._ledger.parking.park(self._handler.name, kept))
+        left = queue.clear() if ordered else [queue.done()]
+        kept = [(event.key, event.message) for event in left if not event.from_parking]
+        self._outage_wait.ask(lambda: self._store.parking.park(self._handler.name, kept))
         self.counts["parked"] += len(kept)
 
     def _report_unknown(self, claim: Claim) -> None:
         self.counts["unknown"] += 1
         name, event_id = claim.handler.name, claim.event.event_id
         logger.error(
-            "nobody can tell whether %s had its effect: look, then run driftq registry resolve %s %s --as …",
+            "the effect of event %s is unknown: check it, then run driftq registry resolve %s %s --as …",
             event_id,
             name,
             event_id,

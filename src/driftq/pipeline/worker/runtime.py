@@ -37,24 +37,24 @@ class ServedEvents:
 def open_run(spec: WorkerSpec, options: PipelineOptions) -> Iterator[PartitionRun]:
     """A run with its heartbeats under way. While the database is away, this waits."""
     timing = SystemTiming()
-    patience = OutageWait(timing)
+    outage_wait = OutageWait(timing)
     handler = spec.handler(options.registry)
-    ledger = patience.ask(lambda: shared_store(options, use="effects"))
+    store = outage_wait.ask(lambda: shared_store(options, use="effects"))
     heartbeats = ClaimHeartbeats(
         lambda: shared_store(options, use="heartbeats").claims,
         every_ms=options.registry.heartbeat_seconds * 1000,
         timing=timing,
     )
-    with closing(ServedEvents(options.url)) as store, heartbeats:
-        appends = DerivedAppends(store, ledger.parking, handler.name, patience)
-        effects = Effects(spec.call, ledger, heartbeats=heartbeats, patience=patience, appends=appends)
+    with closing(ServedEvents(options.url)) as event_store, heartbeats:
+        appends = DerivedAppends(event_store, store.parking, handler.name, outage_wait)
+        effects = Effects(spec.call, store, heartbeats=heartbeats, outage_wait=outage_wait, appends=appends)
         yield PartitionRun(
             handler,
-            ledger,
+            store,
             effects=effects,
             appends=appends,
             heartbeats=heartbeats,
-            patience=patience,
+            outage_wait=outage_wait,
             timing=timing,
         )
 

@@ -21,7 +21,7 @@ HandlerCall = Callable[[PublishedEvent, WorkerContext], Sequence[DerivedEvent] |
 
 
 class Family(enum.StrEnum):
-    """Whose knob says how often a failed event is tried again."""
+    """Whose setting says how often a failed event is retried."""
 
     INSTANCE = "instance"
     ONTOLOGY = "ontology"
@@ -54,7 +54,7 @@ class WorkerSpec:
                 raise InvalidArgument(field, f"must be one of {', '.join(words)}, not {given!r}")
 
     def handler(self, settings: RegistrySettings) -> Handler:
-        """How the registry is to treat it, with the knobs in force."""
+        """How the registry is to treat it, with the settings in force."""
         retries = {
             Family.INSTANCE: settings.instance_retries_max,
             Family.ONTOLOGY: settings.ontology_retries_max,

@@ -13,7 +13,7 @@ from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.worker.claims import Claims
 from driftq.pipeline.worker.guard import SequenceGuard
 from driftq.registry import Claim
-from driftq.registry.liveness import Liveness, departed
+from driftq.registry.liveness import Liveness, ended_owners
 from driftq.registry.parking import Parking
 from driftq.registry.sql_registry import SqlRegistry
 from driftq.sql import Database, open_database
@@ -29,15 +29,15 @@ class WorkerStore:
     registry: SqlRegistry
     parking: Parking
     claims: Claims
-    presences: Path | None = None
+    liveness_folder: Path | None = None
     """Where the workers of this machine say that they are alive, see `driftq.registry.liveness`."""
 
     @classmethod
     def on(
-        cls, registry: SqlRegistry, *, guarded: bool = False, presences: Path | None = None
+        cls, registry: SqlRegistry, *, guarded: bool = False, liveness_folder: Path | None = None
     ) -> WorkerStore:
         claims = SequenceGuard(registry) if guarded else registry
-        return cls(registry, Parking(registry.database), claims, presences)
+        return cls(registry, Parking(registry.database), claims, liveness_folder)
 
     @classmethod
     def open(cls, options: PipelineOptions) -> WorkerStore:
@@ -47,7 +47,7 @@ class WorkerStore:
         return cls.on(
             SqlRegistry(_database(options), owner=owner),
             guarded=not settings.enabled,
-            presences=Path(options.folder, "workers"),
+            liveness_folder=Path(options.folder, "workers"),
         )
 
     def finish(self, claim: Claim, derived: Sequence[str]) -> None:
@@ -61,14 +61,14 @@ class WorkerStore:
             )
             self.claims.mark_done(claim, transaction=transaction)
 
-    def free_departed(self) -> int:
-        """End the leases of workers of this machine that are gone; how many there were."""
+    def abandon_ended_owners(self) -> int:
+        """End the leases of workers of this machine that have ended; returns how many."""
         freed = 0
-        if self.presences is not None:
-            for name in departed(self.presences):
+        if self.liveness_folder is not None:
+            for name in ended_owners(self.liveness_folder):
                 freed += self.registry.abandon(name)
         if freed:
-            logger.warning("%d claims of workers that are gone are free again", freed)
+            logger.warning("released %d claims of workers that have ended", freed)
         return freed
 
     def close(self) -> None:
@@ -85,19 +85,21 @@ def shared_store(options: PipelineOptions, *, use: str) -> WorkerStore:
     place = options.events.database_url if options.registry.enabled else None
     key = os.getpid(), f"{use} {options.registry.enabled} {place} {options.folder}"
     if key not in _opened:
-        ledger = _opened[key] = WorkerStore.open(options)
-        _be_present(ledger)
-        ledger.free_departed()
+        store = _opened[key] = WorkerStore.open(options)
+        _mark_alive(store)
+        store.abandon_ended_owners()
     return _opened[key]
 
 
-def _be_present(ledger: WorkerStore) -> None:
-    if ledger.presences is None:
+def _mark_alive(store: WorkerStore) -> None:
+    if store.liveness_folder is None:
         return
     try:
-        _alive.append(Liveness(ledger.presences, ledger.registry.incarnation))
+        _alive.append(Liveness(store.liveness_folder, store.registry.incarnation))
     except OSError as problem:  # As on a cluster's machine without the folder: then there is the lease.
-        logger.warning("claims of this process are held until their lease ends: %s", problem)
+        logger.warning(
+            "cannot lock a liveness file; claims of this process last until their leases end: %s", problem
+        )
 
 
 def _database(options: PipelineOptions) -> Database:

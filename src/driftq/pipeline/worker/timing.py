@@ -1,4 +1,4 @@
-"""Waiting, and waiting for somebody who is away."""
+"""Waiting, and waiting through an outage."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class SystemTiming:
 
 
 class OutageWait:
-    """Asks again for as long as the database or the server is away; nothing is charged meanwhile."""
+    """Repeats a call for as long as the database or the server is away; no attempt is charged meanwhile."""
 
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
         self.pauses = 0
-        """How often it had to wait for somebody to come back."""
+        """How many outages it waited through."""
 
     def ask(self, call: Callable[[], Answer]) -> Answer:
-        """What the call answers in the end. It must be one that may be made again."""
+        """The result of the call. It must be safe to repeat."""
         pause_ms = _FIRST_MS
         while True:
             try:
@@ -57,5 +57,5 @@ class OutageWait:
                 pause_ms = doubled(pause_ms, cap=_LONGEST_MS)
             else:
                 if pause_ms > _FIRST_MS:
-                    logger.warning("going on")
+                    logger.warning("resumed")
                 return answer

@@ -12,13 +12,13 @@ LEFT JOIN {positions} AS place
     ON place.handler = :handler AND place.aggregate_type = g.of_type AND place.aggregate_id = g.of_id
     AND place.aggregate_id {among g: of_id};
 
--- name: draw_tokens (sqlite)
+-- name: new_tokens (sqlite)
 UPDATE {claim_tokens} SET last_token = last_token + :tokens RETURNING last_token;
 
--- name: draw_tokens (postgres)
+-- name: new_tokens (postgres)
 SELECT nextval('{claim_tokens}') FROM generate_series(1, :tokens);
 
--- name: grant_unseen (sqlite)
+-- name: grant_new (sqlite)
 -- A claim of an event that has none, if its aggregate is from ?13 up to just before it.
 INSERT INTO {claims} (
     handler, event_id, aggregate_type, aggregate_id, sequence_number, state, token, attempts, effect, gap_policy,
@@ -30,7 +30,7 @@ WHERE coalesce(
 ) BETWEEN ?13 AND ?5 - 1
 ON CONFLICT (event_id, handler) DO NOTHING;
 
--- name: grant_unseen (postgres)
+-- name: grant_new (postgres)
 INSERT INTO {claims} (
     handler, event_id, aggregate_type, aggregate_id, sequence_number, state, token, attempts, effect, gap_policy,
     owner, incarnation, lease_until, claimed_at

@@ -10,7 +10,7 @@ WHERE true
 ORDER BY g.id
 ON CONFLICT (event_id, handler) DO NOTHING;
 
--- name: list_ripe
+-- name: list_ready
 -- Parked events that may be claimed now, or that need to be parked no longer; see `decide_claim`.
 SELECT waits.event_id, waits.topic, waits.topic_partition, waits.topic_offset, waits.value
 FROM {parked} AS waits

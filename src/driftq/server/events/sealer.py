@@ -51,7 +51,7 @@ class Sealing:
         with self._turn:
             self._take()
             try:
-                while self._active and self._sealer.place():
+                while self._active and self._sealer.assign_positions():
                     pass
             except SealerReplaced:
                 self._active = False

@@ -84,7 +84,7 @@ INSERT INTO {driftq_projections} AS known (name, epoch, generation) VALUES (:nam
 ON CONFLICT (name) DO UPDATE SET epoch = known.epoch + 1
 RETURNING epoch, generation;
 
--- name: tenure
+-- name: writer_epoch
 SELECT epoch, generation FROM {driftq_projections} WHERE name = :name {for_update};
 
 -- name: next_generation

@@ -11,7 +11,7 @@ from driftq.client import AsyncDelivery
 from driftq.errors import DriftQError, FailedPrecondition
 from driftq.model import Message
 from driftq.worker.context import Context
-from driftq.worker.failures import told
+from driftq.worker.failures import describe
 from driftq.worker.scope import EffectGrant
 
 logger = logging.getLogger("driftq.worker")
@@ -19,7 +19,7 @@ logger = logging.getLogger("driftq.worker")
 _EXTENDING_MAX = 32
 
 
-class HeldDelivery:
+class LeasedDelivery:
     """One delivery: its leases and the run under way."""
 
     def __init__(self, delivery: AsyncDelivery, loop: asyncio.AbstractEventLoop) -> None:
@@ -73,32 +73,32 @@ class DeliveryHeartbeats:
 
     def __init__(self, *, lease_ms: int) -> None:
         self._every_s = lease_ms / 3000
-        self._held: set[HeldDelivery] = set()
+        self._leased: set[LeasedDelivery] = set()
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._leased)
 
-    def add(self, held: HeldDelivery) -> None:
-        self._held.add(held)
+    def add(self, leased: LeasedDelivery) -> None:
+        self._leased.add(leased)
 
-    def drop(self, held: HeldDelivery) -> None:
-        self._held.discard(held)
+    def drop(self, leased: LeasedDelivery) -> None:
+        self._leased.discard(leased)
 
     async def run(self) -> None:
         """Until cancelled, on the client's loop."""
         while True:
             await asyncio.sleep(self._every_s)
-            room = asyncio.Semaphore(_EXTENDING_MAX)
-            await asyncio.gather(*[self._extend(held, room) for held in list(self._held)])
+            slots = asyncio.Semaphore(_EXTENDING_MAX)
+            await asyncio.gather(*[self._extend(leased, slots) for leased in list(self._leased)])
 
-    async def _extend(self, held: HeldDelivery, room: asyncio.Semaphore) -> None:
-        async with room:
-            if held not in self._held or held.lost:
+    async def _extend(self, leased: LeasedDelivery, slots: asyncio.Semaphore) -> None:
+        async with slots:
+            if leased not in self._leased or leased.lost:
                 return
             try:
-                await held.extend()
+                await leased.extend()
             except FailedPrecondition as refused:
-                if held in self._held:
-                    logger.warning("%s: %s", told(held.delivery, "lost its lease"), refused)
+                if leased in self._leased:
+                    logger.warning("%s: %s", describe(leased.delivery, "lost its lease"), refused)
             except DriftQError as failure:
-                logger.warning("%s: %s", told(held.delivery, "could not renew its lease"), failure)
+                logger.warning("%s: %s", describe(leased.delivery, "could not renew its lease"), failure)

@@ -78,7 +78,7 @@ check: $(STAMP) ## Format, lint, types, imports, contract page, docs
 	@echo "types";    $(BIN)/mypy $(TYPED_DIRS)
 	@echo "imports";  $(BIN)/lint-imports
 	@echo "contract"; $(BIN)/python scripts/contract.py --check
-	@echo "reference"; $(BIN)/python scripts/reference.py --check
+	@echo "reference"; $(BIN)/python -m scripts.reference --check
 	@echo "docs";     $(BIN)/mkdocs build --quiet --strict --site-dir build/site
 	@echo "all checks passed"
 
@@ -98,8 +98,8 @@ $(PEERS)/.driftq-setup: requirements/bench.txt | $(STAMP)
 	@$(BIN)/uv pip install --quiet --python $(PEERS)/bin/python --require-hashes -r requirements/bench.txt
 	@touch $@
 
-reference: $(STAMP) ## Write docs/reference.md from the code
-	@$(BIN)/python scripts/reference.py
+reference: $(STAMP) ## Write docs/reference from the code
+	@$(BIN)/python -m scripts.reference
 
 contract: $(STAMP) ## Fill docs/contract.md with the tests that name each clause
 	@$(BIN)/python scripts/contract.py

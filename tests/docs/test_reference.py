@@ -54,7 +54,7 @@ def optional_fields(kind: type) -> set[str]:
     return {field.encode_name for field in msgspec.structs.fields(kind)}
 
 
-@pytest.mark.clause("N3")
+@pytest.mark.clause("O5")
 def test_every_page_is_what_the_code_says() -> None:
     assert list(reference.outdated()) == []
 
@@ -69,6 +69,7 @@ def test_a_page_that_differs_fails_the_check_and_is_mended_by_writing(tmp_path: 
     assert reference.main(["--check"], root=tmp_path) == 1
 
 
+@pytest.mark.clause("O5")
 @pytest.mark.parametrize("name", BY_NAME)
 def test_every_route_has_a_section(name: str) -> None:
     assert HTTP.count(f"### {name}\n") == 1
@@ -87,6 +88,7 @@ def test_the_sections_of_the_http_page_are_few() -> None:
     assert len(SECTIONS) <= 8
 
 
+@pytest.mark.clause("O5")
 def test_the_metrics_of_a_running_server_are_those_of_the_page(tmp_path: Path) -> None:
     with Server(tmp_path / "log") as server:
         text = server.get("/v1/metrics").content.decode()
@@ -95,6 +97,7 @@ def test_the_metrics_of_a_running_server_are_those_of_the_page(tmp_path: Path) -
     assert dict(re.findall(r"^\| `(driftq_\w+)` \| (\w+) \|", section, re.MULTILINE)) == exposed
 
 
+@pytest.mark.clause("O5")
 def test_every_setting_is_listed_once_with_its_readers() -> None:
     rows = re.findall(r"^\| `([A-Z0-9_]+)` \| .* \| .* \| (.*) \| .* \|$", SETTINGS, re.MULTILINE)
     assert sorted(name for name, _ in rows) == sorted(knob.name for knob in KNOBS)
@@ -107,6 +110,7 @@ def test_a_setting_that_stops_its_command_says_so(name: str) -> None:
     assert "**Not available yet**" in row
 
 
+@pytest.mark.clause("O5")
 def test_every_command_of_the_program_has_a_section() -> None:
     said = subprocess.run(
         [sys.executable, "-m", "driftq", "topic", "--help"], capture_output=True, text=True, check=True

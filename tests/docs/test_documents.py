@@ -1,9 +1,12 @@
 """The documents point to things that exist and keep their own promises."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -66,3 +69,36 @@ def test_the_guarantees_say_that_a_server_is_one_node() -> None:
     text = (ROOT / "docs/guarantees.md").read_text(encoding="utf-8")
     assert "## One server is one node" in text
     assert "never a second truth" in text
+
+
+def nav_pages(nav: list[Any]) -> Iterator[str]:
+    for entry in nav:
+        for target in [entry] if isinstance(entry, str) else entry.values():
+            yield from [target] if isinstance(target, str) else nav_pages(target)
+
+
+def test_the_navigation_has_every_page_once() -> None:
+    """Decisions may be left to their index, which another test compares with the folder."""
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    listed = list(nav_pages(nav))
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert len(listed) == len(set(listed))
+    assert set(listed) <= pages
+    assert {page for page in pages - set(listed) if not page.startswith("adr/")} == set()
+
+
+@pytest.mark.parametrize("section", ["Tutorials", "How-to guides", "Reference", "Explanation"])
+def test_a_section_of_the_navigation_has_at_most_eight_entries(section: str) -> None:
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    entries = [target for entry in nav if isinstance(entry, dict) for target in [entry.get(section, [])]]
+    assert all(len(target) <= 8 for target in entries)
+
+
+def test_the_architecture_is_one_page_and_every_path_on_it_exists() -> None:
+    """A path in backticks is under src/driftq, or under the root if it begins with a folder of it."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 120
+    paths = re.findall(r"`((?:[\w.]+/)+[\w.*-]*|[\w]+\.(?:py|toml|md))`", text)
+    assert len(paths) > 20
+    places = (ROOT, ROOT / "src/driftq")
+    assert [path for path in paths if not any(list(place.glob(path.rstrip("/"))) for place in places)] == []

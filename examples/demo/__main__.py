@@ -21,7 +21,7 @@ from examples.demo.server import Server
 from examples.demo.stopping import Stopped, listen
 
 NEXT = (
-    ("make serve", "run a server yourself, then follow docs/quickstart.md"),
+    ("make serve", "run a server yourself, then follow docs/tutorials/quickstart.md"),
     (".venv/bin/driftq --help", "see every command, each with examples"),
     ("examples/", "read small programs to start from; the demo itself is examples/demo/"),
 )

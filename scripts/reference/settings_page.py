@@ -30,15 +30,6 @@ version of the protocol, for tests that want to reach them."""
 REFUSED = """\
 These values are in range and still stop the command, because no version of the code behind them
 exists yet or because another setting contradicts them. The other settings have their defaults here."""
-FOLDER = """\
-```text
-DIR/log/00000000000000000001.log    segments of the log, about 64 MiB each
-DIR/events.db                       events, created with the first request for them
-DIR/objects/segments/               sealed segments of the event log, in Parquet
-DIR/address                         where the server listens, while it runs
-```
-
-[`driftq backup`](cli.md#driftq-backup) copies the folder of a running server."""
 SECTIONS: Sequence[tuple[str, tuple[str, ...]]] = (
     ("Broker", ("DRIFTQ_BROKER_", "DRIFTQ_IDEMPOTENCY_")),
     ("Server and commands", ("DRIFTQ_",)),
@@ -76,7 +67,6 @@ def page() -> str:
         table(("Setting", "Command", "It says"), refused_rows),
     ]
     parts += ["## Profiles", PROFILE_TEXT, _profiles()]
-    parts += ["## The server's folder", FOLDER]
     return joined(parts)
 
 

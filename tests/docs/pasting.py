@@ -17,7 +17,7 @@ BLOCK = re.compile(r"^```(sh|bash|console|python)\n(.*?)^```$", re.DOTALL | re.M
 PATIENCE_S = 900.0
 """For one block: it may start Spark, and others may keep the machine busy."""
 
-ELSEWHERE = re.compile(r"^(make |driftq serve|sqlite3 )")
+ELSEWHERE = re.compile(r"^(make |(DRIFTQ_\w+=\S+ )?driftq serve|sqlite3 )")
 """What runs until Ctrl-C or for very long, and programs of others; the test has a server already."""
 
 
@@ -90,10 +90,16 @@ STREAM_ENDED = "28: curl -sN --max-time 2 "
 """How curl says that it has closed the stream after its two seconds, as it was told to."""
 
 NOT_THERE = {
-    "docs/housekeeping.md": ("driftq group delete orders old-report", "driftq group reset orders billing"),
-    "docs/retries.md": ("driftq dlq show orders", "driftq dlq redrive orders", "driftq dlq purge orders"),
-    "docs/explain.md": ("driftq explain orders/17", "driftq explain --run nightly-7"),
-    "docs/spark-worker.md": ("driftq registry resolve charge EVENT_ID",),
+    "docs/how-to/operate.md": ("driftq group delete orders old-report", "driftq group reset orders billing"),
+    "docs/how-to/failed-messages.md": (
+        "driftq explain orders/17",
+        "driftq explain --run nightly-7",
+        "driftq dlq show orders",
+        "driftq dlq redrive orders",
+        "driftq dlq purge orders",
+        "driftq registry requeue charge EVENT_ID",
+        "driftq registry resolve charge EVENT_ID",
+    ),
 }
 """Commands about something that a new server does not have: they say so, and that is all."""
 

@@ -11,8 +11,8 @@ from tests.docs.pasting import ROOT, Shell, check
 from tests.harness import ServerProcess
 
 PAGES = [
-    "docs/quickstart.md", "docs/tutorial.md", "docs/housekeeping.md", "docs/events.md", "docs/retries.md",
-    "docs/jobs.md", "docs/explain.md", "docs/spark-worker.md",
+    "docs/tutorials/quickstart.md", "docs/tutorials/coffee-bar.md", "docs/how-to/operate.md",
+    "docs/how-to/events.md", "docs/how-to/failed-messages.md", "docs/explanation/jobs.md",
 ]  # fmt: skip
 """README is pasted in tests/services. Pages that only start Spark are run by the tests of the pipeline."""
 
@@ -34,7 +34,7 @@ def test_every_command_of_a_page_ends_and_works_twice_in_a_row(shell: Shell, pag
 
 @pytest.mark.clause("N3")
 def test_the_quickstart_s_story_is_what_happens(shell: Shell) -> None:
-    said = "".join(paste.said for paste in shell.paste(ROOT / "docs/quickstart.md"))
+    said = "".join(paste.said for paste in shell.paste(ROOT / "docs/tutorials/quickstart.md"))
     assert said.count("204 No Content") == 3, "extended, nacked and acked"
     assert '"attempts":1,"last_error":"","key":"user:1"' in said
     assert '"attempts":2,"last_error":"out of milk"' in said

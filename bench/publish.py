@@ -4,7 +4,7 @@ import time
 
 from bench.machine import server
 from bench.report import Figure
-from driftq.client.producing.append import AppendReceipt, PositionedMessage
+from driftq.model.wire.append import AppendReceipt, PositionedMessage
 from driftq.pipeline.server import Server, topic_path
 
 MESSAGES = 2_000_000

@@ -1,8 +1,9 @@
-"""A router that labels messages with a small classifier, trained when it starts; no service is asked.
+"""Label messages by their text, with a router that is a small naive Bayes classifier.
+
+The classifier is trained when the program starts and calls no service. A router is plain Python, so a model
+fits in as well as a rule.
 
     driftq serve --router router_classifier:route        (in the folder of this file)
-
-It is naive Bayes over words: how often each was seen under each label decides which label is most likely.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def words(text: str) -> list[str]:
 
 
 class Classifier:
-    """Knows its labels by the words of their examples."""
+    """Naive Bayes: the words of the examples decide which label is the most likely."""
 
     def __init__(self, examples: dict[str, list[str]]) -> None:
         self._counts = {label: Counter(words(" ".join(texts))) for label, texts in examples.items()}

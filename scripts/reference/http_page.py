@@ -36,7 +36,10 @@ def page() -> str:
     types = Types(described["components"]["schemas"])
     notes = _notes((HERE / "http_notes.md").read_text(encoding="utf-8"), described["paths"])
     parts = [*head("HTTP interface", "the routes of src/driftq/http and scripts/reference/http_*.md")]
-    parts.append(Template((HERE / "http_intro.md").read_text(encoding="utf-8")).substitute(limits()).strip())
+    nack = types.fields(_body(described["paths"]["/v1/nack"]["post"]) or {})
+    parts.append(
+        Template((HERE / "http_intro.md").read_text(encoding="utf-8")).substitute(limits(nack)).strip()
+    )
     bodies: list[str] = []
     listed: set[str] = set()
     for title, words in SECTIONS.items():
@@ -60,11 +63,10 @@ def page() -> str:
     return with_guides(joined(parts))
 
 
-def limits() -> dict[str, str]:
-    """The numbers that the introduction mentions, as the code has them."""
-    from driftq.http.api.schemas import NAME_MAX, REASON_MAX
-
+def limits(nack: Mapping[str, Any]) -> dict[str, str]:
+    """The numbers that the introduction mentions, as the code has them; `nack` has the fields of a nack."""
     options = HttpOptions()
+    owner, reason = (next(iter(nack[name].get("anyOf", [nack[name]]))) for name in ("owner", "reason"))
     return {
         "body": f"{options.body_bytes_max >> 20} MiB",
         "head": f"{options.head_bytes_max >> 10} KiB",
@@ -76,8 +78,8 @@ def limits() -> dict[str, str]:
         "keep_alive_s": str(options.keep_alive_s),
         "connections": f"{options.connections_max:,}",
         "outstanding": str(options.outstanding_max),
-        "name": str(NAME_MAX),
-        "reason": f"{REASON_MAX:,}",
+        "name": str(owner["maxLength"]),
+        "reason": f"{reason['maxLength']:,}",
         "always": ", ".join(map(str, ALWAYS)),
         "count": str(len(ROUTES)),
     }

@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, get_type_hints
 
 import driftq
 from driftq.client import (
@@ -22,6 +22,9 @@ from driftq.client import (
     TimelineEntry,
 )
 from scripts.reference.markdown import head, joined, with_guides
+
+_MODULE = re.compile(r"\b(?:driftq|typing|datetime|collections)(?:\.[a-z_]+)*\.(?=[A-Za-z])")
+_OPTIONAL = re.compile(r"Optional\[(\w+)\]")
 
 CLASSES: tuple[type, ...] = (
     driftq.Client,
@@ -107,8 +110,13 @@ def members(kind: type) -> Iterator[str]:
 
 
 def fields(kind: type) -> Iterator[str]:
-    for name, hint in inspect.get_annotations(kind).items():
-        yield f"`{name}: {hint if isinstance(hint, str) else inspect.formatannotation(hint)}`"
+    """With those of its bases; types without their modules and without the ranges that requests check."""
+    own = inspect.get_annotations(kind)
+    hints: dict[str, Any] = get_type_hints(kind) if hasattr(kind, "__struct_fields__") else own
+    for name, hint in hints.items():
+        text = hint if isinstance(hint, str) else inspect.formatannotation(hint)
+        plain = _OPTIONAL.sub(r"\1 | None", _MODULE.sub("", text))
+        yield f"`{name}: {plain}`"
 
 
 def page() -> str:

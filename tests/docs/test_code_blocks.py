@@ -1,4 +1,4 @@
-"""Every Python block of every page and every example runs, in a process of its own, against a real server."""
+"""The Python blocks of every page run, in a process of their own, against a real server."""
 
 import os
 import re
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.test_pasted import PAGES as PASTED
 from tests.harness import ServerProcess
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,9 +17,9 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PAGES = [
     page
     for page in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-    if BLOCK.search(page.read_text())
+    if BLOCK.search(page.read_text()) and page.relative_to(ROOT).as_posix() not in PASTED
 ]
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+"""Those that are pasted as a whole, with their commands, are run by test_pasted.py."""
 PATIENCE_S = 240.0
 """A page may start Spark, and others may keep the machine busy."""
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -59,14 +60,3 @@ def test_the_blocks_of_a_page_run_one_behind_the_other(
     else:
         (tmp_path / "page.py").write_text(program)
         run(["page.py"], tmp_path, server)
-
-
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_runs_and_says_something(example: Path, tmp_path: Path, server: ServerProcess) -> None:
-    assert run([str(example)], tmp_path, server).strip()
-
-
-@pytest.mark.clause("R6")
-def test_the_classifier_tells_labels_apart(tmp_path: Path, server: ServerProcess) -> None:
-    said = run([str(ROOT / "examples/router_classifier.py")], tmp_path, server).splitlines()
-    assert [line.split()[0] for line in said] == ["billing", "shipping", "-"]

@@ -11,8 +11,9 @@ import pytest
 from driftq.core.commands import Nack
 from driftq.errors import InvalidArgument
 from driftq.model import Envelope, Message
-from driftq.model.job import EnqueuedJob, JobRequest
+from driftq.model.job import JobRequest
 from driftq.model.options.limits import Limits
+from driftq.model.wire.jobs import EnqueuedJob
 from driftq.server.jobs.requests import ClaimRequest, EnqueueRequest, JobsGranted
 from driftq.server.requests import NackRequest
 from driftq.server.settle.dead_letters import rfc3339

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests import conftest
-from tests.support.sharing import ON_SPARK, OWN_DRIVERS, SharedByModule, is_on_spark
+from tests.support.sharing import ON_SPARK, ONE_BY_ONE, OWN_DRIVERS, SharedByModule, is_on_spark
 
 ROOT = Path(__file__).parents[2]
 
@@ -18,14 +18,26 @@ def scope(nodeid: str) -> str:
     return SharedByModule._split_scope(cast("Any", None), nodeid)
 
 
+def files(place: Path) -> list[Path]:
+    """The tests in a folder, or the one file."""
+    return sorted(place.glob("test_*.py")) if place.is_dir() else [place]
+
+
 def test_one_process_has_the_spark_session_one_the_drivers_and_the_rest_goes_by_module() -> None:
     on_spark = [f"{place}::test_one[a::b]" for place in ON_SPARK]
     assert {scope(nodeid) for nodeid in on_spark} == {"spark", "drivers"}
     assert all((ROOT / place).exists() for place in ON_SPARK)
     assert scope("tests/spark/test_source.py::test_one") == "spark"
-    assert not any("spark: " in (ROOT / place).read_text() for place in OWN_DRIVERS if place.endswith(".py"))
+    assert scope("tests/acceptance/pipeline/test_chain.py::test_one") == "drivers"
+    assert not any("spark: " in file.read_text() for place in OWN_DRIVERS for file in files(ROOT / place))
     assert scope("tests/crash/test_jobs.py::test_one[a::b]") == "tests/crash/test_jobs.py"
     assert not is_on_spark("tests/acceptance/worker/test_killed.py::test_one")
+
+
+def test_modules_whose_tests_go_one_by_one_share_nothing() -> None:
+    for place in ONE_BY_ONE:
+        assert scope(f"{place}::test_one[a::b]") == f"{place}::test_one[a::b]"
+        assert "scope=" not in (ROOT / place).read_text()
 
 
 @given(st.none())

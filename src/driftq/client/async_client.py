@@ -12,23 +12,25 @@ import msgspec
 
 from driftq.client import explaining
 from driftq.client.consuming.consumer import AsyncConsumer, LineSource
-from driftq.client.consuming.incoming import Receipt, RecordedMessage
 from driftq.client.consuming.subscription import LEASE_MS, Settling, Subscription, new_owner
 from driftq.client.dead_letters import AsyncDeadLetters
 from driftq.client.effects import AsyncIdempotency
-from driftq.client.explaining import ExplainedMessage, ExplainedRun
 from driftq.client.job_calls import AsyncJobCalls
 from driftq.client.options import TIMEOUT_S, ClientOptions
 from driftq.client.producing import append as appending
-from driftq.client.producing.append import AppendReceipt, OpenWriter, PositionedMessage
 from driftq.client.producing.outgoing import EnvelopeFields
 from driftq.client.producing.producer import KeyOf, Producer
 from driftq.client.wire.calls import Calls
 from driftq.client.wire.connector import Connector, TcpConnector
-from driftq.client.wire.encoding import AckPart, Query, group_path, reset_target, topic_path
+from driftq.client.wire.encoding import Query, group_path, reset_target, topic_path
 from driftq.errors import GroupNotFound, TopicNotFound
 from driftq.forking import in_forked_child
 from driftq.model import TopicView
+from driftq.model.wire.append import AppendReceipt, OpenWriter, PositionedMessage
+from driftq.model.wire.explain import ExplainedMessage, ExplainedRun
+from driftq.model.wire.messages import RecordedMessage
+from driftq.model.wire.produce import Receipt
+from driftq.model.wire.settle import AckPart
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 

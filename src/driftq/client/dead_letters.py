@@ -9,58 +9,17 @@ from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
-import msgspec
-
-from driftq.client.consuming.incoming import StoredValue
 from driftq.client.loop_thread import LoopThread
 from driftq.client.wire.calls import Calls
 from driftq.client.wire.encoding import Query
-from driftq.model import Envelope
-from driftq.model.reply import Reply
-
-
-class DeadLetterTopic(msgspec.Struct, frozen=True):
-    """A topic that has dead letters, and where they are."""
-
-    topic: str
-    dlq_topic: str
-    messages: int
-    oldest_at: str | None
-
-
-class DeadLetter(StoredValue, frozen=True, kw_only=True):
-    """A message that was given up; `envelope.dlq` says by which group, why and when."""
-
-    partition: int
-    offset: int
-    """In the dead-letter topic; `redrive` and `purge` take it."""
-    key: str
-    value: str
-    envelope: Envelope | None = None
-    redriven_at: str | None = None
-
-
-class SkippedLetter(msgspec.Struct, frozen=True):
-    """A dead letter that was not sent again, and why."""
-
-    offset: int
-    reason: str
-    group: str | None = None
-
-
-class Redriven(Reply, frozen=True):
-    """How many dead letters were meant, how many were sent again, and the first of those that were not."""
-
-    matched: int
-    redriven: int
-    skipped: list[SkippedLetter] = msgspec.field(default_factory=list)
-
-
-class Purged(Reply, frozen=True):
-    """How many dead letters were meant, and how many are gone."""
-
-    matched: int
-    purged: int
+from driftq.model.wire.dlq import (
+    DeadLetter,
+    DeadLettersReply,
+    DeadLetterTopic,
+    DeadLetterTopicsReply,
+    Purged,
+    Redriven,
+)
 
 
 class DeadLetterFilter(TypedDict, total=False):
@@ -79,14 +38,6 @@ class DeadLetterFilter(TypedDict, total=False):
     until: str
 
 
-class _Topics(msgspec.Struct, frozen=True):
-    dlqs: list[DeadLetterTopic]
-
-
-class _Letters(msgspec.Struct, frozen=True):
-    messages: list[DeadLetter]
-
-
 class AsyncDeadLetters:
     """The calls of `/v1/dlq`."""
 
@@ -99,7 +50,9 @@ class AsyncDeadLetters:
         """A page of the dead letters of a topic, by offset. Raises TopicNotFound where it never had one."""
         query: Query = {"limit": limit, "after": after}
         path = _path(topic)
-        found: _Letters = await self._calls.call("GET", path, query=query, repeatable=True, kind=_Letters)
+        found: DeadLettersReply = await self._calls.call(
+            "GET", path, query=query, repeatable=True, kind=DeadLettersReply
+        )
         return found.messages
 
     async def redrive(
@@ -153,7 +106,9 @@ class AsyncDeadLetters:
 
     async def list(self) -> list[DeadLetterTopic]:
         """The topics that have, or had, dead letters."""
-        found: _Topics = await self._calls.call("GET", "/v1/dlq", repeatable=True, kind=_Topics)
+        found: DeadLetterTopicsReply = await self._calls.call(
+            "GET", "/v1/dlq", repeatable=True, kind=DeadLetterTopicsReply
+        )
         return found.dlqs
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from driftq.client.consuming.subscription import LEASE_MS
 from driftq.client.wire.calls import Calls
+from driftq.model.wire.idempotency import BeginReply, EffectStatus
 
 _RESOLVING_MS = 10_000
 
@@ -35,25 +36,6 @@ class Held(msgspec.Struct, frozen=True):
 
     owner: str
     lease_until: str
-
-
-class EffectStatus(msgspec.Struct, frozen=True):
-    """How far an effect is; `token` is that of a grant under way."""
-
-    status: Literal["PENDING", "COMMITTED", "FAILED"]
-    owner: str = ""
-    lease_until: str = ""
-    last_error: str = ""
-    result: Any = None
-    token: int = 0
-
-
-class _BeginReply(msgspec.Struct, frozen=True):
-    outcome: Literal["proceed", "already_committed", "held"]
-    token: int = 0
-    result: Any = None
-    owner: str = ""
-    lease_until: str = ""
 
 
 class AsyncIdempotency:
@@ -88,7 +70,7 @@ class AsyncIdempotency:
         }
         body = {**asked, "lease_ms": lease_ms, **_message(offset, source_topic)}
         path = "/v1/idempotency/begin"
-        reply = await self._calls.call("POST", path, body=body, repeatable=True, kind=_BeginReply)
+        reply = await self._calls.call("POST", path, body=body, repeatable=True, kind=BeginReply)
         if reply.outcome == "proceed":
             return Begun(**asked, token=reply.token)
         if reply.outcome == "held":
@@ -142,7 +124,7 @@ class AsyncIdempotency:
         found: EffectStatus = await self._calls.call(
             "GET", path, query=query, repeatable=True, kind=EffectStatus
         )
-        return found
+        return msgspec.structs.replace(found, last_error=found.last_error or "")
 
     async def resolve(
         self,

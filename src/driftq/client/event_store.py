@@ -18,24 +18,11 @@ from driftq.client.async_client import AsyncClient
 from driftq.client.sync_client import Client
 from driftq.client.wire.encoding import Query
 from driftq.model import Event
-from driftq.model.reply import Reply
+from driftq.model.wire.events import EventReceipt, EventReceipts
 
 _PAGE = 1000
 _EVENTS = "/v1/events"
 _LOG = "/v1/events/log"
-
-
-class EventReceipt(Reply, frozen=True):
-    """Where an event is: stored now, or before when it is a duplicate."""
-
-    event_id: str
-    sequence_number: int
-    duplicate: bool
-    payload_mismatch: bool = False
-
-
-class _EventReceipts(msgspec.Struct, frozen=True):
-    results: list[EventReceipt]
 
 
 class _Page(msgspec.Struct, frozen=True):
@@ -64,7 +51,7 @@ class AsyncEventStore:
         """
         if not events:
             return []
-        receipts: _EventReceipts = await self._post([_body(*one) for one in events], _EventReceipts)
+        receipts: EventReceipts = await self._post([_body(*one) for one in events], EventReceipts)
         return receipts.results
 
     async def read(

@@ -2,93 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
 from urllib.parse import quote
 
-import msgspec
-
-from driftq.client.consuming.incoming import StoredValue
 from driftq.client.wire.calls import Calls
-from driftq.model import Envelope, Routing
-
-State = Literal["waiting", "in_flight", "done", "dead", "redriven", "settled"]
-
-
-class TimelineEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that happened to a message; `what` says which of the other fields it has."""
-
-    at: str
-    what: str
-    group: str | None = None
-    attempt: int | None = None
-    owner: str | None = None
-    lease_until: str | None = None
-    reason: str | None = None
-    last_error: str | None = None
-    dlq_topic: str | None = None
-    dlq_offset: int | None = None
-    """Of the dead letter; of a message that a redrive has stored, the dead letter that it came from."""
-    by: str | None = None
-    new_offset: int | None = None
-    """Where a redrive has put it."""
-
-
-class GroupStatus(msgspec.Struct, frozen=True):
-    """How far one group is with a message."""
-
-    group: str
-    state: State
-    attempts: int
-    last_error: str
-
-
-class ExplainedMessage(StoredValue, frozen=True, kw_only=True):
-    """A stored message, how far each group is with it, and everything that happened to it."""
-
-    topic: str
-    partition: int
-    offset: int
-    key: str
-    value: str
-    produced_at: str
-    groups: list[GroupStatus]
-    history: list[TimelineEntry]
-    envelope: Envelope | None = None
-    routing: Routing | None = None
-    requested_topic: str | None = None
-
-
-class ExplainedStepMessage(msgspec.Struct, frozen=True):
-    """A message of a step."""
-
-    topic: str
-    partition: int
-    offset: int
-    produced_at: str
-    state: State
-    groups: list[GroupStatus]
-
-
-class ExplainedStep(msgspec.Struct, frozen=True):
-    """A step of a run; messages with the same `step_id` are one."""
-
-    step_id: str | None
-    parent_step_id: str | None
-    depth: int
-    """0 for a step without a parent in this run."""
-    children: list[str]
-    state: State
-    attempts: int
-    last_error: str
-    messages: list[ExplainedStepMessage]
-
-
-class ExplainedRun(msgspec.Struct, frozen=True):
-    """A run as a tree: each step stands behind its parent, siblings as they were produced."""
-
-    run_id: str
-    state: State
-    steps: list[ExplainedStep]
+from driftq.model.wire.explain import ExplainedMessage, ExplainedRun
 
 
 async def explain(calls: Calls, topic: str, offset: int) -> ExplainedMessage:

@@ -16,31 +16,7 @@ from driftq.client.wire.calls import Calls
 from driftq.client.wire.encoding import Query
 from driftq.client.wire.errors import rebuild
 from driftq.errors import DriftQError
-from driftq.model.job import ClaimedJob, EnqueuedJob, JobView
-
-
-class JobEnd(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The end of one run: `result` is for "complete", `error` and `retryable` for "fail"."""
-
-    job_id: str
-    token: int
-    outcome: Literal["complete", "fail"]
-    result: Any = UNSET
-    error: str | None = None
-    retryable: bool | None = None
-
-
-class _Claimed(msgspec.Struct):
-    jobs: list[ClaimedJob]
-
-
-class _Listed(msgspec.Struct):
-    jobs: list[JobView]
-    after: str | None = None
-
-
-class _Settled(msgspec.Struct):
-    results: list[dict[str, Any]]
+from driftq.model.wire.jobs import ClaimedJob, ClaimReply, EnqueuedJob, JobEnd, JobsReply, JobView
 
 
 class AsyncJobCalls:
@@ -96,8 +72,8 @@ class AsyncJobCalls:
         """
         body = {"queues": queues, "owner": owner, "lease_ms": lease_ms, "max": limit, "wait_ms": wait_ms}
         attempt_s = self._calls.options.attempt_timeout_s + wait_ms / 1000
-        claimed: _Claimed = await self._calls.call(
-            "POST", "/v1/jobs/claim", body=body, repeatable=False, kind=_Claimed, attempt_s=attempt_s
+        claimed: ClaimReply = await self._calls.call(
+            "POST", "/v1/jobs/claim", body=body, repeatable=False, kind=ClaimReply, attempt_s=attempt_s
         )
         return claimed.jobs
 
@@ -121,8 +97,8 @@ class AsyncJobCalls:
     async def settle(self, ends: Sequence[JobEnd], *, owner: str) -> list[DriftQError | None]:
         """Many ends in one durable write; None or an error for each."""
         body = {"owner": owner, "results": ends}
-        settled: _Settled = await self._call("/settle", body, kind=_Settled)
-        return [rebuild(one) if "error" in one else None for one in settled.results]
+        settled: dict[str, list[dict[str, Any]]] = await self._call("/settle", body, kind=Any)
+        return [rebuild(result) if "error" in result else None for result in settled["results"]]
 
     async def get(self, job_id: str) -> JobView:
         """Everything that is known of a job; `result` is None until it has one. Raises JobNotFound."""
@@ -140,7 +116,7 @@ class AsyncJobCalls:
     ) -> list[JobView]:
         """Jobs, oldest first; `state="dead"` are those that were given up."""
         query: Query = {"queue": queue, "state": state, "limit": limit, "after": after}
-        listed = await self._calls.call("GET", "/v1/jobs", query=query, repeatable=True, kind=_Listed)
+        listed = await self._calls.call("GET", "/v1/jobs", query=query, repeatable=True, kind=JobsReply)
         return [_shown(view) for view in listed.jobs]
 
     async def cancel(self, job_id: str) -> None:

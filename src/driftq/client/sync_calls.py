@@ -9,11 +9,12 @@ from typing import Any, Literal
 from msgspec import UNSET
 
 from driftq.client.consuming.subscription import LEASE_MS
-from driftq.client.effects import AlreadyCommitted, AsyncIdempotency, Begun, EffectStatus, Held
-from driftq.client.job_calls import AsyncJobCalls, JobEnd
+from driftq.client.effects import AlreadyCommitted, AsyncIdempotency, Begun, Held
+from driftq.client.job_calls import AsyncJobCalls
 from driftq.client.loop_thread import LoopThread
 from driftq.errors import DriftQError
-from driftq.model.job import ClaimedJob, EnqueuedJob, JobView
+from driftq.model.wire.idempotency import EffectStatus
+from driftq.model.wire.jobs import ClaimedJob, EnqueuedJob, JobEnd, JobView
 
 
 class Idempotency:

@@ -11,19 +11,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, Self, TypeVar, Unpack
 
 from driftq.client.async_client import DEFAULT_URL, AsyncClient
-from driftq.client.consuming.incoming import Receipt, RecordedMessage
 from driftq.client.consuming.subscription import LEASE_MS
 from driftq.client.consuming.sync_consumer import Consumer
 from driftq.client.dead_letters import DeadLetters
-from driftq.client.explaining import ExplainedMessage, ExplainedRun
 from driftq.client.loop_thread import LoopThread
 from driftq.client.options import TIMEOUT_S, ClientOptions
-from driftq.client.producing.append import AppendReceipt, OpenWriter, PositionedMessage
 from driftq.client.producing.outgoing import EnvelopeFields
 from driftq.client.producing.producer import KeyOf
 from driftq.client.sync_calls import Idempotency, JobCalls
 from driftq.client.wire.encoding import Query
 from driftq.model import TopicView
+from driftq.model.wire.append import AppendReceipt, OpenWriter, PositionedMessage
+from driftq.model.wire.explain import ExplainedMessage, ExplainedRun
+from driftq.model.wire.messages import RecordedMessage
+from driftq.model.wire.produce import Receipt
 
 _T = TypeVar("_T")
 

@@ -7,12 +7,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from driftq.model.delivery import DeliveryLine
     from driftq.model.envelope import DeadLetterFacts, Envelope, RetryPolicy
     from driftq.model.event import Aggregate, Event, Operation
     from driftq.model.message import Message, Routing, RoutingDecision, StoredMessage
     from driftq.model.topic import MAX_PARTITIONS, TopicOptions, topic_name_problem
-    from driftq.model.view import GroupView, PartitionView, ReaderView, StreamView, TopicView, WriterView
+    from driftq.model.wire.messages import DeliveryLine
+    from driftq.model.wire.topics import (
+        GroupView,
+        PartitionView,
+        ReaderView,
+        StreamView,
+        TopicView,
+        WriterView,
+    )
 
 __all__ = [
     "MAX_PARTITIONS",
@@ -38,7 +45,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "DeliveryLine": "delivery",
+    "DeliveryLine": "wire.messages",
     "DeadLetterFacts": "envelope",
     "Envelope": "envelope",
     "RetryPolicy": "envelope",
@@ -52,12 +59,12 @@ _HOMES = {
     "MAX_PARTITIONS": "topic",
     "TopicOptions": "topic",
     "topic_name_problem": "topic",
-    "GroupView": "view",
-    "PartitionView": "view",
-    "ReaderView": "view",
-    "StreamView": "view",
-    "TopicView": "view",
-    "WriterView": "view",
+    "GroupView": "wire.topics",
+    "PartitionView": "wire.topics",
+    "ReaderView": "wire.topics",
+    "StreamView": "wire.topics",
+    "TopicView": "wire.topics",
+    "WriterView": "wire.topics",
 }
 
 

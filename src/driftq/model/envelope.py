@@ -4,9 +4,13 @@ Fields are kept as the producer wrote them. A field that was not given is None a
 the envelope is written.
 """
 
+from __future__ import annotations
+
 import datetime as dt
 
 import msgspec
+
+from driftq.model.wire.fields import Int64
 
 MAX_BACKOFF_MS = 30_000
 _LARGEST = 2**31 - 1
@@ -15,9 +19,9 @@ _LARGEST = 2**31 - 1
 class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """How often and how far apart a message is delivered again."""
 
-    max_attempts: int | None = None
-    backoff_ms: int | None = None
-    max_backoff_ms: int | None = None
+    max_attempts: Int64 | None = None
+    backoff_ms: Int64 | None = None
+    max_backoff_ms: Int64 | None = None
 
     def problem(self) -> str | None:
         """Why this policy cannot be followed, or None when it can."""
@@ -44,8 +48,8 @@ class DeadLetterFacts(msgspec.Struct, frozen=True, gc=False):
     at: str
 
 
-class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """What travels with a message besides key and value."""
+class EnvelopeBody(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """What a client may say about a message. The broker takes it where it takes an `Envelope`."""
 
     run_id: str | None = None
     step_id: str | None = None
@@ -53,10 +57,15 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     tenant_id: str | None = None
     idempotency_key: str | None = None
     target_topic: str | None = None
-    partition_override: int | None = None
+    partition_override: Int64 | None = None
     deadline: str | None = None
     retry_policy: RetryPolicy | None = None
     traceparent: str | None = None
+
+
+class Envelope(EnvelopeBody, frozen=True):
+    """What travels with a message besides key and value; `labels` and `dlq` are not for clients to say."""
+
     labels: dict[str, str] | None = None
     dlq: DeadLetterFacts | None = None
 

@@ -1,11 +1,8 @@
-"""A job as it is enqueued, stored and shown."""
+"""A job as it is enqueued and stored."""
 
 import re
-from typing import Any
 
 import msgspec
-
-from driftq.model.reply import Reply
 
 JOB_PAYLOAD_MAX = 1 << 20
 _NAME = re.compile(r"job-(0|[1-9][0-9]{0,12})")
@@ -36,55 +33,6 @@ class StoredJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     timeout_ms: int = 0
     run_at: int | None = None
     idempotency_key: str = ""
-
-
-class EnqueuedJob(Reply, frozen=True):
-    job_id: str
-    state: str
-    duplicate: bool = False
-    payload_mismatch: bool = False
-
-
-class ClaimedJob(msgspec.Struct, frozen=True):
-    job_id: str
-    queue: str
-    task: str
-    payload: Any
-    priority: int
-    attempt: int
-    token: int
-    lease_until: str
-
-
-class JobAttempt(msgspec.Struct, frozen=True):
-    owner: str
-    started_at: str
-    ended_at: str | None
-    error: str | None
-
-
-class JobView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Everything that is known of a job."""
-
-    job_id: str
-    queue: str
-    task: str
-    payload: Any
-    state: str
-    priority: int
-    attempts: int
-    """Since it was enqueued or requeued; the history has all that are known."""
-    max_retries: int
-    timeout_ms: int | None = None
-    idempotency_key: str | None = None
-    enqueued_at: str
-    run_at: str
-    """When it was, or will be, due for its latest attempt."""
-    last_error: str
-    owner: str | None = None
-    lease_until: str | None = None
-    result: Any | msgspec.UnsetType = msgspec.UNSET
-    history: list[JobAttempt]
 
 
 def job_id(offset: int) -> str:

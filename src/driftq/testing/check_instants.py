@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from driftq.errors import InvalidArgument
 from driftq.model import DeadLetterFacts
 from driftq.model.envelope import deadline_ms
-from driftq.model.job import EnqueuedJob, job_offset
+from driftq.model.job import job_offset
+from driftq.model.wire.jobs import EnqueuedJob
 from driftq.server.jobs.requests import JobsGranted
 from driftq.testing.checkers import require
 from driftq.testing.wall_history import WallHistory

@@ -14,9 +14,9 @@ from driftq.client.loop_thread import LoopThread
 from driftq.embedded.opening import EmbeddedConnector
 from driftq.housekeeping.in_memory import HousekeeperThread
 from driftq.log.memory import MemoryFolder
-from driftq.model.job import ClaimedJob
 from driftq.model.options.events import EventOptions
 from driftq.model.options.limits import Limits
+from driftq.model.wire.jobs import ClaimedJob
 from driftq.server.broker import BrokerOptions
 from driftq.server.routing.service import Router
 from driftq.testing.clock import VirtualClock

@@ -15,7 +15,7 @@ from functools import partial
 from driftq.client import AsyncClient, JobEnd
 from driftq.client.backoff import Backoff
 from driftq.errors import DriftQError, FailedPrecondition, JobNotFound
-from driftq.model.job import ClaimedJob
+from driftq.model.wire.jobs import ClaimedJob
 from driftq.worker.context import JobContext
 from driftq.worker.job_runs import Ended, HeldJob, JobRuns, Runnable
 

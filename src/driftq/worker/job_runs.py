@@ -13,7 +13,7 @@ from typing import Any
 
 from driftq.client import JobEnd
 from driftq.client.loop_thread import LoopThread
-from driftq.model.job import ClaimedJob
+from driftq.model.wire.jobs import ClaimedJob
 from driftq.worker.context import JobContext
 from driftq.worker.signatures import awaits
 from driftq.worker.verdict import Reject, Retry, error_text, stored_result

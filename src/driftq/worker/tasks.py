@@ -11,7 +11,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from driftq.client import Client
 from driftq.client.consuming.subscription import LEASE_MS, new_owner
 from driftq.errors import InvalidArgument
-from driftq.model.job import EnqueuedJob
+from driftq.model.wire.jobs import EnqueuedJob
 from driftq.worker.background import STOP_TIMEOUT_S, BackgroundWork
 from driftq.worker.job_loop import JobLoop, Runnable
 from driftq.worker.signatures import check_returns

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from driftq.client import AppendReceipt, EventReceipt, Receipt
-from driftq.client.consuming.incoming import bytes_of, json_of
-from driftq.client.producing.outgoing import BYTES_MARK, keys, outgoing, text_of
+from driftq.client.producing.outgoing import keys, outgoing, text_of
 from driftq.errors import InvalidArgument
 from driftq.model import Message, RetryPolicy
-from driftq.model.job import EnqueuedJob
+from driftq.model.value import BYTES_MARK, bytes_of, json_of
+from driftq.model.wire.jobs import EnqueuedJob
 
 
 @dataclasses.dataclass

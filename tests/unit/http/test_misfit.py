@@ -11,8 +11,8 @@ from msgspec import Meta
 from driftq.errors import InvalidArgument
 from driftq.errors.misfit import misfit
 from driftq.http.api.params import Form, body_problem
-from driftq.http.api.schemas import Request
 from driftq.http.messages.produce import read_message
+from driftq.model.wire.fields import Request
 
 
 class Inner(Request, frozen=True):

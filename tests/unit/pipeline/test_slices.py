@@ -3,7 +3,7 @@
 import msgspec
 
 from driftq.model import TopicView
-from driftq.model.view import PartitionView
+from driftq.model.wire.topics import PartitionView
 from driftq.pipeline.projection.slices import slices_of
 from driftq.tables.reader import TableFile
 

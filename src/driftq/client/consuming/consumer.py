@@ -20,11 +20,11 @@ from driftq.client.consuming.delivery import AsyncDelivery
 from driftq.client.consuming.subscription import Settling, Subscription
 from driftq.client.wire.calls import Calls
 from driftq.client.wire.connection import ConnectionLost, LineReader
-from driftq.client.wire.encoding import AckPart
 from driftq.client.wire.errors import is_passing
 from driftq.errors import DriftQError
 from driftq.forking import in_forked_child
 from driftq.model import DeliveryLine
+from driftq.model.wire.settle import AckPart
 
 _decode_lines = msgspec.json.Decoder(DeliveryLine).decode_lines
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from driftq.client.consuming.incoming import bytes_of, json_of
 from driftq.client.consuming.subscription import Settling
 from driftq.client.loop_thread import LoopThread
-from driftq.client.wire.encoding import AckPart
 from driftq.model import DeliveryLine, Envelope, Routing
+from driftq.model.value import bytes_of, json_of
+from driftq.model.wire.settle import AckPart
 
 _T = TypeVar("_T")
 

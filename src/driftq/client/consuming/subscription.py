@@ -14,9 +14,10 @@ from typing import Literal
 
 from driftq.client.producing.batcher import Batcher
 from driftq.client.wire.calls import Calls
-from driftq.client.wire.encoding import AckPart, Query, read_acks
+from driftq.client.wire.encoding import Query, read_acks
 from driftq.errors import DriftQError, FailedPrecondition, NoCurrentDelivery, StaleAttempt
 from driftq.forking import in_forked_child
+from driftq.model.wire.settle import AckPart
 
 LEASE_MS = 30_000
 _ACK_BYTES = 48

@@ -15,33 +15,7 @@ import msgspec
 
 from driftq.client.wire.calls import Calls
 from driftq.client.wire.encoding import encode, topic_path
-from driftq.model import Envelope
-from driftq.model.reply import Reply
-
-
-class PositionedMessage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A message with its place in its lane."""
-
-    position: int
-    value: str
-    key: str = ""
-    envelope: Envelope | None = None
-
-
-class AppendReceipt(Reply, frozen=True):
-    """How many messages are new, how many were there before, and the lane's last position (-1: none)."""
-
-    appended: int
-    skipped: int
-    position: int
-
-
-class OpenWriter(msgspec.Struct, frozen=True):
-    """The epoch in force, and the last position of each lane that has one."""
-
-    epoch: int
-    lanes: dict[int, int]
-
+from driftq.model.wire.append import AppendReceipt, OpenWriter, PositionedMessage
 
 _receipt = msgspec.json.Decoder(AppendReceipt)
 _opened = msgspec.json.Decoder(OpenWriter)

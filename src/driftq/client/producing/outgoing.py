@@ -20,8 +20,7 @@ from driftq.errors import InvalidArgument
 from driftq.errors.misfit import misfit
 from driftq.made_up_key import MADE_UP_PREFIX
 from driftq.model import DeadLetterFacts, Envelope, RetryPolicy
-
-BYTES_MARK = "data:application/octet-stream;base64,"
+from driftq.model.value import BYTES_MARK
 
 _encode = msgspec.json.Encoder().encode
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from driftq.client.consuming.incoming import Receipt
 from driftq.client.producing.batcher import Batcher
 from driftq.client.producing.entry import Waiter
 from driftq.client.producing.outgoing import EnvelopeFields, KeyAlone, Outgoing, keys, outgoing
 from driftq.client.wire.calls import Calls
 from driftq.client.wire.encoding import read_receipts
 from driftq.errors import BatchRefused, DriftQError
+from driftq.model.wire.produce import Receipt
 
 KeyOf = str | Callable[[Any], str]
 """A key for all values, or what makes one from each."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import count, repeat
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import msgspec
 
-from driftq.client.consuming.incoming import Receipt
 from driftq.client.producing.outgoing import Outgoing
 from driftq.client.wire.errors import read_refusal, rebuild
 from driftq.errors import DriftQError, InvalidArgument
+from driftq.model.wire.produce import BatchReply, Receipt
+from driftq.model.wire.settle import AckBatchReply, AckPart
 
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
@@ -23,46 +23,15 @@ Query = Mapping[str, str | int | bool | None]
 _encoder = msgspec.json.Encoder()
 
 
-class AckPart(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One delivery that is done with."""
-
-    partition: int
-    offset: int
-    attempt: int | None = None
-
-
-class _Receipts(msgspec.Struct):
-    """A receipt for each message; or, in brief, what all of them have in common."""
-
-    produced: int = 0
-    results: list[Receipt] | None = None
-    topic: str = ""
-    first_offset: int = 0
-    partition: int = 0
-    partitions: list[int] | None = None
-
-    def all(self) -> list[Receipt]:
-        if self.results is not None:
-            return self.results
-        partitions = self.partitions or repeat(self.partition, self.produced)
-        return list(map(Receipt, repeat(self.topic), partitions, count(self.first_offset)))
-
-
 class _Results(msgspec.Struct):
+    """Results some of which are errors: these have fields of their own."""
+
     results: list[dict[str, Any]]
 
 
-class _Acked(msgspec.Struct, gc=False):
-    status: str
-
-
-class _AllAcked(msgspec.Struct):
-    results: list[_Acked]
-
-
-_receipts = msgspec.json.Decoder(_Receipts)
+_batch_reply = msgspec.json.Decoder(BatchReply)
+_ack_reply = msgspec.json.Decoder(AckBatchReply)
 _results = msgspec.json.Decoder(_Results)
-_all_acked = msgspec.json.Decoder(_AllAcked)
 
 
 class RequestWriter:
@@ -135,11 +104,11 @@ def read_receipts(status: int, body: bytes) -> Sequence[Receipt | DriftQError]:
     if status != 200:
         raise read_refusal(status, body)
     try:
-        return _receipts.decode(body).all()
+        return _batch_reply.decode(body).receipts()
     except msgspec.ValidationError:
         return [
-            rebuild(one) if "error" in one else msgspec.convert(one, Receipt)
-            for one in _results.decode(body).results
+            rebuild(result) if "error" in result else msgspec.convert(result, Receipt)
+            for result in _results.decode(body).results
         ]
 
 
@@ -148,6 +117,6 @@ def read_acks(status: int, body: bytes) -> Sequence[DriftQError | None]:
     if status != 200:
         raise read_refusal(status, body)
     try:
-        return [None] * len(_all_acked.decode(body).results)
+        return [None] * len(_ack_reply.decode(body).results)
     except msgspec.ValidationError:
-        return [rebuild(one) if "error" in one else None for one in _results.decode(body).results]
+        return [rebuild(result) if "error" in result else None for result in _results.decode(body).results]

@@ -1,15 +1,36 @@
 """The routes of topics, messages and the server itself."""
 
-from driftq.http.api import replies, schemas
 from driftq.http.api.route import ResponseSpec, Route
 from driftq.http.dlq import handlers as dlq
-from driftq.http.dlq import schemas as dlq_schemas
 from driftq.http.messages import append, batch, consume, produce, records, settle, spans
 from driftq.http.system import handlers as system
-from driftq.http.topics import delete as endings
+from driftq.http.topics import delete
 from driftq.http.topics import handlers as topics
-from driftq.model import DeliveryLine
-from driftq.server.topics.views import TopicView
+from driftq.model.wire.append import AppendBody, AppendReceipt, OpenWriter, WriterBody
+from driftq.model.wire.dlq import (
+    DeadLettersReply,
+    DeadLetterTopicsReply,
+    DlqQuery,
+    PurgeBody,
+    Purged,
+    RedriveBody,
+    Redriven,
+)
+from driftq.model.wire.fields import PageQuery
+from driftq.model.wire.messages import ConsumeBody, DeliveryLine, RecordedMessage, RecordsQuery
+from driftq.model.wire.produce import BatchBody, BatchQuery, BatchReply, ProduceBody, ProduceQuery, Receipt
+from driftq.model.wire.settle import AckBatchBody, AckBatchReply, AckBody, ExtendBody, NackBody
+from driftq.model.wire.system import ReadyReply, StatusReply, VersionReply
+from driftq.model.wire.topics import (
+    CreatedReply,
+    ReaderBody,
+    ResetBody,
+    SpansBody,
+    SpansReply,
+    TopicBody,
+    TopicsReply,
+    TopicView,
+)
 
 _NDJSON = "application/x-ndjson"
 
@@ -19,17 +40,15 @@ BROKER_ROUTES = (
         path="/v1/healthz",
         handler=system.healthz,
         summary="The process is alive",
-        answers={200: ResponseSpec(text="Alive", body=replies.StatusReply)},
+        responses={200: ResponseSpec(text="Alive", body=StatusReply)},
     ),
     Route(
         method="GET",
         path="/v1/readyz",
         handler=system.readyz,
         summary="The server can do its work",
-        answers={
-            200: ResponseSpec(
-                text="Ready, with warnings if there are any; 503 says why not", body=replies.ReadyReply
-            )
+        responses={
+            200: ResponseSpec(text="Ready, with warnings if there are any; 503 says why not", body=ReadyReply)
         },
     ),
     Route(
@@ -37,24 +56,24 @@ BROKER_ROUTES = (
         path="/v1/version",
         handler=system.version,
         summary="Version, and how durable a confirmed message is",
-        answers={200: ResponseSpec(text="Version", body=replies.VersionReply)},
+        responses={200: ResponseSpec(text="Version", body=VersionReply)},
     ),
     Route(
         method="GET",
         path="/v1/topics",
         handler=topics.list_topics,
         summary="List topics by name",
-        query=schemas.PageQuery,
-        answers={200: ResponseSpec(text="Names", body=replies.TopicsReply)},
+        query=PageQuery,
+        responses={200: ResponseSpec(text="Names", body=TopicsReply)},
     ),
     Route(
         method="POST",
         path="/v1/topics",
         handler=topics.create_topic,
         summary="Create a topic",
-        query=schemas.TopicBody,
-        body=schemas.TopicBody,
-        answers={201: ResponseSpec(text="It is there", body=replies.CreatedReply)},
+        query=TopicBody,
+        body=TopicBody,
+        responses={201: ResponseSpec(text="It is there", body=CreatedReply)},
         errors=(409,),
     ),
     Route(
@@ -62,33 +81,33 @@ BROKER_ROUTES = (
         path="/v1/topics/{topic}",
         handler=topics.show_topic,
         summary="A topic's partitions, groups and readers",
-        answers={200: ResponseSpec(text="As it is on disk", body=TopicView)},
+        responses={200: ResponseSpec(text="As it is on disk", body=TopicView)},
         errors=(404,),
     ),
     Route(
         method="DELETE",
         path="/v1/topics/{topic}",
-        handler=endings.delete_topic,
+        handler=delete.delete_topic,
         summary="Delete a topic with everything in it",
-        answers={200: ResponseSpec(text="It is gone", body=replies.StatusReply)},
+        responses={200: ResponseSpec(text="It is gone", body=StatusReply)},
         errors=(404,),
     ),
     Route(
         method="POST",
         path="/v1/topics/{topic}/groups/{group}/reset",
-        handler=endings.reset_group,
+        handler=delete.reset_group,
         summary="Let a group go on from somewhere else",
-        query=schemas.ResetBody,
-        body=schemas.ResetBody,
-        answers={200: ResponseSpec(text="It does", body=replies.StatusReply)},
+        query=ResetBody,
+        body=ResetBody,
+        responses={200: ResponseSpec(text="It does", body=StatusReply)},
         errors=(404,),
     ),
     Route(
         method="DELETE",
         path="/v1/topics/{topic}/groups/{group}",
-        handler=endings.delete_group,
+        handler=delete.delete_group,
         summary="Delete a group with its progress",
-        answers={200: ResponseSpec(text="It is gone", body=replies.StatusReply)},
+        responses={200: ResponseSpec(text="It is gone", body=StatusReply)},
         errors=(404,),
     ),
     Route(
@@ -96,8 +115,8 @@ BROKER_ROUTES = (
         path="/v1/topics/{topic}/records",
         handler=records.records,
         summary="Read stored messages without a group",
-        query=schemas.RecordsQuery,
-        answers={200: ResponseSpec(text="One message a line", body=replies.RecordLine, content_type=_NDJSON)},
+        query=RecordsQuery,
+        responses={200: ResponseSpec(text="One message a line", body=RecordedMessage, content_type=_NDJSON)},
         errors=(404,),
         streams=True,
     ),
@@ -106,9 +125,9 @@ BROKER_ROUTES = (
         path="/v1/topics/{topic}/spans",
         handler=spans.spans,
         summary="Count messages between offsets",
-        query=schemas.SpansBody,
-        body=schemas.SpansBody,
-        answers={200: ResponseSpec(text="As it is on disk", body=replies.SpansReply)},
+        query=SpansBody,
+        body=SpansBody,
+        responses={200: ResponseSpec(text="As it is on disk", body=SpansReply)},
         errors=(404,),
     ),
     Route(
@@ -116,9 +135,9 @@ BROKER_ROUTES = (
         path="/v1/topics/{topic}/readers",
         handler=topics.report_reader,
         summary="Report how far a reader is",
-        query=schemas.ReaderBody,
-        body=schemas.ReaderBody,
-        answers={204: ResponseSpec(text="Noted")},
+        query=ReaderBody,
+        body=ReaderBody,
+        responses={204: ResponseSpec(text="Noted")},
         errors=(404,),
     ),
     Route(
@@ -126,9 +145,9 @@ BROKER_ROUTES = (
         path="/v1/topics/{topic}/writers",
         handler=append.open_writer,
         summary="Begin as a writer, shutting out older runs of it",
-        query=schemas.WriterBody,
-        body=schemas.WriterBody,
-        answers={200: ResponseSpec(text="The epoch is in force", body=replies.WriterReply)},
+        query=WriterBody,
+        body=WriterBody,
+        responses={200: ResponseSpec(text="The epoch is in force", body=OpenWriter)},
         errors=(404, 409),
     ),
     Route(
@@ -136,8 +155,8 @@ BROKER_ROUTES = (
         path="/v1/topics/{topic}/append",
         handler=append.append,
         summary="Append messages by position, each once however often it is sent",
-        body=schemas.AppendBody,
-        answers={200: ResponseSpec(text="All of them are durable", body=replies.AppendedReply)},
+        body=AppendBody,
+        responses={200: ResponseSpec(text="All of them are durable", body=AppendReceipt)},
         errors=(404, 409, 429),
         notes="All or nothing. A message whose position the lane has passed is skipped.",
     ),
@@ -146,15 +165,15 @@ BROKER_ROUTES = (
         path="/v1/dlq",
         handler=dlq.list_dlqs,
         summary="Which topics have dead letters",
-        answers={200: ResponseSpec(text="Dead-letter topics", body=dlq_schemas.DlqsReply)},
+        responses={200: ResponseSpec(text="Dead-letter topics", body=DeadLetterTopicsReply)},
     ),
     Route(
         method="GET",
         path="/v1/dlq/{topic}",
         handler=dlq.show_dlq,
         summary="The dead letters of a topic",
-        query=dlq_schemas.DlqQuery,
-        answers={200: ResponseSpec(text="Dead letters by offset", body=dlq_schemas.LettersReply)},
+        query=DlqQuery,
+        responses={200: ResponseSpec(text="Dead letters by offset", body=DeadLettersReply)},
         errors=(404,),
     ),
     Route(
@@ -162,12 +181,8 @@ BROKER_ROUTES = (
         path="/v1/dlq/{topic}/redrive",
         handler=dlq.redrive,
         summary="Send dead letters again, each once",
-        body=dlq_schemas.RedriveBody,
-        answers={
-            200: ResponseSpec(
-                text="How many were meant and sent, and which not", body=dlq_schemas.RedriveReply
-            )
-        },
+        body=RedriveBody,
+        responses={200: ResponseSpec(text="How many were meant and sent, and which not", body=Redriven)},
         errors=(404, 409),
     ),
     Route(
@@ -175,8 +190,8 @@ BROKER_ROUTES = (
         path="/v1/dlq/{topic}/purge",
         handler=dlq.purge,
         summary="Forget dead letters",
-        body=dlq_schemas.PurgeBody,
-        answers={200: ResponseSpec(text="How many were meant and are gone", body=dlq_schemas.PurgeReply)},
+        body=PurgeBody,
+        responses={200: ResponseSpec(text="How many were meant and are gone", body=Purged)},
         errors=(404,),
     ),
     Route(
@@ -184,9 +199,9 @@ BROKER_ROUTES = (
         path="/v1/produce",
         handler=produce.produce,
         summary="Produce a message",
-        query=schemas.ProduceQuery,
-        body=schemas.ProduceBody,
-        answers={200: ResponseSpec(text="It is durable", body=replies.ProducedReply)},
+        query=ProduceQuery,
+        body=ProduceBody,
+        responses={200: ResponseSpec(text="It is durable", body=Receipt)},
         errors=(404, 409, 429),
     ),
     Route(
@@ -194,13 +209,13 @@ BROKER_ROUTES = (
         path="/v1/produce/batch",
         handler=batch.produce_batch,
         summary="Produce many messages with one durable write",
-        query=schemas.BatchQuery,
-        body=schemas.BatchBody,
-        lines=schemas.ProduceBody,
-        answers={
+        query=BatchQuery,
+        body=BatchBody,
+        lines=ProduceBody,
+        responses={
             200: ResponseSpec(
                 text="A result for each message, in order; or all at once, with `brief`",
-                body=replies.BatchReply,
+                body=BatchReply,
             )
         },
         errors=(404, 409, 429),
@@ -211,8 +226,8 @@ BROKER_ROUTES = (
         path="/v1/consume",
         handler=consume.consume,
         summary="Receive messages as a stream",
-        query=schemas.ConsumeBody,
-        answers={200: ResponseSpec(text="One delivery a line", body=DeliveryLine, content_type=_NDJSON)},
+        query=ConsumeBody,
+        responses={200: ResponseSpec(text="One delivery a line", body=DeliveryLine, content_type=_NDJSON)},
         errors=(404,),
         streams=True,
         notes="The parameters may also be a JSON body.",
@@ -222,9 +237,9 @@ BROKER_ROUTES = (
         path="/v1/ack",
         handler=settle.ack,
         summary="Done with a message",
-        query=schemas.AckBody,
-        body=schemas.AckBody,
-        answers={204: ResponseSpec(text="Settled, now or before")},
+        query=AckBody,
+        body=AckBody,
+        responses={204: ResponseSpec(text="Settled, now or before")},
         errors=(404, 409),
     ),
     Route(
@@ -232,9 +247,9 @@ BROKER_ROUTES = (
         path="/v1/nack",
         handler=settle.nack,
         summary="A message failed or was not started: deliver it again, or never",
-        query=schemas.NackBody,
-        body=schemas.NackBody,
-        answers={204: ResponseSpec(text="It comes again, or is a dead letter")},
+        query=NackBody,
+        body=NackBody,
+        responses={204: ResponseSpec(text="It is delivered again, or is a dead letter")},
         errors=(404, 409),
     ),
     Route(
@@ -242,9 +257,9 @@ BROKER_ROUTES = (
         path="/v1/ack/batch",
         handler=settle.ack_batch,
         summary="Done with many messages",
-        query=schemas.AckBatchBody,
-        body=schemas.AckBatchBody,
-        answers={200: ResponseSpec(text="A result for each ack, in order", body=replies.AckBatchReply)},
+        query=AckBatchBody,
+        body=AckBatchBody,
+        responses={200: ResponseSpec(text="A result for each ack, in order", body=AckBatchReply)},
         errors=(404,),
     ),
     Route(
@@ -252,9 +267,9 @@ BROKER_ROUTES = (
         path="/v1/lease/extend",
         handler=settle.extend,
         summary="Keep a message longer",
-        query=schemas.ExtendBody,
-        body=schemas.ExtendBody,
-        answers={204: ResponseSpec(text="The lease ends `lease_ms` from now")},
+        query=ExtendBody,
+        body=ExtendBody,
+        responses={204: ResponseSpec(text="The lease ends `lease_ms` from now")},
         errors=(404, 409),
     ),
     Route(
@@ -262,22 +277,20 @@ BROKER_ROUTES = (
         path="/v1/seal",
         handler=system.seal,
         summary="Bring tables and history up to now",
-        answers={
-            200: ResponseSpec(text="Everything durable before the call is in them", body=replies.StatusReply)
-        },
+        responses={200: ResponseSpec(text="Everything durable before the call is in them", body=StatusReply)},
     ),
     Route(
         method="GET",
         path="/v1/metrics",
         handler=system.metrics,
         summary="Numbers for Prometheus",
-        answers={200: ResponseSpec(text="Prometheus text format", content_type="text/plain")},
+        responses={200: ResponseSpec(text="Prometheus text format", content_type="text/plain")},
     ),
     Route(
         method="GET",
         path="/v1/docs",
         handler=system.docs,
         summary="This document as a page",
-        answers={200: ResponseSpec(text="HTML", content_type="text/html")},
+        responses={200: ResponseSpec(text="HTML", content_type="text/html")},
     ),
 )

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from driftq.http.api.replies import ErrorReply
 from driftq.http.api.route import ALWAYS, Route
-from driftq.http.api.schemas import Request
+from driftq.model.envelope import EnvelopeBody, RetryPolicy
+from driftq.model.wire.fields import Request
+from driftq.model.wire.system import ErrorReply
 
 _REFERENCE = "#/components/schemas/{name}"
 _NAME = re.compile(r"\{(\w+)\}")
@@ -53,15 +54,76 @@ class _Schemas:
         kinds = list(dict.fromkeys(kind for route in routes for kind in _types_of(route)))
         schemas, self.components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
         self._by_kind = dict(zip(kinds, schemas, strict=True))
+        _add_errors(self.components)
+        for kind in _structs(msgspec.inspect.multi_type_info(kinds)):
+            if not issubclass(kind, Request | EnvelopeBody | RetryPolicy):
+                self._require(kind)
+
+    def _require(self, kind: type[msgspec.Struct]) -> None:
+        """A reply has each of its fields, except those that are left out when they have their default."""
+        schema = self.components[kind.__name__]
+        named = schema.get("required", [])
+        written = [
+            field.encode_name for field in msgspec.structs.fields(kind) if _is_always_written(kind, field)
+        ]
+        required = [*named, *(name for name in written if name not in named)]
+        if required:
+            schema["required"] = required
 
     def of(self, kind: Any) -> dict[str, Any]:
-        """A copy: whoever asks may add to it."""
+        """A copy, which the caller may change; for several types, any of them."""
+        if isinstance(kind, tuple):
+            return {"anyOf": [self.of(part) for part in kind]}
         return dict(self._by_kind[kind])
 
 
+def _add_errors(schema: Any) -> None:
+    """Where results may be errors (`OR_ERROR`), say so in the way of JSON Schema."""
+    if isinstance(schema, dict):
+        if schema.pop("x-or-error", False):
+            schema["items"] = {"anyOf": [schema["items"], {"$ref": _REFERENCE.format(name="ErrorReply")}]}
+        for part in schema.values():
+            _add_errors(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            _add_errors(part)
+
+
+def _structs(infos: Iterable[Any]) -> set[type[msgspec.Struct]]:
+    """The structs among these types, and those that they are made of."""
+    found: set[type[msgspec.Struct]] = set()
+    waiting = list(infos)
+    while waiting:
+        info = waiting.pop()
+        if isinstance(info, msgspec.inspect.StructType):
+            if info.cls not in found:
+                found.add(info.cls)
+                waiting += [field.type for field in info.fields]
+        elif isinstance(info, msgspec.inspect.UnionType):
+            waiting += info.types
+        elif isinstance(info, msgspec.inspect.Metadata):
+            waiting.append(info.type)
+        elif isinstance(info, msgspec.inspect.DictType):
+            waiting.append(info.value_type)
+        elif isinstance(info, msgspec.inspect.ListType):
+            waiting.append(info.item_type)
+    return found
+
+
+def _is_always_written(kind: type[msgspec.Struct], field: msgspec.structs.FieldInfo) -> bool:
+    if field.required:
+        return True
+    if field.default is msgspec.UNSET:
+        return False
+    omits = kind.__struct_config__.omit_defaults
+    return not omits or field.default_factory not in (msgspec.NODEFAULT, list, dict)
+
+
 def _types_of(route: Route) -> list[Any]:
-    bodies = [answer.body for answer in route.answers.values()]
-    return [kind for kind in (*bodies, route.body, route.lines, ErrorReply) if kind is not None]
+    kinds: list[Any] = []
+    for body in (*(spec.body for spec in route.responses.values()), route.body, route.lines, ErrorReply):
+        kinds += body if isinstance(body, tuple) else [] if body is None else [body]
+    return kinds
 
 
 def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
@@ -102,7 +164,7 @@ def _query_parameters(kind: type[Request], *, instead: bool) -> list[dict[str, A
     parameters: list[dict[str, Any]] = []
     for field in msgspec.structs.fields(kind):
         (schema,), _ = msgspec.json.schema_components([field.type], ref_template=_REFERENCE)
-        kinds = [one for one in schema.get("anyOf", [schema]) if one.get("type") != "null"]
+        kinds = [part for part in schema.get("anyOf", [schema]) if part.get("type") != "null"]
         if kinds[0].get("type") in ("array", "object") or "$ref" in kinds[0]:
             continue
         plain = dict(kinds[0])
@@ -115,14 +177,14 @@ def _query_parameters(kind: type[Request], *, instead: bool) -> list[dict[str, A
 
 def _responses(route: Route, schemas: _Schemas) -> dict[str, Any]:
     responses: dict[str, Any] = {}
-    for status, answer in route.answers.items():
-        responses[str(status)] = response = {"description": answer.text}
+    for status, spec in route.responses.items():
+        responses[str(status)] = response = {"description": spec.text}
         if status != 204:
-            is_json = answer.content_type == "application/json"
-            schema = schemas.of(answer.body) if is_json else {"type": "string"}
-            if answer.body is not None and not is_json:
-                schema["description"] = f"Lines of {answer.body.__name__}"
-            response["content"] = {answer.content_type: {"schema": schema}}  # type: ignore[assignment]
+            is_json = spec.content_type == "application/json"
+            schema = schemas.of(spec.body) if is_json else {"type": "string"}
+            if spec.body is not None and not is_json:
+                schema["description"] = f"Lines of {spec.body.__name__}"
+            response["content"] = {spec.content_type: {"schema": schema}}  # type: ignore[assignment]
     for status in sorted({*ALWAYS, *route.errors}):
         responses[str(status)] = {
             "description": _ERRORS[status],

@@ -14,7 +14,7 @@ import msgspec
 
 from driftq.errors import InvalidArgument, PayloadTooLarge
 from driftq.errors.misfit import misfit
-from driftq.http.api.schemas import Request
+from driftq.model.wire.fields import Request
 
 T = TypeVar("T", bound=Request)
 
@@ -153,7 +153,7 @@ def _reader_of(annotation: Any) -> Callable[[str, str], Any] | None:
     """How a field is read from a query; None when it has too much structure for one."""
     kind = msgspec.inspect.type_info(annotation)
     kinds = kind.types if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
-    for one in kinds:
-        if type(one) in _READERS:
-            return _READERS[type(one)]
+    for part in kinds:
+        if type(part) in _READERS:
+            return _READERS[type(part)]
     return None

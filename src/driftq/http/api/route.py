@@ -1,4 +1,4 @@
-"""What a route is: where it is found, who answers, and what may be asked and answered there."""
+"""What a route is: its method and path, its handler, and the types of its requests and responses."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from driftq.http.api.schemas import Request
 from driftq.http.wire.exchange import Exchange
+from driftq.model.wire.fields import Request
 
 Handler = Callable[[Exchange], None]
 
@@ -31,7 +31,7 @@ class Route:
     """With `{topic}` where the name of a topic stands."""
     handler: Handler
     summary: str
-    answers: Mapping[int, ResponseSpec]
+    responses: Mapping[int, ResponseSpec]
     errors: tuple[int, ...] = ()
     """Besides those that are possible everywhere."""
     query: type[Request] | None = None

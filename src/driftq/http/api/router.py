@@ -41,7 +41,7 @@ ROUTES = (
         path="/v1/openapi.json",
         handler=openapi,
         summary="This document",
-        answers={200: ResponseSpec(text="OpenAPI 3.1", body=dict[str, Any])},
+        responses={200: ResponseSpec(text="OpenAPI 3.1", body=dict[str, Any])},
     ),
 )
 

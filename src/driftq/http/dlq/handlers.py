@@ -1,8 +1,8 @@
-"""Dead letters: which there are, what they say, sending them again, purging them.
+"""Dead letters: list them, show them, redrive and purge them.
 
-Which letters are meant is found in the index where that is enough; only letters that are shown or filtered
-are read. What was found is then asked of the engine in small requests, at the rate that was asked for. A
-redrive that is cut short has sent each letter once or not at all.
+Handlers find dead letters in the index where that is enough, and read only those that they show or filter.
+A redrive or purge goes to the engine in small requests, a redrive at the rate that the client gave. One that
+is cut short has sent each dead letter once or not at all.
 """
 
 from __future__ import annotations
@@ -18,21 +18,24 @@ from driftq.core.decide.dead_letters import GROUP_DELETED
 from driftq.core.state import State, Topic
 from driftq.errors import DeadLetterGroupGone
 from driftq.http.api.params import Form
-from driftq.http.api.schemas import Request
-from driftq.http.dlq.schemas import (
-    DlqQuery,
-    DlqView,
-    LetterFilter,
-    LetterView,
-    PurgeBody,
-    RedriveBody,
-    RedriveReply,
-    SkippedView,
-)
 from driftq.http.reads import ask_state, read_stored, result_of
 from driftq.http.wire.exchange import Exchange
 from driftq.model import StoredMessage
 from driftq.model.topic import DEAD_LETTER_PREFIX
+from driftq.model.wire.dlq import (
+    DeadLetter,
+    DeadLetterMatch,
+    DeadLettersReply,
+    DeadLetterTopic,
+    DeadLetterTopicsReply,
+    DlqQuery,
+    PurgeBody,
+    Purged,
+    RedriveBody,
+    Redriven,
+    SkippedLetter,
+)
+from driftq.model.wire.fields import Request
 from driftq.server.dlq.pages import (
     DeadLetterPage,
     DeadLetterRef,
@@ -43,7 +46,6 @@ from driftq.server.dlq.pages import (
 )
 from driftq.server.dlq.stage import (
     TOGETHER_MAX,
-    LetterAsk,
     PurgeRequest,
     RedriveOutcome,
     RedriveRequest,
@@ -63,7 +65,7 @@ _SKIPPED_MAX = 100
 
 
 class StoredDeadLetter(msgspec.Struct, frozen=True):
-    """One dead letter as it lies in its topic."""
+    """One dead letter as it is stored in its topic."""
 
     partition: int
     offset: int
@@ -77,23 +79,23 @@ def list_dlqs(exchange: Exchange) -> None:
 
 
 def show_dlq(exchange: Exchange) -> None:
-    asked = DLQ.read(exchange.body, exchange.query)
-    exchange.edge.spawn(exchange, _show_dlq(exchange, asked))
+    params = DLQ.read(exchange.body, exchange.query)
+    exchange.edge.spawn(exchange, _show_dlq(exchange, params))
 
 
 def redrive(exchange: Exchange) -> None:
-    asked = REDRIVE.read(exchange.body, exchange.query)
-    exchange.edge.spawn(exchange, _redrive(exchange, asked))
+    params = REDRIVE.read(exchange.body, exchange.query)
+    exchange.edge.spawn(exchange, _redrive(exchange, params))
 
 
 def purge(exchange: Exchange) -> None:
-    asked = PURGE.read(exchange.body, exchange.query)
-    exchange.edge.spawn(exchange, _purge(exchange, asked))
+    params = PURGE.read(exchange.body, exchange.query)
+    exchange.edge.spawn(exchange, _purge(exchange, params))
 
 
 async def _ask(exchange: Exchange, make: Any) -> Any:
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    request: LetterAsk = make(answer.set_result)
+    request = make(answer.set_result)
     exchange.edge.engine.ask_desk(request)
     return await result_of(answer)
 
@@ -101,32 +103,34 @@ async def _ask(exchange: Exchange, make: Any) -> Any:
 async def _entries(
     exchange: Exchange, topic: Topic, refs: Sequence[DeadLetterRef]
 ) -> dict[DeadLetterRef, bytes]:
-    """The stored forms of these letters, without those that were dropped meanwhile."""
+    """The stored forms of these dead letters, without those that were dropped meanwhile."""
     found: dict[DeadLetterRef, bytes] = {}
     for number in sorted({ref.partition for ref in refs}):
         index = topic.partitions[number].index
-        while mine := [ref for ref in refs if ref.partition == number and ref.ordinal >= index.first]:
+        while kept := [ref for ref in refs if ref.partition == number and ref.ordinal >= index.first]:
             try:
-                entries = await read_stored(exchange.edge, index, [ref.ordinal for ref in mine])
+                entries = await read_stored(exchange.edge, index, [ref.ordinal for ref in kept])
             except EntriesGone:
                 continue
-            found.update(zip(mine, entries, strict=True))
+            found.update(zip(kept, entries, strict=True))
             break
     return found
 
 
-async def _letters(exchange: Exchange, topic: Topic, refs: Sequence[DeadLetterRef]) -> list[StoredDeadLetter]:
-    """These letters, by offset."""
-    letters: list[StoredDeadLetter] = []
+async def _dead_letters(
+    exchange: Exchange, topic: Topic, refs: Sequence[DeadLetterRef]
+) -> list[StoredDeadLetter]:
+    """These dead letters, by offset."""
+    found: list[StoredDeadLetter] = []
     for ref, entry in sorted((await _entries(exchange, topic, refs)).items()):
-        letters.append(StoredDeadLetter(ref.partition, ref.offset, decode_entry(entry), ref.redriven_at))
-    return letters
+        found.append(StoredDeadLetter(ref.partition, ref.offset, decode_entry(entry), ref.redriven_at))
+    return found
 
 
 async def _pages(
     exchange: Exchange, name: str, *, after: int = -1, limit: int | None = None
 ) -> AsyncIterator[tuple[Topic, list[DeadLetterRef]]]:
-    """Which letters a topic has behind an offset, in pieces; they are not read for it."""
+    """The dead letters of a topic behind an offset, in pieces, found without reading them."""
     behind, left, more = after, limit, True
 
     def query(state: State) -> tuple[Topic, list[DeadLetterRef], int | None]:
@@ -141,20 +145,20 @@ async def _pages(
         yield topic, refs
 
 
-def _matches(letter: StoredDeadLetter, wanted: LetterFilter) -> bool:
-    envelope = letter.stored.envelope
+def _matches(dead_letter: StoredDeadLetter, wanted: DeadLetterMatch) -> bool:
+    envelope = dead_letter.stored.envelope
     facts = envelope.dlq if envelope is not None else None
     found = {
-        "partition": letter.partition,
-        "key": letter.stored.key,
+        "partition": dead_letter.partition,
+        "key": dead_letter.stored.key,
         "group": facts.group if facts else None,
         "reason": facts.reason if facts else None,
         "run_id": envelope.run_id if envelope else None,
         "tenant_id": envelope.tenant_id if envelope else None,
     }
     for name, value in found.items():
-        asked = getattr(wanted, name)
-        if asked is not None and asked != value:
+        expected = getattr(wanted, name)
+        if expected is not None and expected != value:
             return False
     if wanted.last_error is not None and wanted.last_error not in (facts.last_error if facts else ""):
         return False
@@ -170,16 +174,16 @@ async def _list_dlqs(exchange: Exchange) -> None:
             if name.startswith(DEAD_LETTER_PREFIX)
         ]
 
-    views: list[DlqView] = []
+    views: list[DeadLetterTopic] = []
     for topic, messages in await ask_state(exchange, query):
         name = topic.name.removeprefix(DEAD_LETTER_PREFIX)
         oldest = await _oldest_at(exchange, topic) if messages else None
-        views.append(DlqView(topic=name, dlq_topic=topic.name, messages=messages, oldest_at=oldest))
-    exchange.reply_json({"dlqs": views})
+        views.append(DeadLetterTopic(topic=name, dlq_topic=topic.name, messages=messages, oldest_at=oldest))
+    exchange.reply_json(DeadLetterTopicsReply(views))
 
 
 async def _oldest_at(exchange: Exchange, topic: Topic) -> str | None:
-    """When the first letter was written: the one with the lowest offset."""
+    """When the dead letter with the lowest offset was written."""
     after: int | None = -1
     while after is not None:
         refs, after = await ask_state(exchange, partial(_first_behind, topic, after))
@@ -192,28 +196,28 @@ def _first_behind(topic: Topic, after: int, _state: State) -> DeadLetterPage:
     return dead_letter_page(topic, after=after, limit=1)
 
 
-async def _show_dlq(exchange: Exchange, asked: DlqQuery) -> None:
-    after = -1 if asked.after is None else asked.after
-    views: list[LetterView] = []
-    async for topic, refs in _pages(exchange, exchange.topic, after=after, limit=asked.limit or _LIMIT):
+async def _show_dlq(exchange: Exchange, query: DlqQuery) -> None:
+    after = -1 if query.after is None else query.after
+    views: list[DeadLetter] = []
+    async for topic, refs in _pages(exchange, exchange.topic, after=after, limit=query.limit or _LIMIT):
         views += [
-            LetterView(
-                partition=letter.partition,
-                offset=letter.offset,
-                key=letter.stored.key,
-                value=letter.stored.value,
-                envelope=letter.stored.envelope,
-                redriven_at=rfc3339(letter.redriven_at) if letter.redriven_at is not None else None,
+            DeadLetter(
+                partition=found.partition,
+                offset=found.offset,
+                key=found.stored.key,
+                value=found.stored.value,
+                envelope=found.stored.envelope,
+                redriven_at=rfc3339(found.redriven_at) if found.redriven_at is not None else None,
             )
-            for letter in await _letters(exchange, topic, refs)
+            for found in await _dead_letters(exchange, topic, refs)
         ]
-    exchange.reply_json({"messages": views})
+    exchange.reply_json(DeadLettersReply(views))
 
 
-async def _meant(
+async def _chosen(
     exchange: Exchange, offsets: list[int] | None
 ) -> AsyncIterator[tuple[Topic, list[DeadLetterRef]]]:
-    """The letters that were named, or all of them, in pieces."""
+    """The dead letters that the request names, or all of them, in pieces."""
     if offsets is None:
         async for topic, refs in _pages(exchange, exchange.topic):
             yield topic, refs
@@ -229,54 +233,54 @@ async def _meant(
 
 
 async def _matched(
-    exchange: Exchange, *, offsets: list[int] | None, wanted: LetterFilter | None, redriven: bool
+    exchange: Exchange, *, offsets: list[int] | None, wanted: DeadLetterMatch | None, redriven: bool
 ) -> list[int]:
-    """The offsets that a selection means; without `redriven`, those that were sent before are left out."""
+    """The offsets that a request selects; without `redriven`, not those that were redriven before."""
     found: list[int] = []
-    async for topic, refs in _meant(exchange, offsets):
+    async for topic, refs in _chosen(exchange, offsets):
         fresh = [ref for ref in refs if redriven or ref.redriven_at is None]
         if wanted is None:
             found += [ref.offset for ref in fresh]
         else:
-            letters = await _letters(exchange, topic, fresh)
-            found += [letter.offset for letter in letters if _matches(letter, wanted)]
+            stored = await _dead_letters(exchange, topic, fresh)
+            found += [dead_letter.offset for dead_letter in stored if _matches(dead_letter, wanted)]
     return sorted(found)
 
 
-async def _redrive(exchange: Exchange, asked: RedriveBody) -> None:
-    matched = await _matched(exchange, offsets=asked.offsets, wanted=asked.filter, redriven=False)
-    rate = None if asked.dry_run else asked.rate_per_s
+async def _redrive(exchange: Exchange, body: RedriveBody) -> None:
+    matched = await _matched(exchange, offsets=body.offsets, wanted=body.filter, redriven=False)
+    rate = None if body.dry_run else body.rate_per_s
     together = min(TOGETHER_MAX, max(1, rate // 10)) if rate else TOGETHER_MAX
     sent = 0
     skipped: list[Skipped] = []
     groups: dict[str, None] = {}
     for start in range(0, len(matched), together):
-        mine = matched[start : start + together]
+        part = matched[start : start + together]
         make = partial(
             RedriveRequest,
             exchange.topic,
-            mine,
-            asked.by or "",
-            asked.all_groups is True,
-            dry_run=asked.dry_run is True,
+            part,
+            body.by or "",
+            body.all_groups is True,
+            dry_run=body.dry_run is True,
         )
         done: RedriveOutcome = await _ask(exchange, make)
         sent += len(done.sent)
         skipped += done.skipped[: _SKIPPED_MAX - len(skipped)]
-        groups.update((one.group or "", None) for one in done.skipped if one.reason == GROUP_DELETED)
+        groups.update((skip.group or "", None) for skip in done.skipped if skip.reason == GROUP_DELETED)
         if rate and start + together < len(matched):
-            await asyncio.sleep(len(mine) / rate)
-    if groups and not sent and not asked.dry_run:
+            await asyncio.sleep(len(part) / rate)
+    if groups and not sent and not body.dry_run:
         raise DeadLetterGroupGone(exchange.topic, group=next(iter(groups)), others=len(groups) - 1)
-    views = [SkippedView(one.offset, one.reason, one.group) for one in skipped]  # type: ignore[arg-type]
-    exchange.reply_json(RedriveReply(matched=len(matched), redriven=sent, skipped=views))
+    views = [SkippedLetter(skip.offset, skip.reason, skip.group) for skip in skipped]
+    exchange.reply_json(Redriven(matched=len(matched), redriven=sent, skipped=views))
 
 
-async def _purge(exchange: Exchange, asked: PurgeBody) -> None:
-    matched = await _matched(exchange, offsets=asked.offsets, wanted=asked.filter, redriven=True)
+async def _purge(exchange: Exchange, body: PurgeBody) -> None:
+    matched = await _matched(exchange, offsets=body.offsets, wanted=body.filter, redriven=True)
     gone = 0
-    if not asked.dry_run:
+    if not body.dry_run:
         for start in range(0, len(matched), _LIMIT):
-            mine = matched[start : start + _LIMIT]
-            gone += len(await _ask(exchange, partial(PurgeRequest, exchange.topic, mine)))
-    exchange.reply_json({"matched": len(matched), "purged": gone})
+            part = matched[start : start + _LIMIT]
+            gone += len(await _ask(exchange, partial(PurgeRequest, exchange.topic, part)))
+    exchange.reply_json(Purged(len(matched), gone))

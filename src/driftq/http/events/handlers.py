@@ -14,18 +14,19 @@ from msgspec import UNSET
 
 from driftq.errors import DriftQError, EventStoreUnusable, InvalidArgument
 from driftq.http.api.params import Form, body_problem
-from driftq.http.api.schemas import Request
-from driftq.http.events.schemas import (
+from driftq.http.wire.exchange import Exchange
+from driftq.http.wire.responses import NDJSON, error_fields
+from driftq.model.wire.events import (
     AggregateQuery,
-    EventAppendedReply,
     EventBody,
     EventLine,
+    EventReceipt,
+    EventReceipts,
     EventsReply,
     LogEndReply,
     LogQuery,
 )
-from driftq.http.wire.exchange import Exchange
-from driftq.http.wire.responses import NDJSON, error_fields
+from driftq.model.wire.fields import Request
 from driftq.server.events.service import EventAppendRequest, EventQueryRequest, EventsService
 
 if TYPE_CHECKING:
@@ -57,42 +58,45 @@ def append(exchange: Exchange) -> None:
         raise InvalidArgument("", f"at most {EVENTS_MAX} events can be appended at once")
     give = partial(_appended_all if isinstance(asked, list) else _appended_one, exchange)
     commands = [(body.event(), body.expected_seq) for body in events]
-    _desk(exchange).append(EventAppendRequest(commands, _replying(exchange, give)))
+    _service(exchange).append(EventAppendRequest(commands, _replying(exchange, give)))
 
 
-def _appended_one(exchange: Exchange, answers: list[Appended | Refused]) -> None:
-    result = _result(answers[0])
+def _appended_one(exchange: Exchange, outcomes: list[Appended | Refused]) -> None:
+    result = _result(outcomes[0])
     if isinstance(result, DriftQError):
         exchange.reply_error(result)
     else:
         exchange.reply_json(result, status=200 if result.duplicate else 201)
 
 
-def _appended_all(exchange: Exchange, answers: list[Appended | Refused]) -> None:
-    """201 when something is new, 200 when all was there; a refusal gives its status to the whole answer."""
-    results = [_result(answer) for answer in answers]
+def _appended_all(exchange: Exchange, outcomes: list[Appended | Refused]) -> None:
+    """201 when an event is new, 200 when all were there; a refusal gives its status to the whole reply."""
+    results = [_result(answer) for answer in outcomes]
     refusals = [result for result in results if isinstance(result, DriftQError)]
-    body: dict[str, Any] = error_fields(refusals[0]) if refusals else {}
-    body |= {
+    if not refusals:
+        receipts = [result for result in results if isinstance(result, EventReceipt)]
+        fresh = not all(receipt.duplicate for receipt in receipts)
+        exchange.reply_json(EventReceipts(len(receipts), 0, receipts), status=201 if fresh else 200)
+        return
+    body = error_fields(refusals[0]) | {
         "appended": len(results) - len(refusals),
         "failed": len(refusals),
         "results": [
             {"event_id": answer.event_id} | error_fields(result)
             if isinstance(result, DriftQError)
             else result
-            for answer, result in zip(answers, results, strict=True)
+            for answer, result in zip(outcomes, results, strict=True)
         ],
     }
-    fresh = any(isinstance(result, EventAppendedReply) and not result.duplicate for result in results)
-    exchange.reply_json(body, status=refusals[0].status if refusals else 201 if fresh else 200)
+    exchange.reply_json(body, status=refusals[0].status)
 
 
-def _result(answer: Appended | Refused) -> EventAppendedReply | DriftQError:
+def _result(answer: Appended | Refused) -> EventReceipt | DriftQError:
     from driftq.eventstore import Refused
 
     if isinstance(answer, Refused):
         return answer.error
-    return EventAppendedReply(
+    return EventReceipt(
         answer.event_id,
         answer.sequence_number,
         duplicate=answer.duplicate,
@@ -113,7 +117,7 @@ def aggregate(exchange: Exchange) -> None:
         next_seq = UNSET if page.next_seq is None else page.next_seq
         return _encoder.encode(EventsReply([EventLine.of(event) for event in page.events], next_seq))
 
-    _desk(exchange).read(EventQueryRequest(query, _replying(exchange, exchange.reply_ok)))
+    _service(exchange).read(EventQueryRequest(query, _replying(exchange, exchange.reply_ok)))
 
 
 def log(exchange: Exchange) -> None:
@@ -130,7 +134,7 @@ def log(exchange: Exchange) -> None:
     def send(lines: bytes) -> None:
         exchange.reply(exchange.edge.heads.whole(200, lines, content_type=NDJSON))
 
-    _desk(exchange).read(EventQueryRequest(query, _replying(exchange, send), placed=True))
+    _service(exchange).read(EventQueryRequest(query, _replying(exchange, send), placed=True))
 
 
 def log_end(exchange: Exchange) -> None:
@@ -140,18 +144,18 @@ def log_end(exchange: Exchange) -> None:
     def query(store: EventStore) -> LogEndReply:
         return LogEndReply(store.log_end(), instance)
 
-    _desk(exchange).read(EventQueryRequest(query, _replying(exchange, exchange.reply_json), placed=True))
+    _service(exchange).read(EventQueryRequest(query, _replying(exchange, exchange.reply_json), placed=True))
 
 
-def _desk(exchange: Exchange) -> EventsService:
-    desk = exchange.edge.broker.events
-    if desk is None:
+def _service(exchange: Exchange) -> EventsService:
+    service = exchange.edge.broker.events
+    if service is None:
         raise EventStoreUnusable("this broker was opened without one")
-    return desk
+    return service
 
 
 def _replying(exchange: Exchange, give: Callable[[Any], None]) -> Callable[[Any], None]:
-    """A reply for the store's thread, which may also have something else to tell than a refusal."""
+    """A reply for the store's thread, which may also pass on an error that is no refusal."""
     answering = exchange.answering(give)
 
     def reply(result: Any) -> None:

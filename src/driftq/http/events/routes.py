@@ -2,7 +2,16 @@
 
 from driftq.http.api.route import ResponseSpec, Route
 from driftq.http.events import handlers as events
-from driftq.http.events import schemas as event_schemas
+from driftq.model.wire.events import (
+    AggregateQuery,
+    EventBody,
+    EventLine,
+    EventReceipt,
+    EventReceipts,
+    EventsReply,
+    LogEndReply,
+    LogQuery,
+)
 
 EVENT_ROUTES = (
     Route(
@@ -10,10 +19,10 @@ EVENT_ROUTES = (
         path="/v1/events",
         handler=events.append,
         summary="Append an event to its aggregate, or a list of events",
-        body=event_schemas.EventBody | list[event_schemas.EventBody],
-        answers={
-            200: ResponseSpec(text="All were there before", body=event_schemas.AppendReply),
-            201: ResponseSpec(text="Appended", body=event_schemas.AppendReply),
+        body=EventBody | list[EventBody],
+        responses={
+            200: ResponseSpec(text="All were there before", body=(EventReceipt, EventReceipts)),
+            201: ResponseSpec(text="Appended", body=(EventReceipt, EventReceipts)),
         },
         errors=(409,),
         notes="A list is all or nothing for each aggregate. When some of it is refused, the answer has the "
@@ -24,19 +33,19 @@ EVENT_ROUTES = (
         path="/v1/events",
         handler=events.aggregate,
         summary="The events of one aggregate, in sequence order",
-        query=event_schemas.AggregateQuery,
-        answers={200: ResponseSpec(text="From `from_seq` on", body=event_schemas.EventsReply)},
+        query=AggregateQuery,
+        responses={200: ResponseSpec(text="From `from_seq` on", body=EventsReply)},
     ),
     Route(
         method="GET",
         path="/v1/events/log",
         handler=events.log,
         summary="Events of all aggregates, in log order",
-        query=event_schemas.LogQuery,
-        answers={
+        query=LogQuery,
+        responses={
             200: ResponseSpec(
                 text="One a line, from position `from` on",
-                body=event_schemas.EventLine,
+                body=EventLine,
                 content_type="application/x-ndjson",
             )
         },
@@ -46,6 +55,6 @@ EVENT_ROUTES = (
         path="/v1/events/log/end",
         handler=events.log_end,
         summary="How far the event log goes",
-        answers={200: ResponseSpec(text="The last position", body=event_schemas.LogEndReply)},
+        responses={200: ResponseSpec(text="The last position", body=LogEndReply)},
     ),
 )

@@ -1,6 +1,6 @@
 """GET /v1/messages/{topic}/{offset}: everything that happened to one message.
 
-What is told was durable when the request was decided: it comes from the housekeeper's history and from the
+The reply holds what was durable when the engine decided the request: the housekeeper's history, and the
 records behind it, which a thread reads. One such reading is under way at a time.
 """
 
@@ -16,13 +16,13 @@ from driftq.errors import InvalidArgument, MessageNotFound, TopicNotFound
 from driftq.history.message import MessageHistory, MessageQuery
 from driftq.history.replay import Names, tell_pasts
 from driftq.http.api.params import Form
-from driftq.http.api.schemas import Request
-from driftq.http.explain.schemas import MessageView
-from driftq.http.explain.timeline import happenings, standings
+from driftq.http.explain.timeline import group_statuses, timeline
 from driftq.http.reads import ask_state, in_thread, read_stored
 from driftq.http.wire.exchange import Exchange
 from driftq.log.frame import LogEnd
 from driftq.model.topic import DEAD_LETTER_PREFIX
+from driftq.model.wire.explain import ExplainedMessage
+from driftq.model.wire.fields import Request
 from driftq.server.settle.dead_letters import rfc3339
 from driftq.server.topics.views import INTERNAL_PREFIX
 from driftq.storage.entry import decode_entry, produced_at
@@ -34,7 +34,7 @@ _OFFSET = re.compile(r"0|[1-9][0-9]{0,17}")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Messages as they are in the state, and what it takes to read their past."""
+    """Messages as they are in the state, and what it takes to read their history."""
 
     wanted: Sequence[MessageQuery]
     groups: list[dict[str, bool]]
@@ -70,18 +70,18 @@ async def _explain(exchange: Exchange, offset: int) -> None:
     [wanted] = found.wanted
     assert index is not None
     entry = await _entry(exchange, index, wanted)
-    pasts = await read_pasts(exchange, found)
+    history = (await read_histories(exchange, found))[wanted]
     stored, at = decode_entry(entry), produced_at(entry)
     exchange.reply_json(
-        MessageView(
+        ExplainedMessage(
             topic=topic,
             partition=wanted.partition,
             offset=offset,
             key=stored.key,
             value=stored.value,
             produced_at=rfc3339(at),
-            groups=standings(pasts[wanted], found.groups[0]),
-            history=happenings(pasts[wanted], topic=topic, produced_at=at),
+            groups=group_statuses(history, found.groups[0]),
+            history=timeline(history, topic=topic, produced_at=at),
             envelope=stored.envelope,
             routing=stored.routing,
             requested_topic=stored.requested_topic,
@@ -98,24 +98,24 @@ async def _entry(exchange: Exchange, index: PartitionIndex, wanted: MessageQuery
 
 
 def find(exchange: Exchange, state: State, places: Iterable[tuple[Topic, int, int, int]]) -> Found:
-    """What is needed to tell of messages given by topic, partition, ordinal and offset; for a turn."""
+    """What it takes to explain messages given by topic, partition, ordinal and offset; runs in a turn."""
     wanted: list[MessageQuery] = []
     settled: list[dict[str, bool]] = []
     groups: dict[int, tuple[int, str]] = {}
-    graves: dict[int, int] = {}
+    dlq_topics: dict[int, int] = {}
     for topic, partition, ordinal, offset in places:
         wanted.append(MessageQuery(topic.id, partition, ordinal, offset))
         settled.append(
             {group.name: group.partitions[partition].is_settled(ordinal) for group in topic.groups.values()}
         )
         groups.update((group.id, (topic.id, group.name)) for group in topic.groups.values())
-        grave = state.topics.get(DEAD_LETTER_PREFIX + topic.name)
-        if grave is not None:
-            graves[grave.id] = topic.id
-    return Found(wanted, settled, Names(groups, graves), exchange.edge.broker.log.confirmed)
+        dlq_topic = state.topics.get(DEAD_LETTER_PREFIX + topic.name)
+        if dlq_topic is not None:
+            dlq_topics[dlq_topic.id] = topic.id
+    return Found(wanted, settled, Names(groups, dlq_topics), exchange.edge.broker.log.confirmed)
 
 
-async def read_pasts(exchange: Exchange, found: Found) -> dict[MessageQuery, MessageHistory]:
+async def read_histories(exchange: Exchange, found: Found) -> dict[MessageQuery, MessageHistory]:
     broker = exchange.edge.broker
     return await in_thread(
         exchange,

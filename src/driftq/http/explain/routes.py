@@ -3,7 +3,7 @@
 from driftq.http.api.route import ResponseSpec, Route
 from driftq.http.explain import message as explain
 from driftq.http.explain import runs
-from driftq.http.explain.schemas import MessageView, RunView
+from driftq.model.wire.explain import ExplainedMessage, ExplainedRun
 
 EXPLAIN_ROUTES = (
     Route(
@@ -11,7 +11,7 @@ EXPLAIN_ROUTES = (
         path="/v1/messages/{topic}/{offset}",
         handler=explain.explain,
         summary="Everything that happened to a message",
-        answers={200: ResponseSpec(text="The message, and its history in order", body=MessageView)},
+        responses={200: ResponseSpec(text="The message, and its history in order", body=ExplainedMessage)},
         errors=(404,),
     ),
     Route(
@@ -19,7 +19,7 @@ EXPLAIN_ROUTES = (
         path="/v1/runs/{run_id}",
         handler=runs.show_run,
         summary="The messages of a run as a tree of steps",
-        answers={200: ResponseSpec(text="Steps, each behind its parent", body=RunView)},
+        responses={200: ResponseSpec(text="Steps, each behind its parent", body=ExplainedRun)},
         errors=(404,),
     ),
 )

@@ -1,6 +1,6 @@
 """GET /v1/runs/{run_id}: the messages of a run as a tree of steps.
 
-The tree is told as a list in which each step stands behind its parent: a run may be thousands of steps deep,
+The tree is a list in which each step stands behind its parent: a run may be thousands of steps deep,
 and few programs can read JSON that is nested so far.
 """
 
@@ -12,12 +12,12 @@ from driftq.core.state import State, Topic
 from driftq.errors import RunNotFound
 from driftq.history.message import RunStep
 from driftq.history.replay import find_steps
-from driftq.http.explain.message import NOTHING, Found, find, read_pasts
-from driftq.http.explain.schemas import RunView, StepMessage, StepView
-from driftq.http.explain.timeline import most_urgent, standings
+from driftq.http.explain.message import NOTHING, Found, find, read_histories
+from driftq.http.explain.timeline import group_statuses, most_urgent
 from driftq.http.reads import ask_state, in_thread
 from driftq.http.wire.exchange import Exchange
 from driftq.log.frame import LogEnd
+from driftq.model.wire.explain import ExplainedRun, ExplainedStep, ExplainedStepMessage
 from driftq.server.settle.dead_letters import rfc3339
 from driftq.server.topics.views import INTERNAL_PREFIX
 
@@ -41,7 +41,7 @@ async def _show_run(exchange: Exchange, run_id: str) -> None:
         for step in steps:
             topic = state.topics_by_id.get(step.topic)
             if topic is None or not topic.has_dead_letters or topic.name.startswith(INTERNAL_PREFIX):
-                continue  # A letter is told of where it came from.
+                continue  # A dead letter is shown with the message it was.
             ordinal = topic.partitions[step.partition].index.find(step.offset)
             if ordinal is not None:
                 places.append((topic, step.partition, ordinal, step.offset))
@@ -52,25 +52,25 @@ async def _show_run(exchange: Exchange, run_id: str) -> None:
         return find(exchange, state, places)
 
     found = await ask_state(exchange, query)
-    pasts = await read_pasts(exchange, found)
-    messages: list[tuple[RunStep, StepMessage]] = []
+    histories = await read_histories(exchange, found)
+    messages: list[tuple[RunStep, ExplainedStepMessage]] = []
     for step, topic, wanted, groups in zip(kept, topics, found.wanted, found.groups, strict=True):
-        told = standings(pasts[wanted], groups)
+        statuses = group_statuses(histories[wanted], groups)
         messages.append(
             (
                 step,
-                StepMessage(
+                ExplainedStepMessage(
                     topic=topic,
                     partition=step.partition,
                     offset=step.offset,
                     produced_at=rfc3339(step.produced_at),
-                    state=most_urgent(one.state for one in told),
-                    groups=told,
+                    state=most_urgent(status.state for status in statuses),
+                    groups=statuses,
                 ),
             )
         )
     views = list(tree(messages))
-    exchange.reply_json(RunView(run_id, most_urgent(view.state for view in views), views))
+    exchange.reply_json(ExplainedRun(run_id, most_urgent(view.state for view in views), views))
 
 
 class _Node:
@@ -79,11 +79,11 @@ class _Node:
     def __init__(self, step: RunStep) -> None:
         self.step_id = step.step_id
         self.parent_step_id = step.parent_step_id
-        self.messages: list[StepMessage] = []
+        self.messages: list[ExplainedStepMessage] = []
         self.children: list[_Node] = []
 
 
-def tree(messages: list[tuple[RunStep, StepMessage]]) -> Iterator[StepView]:
+def tree(messages: list[tuple[RunStep, ExplainedStepMessage]]) -> Iterator[ExplainedStep]:
     """The steps of a run, each behind its parent; a circle of parents begins with its oldest step."""
     nodes: list[_Node] = []
     by_id: dict[str, _Node] = {}
@@ -99,22 +99,22 @@ def tree(messages: list[tuple[RunStep, StepMessage]]) -> Iterator[StepView]:
     for node in nodes:
         parent = by_id.get(node.parent_step_id) if node.parent_step_id is not None else None
         (roots if parent is None or parent is node else parent.children).append(node)
-    told: set[int] = set()
+    seen: set[int] = set()
     for start in (*roots, *nodes):
-        waiting = [(start, 0)]
-        while waiting:
-            node, depth = waiting.pop()
-            if id(node) in told:
+        stack = [(start, 0)]
+        while stack:
+            node, depth = stack.pop()
+            if id(node) in seen:
                 continue
-            told.add(id(node))
+            seen.add(id(node))
             yield _view(node, depth)
-            waiting += [(child, depth + 1) for child in reversed(node.children)]
+            stack += [(child, depth + 1) for child in reversed(node.children)]
 
 
-def _view(node: _Node, depth: int) -> StepView:
+def _view(node: _Node, depth: int) -> ExplainedStep:
     groups = [group for message in node.messages for group in message.groups]
     errors = [group.last_error for group in groups if group.last_error]
-    return StepView(
+    return ExplainedStep(
         step_id=node.step_id,
         parent_step_id=node.parent_step_id,
         depth=depth,

@@ -1,4 +1,4 @@
-"""A message's past in words: what happened in order, and how each group stands."""
+"""A message's history as a timeline, and the status of each group."""
 
 from __future__ import annotations
 
@@ -6,37 +6,40 @@ from collections.abc import Iterable
 
 from driftq.core.group import ACK_TIMEOUT
 from driftq.history.message import DeadLetterEntry, DeliveryAttempt, MessageHistory
-from driftq.http.explain.schemas import GroupStanding, GroupState, Happening
 from driftq.model.topic import DEAD_LETTER_PREFIX
+from driftq.model.wire.explain import GroupState, GroupStatus, TimelineEntry
 from driftq.server.settle.dead_letters import rfc3339
 
 _LAST = 1 << 31
 _URGENCY: tuple[GroupState, ...] = ("in_flight", "waiting", "dead", "done", "redriven", "settled")
 
+_Sortable = tuple[tuple[int, int, int], TimelineEntry]
+"""An entry with what orders it: time, attempt, and the kind of entry."""
 
-def happenings(past: MessageHistory, *, topic: str, produced_at: int) -> list[Happening]:
+
+def timeline(history: MessageHistory, *, topic: str, produced_at: int) -> list[TimelineEntry]:
     """Everything in the order in which it happened."""
-    grave = DEAD_LETTER_PREFIX + topic
-    came = past.redriven_from
-    first = Happening(
-        rfc3339(produced_at), "stored", dlq_topic=grave if came is not None else None, dlq_offset=came
+    dlq_topic = DEAD_LETTER_PREFIX + topic
+    source = history.redriven_from
+    first = TimelineEntry(
+        rfc3339(produced_at), "stored", dlq_topic=dlq_topic if source is not None else None, dlq_offset=source
     )
-    told: list[tuple[tuple[int, int, int], Happening]] = [((produced_at, -1, 0), first)]
-    for (group, attempt), delivery in past.attempts.items():
-        told += _delivery(group, attempt, delivery, letters=past.letters)
-    for letter in past.letters:
-        told += _letter(letter, grave)
-    told.sort(key=lambda one: one[0])
-    return [one for _, one in told]
+    entries: list[_Sortable] = [((produced_at, -1, 0), first)]
+    for (group, attempt), delivery in history.attempts.items():
+        entries += _delivery(group, attempt, delivery, dead_letters=history.letters)
+    for dead_letter in history.letters:
+        entries += _dead_letter(dead_letter, dlq_topic)
+    entries.sort(key=lambda entry: entry[0])
+    return [entry for _, entry in entries]
 
 
 def _delivery(
-    group: str, attempt: int, delivery: DeliveryAttempt, *, letters: list[DeadLetterEntry]
-) -> Iterable[tuple[tuple[int, int, int], Happening]]:
+    group: str, attempt: int, delivery: DeliveryAttempt, *, dead_letters: list[DeadLetterEntry]
+) -> Iterable[_Sortable]:
     if attempt:
         yield (
             (delivery.delivered_at, attempt, 1),
-            Happening(
+            TimelineEntry(
                 rfc3339(delivery.delivered_at),
                 "delivered",
                 group=group,
@@ -46,13 +49,13 @@ def _delivery(
             ),
         )
     at, outcome = delivery.outcome_at, delivery.outcome
-    if at is None or outcome is None or (outcome == "dead" and letters):
-        return  # The letter says more.
+    if at is None or outcome is None or (outcome == "dead" and dead_letters):
+        return  # The dead letter says more.
     yield (
         (at, attempt, 2),
-        Happening(
+        TimelineEntry(
             rfc3339(at),
-            outcome,  # type: ignore[arg-type]
+            outcome,
             group=group,
             attempt=attempt or None,
             owner=delivery.owner or None,
@@ -61,31 +64,31 @@ def _delivery(
     )
 
 
-def _letter(letter: DeadLetterEntry, grave: str) -> Iterable[tuple[tuple[int, int, int], Happening]]:
+def _dead_letter(dead_letter: DeadLetterEntry, dlq_topic: str) -> Iterable[_Sortable]:
     yield (
-        (letter.at, letter.attempts, 3),
-        Happening(
-            rfc3339(letter.at),
+        (dead_letter.at, dead_letter.attempts, 3),
+        TimelineEntry(
+            rfc3339(dead_letter.at),
             "dead",
-            group=letter.group,
-            attempt=letter.attempts or None,
-            reason=letter.reason,
-            last_error=letter.last_error,
-            dlq_topic=grave,
-            dlq_offset=letter.dlq_offset,
+            group=dead_letter.group,
+            attempt=dead_letter.attempts or None,
+            reason=dead_letter.reason,
+            last_error=dead_letter.last_error,
+            dlq_topic=dlq_topic,
+            dlq_offset=dead_letter.dlq_offset,
         ),
     )
-    if letter.redriven_at is not None:
+    if dead_letter.redriven_at is not None:
         yield (
-            (letter.redriven_at, _LAST, 4),
-            Happening(
-                rfc3339(letter.redriven_at),
+            (dead_letter.redriven_at, _LAST, 4),
+            TimelineEntry(
+                rfc3339(dead_letter.redriven_at),
                 "redriven",
-                group=letter.group,
-                dlq_topic=grave,
-                dlq_offset=letter.dlq_offset,
-                by=letter.redriven_by or None,
-                new_offset=letter.redriven_offset,
+                group=dead_letter.group,
+                dlq_topic=dlq_topic,
+                dlq_offset=dead_letter.dlq_offset,
+                by=dead_letter.redriven_by or None,
+                new_offset=dead_letter.redriven_offset,
             ),
         )
 
@@ -96,44 +99,49 @@ def _error(delivery: DeliveryAttempt) -> str:
     return delivery.reason or ""
 
 
-def standings(past: MessageHistory, groups: dict[str, bool]) -> list[GroupStanding]:
-    """How each group stands; `groups` says of each whether the message is settled. Those it passed are left
-    out."""
-    told: list[GroupStanding] = []
+def group_statuses(history: MessageHistory, groups: dict[str, bool]) -> list[GroupStatus]:
+    """The status of each group; `groups` says of each whether the message is settled.
+
+    Groups that skip the message, because it was redriven for another, are left out.
+    """
+    statuses: list[GroupStatus] = []
     for group, settled in sorted(groups.items()):
-        mine = sorted(
-            ((attempt, one) for (name, attempt), one in past.attempts.items() if name == group),
+        deliveries = sorted(
+            ((attempt, delivery) for (name, attempt), delivery in history.attempts.items() if name == group),
             key=lambda pair: (pair[1].delivered_at, pair[0]),
         )
-        if mine and mine[-1][1].outcome == "passed":
+        if deliveries and deliveries[-1][1].outcome == "passed":
             continue
-        letters = [letter for letter in past.letters if letter.group == group]
-        errors = [text for _, one in mine if (text := _error(one))]
-        errors += [letters[-1].last_error] if letters else []
-        told.append(
-            GroupStanding(
+        dead_letters = [dead_letter for dead_letter in history.letters if dead_letter.group == group]
+        errors = [text for _, delivery in deliveries if (text := _error(delivery))]
+        errors += [dead_letters[-1].last_error] if dead_letters else []
+        newest = deliveries[-1][1] if deliveries else None
+        statuses.append(
+            GroupStatus(
                 group=group,
-                state=_state(mine[-1][1] if mine else None, letters, settled=settled),
-                attempts=past.newest(group),
+                state=_state(newest, dead_letters, settled=settled),
+                attempts=history.newest(group),
                 last_error=errors[-1] if errors else "",
             )
         )
-    return told
+    return statuses
 
 
-def _state(newest: DeliveryAttempt | None, letters: list[DeadLetterEntry], *, settled: bool) -> GroupState:
+def _state(
+    newest: DeliveryAttempt | None, dead_letters: list[DeadLetterEntry], *, settled: bool
+) -> GroupState:
     outcome = newest.outcome if newest is not None else None
     if outcome in ("acked", "dead") and not settled:
         return "waiting"  # The group was reset to somewhere before it.
     if outcome == "acked":
         return "done"
     if outcome == "dead":
-        return "redriven" if letters and letters[-1].redriven_at is not None else "dead"
+        return "redriven" if dead_letters and dead_letters[-1].redriven_at is not None else "dead"
     if settled:
         return "settled"
     return "in_flight" if newest is not None and outcome is None else "waiting"
 
 
 def most_urgent(states: Iterable[GroupState]) -> GroupState:
-    """The one of these that somebody who looks should see; `waiting` when there is none."""
+    """The state that a reader should see first; `waiting` when there is none."""
     return min(states, key=_URGENCY.index, default="waiting")

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Protocol
 
 import msgspec
-from msgspec import UNSET
 
 from driftq.core.decide.effects import CommittedEffect, HeldEffect
 from driftq.core.effects import Identity
 from driftq.core.records import EffectBegun
 from driftq.errors import InvalidArgument
 from driftq.http.api.params import Form, check_json, check_name
-from driftq.http.idempotency.schemas import (
+from driftq.http.messages.outcomes import reply_outcome
+from driftq.http.wire.exchange import Exchange
+from driftq.model.wire.idempotency import (
+    ABSENT,
     BeginBody,
     BeginReply,
     CommitBody,
+    EffectBody,
     EffectExtendBody,
     EffectFailBody,
-    EffectStatusReply,
+    EffectStatus,
     StatusQuery,
 )
-from driftq.http.messages.outcomes import reply_outcome
-from driftq.http.wire.exchange import Exchange
 from driftq.server.effects.stage import (
     BeginRequest,
     CommitRequest,
@@ -42,26 +42,15 @@ EXTEND = Form(EffectExtendBody)
 STATUS = Form(StatusQuery)
 
 
-class _Named(Protocol):
-    @property
-    def topic(self) -> str: ...
-    @property
-    def group(self) -> str: ...
-    @property
-    def idempotency_key(self) -> str: ...
-    @property
-    def tenant_id(self) -> str | None: ...
+def _identity(effect: EffectBody) -> Identity:
+    check_name("group", effect.group)
+    return (effect.tenant_id or "", effect.topic, effect.group, effect.idempotency_key)
 
 
-def _identity(asked: _Named) -> Identity:
-    check_name("group", asked.group)
-    return (asked.tenant_id or "", asked.topic, asked.group, asked.idempotency_key)
-
-
-def _source(asked: BeginBody | StatusQuery) -> EffectSource | None:
-    if asked.offset is not None:
-        return EffectSource(asked.source_topic or asked.topic, asked.offset)
-    if asked.source_topic is not None:
+def _source(effect: StatusQuery) -> EffectSource | None:
+    if effect.offset is not None:
+        return EffectSource(effect.source_topic or effect.topic, effect.offset)
+    if effect.source_topic is not None:
         raise InvalidArgument("source_topic", "needs an offset")
     return None
 
@@ -84,7 +73,7 @@ def _begun(exchange: Exchange, outcome: EffectBegun | HeldEffect | CommittedEffe
             until = rfc3339(outcome.lease_until)
             reply = BeginReply("held", owner=outcome.owner, lease_until=until)
         case _:
-            result = msgspec.Raw(outcome.result.encode()) if outcome.result is not None else UNSET
+            result = msgspec.Raw(outcome.result.encode()) if outcome.result is not None else None
             reply = BeginReply("already_committed", result=result)
     exchange.reply_json(reply)
 
@@ -126,12 +115,12 @@ def status(exchange: Exchange) -> None:
 
 def _shown(exchange: Exchange, found: EffectRecord) -> None:
     exchange.reply_json(
-        EffectStatusReply(
+        EffectStatus(
             status=found.status,  # type: ignore[arg-type]
-            owner=UNSET if found.owner is None else found.owner,
-            lease_until=UNSET if found.lease_until is None else rfc3339(found.lease_until),
-            last_error=UNSET if found.last_error is None else found.last_error,
+            owner=found.owner or "",
+            lease_until="" if found.lease_until is None else rfc3339(found.lease_until),
+            last_error=ABSENT if found.last_error is None else found.last_error,
             result=found.result,
-            token=UNSET if found.token is None else found.token,
+            token=found.token or 0,
         )
     )

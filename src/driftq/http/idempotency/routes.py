@@ -2,7 +2,15 @@
 
 from driftq.http.api.route import ResponseSpec, Route
 from driftq.http.idempotency import handlers as effects
-from driftq.http.idempotency import schemas as effect_schemas
+from driftq.model.wire.idempotency import (
+    BeginBody,
+    BeginReply,
+    CommitBody,
+    EffectExtendBody,
+    EffectFailBody,
+    EffectStatus,
+    StatusQuery,
+)
 
 EFFECT_ROUTES = (
     Route(
@@ -10,10 +18,10 @@ EFFECT_ROUTES = (
         path="/v1/idempotency/begin",
         handler=effects.begin,
         summary="May this effect begin?",
-        query=effect_schemas.BeginBody,
-        body=effect_schemas.BeginBody,
-        answers={
-            200: ResponseSpec(text="Go on, it was done, or somebody is at it", body=effect_schemas.BeginReply)
+        query=BeginBody,
+        body=BeginBody,
+        responses={
+            200: ResponseSpec(text="Proceed, it was done, or another owner holds it", body=BeginReply)
         },
         errors=(429,),
     ),
@@ -22,9 +30,9 @@ EFFECT_ROUTES = (
         path="/v1/idempotency/commit",
         handler=effects.commit,
         summary="The effect is done",
-        query=effect_schemas.CommitBody,
-        body=effect_schemas.CommitBody,
-        answers={204: ResponseSpec(text="It never begins again")},
+        query=CommitBody,
+        body=CommitBody,
+        responses={204: ResponseSpec(text="It never begins again")},
         errors=(409,),
     ),
     Route(
@@ -32,9 +40,9 @@ EFFECT_ROUTES = (
         path="/v1/idempotency/fail",
         handler=effects.fail,
         summary="The effect failed",
-        query=effect_schemas.EffectFailBody,
-        body=effect_schemas.EffectFailBody,
-        answers={204: ResponseSpec(text="It may begin again")},
+        query=EffectFailBody,
+        body=EffectFailBody,
+        responses={204: ResponseSpec(text="It may begin again")},
         errors=(409,),
     ),
     Route(
@@ -42,9 +50,9 @@ EFFECT_ROUTES = (
         path="/v1/idempotency/extend",
         handler=effects.extend,
         summary="Hold an effect longer",
-        query=effect_schemas.EffectExtendBody,
-        body=effect_schemas.EffectExtendBody,
-        answers={204: ResponseSpec(text="The lease ends `lease_ms` from now")},
+        query=EffectExtendBody,
+        body=EffectExtendBody,
+        responses={204: ResponseSpec(text="The lease ends `lease_ms` from now")},
         errors=(409,),
     ),
     Route(
@@ -52,8 +60,8 @@ EFFECT_ROUTES = (
         path="/v1/idempotency/status",
         handler=effects.status,
         summary="How far an effect is",
-        query=effect_schemas.StatusQuery,
-        answers={200: ResponseSpec(text="As it is on disk", body=effect_schemas.EffectStatusReply)},
+        query=StatusQuery,
+        responses={200: ResponseSpec(text="As it is on disk", body=EffectStatus)},
         errors=(404,),
     ),
 )

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from driftq.core.state import State
 from driftq.errors import DriftQError, InvalidArgument, JobNotFound
 from driftq.http.api.params import Form, check_json, check_name
-from driftq.http.api.schemas import Request
-from driftq.http.jobs.schemas import JobBody, JobsQuery
 from driftq.http.wire.exchange import Exchange
 from driftq.model.envelope import deadline_ms
-from driftq.model.job import JOB_PAYLOAD_MAX, EnqueuedJob, JobRequest, JobView, job_id, job_offset
+from driftq.model.job import JOB_PAYLOAD_MAX, JobRequest, job_id, job_offset
+from driftq.model.wire.fields import Request
+from driftq.model.wire.jobs import EnqueuedJob, JobBody, JobReply, JobsQuery, JobsReply, JobView
 from driftq.server.jobs.requests import EnqueueRequest, cancel, requeue
 from driftq.server.jobs.views import JobPage, list_jobs
 from driftq.server.requests import ReadRequest
@@ -44,7 +43,7 @@ def enqueue(exchange: Exchange) -> None:
         task=asked.task,
         payload=asked.payload,
         priority=_PRIORITY if asked.priority is None else asked.priority,
-        run_at=_instant(asked.run_at),
+        run_at=_run_at_ms(asked.run_at),
         idempotency_key=asked.idempotency_key or "",
         max_retries=_RETRIES if asked.max_retries is None else asked.max_retries,
         timeout_ms=asked.timeout_ms or 0,
@@ -52,28 +51,21 @@ def enqueue(exchange: Exchange) -> None:
     exchange.edge.engine.ask_desk(EnqueueRequest([job], exchange.answering(partial(_enqueued, exchange))))
 
 
-def _instant(text: str | None) -> int | None:
+def _run_at_ms(text: str | None) -> int | None:
     if not text:
         return None
     try:
-        instant = deadline_ms(text)
+        run_at = deadline_ms(text)
     except (ValueError, OverflowError) as error:
         raise InvalidArgument("run_at", "must be an RFC 3339 time with a zone") from error
-    if instant >= _YEAR_10000_MS:
+    if run_at >= _YEAR_10000_MS:
         raise InvalidArgument("run_at", "must be before the year 10000")
-    return max(0, instant)
+    return max(0, run_at)
 
 
 def _enqueued(exchange: Exchange, outcomes: list[EnqueuedJob]) -> None:
     (outcome,) = outcomes
-    answer: dict[str, Any] = {
-        "job_id": outcome.job_id,
-        "state": outcome.state,
-        "duplicate": outcome.duplicate,
-    }
-    if outcome.payload_mismatch:
-        answer["payload_mismatch"] = True
-    exchange.reply_json(answer, status=200 if outcome.duplicate else 201)
+    exchange.reply_json(outcome, status=200 if outcome.duplicate else 201)
 
 
 def list_all(exchange: Exchange) -> None:
@@ -91,8 +83,7 @@ def list_all(exchange: Exchange) -> None:
         exchange.edge.engine.job_reader.views(page.jobs, exchange.answering(partial(send, page)))
 
     def send(page: JobPage, views: list[JobView]) -> None:
-        more = {"after": views[-1].job_id} if page.more else {}
-        exchange.reply_json({"jobs": views, **more})
+        exchange.reply_json(JobsReply(views, views[-1].job_id if page.more else None))
 
     exchange.edge.engine.read(ReadRequest(query, exchange.answering(read)))
 
@@ -118,6 +109,6 @@ def requeue_job(exchange: Exchange) -> None:
 
 def _moved(exchange: Exchange, offset: int, state: str, refused: DriftQError | None) -> None:
     if refused is None:
-        exchange.reply_json({"job_id": job_id(offset), "state": state})
+        exchange.reply_json(JobReply(job_id(offset), state))
     else:
         exchange.reply_error(refused)

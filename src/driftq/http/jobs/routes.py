@@ -2,13 +2,26 @@
 
 from driftq.http.api.route import ResponseSpec, Route
 from driftq.http.jobs import handlers as jobs
-from driftq.http.jobs import schemas as job_schemas
 from driftq.http.jobs import show as job_showing
 from driftq.http.jobs import work as job_work
-from driftq.model.job import JobView
+from driftq.model.wire.jobs import (
+    ClaimBody,
+    ClaimReply,
+    CompleteBody,
+    EnqueuedJob,
+    FailBody,
+    HeartbeatBody,
+    JobBody,
+    JobReply,
+    JobsQuery,
+    JobsReply,
+    JobView,
+    SettleBody,
+    SettleReply,
+)
 
-_ENQUEUED = job_schemas.EnqueuedReply
-_JOB = job_schemas.JobReply
+_ENQUEUED = EnqueuedJob
+_JOB = JobReply
 
 JOB_ROUTES = (
     Route(
@@ -16,9 +29,9 @@ JOB_ROUTES = (
         path="/v1/jobs",
         handler=jobs.enqueue,
         summary="Enqueue a job",
-        query=job_schemas.JobBody,
-        body=job_schemas.JobBody,
-        answers={
+        query=JobBody,
+        body=JobBody,
+        responses={
             201: ResponseSpec(text="It is durable", body=_ENQUEUED),
             200: ResponseSpec(text="A job with this idempotency key is there already", body=_ENQUEUED),
         },
@@ -28,8 +41,8 @@ JOB_ROUTES = (
         path="/v1/jobs",
         handler=jobs.list_all,
         summary="List jobs, oldest first",
-        query=job_schemas.JobsQuery,
-        answers={200: ResponseSpec(text="Part of the list", body=job_schemas.JobsReply)},
+        query=JobsQuery,
+        responses={200: ResponseSpec(text="Part of the list", body=JobsReply)},
         notes="`state=dead` are the jobs that were given up. What is large comes in more parts.",
     ),
     Route(
@@ -37,35 +50,35 @@ JOB_ROUTES = (
         path="/v1/jobs/claim",
         handler=job_work.claim,
         summary="Take the next jobs of some queues",
-        query=job_schemas.ClaimBody,
-        body=job_schemas.ClaimBody,
-        answers={200: ResponseSpec(text="Jobs with their leases, or none", body=job_schemas.ClaimReply)},
+        query=ClaimBody,
+        body=ClaimBody,
+        responses={200: ResponseSpec(text="Jobs with their leases, or none", body=ClaimReply)},
     ),
     Route(
         method="POST",
         path="/v1/jobs/settle",
         handler=job_work.settle,
         summary="Complete and fail many jobs",
-        query=job_schemas.SettleBody,
-        body=job_schemas.SettleBody,
-        answers={200: ResponseSpec(text="A result for each, in order", body=job_schemas.SettleReply)},
+        query=SettleBody,
+        body=SettleBody,
+        responses={200: ResponseSpec(text="A result for each, in order", body=SettleReply)},
     ),
     Route(
         method="GET",
         path="/v1/jobs/{job_id}",
         handler=job_showing.show,
         summary="Everything that is known of a job",
-        answers={200: ResponseSpec(text="As it is on disk", body=JobView)},
+        responses={200: ResponseSpec(text="As it is on disk", body=JobView)},
         errors=(404,),
     ),
     Route(
         method="POST",
         path="/v1/jobs/{job_id}/heartbeat",
         handler=job_work.beat,
-        summary="Still working: the lease begins anew",
-        query=job_schemas.HeartbeatBody,
-        body=job_schemas.HeartbeatBody,
-        answers={204: ResponseSpec(text="Extended")},
+        summary="Still working: the lease starts over",
+        query=HeartbeatBody,
+        body=HeartbeatBody,
+        responses={204: ResponseSpec(text="Extended")},
         errors=(404, 409),
     ),
     Route(
@@ -73,9 +86,9 @@ JOB_ROUTES = (
         path="/v1/jobs/{job_id}/complete",
         handler=job_work.complete,
         summary="The job is done",
-        query=job_schemas.CompleteBody,
-        body=job_schemas.CompleteBody,
-        answers={204: ResponseSpec(text="Done, now or before under the same token")},
+        query=CompleteBody,
+        body=CompleteBody,
+        responses={204: ResponseSpec(text="Done, now or before under the same token")},
         errors=(404, 409),
     ),
     Route(
@@ -83,9 +96,9 @@ JOB_ROUTES = (
         path="/v1/jobs/{job_id}/fail",
         handler=job_work.fail,
         summary="The attempt failed: retry it later, or give it up",
-        query=job_schemas.FailBody,
-        body=job_schemas.FailBody,
-        answers={204: ResponseSpec(text="Noted")},
+        query=FailBody,
+        body=FailBody,
+        responses={204: ResponseSpec(text="Noted")},
         errors=(404, 409),
     ),
     Route(
@@ -93,7 +106,7 @@ JOB_ROUTES = (
         path="/v1/jobs/{job_id}/cancel",
         handler=jobs.cancel_job,
         summary="Give a job up",
-        answers={200: ResponseSpec(text="It is dead", body=_JOB)},
+        responses={200: ResponseSpec(text="It is dead", body=_JOB)},
         errors=(404, 409),
     ),
     Route(
@@ -101,7 +114,7 @@ JOB_ROUTES = (
         path="/v1/jobs/{job_id}/requeue",
         handler=jobs.requeue_job,
         summary="Try a dead job again, from its first attempt",
-        answers={200: ResponseSpec(text="It is ready", body=_JOB)},
+        responses={200: ResponseSpec(text="It is ready", body=_JOB)},
         errors=(404, 409),
     ),
 )

@@ -1,4 +1,4 @@
-"""GET /v1/jobs/{id}: a job from memory, or from the history once the broker has forgotten it or its runs."""
+"""GET /v1/jobs/{id}: a job from memory, or from the history once the broker has evicted it or its runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from driftq.http.jobs.handlers import NOTHING, offset_of
 from driftq.http.reads import in_thread
 from driftq.http.wire.exchange import Exchange
 from driftq.log.frame import LogEnd
-from driftq.model.job import JobAttempt, JobView, job_id
+from driftq.model.job import job_id
+from driftq.model.wire.jobs import JobAttempt, JobView
 from driftq.server.jobs.views import JobFacts, job_facts, job_view
 from driftq.server.requests import ReadRequest
 from driftq.server.settle.dead_letters import rfc3339
@@ -65,15 +66,17 @@ def _reply(exchange: Exchange, views: list[JobView]) -> None:
     exchange.reply_json(views[0])
 
 
-async def _from_history(exchange: Exchange, offset: int, faded: _Evicted) -> None:
+async def _from_history(exchange: Exchange, offset: int, evicted: _Evicted) -> None:
     broker = exchange.edge.broker
     past = await in_thread(
         exchange,
-        lambda: tell_job(broker.log.folder, broker.options.history, offset, topic=faded.topic, end=faded.end),
+        lambda: tell_job(
+            broker.log.folder, broker.options.history, offset, topic=evicted.topic, end=evicted.end
+        ),
     )
-    if faded.facts is not None:
-        result = faded.facts.result if past.result is None else past.result
-        _send(exchange, msgspec.structs.replace(faded.facts, history=_runs(past), result=result))
+    if evicted.facts is not None:
+        result = evicted.facts.result if past.result is None else past.result
+        _send(exchange, msgspec.structs.replace(evicted.facts, history=_runs(past), result=result))
     elif past.entry is None or not past.state:
         raise JobNotFound(job_id(offset))
     else:

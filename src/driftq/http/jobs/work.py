@@ -10,8 +10,13 @@ from driftq.core.jobs.decide import Settlement
 from driftq.errors import DriftQError, InvalidArgument
 from driftq.http.api.params import Form, body_problem, check_json, check_name
 from driftq.http.jobs.handlers import offset_of
-from driftq.http.jobs.schemas import (
+from driftq.http.messages.outcomes import check_count, read_many, reply_each, reply_only, reply_outcome
+from driftq.http.wire.exchange import Exchange
+from driftq.model.job import JOB_PAYLOAD_MAX
+from driftq.model.wire.jobs import (
     ClaimBody,
+    ClaimedJob,
+    ClaimReply,
     CompleteBody,
     FailBody,
     HeartbeatBody,
@@ -19,9 +24,6 @@ from driftq.http.jobs.schemas import (
     SettleBody,
     SettleParts,
 )
-from driftq.http.messages.outcomes import check_count, read_many, reply_each, reply_only, reply_outcome
-from driftq.http.wire.exchange import Exchange
-from driftq.model.job import JOB_PAYLOAD_MAX, ClaimedJob
 from driftq.server.jobs.requests import ClaimRequest, JobsGranted, SettleRequest, heartbeat
 
 CLAIM = Form(ClaimBody)
@@ -50,11 +52,11 @@ def claim(exchange: Exchange) -> None:
 def _claimed(exchange: Exchange, granted: JobsGranted | None) -> None:
     exchange.on_lost = None
     if granted is None:
-        exchange.reply_json({"jobs": []})
+        exchange.reply_json(ClaimReply([]))
         return
 
     def send(jobs: list[ClaimedJob]) -> None:
-        exchange.reply_json({"jobs": jobs})
+        exchange.reply_json(ClaimReply(jobs))
 
     exchange.edge.engine.job_reader.claimed(granted, exchange.answering(send))
 
@@ -98,9 +100,9 @@ def settle(exchange: Exchange) -> None:
     check_name("owner", asked.owner)
     settlements: list[Settlement] = []
     given: list[JobSettlement | msgspec.Raw] = [*asked.results]
-    for slot, one in enumerate(given):
+    for slot, end in enumerate(given):
         try:
-            settlements.append(_settlement(one))
+            settlements.append(_settlement(end))
         except DriftQError as refused:
             errors[slot] = refused
     reply = partial(reply_each, exchange, b'{"status":"settled"}', errors)

@@ -11,10 +11,10 @@ from driftq.core.commands import AppendByPosition, Produce
 from driftq.core.decide.append import AppendedMessages, OpenedWriter
 from driftq.errors import InvalidArgument
 from driftq.http.api.params import Form, check_name
-from driftq.http.api.schemas import AppendBody, AppendMessage, WriterBody
 from driftq.http.messages.produce import to_envelope
 from driftq.http.wire.exchange import Exchange
 from driftq.model import Envelope
+from driftq.model.wire.append import AppendBody, AppendMessage, AppendReceipt, OpenWriter, WriterBody
 from driftq.server.produce.prepare import Produced, prepare_all
 from driftq.server.requests import AppendRequest, WriterRequest
 
@@ -51,7 +51,7 @@ def append(exchange: Exchange) -> None:
     )
 
     def send(done: AppendedMessages) -> None:
-        exchange.reply_json(done)
+        exchange.reply_json(AppendReceipt(done.appended, done.skipped, done.position))
 
     exchange.edge.engine.produce(AppendRequest(command, exchange.answering(send)))
 
@@ -59,11 +59,11 @@ def append(exchange: Exchange) -> None:
 def _prepared(exchange: Exchange, given: list[AppendMessage]) -> list[Produce]:
     """The messages as they will be stored; raises InvalidArgument for the first that cannot be."""
     messages: list[Produced] = []
-    for one in given:
-        if one.envelope is not None and one.envelope.target_topic is not None:
+    for message in given:
+        if message.envelope is not None and message.envelope.target_topic is not None:
             raise InvalidArgument("target_topic", "an append goes to the topic of its path")
-        envelope = None if one.envelope is None else to_envelope(one.envelope)
-        messages.append(_Message(exchange.topic, one.key, one.value, envelope))
+        envelope = None if message.envelope is None else to_envelope(message.envelope)
+        messages.append(_Message(exchange.topic, message.key, message.value, envelope))
     commands: list[Produce] = []
     for command in prepare_all(messages, at=exchange.edge.clock.now()):
         if isinstance(command, InvalidArgument):
@@ -77,7 +77,7 @@ def open_writer(exchange: Exchange) -> None:
     check_name("writer", asked.writer)
 
     def send(opened: OpenedWriter) -> None:
-        exchange.reply_json(opened)
+        exchange.reply_json(OpenWriter(opened.epoch, opened.lanes))
 
     reply = exchange.answering(send)
     exchange.edge.engine.ask(WriterRequest(exchange.topic, asked.writer, asked.epoch, reply))

@@ -18,11 +18,10 @@ from driftq.core.commands import Produce
 from driftq.core.decide.produce import Accepted, Outcome
 from driftq.errors import DriftQError, FailedPrecondition, InvalidArgument
 from driftq.http.api.params import Form, decode
-from driftq.http.api.replies import BatchReply
-from driftq.http.api.schemas import BatchBody, BatchParts, BatchQuery, ProduceBody
-from driftq.http.messages.produce import as_produced, produced, read_message, whole_message
+from driftq.http.messages.produce import produced, read_message, whole_message
 from driftq.http.wire.exchange import Exchange
 from driftq.http.wire.responses import error_body, error_fields, error_headers
+from driftq.model.wire.produce import BatchBody, BatchParts, BatchQuery, BatchReply, ProduceBody
 from driftq.server.produce.prepare import Produced, prepare_all
 from driftq.server.requests import ProduceRequest
 from driftq.server.routing.service import RoutingService
@@ -53,9 +52,9 @@ def produce_batch(exchange: Exchange) -> None:
     limit = exchange.edge.options.batch_max
     if len(batch.messages) + len(batch.errors) > limit:
         raise InvalidArgument("messages", f"at most {limit} in one request")
-    desk = exchange.edge.desk
-    if desk is not None and any(desk.wants(message.topic) for message in batch.messages):
-        exchange.edge.spawn(exchange, _route(exchange, desk, batch))
+    routing = exchange.edge.routing
+    if routing is not None and any(routing.wants(message.topic) for message in batch.messages):
+        exchange.edge.spawn(exchange, _route(exchange, routing, batch))
     else:
         _store(exchange, batch)
 
@@ -63,37 +62,27 @@ def produce_batch(exchange: Exchange) -> None:
 # Reading
 
 
-def _read(exchange: Exchange, asked: BatchQuery) -> ParsedBatch:
+def _read(exchange: Exchange, query: BatchQuery) -> ParsedBatch:
     body = exchange.body
     in_process = exchange.edge.options.in_process
     if exchange.content_type[:20].lower() == b"application/x-ndjson":
-        return _read_lines(body, atomic=asked.atomic is True, in_process=in_process)
+        return _read_lines(body, atomic=query.atomic is True, in_process=in_process)
     try:
         whole = _decode(body)
     except (ValueError, RecursionError):
         parts = decode(_parts, body)
-        atomic = asked.atomic if parts.atomic is None else parts.atomic
+        atomic = query.atomic if parts.atomic is None else parts.atomic
         return _read_parts(parts.messages, atomic=atomic is True, in_process=in_process)
-    atomic = asked.atomic if whole.atomic is None else whole.atomic
-    return ParsedBatch(_shaped(whole.messages), {}, atomic is True)
+    atomic = query.atomic if whole.atomic is None else whole.atomic
+    return ParsedBatch(cast("list[Produced]", whole.messages), {}, atomic is True)
 
 
 def _read_lines(body: bytes, *, atomic: bool, in_process: bool) -> ParsedBatch:
     try:
-        return ParsedBatch(_shaped(_decode_lines(body)), {}, atomic)
+        return ParsedBatch(cast("list[Produced]", _decode_lines(body)), {}, atomic)
     except (ValueError, RecursionError):
         parts = [line for line in body.split(b"\n") if line.strip()]
         return _read_parts(parts, atomic=atomic, in_process=in_process)
-
-
-def _shaped(messages: list[ProduceBody]) -> list[Produced]:
-    shaped = [
-        message
-        if (envelope := message.envelope) is None or envelope.retry_policy is None
-        else as_produced(message)
-        for message in messages
-    ]
-    return cast("list[Produced]", shaped)
 
 
 def _read_parts(parts: list[msgspec.Raw] | list[bytes], *, atomic: bool, in_process: bool) -> ParsedBatch:
@@ -107,12 +96,12 @@ def _read_parts(parts: list[msgspec.Raw] | list[bytes], *, atomic: bool, in_proc
     return ParsedBatch(messages, errors, atomic)
 
 
-async def _route(exchange: Exchange, desk: RoutingService, batch: ParsedBatch) -> None:
-    places = [place for place, message in enumerate(batch.messages) if desk.wants(message.topic)]
+async def _route(exchange: Exchange, routing: RoutingService, batch: ParsedBatch) -> None:
+    places = [place for place, message in enumerate(batch.messages) if routing.wants(message.topic)]
     wholes = [whole_message(batch.messages[place]) for place in places]
-    with desk.holding(wholes) as refused:
+    with routing.holding(wholes) as refused:
         routed = await asyncio.gather(
-            *[desk.route(whole) for whole, error in zip(wholes, refused, strict=True) if error is None]
+            *[routing.route(whole) for whole, error in zip(wholes, refused, strict=True) if error is None]
         )
         ways = iter(routed)
         refusals: dict[int, DriftQError] = {}

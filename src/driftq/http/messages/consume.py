@@ -5,9 +5,9 @@ from __future__ import annotations
 from driftq.core.lease import Credit
 from driftq.errors import DriftQError
 from driftq.http.api.params import Form, check_name
-from driftq.http.api.schemas import ConsumeBody
 from driftq.http.wire.exchange import Exchange
 from driftq.http.wire.responses import LAST_CHUNK, NDJSON, chunk
+from driftq.model.wire.messages import ConsumeBody
 from driftq.server.requests import JoinRequest, LeaveRequest
 
 CONSUME = Form(ConsumeBody)
@@ -22,18 +22,18 @@ def consume(exchange: Exchange) -> None:
 
 
 class ConsumeStream:
-    """A consumer in its ring, as long as its connection lasts."""
+    """A consumer of a group, as long as its connection lasts."""
 
-    def __init__(self, exchange: Exchange, asked: ConsumeBody) -> None:
+    def __init__(self, exchange: Exchange, params: ConsumeBody) -> None:
         edge = exchange.edge
-        self.topic = asked.topic
-        self.group = asked.group
-        self.owner = asked.owner
-        self.lease_ms = asked.lease_ms or edge.broker.options.limits.ack_timeout_ms
-        self.prefetch = asked.prefetch or edge.options.prefetch
+        self.topic = params.topic
+        self.group = params.group
+        self.owner = params.owner
+        self.lease_ms = params.lease_ms or edge.broker.options.limits.ack_timeout_ms
+        self.prefetch = params.prefetch or edge.options.prefetch
         self.prefetch_bytes = edge.options.prefetch_bytes
-        self.latest = asked.start == "latest"
-        self.release_on_close = asked.release_on_close is True
+        self.latest = params.start == "latest"
+        self.release_on_close = params.release_on_close is True
         self.holder = Credit()
         self._exchange = exchange
         self._connection = exchange.connection
@@ -42,9 +42,9 @@ class ConsumeStream:
         self._open = False
 
     def joined(self, refused: DriftQError | None) -> None:
-        """The ring has decided: the headers go out before the first message is known."""
+        """The engine has decided: the headers go out before there is a message."""
         if refused is not None:
-            self._leave()  # A join that is not confirmed may have taken its seat.
+            self._leave()  # A join that is not confirmed may be in force.
             self._exchange.reply_error(refused)
             return
         if not self._connection.is_first(self._exchange):

@@ -8,9 +8,9 @@ import msgspec
 
 from driftq.errors import DriftQError, InvalidArgument
 from driftq.http.api.params import Form, decode
-from driftq.http.api.schemas import Request
 from driftq.http.wire.exchange import Exchange
 from driftq.http.wire.responses import error_body
+from driftq.model.wire.fields import Request
 
 Outcomes = list[DriftQError | None] | DriftQError
 """None for each that was done; or one error for all."""

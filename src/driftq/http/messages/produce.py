@@ -9,16 +9,10 @@ from driftq.core.commands import Produce
 from driftq.core.decide.produce import Outcome
 from driftq.errors import DriftQError, InvalidArgument
 from driftq.http.api.params import Form, body_problem
-from driftq.http.api.schemas import (
-    EnvelopeBody,
-    InProcessBody,
-    NullableProduceBody,
-    ProduceBody,
-    ProduceQuery,
-    RetryPolicyBody,
-)
 from driftq.http.wire.exchange import Exchange
 from driftq.model import Envelope, Message, RetryPolicy
+from driftq.model.envelope import EnvelopeBody
+from driftq.model.wire.produce import InProcessBody, NullableProduceBody, ProduceBody, ProduceQuery
 from driftq.server.produce.prepare import Produced, prepare
 from driftq.server.requests import ProduceRequest
 from driftq.server.routing.service import RoutingService
@@ -42,19 +36,19 @@ def produce(exchange: Exchange) -> None:
     else:
         message = _from_query(QUERY.from_query(exchange.query))
     edge = exchange.edge
-    if edge.desk is not None and edge.desk.wants(message.topic):
-        edge.spawn(exchange, _route(exchange, edge.desk, message))
+    if edge.routing is not None and edge.routing.wants(message.topic):
+        edge.spawn(exchange, _route(exchange, edge.routing, message))
     else:
         _store(exchange, message)
 
 
-async def _route(exchange: Exchange, desk: RoutingService, message: Produced) -> None:
+async def _route(exchange: Exchange, routing: RoutingService, message: Produced) -> None:
     whole = whole_message(message)
     try:
-        with desk.holding([whole]) as (refused,):
+        with routing.holding([whole]) as (refused,):
             if refused is not None:
                 raise refused
-            _store(exchange, await desk.route(whole))
+            _store(exchange, await routing.route(whole))
     except DriftQError as error:
         exchange.reply_error(error)
 
@@ -92,7 +86,7 @@ def produced(command: Produce, outcome: Outcome) -> bytes:
 def read_message(body: bytes | msgspec.Raw, *, in_process: bool = False) -> Produced:
     """One message from its JSON; raises InvalidArgument."""
     try:
-        return as_produced(_decode(body))
+        return cast(Produced, _decode(body))
     except msgspec.ValidationError:
         pass
     except (ValueError, RecursionError) as error:
@@ -100,7 +94,8 @@ def read_message(body: bytes | msgspec.Raw, *, in_process: bool = False) -> Prod
     try:
         if in_process:
             return _decode_in_process(body)
-        return as_produced(_decode_nullable(body))
+        given = _decode_nullable(body)
+        return cast(Produced, ProduceBody(given.topic, given.value, given.key or "", given.envelope))
     except (ValueError, RecursionError) as error:
         raise _message_problem(error) from None
 
@@ -113,46 +108,24 @@ def _message_problem(error: Exception) -> InvalidArgument:
     return problem
 
 
-def as_produced(body: ProduceBody | NullableProduceBody) -> Produced:
-    """A message in the shape that the broker takes: most often the body itself."""
-    envelope = body.envelope
-    if body.key is not None and (envelope is None or envelope.retry_policy is None):
-        return cast(Produced, body)
-    return Message(body.topic, body.value, body.key or "", to_envelope(envelope) if envelope else None)
-
-
 def whole_message(message: Produced) -> Message:
     """A message as the model has it, for those outside who look at it."""
-    envelope = cast("Envelope | EnvelopeBody | None", message.envelope)
-    if isinstance(envelope, EnvelopeBody):
+    envelope: Envelope | EnvelopeBody | None = message.envelope
+    if envelope is not None and not isinstance(envelope, Envelope):
         envelope = to_envelope(envelope)
     return Message(message.topic, message.value, message.key, envelope, message.routing)
 
 
 def to_envelope(body: EnvelopeBody) -> Envelope:
     """An envelope as the model has it."""
-    policy = body.retry_policy
-    return Envelope(
-        body.run_id,
-        body.step_id,
-        body.parent_step_id,
-        body.tenant_id,
-        body.idempotency_key,
-        body.target_topic,
-        body.partition_override,
-        body.deadline,
-        None
-        if policy is None
-        else RetryPolicy(policy.max_attempts, policy.backoff_ms, policy.max_backoff_ms),
-        body.traceparent,
-    )
+    return Envelope(*(getattr(body, name) for name in body.__struct_fields__))
 
 
 def _from_query(query: ProduceQuery) -> Produced:
     for alias, name in (("tenant", "tenant_id"), ("idem_key", "idempotency_key")):
         if getattr(query, alias) is not None and getattr(query, name) is not None:
             raise InvalidArgument(alias, f"is another name for {name}: give one of them")
-    limits = RetryPolicyBody(query.retry_max_attempts, query.retry_backoff_ms, query.retry_max_backoff_ms)
+    limits = RetryPolicy(query.retry_max_attempts, query.retry_backoff_ms, query.retry_max_backoff_ms)
     envelope = EnvelopeBody(
         run_id=query.run_id,
         step_id=query.step_id,
@@ -162,8 +135,8 @@ def _from_query(query: ProduceQuery) -> Produced:
         target_topic=query.target_topic,
         partition_override=query.partition_override,
         deadline=query.deadline,
-        retry_policy=None if limits == RetryPolicyBody() else limits,
+        retry_policy=None if limits == RetryPolicy() else limits,
         traceparent=query.traceparent,
     )
     given = None if envelope == EnvelopeBody() else envelope
-    return as_produced(ProduceBody(query.topic, query.value, query.key or "", given))
+    return cast(Produced, ProduceBody(query.topic, query.value, query.key or "", given))

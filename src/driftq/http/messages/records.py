@@ -16,10 +16,10 @@ from driftq.core.index import PartitionIndex
 from driftq.core.state import State
 from driftq.errors import InvalidArgument, Unavailable
 from driftq.http.api.params import Form
-from driftq.http.api.schemas import RecordsQuery
 from driftq.http.reads import read_stored
 from driftq.http.wire.exchange import Exchange
 from driftq.http.wire.responses import LAST_CHUNK, NDJSON, chunk
+from driftq.model.wire.messages import RecordsQuery
 from driftq.server.requests import ReadRequest
 from driftq.server.topics.views import find_topic
 from driftq.storage.entry import BODY_AT, produced_at
@@ -45,34 +45,34 @@ def records(exchange: Exchange) -> None:
     asked = RECORDS.read(exchange.body, exchange.query)
 
     def query(state: State) -> list[OrdinalRange]:
-        return find_stretches(state, exchange.topic, asked)
+        return find_ranges(state, exchange.topic, asked)
 
-    def send(stretches: list[OrdinalRange]) -> None:
-        RecordsStream(exchange).start(stretches)
+    def send(ranges: list[OrdinalRange]) -> None:
+        RecordsStream(exchange).start(ranges)
 
     exchange.edge.engine.read(ReadRequest(query, exchange.answering(send)))
 
 
-def find_stretches(state: State, name: str, asked: RecordsQuery) -> list[OrdinalRange]:
-    """What the request means in the state as it is now."""
+def find_ranges(state: State, name: str, params: RecordsQuery) -> list[OrdinalRange]:
+    """The messages that a request selects in the state as it is now."""
     topic = find_topic(state, name)
     numbers = range(len(topic.partitions))
-    if asked.partition is not None:
-        if asked.partition not in numbers:
+    if params.partition is not None:
+        if params.partition not in numbers:
             raise InvalidArgument("partition", f"must be from 0 to {len(numbers) - 1}")
-        numbers = range(asked.partition, asked.partition + 1)
-    left = asked.limit
-    stretches: list[OrdinalRange] = []
+        numbers = range(params.partition, params.partition + 1)
+    left = params.limit
+    ranges: list[OrdinalRange] = []
     for number in numbers:
         index = topic.partitions[number].index
-        start = index.first_ordinal_from(asked.from_ or 0)
-        stop = index.end if asked.to is None else min(index.end, index.first_ordinal_from(asked.to))
+        start = index.first_ordinal_from(params.from_ or 0)
+        stop = index.end if params.to is None else min(index.end, index.first_ordinal_from(params.to))
         if left is not None:
             stop = min(stop, start + left)
             left -= max(0, stop - start)
         if start < stop:
-            stretches.append(OrdinalRange(number, index, range(start, stop)))
-    return stretches
+            ranges.append(OrdinalRange(number, index, range(start, stop)))
+    return ranges
 
 
 class RecordsStream:
@@ -85,9 +85,9 @@ class RecordsStream:
         self._task: asyncio.Task[None] | None = None
         self._room = asyncio.Event()
 
-    def start(self, stretches: list[OrdinalRange]) -> None:
+    def start(self, ranges: list[OrdinalRange]) -> None:
         if self._connection.is_first(self._exchange):
-            self._task = self._edge.spawn(self._exchange, self._send(stretches))
+            self._task = self._edge.spawn(self._exchange, self._send(ranges))
 
     def resumed(self) -> None:
         self._room.set()
@@ -96,15 +96,15 @@ class RecordsStream:
         if self._task is not None:
             self._task.cancel()
 
-    async def _send(self, stretches: list[OrdinalRange]) -> None:
+    async def _send(self, ranges: list[OrdinalRange]) -> None:
         chunked = not self._exchange.old
         close = self._exchange.ends_connection = self._exchange.ends_connection or not chunked
         began = False
         try:
-            for stretch in stretches:
-                for ordinals in pieces(stretch):
-                    kept, entries = await self._fetch(stretch.index, ordinals)
-                    content = lines(stretch, kept, entries)
+            for span in ranges:
+                for ordinals in pieces(span):
+                    kept, entries = await self._fetch(span.index, ordinals)
+                    content = lines(span, kept, entries)
                     if not self._connection.is_first(self._exchange):
                         return  # The client did not wait.
                     if not began:
@@ -149,9 +149,9 @@ class RecordsStream:
             await self._room.wait()
 
 
-def pieces(stretch: OrdinalRange) -> Iterator[range]:
+def pieces(span: OrdinalRange) -> Iterator[range]:
     """Ordinals that are read and sent together."""
-    index, (start, stop) = stretch.index, (stretch.ordinals.start, stretch.ordinals.stop)
+    index, (start, stop) = span.index, (span.ordinals.start, span.ordinals.stop)
     while start < stop:
         count = min(PIECE_MESSAGES, stop - start)
         before = index.bytes_upto(start)
@@ -161,11 +161,11 @@ def pieces(stretch: OrdinalRange) -> Iterator[range]:
         start += count
 
 
-def lines(stretch: OrdinalRange, ordinals: range, entries: list[bytes]) -> bytes:
+def lines(span: OrdinalRange, ordinals: range, entries: list[bytes]) -> bytes:
     """NDJSON around the stored text."""
-    head = b'{"partition":%d,"offset":' % stretch.partition
+    head = b'{"partition":%d,"offset":' % span.partition
     offsets: list[int] = []
-    for part, slots in stretch.index.runs(ordinals.start, ordinals.stop):
+    for part, slots in span.index.runs(ordinals.start, ordinals.stop):
         offsets += part.offsets[slots.start : slots.stop]
     second, text = -1, b""
     made: list[bytes] = []

@@ -7,9 +7,9 @@ import msgspec
 from driftq.core.commands import Ack, Extend, Nack
 from driftq.errors import DriftQError
 from driftq.http.api.params import Form, body_problem, check_name
-from driftq.http.api.schemas import AckBatchBody, AckBatchParts, AckBody, AckPart, ExtendBody, NackBody
 from driftq.http.messages.outcomes import check_count, read_many, reply_each, reply_only, reply_outcome
 from driftq.http.wire.exchange import Exchange
+from driftq.model.wire.settle import AckBatchBody, AckBatchParts, AckBody, AckPart, ExtendBody, NackBody
 from driftq.server.requests import AckRequest, ExtendRequest, NackRequest
 
 ACK = Form(AckBody)
@@ -67,15 +67,15 @@ def ack_batch(exchange: Exchange) -> None:
     exchange.edge.engine.ack(AckRequest(asked.topic, asked.group, acks, reply))
 
 
-def _read_parts(asked: AckBatchParts) -> tuple[list[Ack], dict[int, DriftQError]]:
+def _read_parts(batch: AckBatchParts) -> tuple[list[Ack], dict[int, DriftQError]]:
     """The acks that can be read, and by their place the errors of the others."""
     acks: list[Ack] = []
     errors: dict[int, DriftQError] = {}
-    for slot, part in enumerate(asked.acks):
+    for slot, part in enumerate(batch.acks):
         try:
-            one = _decode_part(part)
+            ack = _decode_part(part)
         except (ValueError, RecursionError) as error:
             errors[slot] = body_problem(error)
         else:
-            acks.append(Ack(asked.owner, one.partition, one.offset, one.attempt))
+            acks.append(Ack(batch.owner, ack.partition, ack.offset, ack.attempt))
     return acks, errors

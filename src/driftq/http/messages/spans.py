@@ -1,6 +1,6 @@
 """POST /v1/topics/{topic}/spans: how many messages lie between offsets, and where to cut them.
 
-Offsets have holes in a partition. Whoever reads a topic in measured pieces asks here; nothing changes by it.
+Offsets have holes in a partition: a reader that wants pieces of a given size asks here. Nothing changes.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from driftq.core.index import PartitionIndex
 from driftq.core.state import State, Topic
 from driftq.errors import InvalidArgument
 from driftq.http.api.params import Form
-from driftq.http.api.replies import SpanReply, SpansReply
-from driftq.http.api.schemas import SpanBody, SpansBody
 from driftq.http.wire.exchange import Exchange
+from driftq.model.wire.topics import SpanBody, SpanReply, SpansBody, SpansReply
 from driftq.server.requests import ReadRequest
 from driftq.server.topics.views import find_topic
 
@@ -28,7 +27,7 @@ def spans(exchange: Exchange) -> None:
         wanted = asked.spans
         if wanted is None:
             wanted = [SpanBody(partition=number) for number in range(len(topic.partitions))]
-        found = [find_span(topic, one) for one in wanted]
+        found = [find_span(topic, span) for span in wanted]
         return SpansReply(
             instance, topic.next_offset, len(topic.partitions), table=topic.options.table, spans=found
         )
@@ -36,24 +35,24 @@ def spans(exchange: Exchange) -> None:
     exchange.edge.engine.read(ReadRequest(query, exchange.answering(exchange.reply_json)))
 
 
-def find_span(topic: Topic, asked: SpanBody) -> SpanReply:
-    """What a span means in the topic as it is now."""
-    if not 0 <= asked.partition < len(topic.partitions):
+def find_span(topic: Topic, span: SpanBody) -> SpanReply:
+    """The messages of a span in the topic as it is now."""
+    if not 0 <= span.partition < len(topic.partitions):
         raise InvalidArgument("partition", f"must be from 0 to {len(topic.partitions) - 1}")
-    index = topic.partitions[asked.partition].index
-    from_ = asked.from_ or 0
+    index = topic.partitions[span.partition].index
+    from_ = span.from_ or 0
     start = index.first_ordinal_from(from_)
-    stop = index.end if asked.to is None else max(start, min(index.end, index.first_ordinal_from(asked.to)))
-    if asked.limit is not None:
-        stop = min(stop, start + asked.limit)
+    stop = index.end if span.to is None else max(start, min(index.end, index.first_ordinal_from(span.to)))
+    if span.limit is not None:
+        stop = min(stop, start + span.limit)
     return SpanReply(
-        partition=asked.partition,
+        partition=span.partition,
         first_offset=index.first_offset,
         from_=from_,
         to=index.offset_at(stop - 1) + 1 if stop > start else from_,
         messages=stop - start,
         behind=index.end - start,
-        cuts=[] if asked.every is None else _cuts(index, range(start, stop), asked.every),
+        cuts=[] if span.every is None else _cuts(index, range(start, stop), span.every),
     )
 
 

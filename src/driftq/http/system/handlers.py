@@ -5,11 +5,11 @@ from prometheus_client import generate_latest
 from driftq.core.state import State
 from driftq.http.api.docs_page import PAGE
 from driftq.http.api.params import Form
-from driftq.http.api.replies import ClockWarning, ReadyReply
-from driftq.http.api.schemas import Request
 from driftq.http.system.metrics import new_registry
 from driftq.http.wire.exchange import Exchange
 from driftq.http.wire.responses import HTML
+from driftq.model.wire.fields import Request
+from driftq.model.wire.system import ClockWarning, ReadyReply, StatusReply, VersionReply
 from driftq.server.clock import log_ahead_ms, log_ahead_text
 from driftq.server.requests import ReadRequest
 
@@ -19,7 +19,7 @@ _PROMETHEUS = b"text/plain; version=0.0.4; charset=utf-8"
 
 def healthz(exchange: Exchange) -> None:
     NOTHING.read(exchange.body, exchange.query)
-    exchange.reply_ok(b'{"status":"ok"}')
+    exchange.reply_json(StatusReply("ok"))
 
 
 def readyz(exchange: Exchange) -> None:
@@ -34,7 +34,7 @@ def readyz(exchange: Exchange) -> None:
         warning = ClockWarning(code="log_ahead_of_clock", message=log_ahead_text(ahead_ms), ahead_ms=ahead_ms)
         exchange.reply_json(ReadyReply(status="ready", warnings=[warning]))
     else:
-        exchange.reply_ok(b'{"status":"ready"}')
+        exchange.reply_json(ReadyReply("ready"))
 
 
 def version(exchange: Exchange) -> None:
@@ -42,18 +42,18 @@ def version(exchange: Exchange) -> None:
     edge = exchange.edge
     options = edge.broker.options
     exchange.reply_json(
-        {
-            "version": edge.options.version,
-            "commit": edge.options.commit,
-            "wal_enabled": options.durable,
-            "fsync": options.fsync.value,
-        }
+        VersionReply(
+            version=edge.options.version,
+            commit=edge.options.commit,
+            wal_enabled=options.durable,
+            fsync=options.fsync.value,
+        )
     )
 
 
 def seal(exchange: Exchange) -> None:
     NOTHING.read(exchange.body, exchange.query)
-    exchange.edge.engine.seal(exchange.answering(lambda _: exchange.reply_ok(b'{"status":"sealed"}')))
+    exchange.edge.engine.seal(exchange.answering(lambda _: exchange.reply_json(StatusReply("sealed"))))
 
 
 def metrics(exchange: Exchange) -> None:

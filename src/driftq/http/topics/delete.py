@@ -1,4 +1,4 @@
-"""Deleting topics and groups, and letting a group go on from somewhere else."""
+"""Deleting topics and groups, and resetting a group to another offset."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 from driftq.core.decide.delete import EARLIEST, LATEST, ResetTo
 from driftq.errors import InvalidArgument
 from driftq.http.api.params import Form
-from driftq.http.api.schemas import Request, ResetBody
 from driftq.http.wire.exchange import Exchange
 from driftq.model.envelope import deadline_ms
+from driftq.model.wire.fields import Request
+from driftq.model.wire.system import StatusReply
+from driftq.model.wire.topics import ResetBody
 from driftq.server.requests import DeleteGroupRequest, DeleteTopicRequest, ResetRequest
 
 NOTHING = Form(Request)
@@ -18,19 +20,19 @@ RESET = Form(ResetBody)
 
 def delete_topic(exchange: Exchange) -> None:
     NOTHING.read(exchange.body, exchange.query)
-    exchange.edge.engine.ask(DeleteTopicRequest(exchange.topic, _saying(exchange, b"deleted")))
+    exchange.edge.engine.ask(DeleteTopicRequest(exchange.topic, _replying(exchange, "deleted")))
 
 
 def delete_group(exchange: Exchange) -> None:
     NOTHING.read(exchange.body, exchange.query)
     exchange.edge.engine.ask(
-        DeleteGroupRequest(exchange.topic, exchange.group, _saying(exchange, b"deleted"))
+        DeleteGroupRequest(exchange.topic, exchange.group, _replying(exchange, "deleted"))
     )
 
 
 def reset_group(exchange: Exchange) -> None:
     asked = RESET.read(exchange.body, exchange.query)
-    request = ResetRequest(exchange.topic, exchange.group, reset_to(asked.to), _saying(exchange, b"reset"))
+    request = ResetRequest(exchange.topic, exchange.group, reset_to(asked.to), _replying(exchange, "reset"))
     exchange.edge.engine.ask(request)
 
 
@@ -48,5 +50,5 @@ def reset_to(text: str | int) -> ResetTo:
         ) from None
 
 
-def _saying(exchange: Exchange, word: bytes) -> Any:
-    return exchange.answering(lambda _: exchange.reply_ok(b'{"status":"%b"}' % word))
+def _replying(exchange: Exchange, status: str) -> Any:
+    return exchange.answering(lambda _: exchange.reply_json(StatusReply(status)))

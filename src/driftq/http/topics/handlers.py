@@ -9,12 +9,13 @@ from typing import Any
 from driftq.core.state import State
 from driftq.errors import InvalidArgument
 from driftq.http.api.params import Form, check_name
-from driftq.http.api.schemas import PageQuery, ReaderBody, Request, TopicBody
 from driftq.http.wire.exchange import Exchange
 from driftq.model import TopicOptions
 from driftq.model.topic import TABLE_PREFIX
+from driftq.model.wire.fields import PageQuery, Request
+from driftq.model.wire.topics import CreatedReply, ReaderBody, TopicBody, TopicsReply, TopicView
 from driftq.server.requests import ReaderRequest, ReadRequest, TopicRequest
-from driftq.server.topics.views import TopicView, topic_names, topic_view
+from driftq.server.topics.views import topic_names, topic_view
 
 PAGE = Form(PageQuery)
 TOPIC = Form(TopicBody)
@@ -32,7 +33,7 @@ def list_topics(exchange: Exchange) -> None:
         return names[first:] if asked.limit is None else names[first : first + asked.limit]
 
     def send(names: list[str]) -> None:
-        exchange.reply_json({"topics": names})
+        exchange.reply_json(TopicsReply(names))
 
     exchange.edge.engine.read(ReadRequest(query, exchange.answering(send)))
 
@@ -44,7 +45,7 @@ def create_topic(exchange: Exchange) -> None:
     options = TopicOptions(asked.retention_ms, asked.retention_bytes, table)
 
     def send(_: Any) -> None:
-        exchange.reply_json({"status": "created", "name": asked.name, "partitions": partitions}, status=201)
+        exchange.reply_json(CreatedReply("created", asked.name, partitions), status=201)
 
     exchange.edge.engine.ask(TopicRequest(asked.name, partitions, options, exchange.answering(send)))
 

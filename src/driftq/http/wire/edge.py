@@ -33,7 +33,7 @@ class Edge:
         self.engine = broker.engine
         self.clock = broker.engine.clock
         self.counters = broker.engine.counters
-        self.desk = broker.desk
+        self.routing = broker.desk
         self.options = options
         self.heads = Heads()
         self.known_heads = HeadCache()

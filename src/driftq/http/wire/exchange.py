@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from driftq.errors import DriftQError
-from driftq.http.wire import responses as answers
+from driftq.http.wire import responses
 
 if TYPE_CHECKING:
     from driftq.http.wire.connection import ServerConnection
@@ -69,9 +69,9 @@ class Exchange:
     def reply(self, answer: bytes) -> None:
         """Give a complete answer."""
         if self.ends_connection:
-            answer = answers.with_connection(answer, b"close")
+            answer = responses.with_connection(answer, b"close")
         elif self.old:
-            answer = answers.with_connection(answer, b"keep-alive")
+            answer = responses.with_connection(answer, b"keep-alive")
         self.connection.answered(self, answer)
 
     def reply_json(self, content: object, *, status: int = 200) -> None:
@@ -84,8 +84,8 @@ class Exchange:
         self.reply(self.edge.heads.no_content)
 
     def reply_error(self, error: DriftQError) -> None:
-        body = answers.error_body(error)
-        answer = self.edge.heads.whole(error.status, body, extra=answers.error_headers(error))
+        body = responses.error_body(error)
+        answer = self.edge.heads.whole(error.status, body, extra=responses.error_headers(error))
         if self.method == b"HEAD":  # Whatever it is told, it must not get a body.
             answer = answer[: -len(body)]
         self.reply(answer)

@@ -65,12 +65,12 @@ def _shown(value: bytes) -> str:
 def _is_same(origin: bytes, host: bytes | None) -> bool:
     """Host and port are the same; a port that is not named is the one that the origin's scheme stands for."""
     found = _ORIGIN.fullmatch(origin.decode("latin-1").strip().lower())
-    asking = _read_host(found[2].encode("latin-1")) if found else None
-    asked = _read_host(host) if host is not None else None
-    if found is None or asking is None or asked is None or asking.name != asked.name:
+    source = _read_host(found[2].encode("latin-1")) if found else None
+    target = _read_host(host) if host is not None else None
+    if found is None or source is None or target is None or source.name != target.name:
         return False
     usual = _DEFAULT_PORTS.get(found[1])
-    return (asking.port or usual) == (asked.port or usual)
+    return (source.port or usual) == (target.port or usual)
 
 
 @lru_cache(maxsize=256)

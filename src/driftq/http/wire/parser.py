@@ -191,14 +191,14 @@ class RequestReader:
             self._stop(InvalidArgument("", f"version {self._version} of HTTP is not spoken here, 1.1 is"))
         if self._host_rule is not None:
             self._denial = self._host_rule.refusal(
-                host=self._asked_host(), origin=self._origin, site=self._site
+                host=self._target_host(), origin=self._origin, site=self._site
             )
         if self._content_length > self._options.body_bytes_max:
             self._stop(PayloadTooLarge(limit_bytes=self._options.body_bytes_max))
         if self._expects and self._version == "1.1":
             self._connection.owe_continue()
 
-    def _asked_host(self) -> bytes | None:
+    def _target_host(self) -> bytes | None:
         """A target that is written in full names the host itself, and then the header does not count."""
         if self._url.startswith(b"/"):
             return self._host

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from driftq.client.producing.append import PositionedMessage
 from driftq.errors import LaneBehind, WriterFenced
 from driftq.eventstore.names import topic_of
 from driftq.eventstore.published import encode_published
 from driftq.eventstore.seal.segment import SCHEMA, StoredEvent
+from driftq.model.wire.append import PositionedMessage
 from driftq.pipeline.server import Server
 from driftq.pipeline.sink.lane_sender import LaneSender
 

@@ -15,10 +15,10 @@ from uuid import uuid4
 
 import msgspec
 
-from driftq.client.producing.append import OpenWriter
 from driftq.eventstore.names import TOPIC_PREFIX
 from driftq.model import TopicView
 from driftq.model.options.pipeline import PublisherSettings
+from driftq.model.wire.append import OpenWriter
 from driftq.pipeline.publisher.checkpoint import Checkpoint, CheckpointStore
 from driftq.pipeline.server import Server, topic_path
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from driftq.client.producing.append import AppendReceipt, OpenWriter, PositionedMessage
 from driftq.errors import Overloaded, TopicExists, TopicNotFound
+from driftq.model.wire.append import AppendReceipt, OpenWriter, PositionedMessage
 from driftq.pipeline.server import Server, topic_path
 
 CHUNK_BYTES = 4 << 20

@@ -13,10 +13,10 @@ import msgspec
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from driftq.client.producing.append import PositionedMessage
 from driftq.errors import InvalidArgument
 from driftq.eventstore.objects import S3Access, open_objects
 from driftq.model import Envelope
+from driftq.model.wire.append import PositionedMessage
 from driftq.pipeline.server import Server
 from driftq.pipeline.sink.lane_sender import LaneSender
 from driftq.pipeline.sink.options import SinkOptions

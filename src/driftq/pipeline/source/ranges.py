@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
+from driftq.model.wire.topics import SpansReply
 from driftq.pipeline.source.offsets import Offsets
-from driftq.pipeline.source.topics import Spans, Topics
+from driftq.pipeline.source.topics import Topics
 from driftq.storage.address import read_instance
 from driftq.tables.reader import TableFile, read_table
 
@@ -71,7 +72,7 @@ def plan(topics: Topics, start: Offsets, end: Offsets, *, data: str) -> list[Top
 
 
 def _plan_topic(
-    topics: Topics, topic: str, found: Spans, ends: dict[str, int], known: dict[str, int], *, data: str
+    topics: Topics, topic: str, found: SpansReply, ends: dict[str, int], known: dict[str, int], *, data: str
 ) -> Iterator[TopicRange]:
     files = sealed_files(os.path.join(data, "tables", topic)) if _is_ours(found, data) else []
     folder = os.path.abspath(os.path.join(data, "tables", topic))
@@ -90,7 +91,7 @@ def _plan_topic(
     yield from _fetched_ranges(topics, topic, open_stretches)
 
 
-def _is_ours(found: Spans, data: str) -> bool:
+def _is_ours(found: SpansReply, data: str) -> bool:
     """Whether the folder that we can reach is the one of the server that answers."""
     return found.table and bool(found.instance) and read_instance(data) == found.instance
 

@@ -14,12 +14,13 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from driftq.errors import TopicNotFound
+from driftq.model.wire.topics import SpanReply
 from driftq.pipeline.source.lag import with_lag
 from driftq.pipeline.source.offsets import Offsets, allot, resolve
 from driftq.pipeline.source.options import TopicSourceOptions
 from driftq.pipeline.source.ranges import TopicRange, plan
 from driftq.pipeline.source.reading import read_range
-from driftq.pipeline.source.topics import Span, Topics
+from driftq.pipeline.source.topics import Topics
 
 if TYPE_CHECKING:
     import pyarrow as arrow
@@ -104,9 +105,9 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         self._topics.close()
 
-    def _waiting(self, start: Offsets) -> dict[tuple[str, str], Span]:
+    def _waiting(self, start: Offsets) -> dict[tuple[str, str], SpanReply]:
         """What lies behind these offsets, of every partition that there is."""
-        found: dict[tuple[str, str], Span] = {}
+        found: dict[tuple[str, str], SpanReply] = {}
         topics = self._topics.names() if self._target is None else list(self._target)
         for topic in topics:
             try:
@@ -116,7 +117,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 continue  # Not made yet, or deleted: there is nothing to wait for.
         return found
 
-    def _spans(self, topic: str, known: dict[str, int]) -> Iterator[Span]:
+    def _spans(self, topic: str, known: dict[str, int]) -> Iterator[SpanReply]:
         numbers = sorted(known, key=int)
         answer = self._topics.spans(topic, [self._asked(topic, int(one), known[one]) for one in numbers])
         for span in answer.spans:
@@ -141,7 +142,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return list(dict.fromkeys(topic for (topic, _), count in counts.items() if count))
 
     def _ends(
-        self, topic: str, waiting: dict[tuple[str, str], Span], counts: dict[tuple[str, str], int]
+        self, topic: str, waiting: dict[tuple[str, str], SpanReply], counts: dict[tuple[str, str], int]
     ) -> dict[str, int]:
         """Where a batch of these counts ends in a topic; a partition with nothing new stays where it is."""
         mine = {

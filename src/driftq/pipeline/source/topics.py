@@ -6,34 +6,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from driftq.errors import MessagesExpired, TopicNotFound, TopicStartedOver
+from driftq.model.wire.topics import SpanReply, SpansReply
 from driftq.pipeline.server import Server, topic_path
 from driftq.pipeline.source.offsets import Bounds, Offsets
 from driftq.pipeline.source.options import TopicSourceOptions
-
-
-class Span(msgspec.Struct, frozen=True):
-    """Messages between two offsets of a partition."""
-
-    partition: int
-    first_offset: int
-    from_: int = msgspec.field(name="from")
-    to: int
-    messages: int
-    behind: int
-    cuts: list[int]
-
-
-class Spans(msgspec.Struct, frozen=True):
-    """What the server says about spans of one topic."""
-
-    instance: str
-    next_offset: int
-    partitions: int
-    table: bool
-    spans: list[Span]
 
 
 class Topics:
@@ -67,10 +44,10 @@ class Topics:
             }
         return found
 
-    def spans(self, topic: str, wanted: Iterable[Mapping[str, Any]] | None = None) -> Spans:
+    def spans(self, topic: str, wanted: Iterable[Mapping[str, Any]] | None = None) -> SpansReply:
         """These spans of a topic; without any, its partitions from end to end. Raises TopicNotFound."""
         asked = {} if wanted is None else {"spans": list(wanted)}
-        return self._server.post(topic_path(topic, "/spans"), asked, Spans)
+        return self._server.post(topic_path(topic, "/spans"), asked, SpansReply)
 
     def report(self, offsets: Offsets) -> None:
         """Say how far the query is, if it has a name; what it has not read is kept from then on."""
@@ -84,7 +61,7 @@ class Topics:
                 pass  # It was deleted; there is nothing to keep.
             self._reported[topic] = dict(partitions)
 
-    def checked(self, topic: str, span: Span, *, next_offset: int) -> int:
+    def checked(self, topic: str, span: SpanReply, *, next_offset: int) -> int:
         """Where reading really begins; raises when messages are gone and the query must not go on without."""
         wanted, strict = span.from_, self._options.fail_on_data_loss
         source = f"partition {span.partition} of topic {topic!r}"

@@ -16,7 +16,8 @@ from driftq.core.records import TopicCreated
 from driftq.core.state import Topic
 from driftq.errors import DriftQError, NotConfirmed
 from driftq.model import TopicOptions
-from driftq.model.job import EnqueuedJob, JobRequest, job_id
+from driftq.model.job import JobRequest, job_id
+from driftq.model.wire.jobs import EnqueuedJob
 from driftq.server.counters import Counters
 from driftq.server.jobs.entries import JobEntries
 from driftq.server.jobs.requests import (

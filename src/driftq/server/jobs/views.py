@@ -12,7 +12,8 @@ from driftq.core.jobs.table import JOBS_TOPIC, JobTable
 from driftq.core.keys import MessageRef
 from driftq.core.state import State
 from driftq.errors import JobNotFound, NotConfirmed
-from driftq.model.job import ClaimedJob, JobAttempt, JobView, job_id
+from driftq.model.job import job_id
+from driftq.model.wire.jobs import ClaimedJob, JobAttempt, JobView
 from driftq.server.jobs.requests import JobsGranted
 from driftq.server.lookup import MessageLookup
 from driftq.server.settle.dead_letters import rfc3339

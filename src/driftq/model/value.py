@@ -1,4 +1,4 @@
-"""What comes from a server, as types."""
+"""The text of a stored value, read back as it was produced: text, JSON or bytes."""
 
 from __future__ import annotations
 
@@ -8,23 +8,13 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from driftq.client.producing.outgoing import BYTES_MARK
 from driftq.errors import InvalidArgument
 from driftq.errors.misfit import misfit
-from driftq.model import Envelope, Routing
-from driftq.model.reply import Reply
+
+BYTES_MARK = "data:application/octet-stream;base64,"
+"""What the text of a value begins with that was produced as bytes."""
 
 _T = TypeVar("_T")
-
-
-class Receipt(Reply, frozen=True, gc=False):
-    """Where a message is stored, or was stored before when it is a duplicate."""
-
-    topic: str
-    partition: int
-    offset: int
-    duplicate: bool = False
-    payload_mismatch: bool = False
 
 
 class _Valued(Protocol):
@@ -47,19 +37,6 @@ class StoredValue(msgspec.Struct, frozen=True, gc=False):
     def bytes(self: _Valued) -> bytes:
         """The value as the bytes it was produced from; for a text, its UTF-8."""
         return bytes_of(self.value)
-
-
-class RecordedMessage(StoredValue, frozen=True, gc=False):
-    """A stored message, read without a group."""
-
-    partition: int
-    offset: int
-    timestamp: str
-    value: str
-    key: str = ""
-    envelope: Envelope | None = None
-    routing: Routing | None = None
-    requested_topic: str | None = None
 
 
 def json_of(value: str, kind: type[_T] | Any = Any) -> Any:

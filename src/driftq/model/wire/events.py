@@ -1,4 +1,4 @@
-"""What may be asked of the event store, and what is answered."""
+"""The event store: appending events, reading an aggregate, following the log."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from driftq.http.api.schemas import Natural, Request
-from driftq.model import Event, Operation
+from driftq.model.event import Event, Operation
+from driftq.model.reply import Reply
+from driftq.model.wire.fields import Natural, Request
 
 Identity = Annotated[str, Meta(min_length=1)]
 OperationName = Literal["create", "update", "delete", "append"]
@@ -62,7 +63,7 @@ class LogQuery(Request, frozen=True):
     from_: Natural | None = field(name="from", default=None)
     limit: Natural | None = None
     stored: bool | None = None
-    """As it is kept: payload, metadata and schema_version as texts, `occurred_at_us`, the hash."""
+    """As it is stored: payload, metadata and schema_version as texts, `occurred_at_us`, the hash."""
 
 
 class LogEndReply(msgspec.Struct, frozen=True):
@@ -71,11 +72,11 @@ class LogEndReply(msgspec.Struct, frozen=True):
     position: int
     """Of the last event; 0 when there is none."""
     instance: str
-    """Changes with each start of the server; also in its folder, for those who can read there."""
+    """Changes with each start of the server; a file in its data folder has it too."""
 
 
-class EventAppendedReply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where the event is, now or since before."""
+class EventReceipt(Reply, frozen=True, omit_defaults=True):
+    """Where an event is: stored now, or before when it is a duplicate."""
 
     event_id: str
     sequence_number: int
@@ -83,28 +84,12 @@ class EventAppendedReply(msgspec.Struct, frozen=True, omit_defaults=True):
     payload_mismatch: bool = False
 
 
-class AppendResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of one event of a list: it has a sequence_number, or an error."""
+class EventReceipts(msgspec.Struct, frozen=True):
+    """A list of events that was appended: how many, and where each is, in order."""
 
-    event_id: str
-    sequence_number: int | None = None
-    duplicate: bool | None = None
-    payload_mismatch: bool | None = None
-    error: str | None = None
-    message: str | None = None
-    reason: str | None = None
-
-
-class AppendReply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """For one event the fields of its result; for a list how many there are of each, and their results."""
-
-    event_id: str | None = None
-    sequence_number: int | None = None
-    duplicate: bool | None = None
-    payload_mismatch: bool | None = None
-    appended: int | None = None
-    failed: int | None = None
-    results: list[AppendResult] | None = None
+    appended: int
+    failed: int
+    results: list[EventReceipt]
 
 
 class EventLine(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,0 +1,108 @@
+"""Dead letters: which there are, what they say, redrive and purge."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from driftq.model.envelope import Envelope
+from driftq.model.reply import Reply
+from driftq.model.value import StoredValue
+from driftq.model.wire.fields import Name, Natural, Positive, Reason, Request
+
+SkipReason = Annotated[
+    str,
+    Meta(extra_json_schema={"enum": ["group_deleted", "already_redriven", "not_found", "not_stored"]}),
+]
+
+
+class DeadLetterMatch(Request, frozen=True):
+    """Dead letters for which all of this is true; `last_error` is a part of the text, times are RFC 3339."""
+
+    group: str | None = None
+    reason: str | None = None
+    partition: Natural | None = None
+    key: str | None = None
+    run_id: str | None = None
+    tenant_id: str | None = None
+    last_error: Reason | None = None
+    since: str | None = None
+    until: str | None = None
+
+
+class DlqQuery(Request, frozen=True):
+    limit: Positive | None = None
+    after: Natural | None = None
+
+
+class RedriveBody(Request, frozen=True):
+    """Which dead letters are sent again; without a choice all that were not yet."""
+
+    offsets: list[Natural] | None = None
+    filter: DeadLetterMatch | None = None
+    dry_run: bool | None = None
+    rate_per_s: Positive | None = None
+    all_groups: bool | None = None
+    by: Name | None = None
+
+
+class PurgeBody(Request, frozen=True):
+    """Which dead letters are removed for good; without a choice all."""
+
+    offsets: list[Natural] | None = None
+    filter: DeadLetterMatch | None = None
+    dry_run: bool | None = None
+
+
+class DeadLetterTopic(msgspec.Struct, frozen=True):
+    """A topic that has dead letters, and where they are."""
+
+    topic: str
+    dlq_topic: str
+    messages: int
+    oldest_at: str | None
+
+
+class DeadLetterTopicsReply(msgspec.Struct, frozen=True):
+    dlqs: list[DeadLetterTopic]
+
+
+class DeadLetter(StoredValue, frozen=True, kw_only=True, omit_defaults=True):
+    """A message that was given up; `envelope.dlq` says by which group, why and when."""
+
+    partition: int
+    offset: int
+    """In the dead-letter topic; `redrive` and `purge` take it."""
+    key: str
+    value: str
+    envelope: Envelope | None = None
+    redriven_at: str | None = None
+
+
+class DeadLettersReply(msgspec.Struct, frozen=True):
+    messages: list[DeadLetter]
+
+
+class SkippedLetter(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A dead letter that was not sent again, and why; `group` is the deleted one that gave it up."""
+
+    offset: int
+    reason: SkipReason
+    group: str | None = None
+
+
+class Redriven(Reply, frozen=True):
+    """How many dead letters matched, how many were sent again, and the first 100 of those that were not."""
+
+    matched: int
+    redriven: int
+    skipped: list[SkippedLetter] = msgspec.field(default_factory=list)
+
+
+class Purged(Reply, frozen=True):
+    """How many dead letters matched, and how many are gone."""
+
+    matched: int
+    purged: int

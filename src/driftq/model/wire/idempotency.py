@@ -1,0 +1,93 @@
+"""Effects of consumers: begin, commit, fail, extend, status."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from driftq.model.wire.fields import KEY_MAX, LeaseMs, Name, Natural, Positive, Reason, Request
+
+EffectKey = Annotated[str, Meta(min_length=1, max_length=KEY_MAX)]
+
+ABSENT: Any = UNSET
+"""The value of a field that is left out, which is not the same as an empty text."""
+
+
+class EffectBody(Request, frozen=True, kw_only=True):
+    """Which effect is meant."""
+
+    topic: Name
+    group: Name
+    idempotency_key: EffectKey
+    tenant_id: str | None = None
+
+
+class StatusQuery(EffectBody, frozen=True, kw_only=True):
+    """Which effect, and for which message if that is said.
+
+    `offset` says for which message, and `source_topic` where it was delivered from, if that is not `topic`.
+    They tell messages of a deleted topic from those of a new one with its name.
+    """
+
+    offset: Natural | None = None
+    source_topic: Name | None = None
+
+
+class BeginBody(StatusQuery, frozen=True, kw_only=True):
+    """An owner that is about to cause an effect, and for how long no other may.
+
+    `offset` says for which message, and `source_topic` where it was delivered from, if that is not `topic`.
+    They tell messages of a deleted topic from those of a new one with its name.
+    """
+
+    owner: Name
+    lease_ms: LeaseMs
+
+
+class GrantedBody(EffectBody, frozen=True, kw_only=True):
+    """An effect that was begun: its owner, and the token of the grant."""
+
+    owner: Name
+    token: Positive
+
+
+class CommitBody(GrantedBody, frozen=True, kw_only=True):
+    """The effect is done; duplicates are given the result."""
+
+    result: msgspec.Raw | UnsetType = UNSET
+
+
+class EffectFailBody(GrantedBody, frozen=True, kw_only=True):
+    """The effect failed and may begin again."""
+
+    error: Reason | None = None
+
+
+class EffectExtendBody(GrantedBody, frozen=True, kw_only=True):
+    """The work goes on: the lease starts over."""
+
+    lease_ms: LeaseMs
+
+
+class BeginReply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`proceed` with a token, `already_committed` perhaps with a result, or `held` by another owner."""
+
+    outcome: Literal["proceed", "already_committed", "held"]
+    token: int = 0
+    result: Any = None
+    owner: str = ""
+    lease_until: str = ""
+
+
+class EffectStatus(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How far an effect is; `token` is that of a grant under way."""
+
+    status: Literal["PENDING", "COMMITTED", "FAILED"]
+    owner: str = ""
+    lease_until: str = ""
+    last_error: str = ABSENT
+    """Of an effect that failed; the client reads "" where there is none."""
+    result: Any = None
+    token: int = 0

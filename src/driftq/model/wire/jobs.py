@@ -1,0 +1,181 @@
+"""Jobs: enqueue, claim, settle, look at them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType, field
+
+from driftq.model.reply import Reply
+from driftq.model.wire.fields import KEY_MAX, OR_ERROR, LeaseMs, Name, Positive, Reason, Request
+
+CLAIM_MAX = 10_000
+WAIT_MS_MAX = 300_000
+PAGE_MAX = 1_000
+RETRIES_MAX = 1_000
+_STATES = ["ready", "scheduled", "in_flight", "succeeded", "dead"]
+
+Priority = Annotated[int, Meta(ge=0, le=9)]
+TimeoutMs = Annotated[int, Meta(ge=1, le=2**53)]
+JobKey = Annotated[str, Meta(max_length=KEY_MAX)]
+JobState = Literal["ready", "scheduled", "in_flight", "succeeded", "dead"]
+ShownState = Annotated[str, Meta(extra_json_schema={"enum": _STATES})]
+
+
+class JobBody(Request, frozen=True):
+    """A job to be enqueued. A larger priority is claimed sooner; the default is 5."""
+
+    queue: Name
+    task: Name
+    payload: msgspec.Raw
+    priority: Priority | None = None
+    run_at: str | None = None
+    idempotency_key: JobKey | None = None
+    max_retries: Annotated[int, Meta(ge=0, le=RETRIES_MAX)] | None = None
+    timeout_ms: TimeoutMs | None = None
+
+
+class EnqueuedJob(Reply, frozen=True, omit_defaults=True):
+    """The new job, or with `duplicate` the one that has its key."""
+
+    job_id: str
+    state: ShownState
+    duplicate: bool = field(default_factory=bool)
+    payload_mismatch: bool = False
+
+
+class ClaimBody(Request, frozen=True):
+    """Which owner wants how many jobs of which queues, and how long it waits when there are none."""
+
+    queues: Annotated[list[Name], Meta(min_length=1, max_length=1_000)]
+    owner: Name
+    lease_ms: LeaseMs
+    max: Annotated[int, Meta(ge=1, le=CLAIM_MAX)]
+    wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MS_MAX)] | None = None
+
+
+class ClaimedJob(msgspec.Struct, frozen=True):
+    job_id: str
+    queue: str
+    task: str
+    payload: Any
+    priority: int
+    attempt: int
+    token: int
+    lease_until: str
+
+
+class ClaimReply(msgspec.Struct, frozen=True):
+    jobs: list[ClaimedJob]
+
+
+class HeartbeatBody(Request, frozen=True):
+    """The job is still being worked on; without `lease_ms` the lease is as long again as it was."""
+
+    token: Positive
+    lease_ms: LeaseMs | None = None
+
+
+class CompleteBody(Request, frozen=True):
+    token: Positive
+    result: msgspec.Raw | UnsetType = UNSET
+
+
+class FailBody(Request, frozen=True):
+    token: Positive
+    error: Reason
+    retryable: bool | None = None
+
+
+class JobEnd(Request, frozen=True, omit_defaults=True):
+    """The end of one run: `result` is for "complete", `error` and `retryable` for "fail"."""
+
+    job_id: str
+    token: Positive
+    outcome: Literal["complete", "fail"]
+    result: Any = UNSET
+    error: Reason | None = None
+    retryable: bool | None = None
+
+
+class JobSettlement(JobEnd, frozen=True):
+    """The end of one run: `result` is for "complete", `error` and `retryable` for "fail"."""
+
+    result: msgspec.Raw | UnsetType = UNSET
+
+
+class SettleBody(Request, frozen=True):
+    """The ends of many runs."""
+
+    owner: Name
+    results: list[JobSettlement]
+
+
+class SettleParts(Request, frozen=True):
+    """The same with each result left as it came."""
+
+    owner: Name
+    results: list[msgspec.Raw]
+
+
+class SettledJob(msgspec.Struct, frozen=True):
+    status: Literal["settled"]
+
+
+class SettleReply(msgspec.Struct, frozen=True):
+    """One for each, in order."""
+
+    results: Annotated[list[SettledJob], OR_ERROR]
+
+
+class JobsQuery(Request, frozen=True):
+    """Which jobs, oldest first; `after` is the id of the last one seen."""
+
+    queue: Name | None = None
+    state: JobState | None = None
+    limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] | None = None
+    after: str | None = None
+
+
+class JobReply(msgspec.Struct, frozen=True):
+    job_id: str
+    state: ShownState
+
+
+class JobAttempt(msgspec.Struct, frozen=True):
+    owner: str
+    started_at: str
+    ended_at: str | None
+    error: str | None
+
+
+class JobView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Everything that is known of a job."""
+
+    job_id: str
+    queue: str
+    task: str
+    payload: Any
+    state: ShownState
+    priority: int
+    attempts: int
+    """Since it was enqueued or requeued; the history has all that are known."""
+    max_retries: int
+    timeout_ms: int | None = None
+    idempotency_key: str | None = None
+    enqueued_at: str
+    run_at: str
+    """When it was, or will be, due for its latest attempt."""
+    last_error: str
+    owner: str | None = None
+    lease_until: str | None = None
+    result: Any | msgspec.UnsetType = msgspec.UNSET
+    history: list[JobAttempt]
+
+
+class JobsReply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Part of the list; with `after` there is more, and that is what to ask for next."""
+
+    jobs: list[JobView]
+    after: str | None = None

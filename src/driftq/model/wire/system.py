@@ -1,0 +1,39 @@
+"""What the server says about itself, and how it says that a request failed."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class ErrorReply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Any refusal or failure. An error with fields of its own has them beside these."""
+
+    error: str
+    message: str
+    reason: str | None = None
+    retry_after_ms: int | None = None
+    kind: str | None = None
+
+
+class StatusReply(msgspec.Struct, frozen=True):
+    status: str
+
+
+class ClockWarning(msgspec.Struct, frozen=True):
+    """The log is ahead of the machine's clock."""
+
+    code: str
+    message: str
+    ahead_ms: int
+
+
+class ReadyReply(msgspec.Struct, frozen=True, omit_defaults=True):
+    status: str
+    warnings: list[ClockWarning] = []
+
+
+class VersionReply(msgspec.Struct, frozen=True):
+    version: str
+    commit: str
+    wal_enabled: bool
+    fsync: str

@@ -105,12 +105,12 @@ def core() -> list[Figure]:
         while (took := time.perf_counter() - began) < SECONDS:
             now += 1
             commands = cast(list[Produce], prepare_all(messages, at=now))
-            batch = decide_produce(journal.state, topic, commands, recall=_never, now=now, wall=now)
+            batch = decide_produce(journal.state, topic, commands, lookup=_never, now=now, wall=now)
             for record, entries in batch.records:
                 journal.add_stored(record, entries)
-            deal = decide_deliveries(group, 0, [Capacity(0, "w", 30_000, 64)], limits=limits, now=now)
-            assert deal is not None
-            journal.add_delivered(deal.record)
+            assignment = decide_deliveries(group, 0, [Capacity(0, "w", 30_000, 64)], limits=limits, now=now)
+            assert assignment is not None
+            journal.add_delivered(assignment.record)
             acks = [Ack("w", 0, offset) for _, offset in cast(list[Accepted], batch.outcomes)]
             settled, _ = decide_acks(topic, group, acks, now=now)
             for one in settled:

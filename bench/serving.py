@@ -6,7 +6,7 @@ import sys
 
 import uvloop
 
-from driftq.http.wire.options import HttpOptions
+from driftq.http.wire.edge import HttpOptions
 from driftq.http.wire.server import run
 from driftq.log.disk import OsFolder
 from driftq.server.broker import BrokerOptions

@@ -13,7 +13,7 @@ from typing import Any
 from driftq.http.api.openapi import document
 from driftq.http.api.route import ALWAYS
 from driftq.http.api.router import ROUTES
-from driftq.http.wire.options import HttpOptions
+from driftq.http.wire.edge import HttpOptions
 from scripts.reference.http_types import Types, text_of
 from scripts.reference.markdown import anchor, code, head, joined, table, with_guides
 

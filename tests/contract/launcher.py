@@ -14,7 +14,7 @@ from typing import Any
 
 import uvloop
 
-from driftq.http.wire.options import HttpOptions
+from driftq.http.wire.edge import HttpOptions
 from driftq.http.wire.server import HttpServer, run
 from driftq.log.disk import OsFolder
 from driftq.log.log import SEGMENT_RECORDS

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from driftq.http.wire.connection import ServerConnection
-from driftq.http.wire.edge import Edge
-from driftq.http.wire.options import HttpOptions
+from driftq.http.wire.edge import Edge, HttpOptions
 from driftq.log.memory import MemoryFolder
 from driftq.server.broker import BrokerOptions, open_broker
 

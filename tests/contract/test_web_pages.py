@@ -11,8 +11,7 @@ import pytest
 import driftq
 from driftq.client.wire.errors import read_refusal
 from driftq.errors import HostRefused
-from driftq.http.wire.edge import Edge
-from driftq.http.wire.options import HttpOptions
+from driftq.http.wire.edge import Edge, HttpOptions
 from driftq.log.memory import MemoryFolder
 from driftq.server.broker import BrokerOptions, open_broker
 from tests.contract.serving import PATIENCE_S, Answer, Server

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driftq.core.records import (
-    AgainBlock,
     DeliveriesEnded,
     EndedDelivery,
     FreshBlock,
@@ -18,6 +17,7 @@ from driftq.core.records import (
     MessagesStored,
     ReaderReported,
     Record,
+    RedeliveredBlock,
     TopicCreated,
     decode_records,
     encode_record,
@@ -53,7 +53,9 @@ records: st.SearchStrategy[Record] = st.one_of(
         partition=small,
         upto=time,
         fresh=st.lists(st.builds(FreshBlock, name, small, time, time, small), max_size=3),
-        again=st.lists(st.builds(AgainBlock, name, small, st.lists(time, max_size=3)), max_size=3),
+        redelivered=st.lists(
+            st.builds(RedeliveredBlock, name, small, st.lists(time, max_size=3)), max_size=3
+        ),
     ),
     st.builds(MessagesSettled, at=time, group=small, partition=small, base=time, deltas=counts),
     st.builds(

@@ -20,8 +20,10 @@ from driftq.model.options.limits import Limits
 from driftq.server.deliver.consumers import Consumers
 from driftq.server.deliver.timers import Timers
 from driftq.server.engine import Engine
-from driftq.server.settle.stage import Gathering
+from driftq.server.topics.stage import TopicsStage
+from driftq.server.turn import Commit
 from driftq.storage.journal import Journal
+from driftq.testing.maintenance_lives import ResetGroupLife
 
 Sabotage = Callable[[pytest.MonkeyPatch], None]
 
@@ -94,9 +96,10 @@ def count_attempts_from_one_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> 
 def show_reads_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     decide = Engine._decide
 
-    def early(self: Engine, now: int) -> None:
-        decide(self, now)
+    def early(self: Engine) -> Commit:
+        commit = decide(self)
         self._answer_reads()
+        return commit
 
     want_turn = Engine.want_turn
 
@@ -119,19 +122,20 @@ def forget_keys_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
 def deliver_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     decide = Engine._decide
 
-    def early(self: Engine, now: int) -> None:
-        decide(self, now)
-        for outbox, parcel in self._parcels:
-            outbox.put(parcel)
-        self._parcels = []
+    def early(self: Engine) -> Commit:
+        commit = decide(self)
+        for outbox, batch in commit.deliveries:
+            outbox.put(batch)
+        commit.deliveries = []
+        return commit
 
     monkeypatch.setattr(Engine, "_decide", early)
 
 
 def keep_the_state_after_a_failed_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    def careless(self: Engine, error, waiting) -> None:
+    def careless(self: Engine, commit: Commit, error: OSError) -> None:
         self._log.cut_back()
-        waiting.fail(NotConfirmed("sabotage"))
+        commit.fail(NotConfirmed("sabotage"))
         self.want_turn()
 
     monkeypatch.setattr(Engine, "_failed", careless)
@@ -140,9 +144,9 @@ def keep_the_state_after_a_failed_commit(monkeypatch: pytest.MonkeyPatch) -> Non
 def deliver_more_than_may_be_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     decide = deliver.decide_deliveries
 
-    def greedy(group, partition, takers, *, limits, now, end):
+    def greedy(group, partition, capacities, *, limits, now, end):
         more = Limits(in_flight_max=limits.in_flight_max + 1)
-        return decide(group, partition, takers, limits=more, now=now, end=end)
+        return decide(group, partition, capacities, limits=more, now=now, end=end)
 
     monkeypatch.setattr("driftq.server.deliver.stage.decide_deliveries", greedy)
 
@@ -175,7 +179,7 @@ def end_leases_early(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def deliver_to_those_who_were_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Gathering, "_joined", lambda self, request, answer: request.reply(answer))
+    monkeypatch.setattr(TopicsStage, "_joined", lambda self, request, answer: request.reply(answer))
 
 
 def look_only_where_something_was_stored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,12 +261,13 @@ def say_deleted_and_keep_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def reset_groups_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one life only: in the others A7 notices first that acks from before the reset are accepted."""
     decide = ending.decide_reset
 
     def careless(topic, group, *, to, now):
-        return decide(topic, group, to="latest", now=now)
+        return decide(topic, group, to="latest" if group == ResetGroupLife.GROUP else to, now=now)
 
-    monkeypatch.setattr("driftq.server.topics.delete.decide_reset", careless)
+    monkeypatch.setattr("driftq.server.topics.stage.decide_reset", careless)
 
 
 def leave_leases_out_of_the_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from driftq.core.jobs.table import JobTable
-from driftq.core.snapshot import components as snapshot_desks
+from driftq.core.snapshot import components as snapshot_components
 from driftq.server import clock
 from driftq.server.clock import WallWatch
 from driftq.testing.clock import VirtualClock
@@ -38,8 +38,8 @@ def take_run_at_for_engine_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forget_the_kind_of_due_times_in_the_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_desks, "_FLAGS", ("states", "priorities"))
-    monkeypatch.setattr(snapshot_desks, "_instants", lambda jobs, last_at: bytearray(len(jobs.states)))
+    monkeypatch.setattr(snapshot_components, "_FLAGS", ("states", "priorities"))
+    monkeypatch.setattr(snapshot_components, "_instants", lambda jobs, last_at: bytearray(len(jobs.states)))
 
 
 CAUGHT: list[tuple[Sabotage, set[str]]] = [

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from driftq.core.decide.dead_letters import Placed, decide_placing
+from driftq.server.dlq import stage as dlq
 from driftq.server.dlq.stage import DlqStage, Skipped
 from driftq.server.engine import Engine
 from driftq.server.reading import Reading
@@ -13,9 +14,9 @@ from driftq.server.reading import Reading
 Sabotage = Callable[[pytest.MonkeyPatch], None]
 
 
-def _believe_that_all_are_stored(state, topic, commands, *, recall, now, wall) -> Placed:
+def _believe_that_all_are_stored(state, topic, commands, *, lookup, now, wall) -> Placed:
     """The outcomes are not looked at."""
-    placed = decide_placing(state, topic, commands, recall=recall, now=now, wall=wall)
+    placed = decide_placing(state, topic, commands, lookup=lookup, now=now, wall=wall)
     for slot in placed.refused:
         placed.partitions[slot] = 0
     placed.partitions = dict(sorted(placed.partitions.items()))
@@ -28,12 +29,12 @@ def _where_it_was(original: int, *, partitions: int) -> int:
     return original
 
 
-def settle_although_the_letter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def settle_although_the_dead_letter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("driftq.server.settle.dead_letters.dead_letter_partition", _where_it_was)
     monkeypatch.setattr("driftq.server.settle.dead_letters.decide_placing", _believe_that_all_are_stored)
 
 
-def put_all_letters_into_the_first_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+def put_all_dead_letters_into_the_first_partition(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "driftq.server.settle.dead_letters.dead_letter_partition", lambda original, *, partitions: 0
     )
@@ -45,23 +46,23 @@ def mark_what_was_not_redriven(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def redrive_for_everybody_when_the_group_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    message = DlqStage._message
+    message = dlq._redriven_message
 
-    def generous(self: DlqStage, claim, origin, *, all_groups, now, wall):
-        decided = message(self, claim, origin, all_groups=all_groups, now=now, wall=wall)
+    def generous(turn, ref, origin, *, all_groups):
+        decided = message(turn, ref, origin, all_groups=all_groups)
         if isinstance(decided, Skipped):
-            return message(self, claim, origin, all_groups=True, now=now, wall=wall)
+            return message(turn, ref, origin, all_groups=True)
         return decided
 
-    monkeypatch.setattr(DlqStage, "_message", generous)
+    monkeypatch.setattr(dlq, "_redriven_message", generous)
 
 
-def redrive_a_letter_as_often_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def redrive_a_dead_letter_as_often_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     redrive = DlqStage._redrive
 
-    def forgetful(self: DlqStage, request, grave, *, now, wall):
-        grave.redriven.clear()
-        return redrive(self, request, grave, now=now, wall=wall)
+    def forgetful(self: DlqStage, turn, request, dlq_topic):
+        dlq_topic.redriven.clear()
+        return redrive(self, turn, request, dlq_topic)
 
     monkeypatch.setattr(DlqStage, "_redrive", forgetful)
 
@@ -79,11 +80,11 @@ def answer_damage_and_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 CAUGHT: list[tuple[Sabotage, set[str]]] = [
-    (settle_although_the_letter_is_refused, {"D4"}),
-    (put_all_letters_into_the_first_partition, {"D4"}),
+    (settle_although_the_dead_letter_is_refused, {"D4"}),
+    (put_all_dead_letters_into_the_first_partition, {"D4"}),
     (mark_what_was_not_redriven, {"D6"}),
     (redrive_for_everybody_when_the_group_is_gone, {"D6"}),
-    (redrive_a_letter_as_often_as_asked, {"D6"}),
+    (redrive_a_dead_letter_as_often_as_asked, {"D6"}),
     (go_on_after_damage, {"W4"}),
     (answer_damage_and_go_on, {"W4"}),
 ]

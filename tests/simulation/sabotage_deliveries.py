@@ -12,8 +12,7 @@ from driftq.core.decide import settle
 from driftq.core.group import GroupPartition
 from driftq.core.lease import LeaseBlock
 from driftq.core.records import CAUSE_RELEASED, CAUSE_UNSTARTED, DeliveriesEnded, EndedDelivery
-from driftq.server.deliver.consumers import Consumers, Member
-from driftq.server.deliver.stall import Stall
+from driftq.server.deliver.consumers import Consumers, Member, Stall
 from driftq.storage.journal import Journal
 
 Sabotage = Callable[[pytest.MonkeyPatch], None]
@@ -22,13 +21,13 @@ Sabotage = Callable[[pytest.MonkeyPatch], None]
 def give_back_everything_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A release looks neither at the policy nor at how often that happened before."""
 
-    def careless(state, topic, group, holder, *, now, draw):
+    def careless(state, topic, group, credit, *, now, jitter):
         records = []
         for partition, progress in enumerate(group.partitions):
             ended = [
                 EndedDelivery(ordinal=ordinal, due_at=now, error="")
                 for ordinal, block in progress.leases.leased.items()
-                if block.holder is holder
+                if block.credit is credit
             ]
             if ended:
                 records.append(DeliveriesEnded(now, group.id, partition, CAUSE_RELEASED, ended))
@@ -42,11 +41,11 @@ def release_without_a_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
     decide = settle.decide_release
 
     def hasty(*args, now, **fields):
-        records, casualties = decide(*args, now=now, **fields)
+        records, dead = decide(*args, now=now, **fields)
         for record in records:
             for ended in record.ended:
                 ended.due_at = now
-        return records, casualties
+        return records, dead
 
     monkeypatch.setattr("driftq.server.settle.stage.decide_release", hasty)
 
@@ -73,8 +72,8 @@ def count_no_nack(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every nack is taken for one of what was not started."""
     decide = settle.decide_nack
 
-    def lenient(state, topic, group, nack, *, now, draw):
-        decided = decide(state, topic, group, nack, now=now, draw=draw)
+    def lenient(state, topic, group, nack, *, now, jitter):
+        decided = decide(state, topic, group, nack, now=now, jitter=jitter)
         if not isinstance(decided, DeadLettered):
             decided.cause = CAUSE_UNSTARTED
         return decided
@@ -90,28 +89,28 @@ def trust_the_silent(monkeypatch: pytest.MonkeyPatch) -> None:
 def never_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """One message at a time, but one after the other."""
 
-    def dealt(self: Stall, *, lease_ms: int, now: int) -> None:
+    def delivered(self: Stall, *, lease_ms: int, now: int) -> None:
         self.next_at = now + lease_ms
 
-    monkeypatch.setattr(Stall, "dealt", dealt)
+    monkeypatch.setattr(Stall, "delivered", delivered)
 
 
 def give_the_silent_more_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def generous(self: Member, now: int) -> int:
-        room = max(0, self.consumer.prefetch - self.holder.held)
+        room = max(0, self.consumer.prefetch - self.credit.in_flight)
         return room if self.stall is None or now >= self.stall.next_at else 0
 
     monkeypatch.setattr(Member, "room", generous)
 
 
 def take_a_delivery_for_a_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    give = LeaseBlock.give_to
+    charge = LeaseBlock.charge_to
 
-    def noted(self: LeaseBlock, holder, *, size_bytes: int) -> None:
-        give(self, holder, size_bytes=size_bytes)
-        holder.signs += 1
+    def noted(self: LeaseBlock, credit, *, size_bytes: int) -> None:
+        charge(self, credit, size_bytes=size_bytes)
+        credit.signs += 1
 
-    monkeypatch.setattr(LeaseBlock, "give_to", noted)
+    monkeypatch.setattr(LeaseBlock, "charge_to", noted)
 
 
 CAUGHT: list[tuple[Sabotage, set[str]]] = [

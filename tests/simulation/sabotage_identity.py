@@ -10,7 +10,7 @@ from driftq.core.decide import topics
 from driftq.core.memory import Memory
 from driftq.core.snapshot import state as snapshot
 from driftq.core.state import State
-from driftq.server.effects.stage import EffectsStage
+from driftq.server.effects import stage as effects
 from tests.simulation.sabotage import Sabotage, _after_recovery, _every_progress
 
 
@@ -20,7 +20,7 @@ def number_attempts_anew_after_a_reset(monkeypatch: pytest.MonkeyPatch) -> None:
     def forgetful(topic, group, *, to, now):
         return msgspec.structs.replace(decide(topic, group, to=to, now=now), attempts=[])
 
-    monkeypatch.setattr("driftq.server.topics.delete.decide_reset", forgetful)
+    monkeypatch.setattr("driftq.server.topics.stage.decide_reset", forgetful)
 
 
 def number_attempts_anew_in_a_group_that_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,7 +30,7 @@ def number_attempts_anew_in_a_group_that_comes_again(monkeypatch: pytest.MonkeyP
         made = decide(state, topic, name, latest=latest, now=now)
         return made and msgspec.structs.replace(made, attempt_base=0)
 
-    monkeypatch.setattr("driftq.server.settle.stage.decide_group", forgetful)
+    monkeypatch.setattr("driftq.server.topics.stage.decide_group", forgetful)
 
 
 def forget_the_base_of_attempts_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,8 @@ def let_effects_of_a_deleted_topic_count(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def settle_by_effects_of_a_deleted_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        EffectsStage, "is_committed", lambda self, identity, topics: bool(self._finished(identity))
+        "driftq.server.settle.stage.is_committed",
+        lambda turn, identity, topics: bool(effects._committed_effects(turn, identity)),
     )
 
 

@@ -13,10 +13,10 @@ from driftq.errors import InvalidArgument
 from driftq.model import Envelope, Message
 from driftq.model.job import JobRequest
 from driftq.model.options.limits import Limits
+from driftq.model.time import rfc3339
 from driftq.model.wire.jobs import EnqueuedJob
 from driftq.server.jobs.requests import ClaimRequest, EnqueueRequest, JobsGranted
 from driftq.server.requests import NackRequest
-from driftq.server.settle.dead_letters import rfc3339
 from driftq.testing.broker import Handed, SimBroker
 
 SECOND_MS = 1_000
@@ -41,11 +41,13 @@ class ClockBroker(SimBroker):
 
     def reject(self, handed: Handed) -> None:
         nack = Nack(handed.owner, handed.partition, handed.offset, "no", handed.attempt, retryable=False)
-        self._ask(lambda reply: self.machine.engine.ask(NackRequest(handed.topic, handed.group, nack, reply)))
+        self._ask(
+            lambda reply: self.machine.engine.submit(NackRequest(handed.topic, handed.group, nack, reply))
+        )
 
     def enqueue(self, *, run_at: int | None = None) -> EnqueuedJob:
         job = JobRequest(queue="mail", task="send", payload=msgspec.Raw(b"1"), run_at=run_at)
-        (outcome,) = self._ask(lambda reply: self.machine.engine.ask_desk(EnqueueRequest([job], reply)))
+        (outcome,) = self._ask(lambda reply: self.machine.engine.submit(EnqueueRequest([job], reply)))
         assert isinstance(outcome, EnqueuedJob)
         return outcome
 
@@ -62,7 +64,7 @@ class ClockBroker(SimBroker):
         return answered
 
     def _claim(self, reply: Any, *, until: int, lease_ms: int = MINUTE_MS) -> None:
-        self.machine.engine.ask_desk(ClaimRequest(["mail"], "w", lease_ms, 10, until, reply))
+        self.machine.engine.submit(ClaimRequest(["mail"], "w", lease_ms, 10, until, reply))
 
     def live_a_day_ahead(self) -> None:
         """One start with the clock a day ahead, which leaves its mark in the log; then the clock is right."""

@@ -4,7 +4,7 @@ import pytest
 
 from driftq.model import Envelope, Message
 from driftq.model.options.limits import Limits
-from driftq.server.settle.dead_letters import rfc3339
+from driftq.model.time import rfc3339
 from driftq.testing.broker import SimBroker
 
 

@@ -18,7 +18,7 @@ from driftq.core.records import CAUSE_NACKED, DeliveriesEnded, EndedDelivery
 from driftq.core.state import State
 from driftq.errors import EffectSuperseded, StaleLease
 from driftq.server.effects import stage as effects
-from driftq.server.settle.dead_letters import DeadLettering
+from driftq.server.settle.dead_letters import DeadLetterWriter
 from driftq.storage.journal import Journal
 from driftq.testing.checkers import Violation
 from driftq.testing.machine import Machine
@@ -111,8 +111,8 @@ def forget_effects_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def deliver_once_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hopeful(state, topic, group, nack, *, now, draw):
-        decided = settle.decide_nack(state, topic, group, nack, now=now, draw=draw)
+    def hopeful(state, topic, group, nack, *, now, jitter):
+        decided = settle.decide_nack(state, topic, group, nack, now=now, jitter=jitter)
         if not isinstance(decided, DeadLettered) or not nack.retryable:
             return decided
         ended = EndedDelivery(ordinal=decided.ordinal, due_at=now, error="")
@@ -123,16 +123,16 @@ def deliver_once_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("driftq.server.settle.stage.decide_nack", hopeful)
 
 
-def write_letters_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    write = DeadLettering._write
+def write_dead_letters_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    write = DeadLetterWriter._write
 
-    def twice(self: DeadLettering, pending, held, now: int) -> None:
-        write(self, [pending[0], *pending], held, now)
+    def twice(self: DeadLetterWriter, turn, pending, not_stored) -> None:
+        write(self, turn, [pending[0], *pending], not_stored)
 
-    monkeypatch.setattr(DeadLettering, "_write", twice)
+    monkeypatch.setattr(DeadLetterWriter, "_write", twice)
 
 
-def settle_without_a_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+def settle_without_a_dead_letter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Journal, "add_stored", _unless_dead(Journal.add_stored))
 
 
@@ -154,8 +154,8 @@ CAUGHT: list[tuple[Sabotage, set[str]]] = [
     (believe_any_effect_token, {"I6"}),
     (forget_effects_at_a_restart, {"I6"}),
     (deliver_once_too_often, {"D3"}),
-    (write_letters_twice, {"D4"}),
-    (settle_without_a_letter, {"D4"}),
+    (write_dead_letters_twice, {"D4"}),
+    (settle_without_a_dead_letter, {"D4"}),
     *sabotage_clock.CAUGHT,
     *sabotage_dead_letters.CAUGHT,
 ]

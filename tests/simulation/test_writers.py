@@ -63,14 +63,14 @@ class _Story:
 
     def create(self) -> None:
         def send(reply: Any) -> None:
-            self.machine.engine.ask(TopicRequest("t", 3, TopicOptions(), reply))
+            self.machine.engine.submit(TopicRequest("t", 3, TopicOptions(), reply))
 
         while isinstance(self.ask(send), Unavailable):
             self.crash()
 
     def lanes(self) -> dict[int, int] | None:
         """Begin as a newer run; how far the lanes are."""
-        opened = self.ask(lambda reply: self.machine.engine.ask(WriterRequest("t", "w", None, reply)))
+        opened = self.ask(lambda reply: self.machine.engine.submit(WriterRequest("t", "w", None, reply)))
         if opened is None or isinstance(opened, DriftQError):
             return None
         self.epoch = opened.epoch
@@ -81,7 +81,7 @@ class _Story:
         positions = list(range(first, first + count))
         messages = [prepare(Message("t", f"{lane}:{one}", key=f"lane-{lane}"), at=now) for one in positions]
         command = AppendByPosition("t", "w", lane, self.epoch, positions, messages, None)
-        return self.ask(lambda reply: self.machine.engine.produce(AppendRequest(command, reply)))
+        return self.ask(lambda reply: self.machine.engine.submit(AppendRequest(command, reply)))
 
     def trouble(self) -> None:
         chance = self.random.random()

@@ -69,7 +69,7 @@ class Story:
             self.state,
             self.state.topics[topic],
             commands,
-            recall=self._lookup().recall,
+            lookup=self._lookup().message,
             now=self.now,
             wall=self.now,
         )
@@ -83,15 +83,16 @@ class Story:
             self.payloads,
             None,  # type: ignore[arg-type]
             on_damage=print,
+            want_turn=lambda: None,
         )
 
     def deliver(self, topic: str, group: str, count: int, *, owner: str = "w", lease_ms: int = 5_000) -> None:
         found = self.state.topics[topic].groups[group]
         for partition in range(len(found.partitions)):
-            taker = Capacity(0, owner, lease_ms, count)
-            deal = decide_deliveries(found, partition, [taker], limits=self.limits, now=self.now)
-            if deal is not None:
-                self.journal.add_delivered(deal.record)
+            capacity = Capacity(0, owner, lease_ms, count)
+            assignment = decide_deliveries(found, partition, [capacity], limits=self.limits, now=self.now)
+            if assignment is not None:
+                self.journal.add_delivered(assignment.record)
         self.commit()
 
     def ack(self, topic: str, group: str, *offsets: int, partition: int = 0, owner: str = "w") -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from driftq.cli.connection import Connection, ServerRefused, ServerUnreachable
+from driftq.model.backoff import doubled
 
 BATCH_MESSAGES = 500
 BATCH_BYTES = 1 << 20
@@ -71,7 +72,7 @@ class Sender:
         return 1 + (self._retries if keyed else 0)
 
     def _wait(self, retry: int, asked_ms: int | None) -> None:
-        pause_s = min(FIRST_PAUSE_S * 2**retry, LONGEST_PAUSE_S)
+        pause_s = doubled(FIRST_PAUSE_S, retry, cap=LONGEST_PAUSE_S)
         self._pause(max(pause_s, (asked_ms or 0) / 1000))
 
 

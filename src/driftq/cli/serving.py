@@ -19,7 +19,7 @@ from driftq.cli.screen import say, say_error
 from driftq.errors import LogError, Unavailable
 from driftq.eventstore.opening import open_events
 from driftq.housekeeping.process import NewHousekeeper
-from driftq.http.wire.options import HttpOptions
+from driftq.http.wire.edge import HttpOptions
 from driftq.http.wire.server import HttpServer, run
 from driftq.log.disk import OsFolder
 from driftq.log.files import Folder
@@ -101,7 +101,7 @@ def run_server(serving: Serving, settings: Settings) -> int:
         tables=os.path.join(serving.data, "tables"),
         history=os.path.join(serving.data, "history.db"),
         events=events,
-        upkeep=MaintenanceOptions(free_bytes_min=settings.free_bytes_min),
+        maintenance=MaintenanceOptions(free_bytes_min=settings.free_bytes_min),
     )
     http = HttpOptions(
         version=driftq.__version__,

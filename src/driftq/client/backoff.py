@@ -1,13 +1,15 @@
-"""How long to wait before something that failed is tried again."""
+"""How long the client waits before it repeats what failed."""
 
 import random
+
+from driftq.model.backoff import between, doubled
 
 FIRST_S = 0.05
 LONGEST_S = 2.0
 
 
-class Backoff:
-    """Doubles with each failure up to a limit, at random so that clients do not march in step."""
+class RetryBackoff:
+    """Doubles with each failure in a row up to a limit, with jitter so that clients do not march in step."""
 
     def __init__(self, *, first_s: float = FIRST_S, longest_s: float = LONGEST_S) -> None:
         self._first_s = first_s
@@ -19,6 +21,8 @@ class Backoff:
 
     def next_s(self, *, at_least_s: float = 0.0) -> float:
         """The pause after one more failure."""
-        pause = min(self._first_s * 2.0 ** min(self._failures, 16), self._longest_s)
+        pause = doubled(self._first_s, self._failures, cap=self._longest_s)
         self._failures += 1
-        return max(pause * random.uniform(0.5, 1.0), at_least_s * random.uniform(1.0, 1.25))
+        return max(
+            pause * between(0.5, 1.0, random.random()), at_least_s * between(1.0, 1.25, random.random())
+        )

@@ -75,9 +75,9 @@ class Extend(msgspec.Struct, gc=False):
 
 
 class Capacity(msgspec.Struct, gc=False):
-    """A consumer with room for so many messages, known by its seat number to the one who asks."""
+    """A consumer with room for so many messages; `member` is its number among those of the call."""
 
-    seat: int
+    member: int
     owner: str
     lease_ms: int
     room: int

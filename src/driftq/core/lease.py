@@ -13,24 +13,25 @@ _COMPACT_FROM = 64
 
 
 class Credit:
-    """What one consumer has in its hands. Not part of the log: after a restart nobody holds anything."""
+    """What one consumer has in flight. Not part of the log: after a restart nothing counts as in flight."""
 
-    __slots__ = ("held", "held_bytes", "signs")
+    __slots__ = ("in_flight", "in_flight_bytes", "signs")
 
     def __init__(self) -> None:
-        self.held = 0
-        self.held_bytes = 0
+        self.in_flight = 0
+        self.in_flight_bytes = 0
         self.signs = 0
         """Signs of life that its owner has given."""
 
 
 NOBODY = Credit()
+"""Of a lease whose consumer is not known."""
 
 
 class LeaseBlock:
     """Deliveries that went to one owner at one time."""
 
-    __slots__ = ("holder", "lease_ms", "ordinals", "owner", "remaining", "signs", "size_bytes", "until")
+    __slots__ = ("credit", "lease_ms", "ordinals", "owner", "remaining", "signs", "size_bytes", "until")
 
     def __init__(self, *, owner: str, lease_ms: int, until: int, ordinals: Sequence[int]) -> None:
         self.owner = owner
@@ -38,30 +39,30 @@ class LeaseBlock:
         self.until = until
         self.ordinals = ordinals
         self.remaining = len(ordinals)
-        self.holder = NOBODY
+        self.credit = NOBODY
         self.signs = 0
         self.size_bytes = 0
 
-    def give_to(self, holder: Credit, *, size_bytes: int) -> None:
-        """From now on the holder is charged for what this block holds."""
-        self.holder = holder
-        self.signs = holder.signs
+    def charge_to(self, credit: Credit, *, size_bytes: int) -> None:
+        """Count what this block holds against the credit of a consumer."""
+        self.credit = credit
+        self.signs = credit.signs
         self.size_bytes = size_bytes
-        holder.held += self.remaining
-        holder.held_bytes += size_bytes
+        credit.in_flight += self.remaining
+        credit.in_flight_bytes += size_bytes
 
     @property
     def is_silent(self) -> bool:
         """Whether its owner is known and has given no sign of life since it got this."""
-        return self.holder is not NOBODY and self.holder.signs == self.signs
+        return self.credit is not NOBODY and self.credit.signs == self.signs
 
     def drop(self, count: int) -> None:
         """So many of its messages are no longer leased."""
         share = self.size_bytes * count // self.remaining
         self.remaining -= count
         self.size_bytes -= share
-        self.holder.held -= count
-        self.holder.held_bytes -= share
+        self.credit.in_flight -= count
+        self.credit.in_flight_bytes -= share
 
 
 class LeaseTable:
@@ -97,7 +98,7 @@ class LeaseTable:
         return True
 
     def release_all(self, ordinals: Sequence[int]) -> None:
-        """End many leases at once; those that are not leased are passed over."""
+        """End many leases at once; those that are not leased are left out."""
         blocks = list(map(self.leased.pop, ordinals, repeat(None)))
         if blocks and blocks.count(blocks[0]) == len(blocks):  # What was given out together comes back so.
             self._drop(blocks[0], len(blocks))
@@ -120,7 +121,7 @@ class LeaseTable:
                 if block.remaining:
                     yield block
 
-    def held_by(self, block: LeaseBlock) -> list[int]:
+    def leased_by(self, block: LeaseBlock) -> list[int]:
         """The messages that are still leased by this block."""
         leased = self.leased
         return [ordinal for ordinal in block.ordinals if leased.get(ordinal) is block]
@@ -130,7 +131,7 @@ class LeaseTable:
         for fifo in self._fifos.values():
             for block in fifo:
                 if block.remaining:
-                    yield block, self.held_by(block)
+                    yield block, self.leased_by(block)
 
     def next_end(self) -> int | None:
         """When the next lease ends."""

@@ -94,7 +94,7 @@ class FreshBlock(msgspec.Struct, array_like=True, gc=False):
     """The number of these deliveries: above 1 where the group was reset or made again."""
 
 
-class AgainBlock(msgspec.Struct, array_like=True, gc=False):
+class RedeliveredBlock(msgspec.Struct, array_like=True, gc=False):
     """Repeated deliveries to one owner."""
 
     owner: str
@@ -108,7 +108,7 @@ class MessagesDelivered(Record):
     upto: int
     """The ordinal behind the last one that was ever delivered."""
     fresh: list[FreshBlock]
-    again: list[AgainBlock]
+    redelivered: list[RedeliveredBlock]
 
 
 class MessagesSettled(Record):
@@ -247,7 +247,7 @@ class LaneMoved(Record):
 SETTLED_BY_ACK = 1
 SETTLED_DEAD = 2
 """Given up: it is in the dead-letter topic."""
-SETTLED_PASSED = 3
+SETTLED_SKIPPED = 3
 """Never meant for this group."""
 
 CAUSE_NACKED = 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal
 
 from driftq.client import AsyncClient, Client, ClientOptions
@@ -19,10 +19,11 @@ from driftq.client.wire.connection import HttpConnection
 from driftq.embedded.pipe import join
 from driftq.errors import LogLocked, ServerUnreachable, ShuttingDown, UsedAfterFork
 from driftq.forking import in_forked_child
-from driftq.http.wire.options import HttpOptions
+from driftq.http.wire.edge import HttpOptions
 from driftq.http.wire.server import HttpServer
 from driftq.log.disk import OsFolder
 from driftq.log.files import Folder
+from driftq.model.time import utc
 from driftq.server.broker import BrokerOptions, open_broker
 from driftq.server.clock import SystemClock
 from driftq.server.io_threads import Fsync
@@ -63,7 +64,7 @@ class EmbeddedConnector:
 
     def now(self) -> datetime:
         """By the broker's own clock."""
-        return datetime.fromtimestamp(self._clock.now() / 1000, UTC)
+        return utc(self._clock.now() * 1000)
 
     def monotonic(self) -> float:
         return self._clock.now() / 1000

@@ -8,13 +8,12 @@ import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from driftq.errors import EventStoreUnusable, InvalidArgument, SchemaError, SegmentError
 from driftq.model.options.events import EventOptions
+from driftq.model.time import utc
 
 if TYPE_CHECKING:
     from driftq.eventstore import EventStore
@@ -59,7 +58,7 @@ def open_events(options: EventOptions, *, now_ms: Callable[[], int] | None = Non
             store = EventStore(database, options=store_options, objects=objects)
         else:
             store = EventStore(
-                database, options=store_options, objects=objects, now=partial(_instant, now_ms)
+                database, options=store_options, objects=objects, now=lambda: utc(now_ms() * 1000)
             )
         sealer = Sealer(database, objects, owner=f"{socket.gethostname()}:{os.getpid()}")
     except (SchemaError, SegmentError, InvalidArgument, OSError) as problem:
@@ -69,10 +68,6 @@ def open_events(options: EventOptions, *, now_ms: Callable[[], int] | None = Non
         database.close()
         raise
     return OpenEvents(database, store, sealer, alone=options.database_url is None)
-
-
-def _instant(now_ms: Callable[[], int]) -> datetime:
-    return datetime.fromtimestamp(now_ms() / 1000, UTC)
 
 
 def open_event_database(options: EventOptions) -> Database:

@@ -5,27 +5,21 @@ put in as they are: publishing neither decodes nor changes them, and an event al
 """
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import Any
 
 import msgspec
 
 from driftq.errors import InvalidArgument
-from driftq.eventstore.timestamps import instant
-from driftq.model import Aggregate, Operation
+from driftq.eventstore.stored import StoredEvent
+from driftq.model import Operation
+from driftq.model.event import EventHead
+from driftq.model.time import rfc3339_us
 
-if TYPE_CHECKING:
-    from driftq.eventstore.seal.segment import StoredEvent
 
-
-class PublishedEvent(msgspec.Struct, frozen=True, kw_only=True):
+class PublishedEvent(EventHead, frozen=True, kw_only=True):
     """What a consumer of `events.<type>` reads. Fields that are added later do not disturb older readers."""
 
-    event_id: str
-    aggregate_type: str
-    aggregate_id: str
-    sequence_number: int
-    event_type: str
-    kind: str
     operation: Operation
     occurred_at: dt.datetime
     payload: Any
@@ -33,48 +27,23 @@ class PublishedEvent(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: int | str
     position: int
 
-    @property
-    def aggregate(self) -> Aggregate:
-        return Aggregate(self.aggregate_type, self.aggregate_id)
 
-
-class _Text(msgspec.Struct, frozen=True):
-    """The same with the stored texts left as they are; the order of its fields is the order in the text."""
-
-    event_id: str
-    aggregate_type: str
-    aggregate_id: str
-    sequence_number: int
-    event_type: str
-    kind: str
-    operation: str
-    occurred_at: str
-    payload: msgspec.Raw
-    metadata: msgspec.Raw
-    schema_version: msgspec.Raw
-    position: int
-
-
+_Text: Any = msgspec.defstruct("_Text", PublishedEvent.__struct_fields__, gc=False)
+"""The same fields in the same order, with the stored texts as they are."""
+_stored_fields = attrgetter(
+    *({"occurred_at": "occurred_at_us"}.get(name, name) for name in PublishedEvent.__struct_fields__)
+)
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(PublishedEvent).decode
 
 
-def encode_published(event: "StoredEvent") -> str:
+def encode_published(event: StoredEvent) -> str:
     """The message's value for a stored event."""
-    text = _Text(
-        event.event_id,
-        event.aggregate_type,
-        event.aggregate_id,
-        event.sequence_number,
-        event.event_type,
-        event.kind,
-        event.operation,
-        rfc3339(event.occurred_at_us),
-        msgspec.Raw(event.payload),
-        msgspec.Raw(event.metadata),
-        msgspec.Raw(event.schema_version),
-        event.position,
-    )
+    text = _Text(*_stored_fields(event))
+    text.occurred_at = rfc3339_us(event.occurred_at_us)
+    text.payload = msgspec.Raw(event.payload)
+    text.metadata = msgspec.Raw(event.metadata)
+    text.schema_version = msgspec.Raw(event.schema_version)
     return _encode(text).decode()
 
 
@@ -84,8 +53,3 @@ def decode_published(value: str | bytes) -> PublishedEvent:
         return _decode(value)
     except (ValueError, RecursionError) as error:
         raise InvalidArgument("value", f"is not a published event: {error}") from None
-
-
-def rfc3339(since_epoch_us: int) -> str:
-    """An instant in UTC, always with six digits behind the second, so that texts sort as instants do."""
-    return instant(since_epoch_us).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from driftq.errors import InvalidArgument
-from driftq.eventstore.append.draft import SEQUENCE_MAX, draft
+from driftq.eventstore.append.draft import SEQUENCE_MAX, draft, occurred_at_us
 from driftq.eventstore.append.grouping import batches, by_aggregate
 from driftq.eventstore.append.rule import Answer, Group
 from driftq.eventstore.append.writer import EventWriter
@@ -16,8 +16,8 @@ from driftq.eventstore.outcome import AggregatePage, Append, Appended, LogPage, 
 from driftq.eventstore.read.reader import Reader
 from driftq.eventstore.schema import load_queries, rooms
 from driftq.eventstore.stored import StoredEvent
-from driftq.eventstore.timestamps import microseconds
 from driftq.model import Aggregate
+from driftq.model.time import microseconds
 from driftq.sql import Database, Dialect, key_text, prepare
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class EventStore:
     ) -> TimePage:
         """Events of the log that occurred from `since` on and before `until`."""
         return self._reader.time(
-            since_us=microseconds(since), until_us=microseconds(until), limit=_limit(limit), after=after
+            since_us=occurred_at_us(since), until_us=occurred_at_us(until), limit=_limit(limit), after=after
         )
 
     def log_end(self) -> int:

@@ -14,7 +14,10 @@ from driftq.model import Aggregate
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
-    """An event as it is kept, in SQL and in segments; texts stay encoded until somebody reads them."""
+    """An event as it is stored, in SQL and in segments. Its JSON texts stay encoded.
+
+    The fields and their order are the disk format of segments: add at the end, never change.
+    """
 
     position: int
     event_id: str

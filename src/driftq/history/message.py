@@ -14,7 +14,7 @@ from driftq.core.records import (
     CAUSE_UNSTARTED,
     SETTLED_BY_ACK,
     SETTLED_DEAD,
-    SETTLED_PASSED,
+    SETTLED_SKIPPED,
     MessagesStored,
     unpack_array,
 )
@@ -30,7 +30,7 @@ ENDINGS = {
     CAUSE_RELEASED: "released",
     CAUSE_UNSTARTED: "unstarted",
 }
-SETTLEMENTS = {SETTLED_BY_ACK: "acked", SETTLED_DEAD: "dead", SETTLED_PASSED: "passed"}
+SETTLEMENTS = {SETTLED_BY_ACK: "acked", SETTLED_DEAD: "dead", SETTLED_SKIPPED: "passed"}
 
 
 class MessageQuery(NamedTuple):

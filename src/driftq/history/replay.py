@@ -135,7 +135,7 @@ class Follower:
             for group, past in self._hits(record.group, record.partition, ordinals):
                 until = record.at + fresh.lease_ms
                 past.begin(group, fresh.attempt, DeliveryAttempt(fresh.owner, record.at, until))
-        for again in record.again:
+        for again in record.redelivered:
             for group, past in self._hits(record.group, record.partition, again.ordinals):
                 attempt = max(1, past.newest(group)) + 1
                 past.begin(

@@ -10,7 +10,7 @@ import sqlite3
 
 from driftq.core.records import (
     SETTLED_DEAD,
-    SETTLED_PASSED,
+    SETTLED_SKIPPED,
     DeadLettersRedriven,
     DeliveriesEnded,
     LeaseExtended,
@@ -109,7 +109,7 @@ class History:
             for ordinal in range(fresh.start, fresh.stop, fresh.step):
                 key = (topic, record.partition, offset_at(ordinal), group.name, fresh.attempt)
                 self._begun[key] = DeliveryAttempt(fresh.owner, record.at, until)
-        for again in record.again:
+        for again in record.redelivered:
             for ordinal in again.ordinals:
                 attempt = progress.attempt_of(ordinal) + 1
                 key = (topic, record.partition, offset_at(ordinal), group.name, attempt)
@@ -124,7 +124,7 @@ class History:
     def _settle(self, state: State, record: MessagesSettled, ordinal: int) -> None:
         key = self._key(state, record.group, record.partition, ordinal)
         reason: str | None = None
-        if record.cause == SETTLED_PASSED:
+        if record.cause == SETTLED_SKIPPED:
             key = (*key[:4], 0)
         elif record.cause == SETTLED_DEAD:
             letter = self._newest.get(key[:4])

@@ -1,8 +1,8 @@
-"""How handlers read: an answer from durable state, and stored messages.
+"""How handlers read: a reply from durable state, and stored messages.
 
-Every handler that reads stored messages does it here, because of one rule: damage of a stored message,
-whoever reads it, is answered with 503 and stops the server. What memory or the page cache holds is read at
-once, the rest by a thread.
+Every handler that reads stored messages does it here, because of one rule: damage of a stored message, in
+whichever handler it shows, is answered with 503 and stops the server. What memory or the page cache holds is
+read at once, the rest by a thread.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from driftq.core.state import State
 from driftq.errors import DriftQError
 from driftq.http.wire.edge import Edge
 from driftq.http.wire.exchange import Exchange
+from driftq.model.wire.jobs import ClaimedJob, JobView
+from driftq.server.jobs.requests import JobsGranted
+from driftq.server.jobs.views import JobFacts
 from driftq.server.requests import ReadRequest
 
 _T = TypeVar("_T")
@@ -55,3 +58,15 @@ async def in_thread(exchange: Exchange, work: Callable[[], _T]) -> _T:
     async with exchange.edge.reading:
         with exchange.edge.engine.reading():
             return await asyncio.to_thread(work)
+
+
+def read_jobs(exchange: Exchange, jobs: list[JobFacts], reply: Callable[[list[JobView]], None]) -> None:
+    """Jobs with what is stored of them; damage is answered as everywhere."""
+    exchange.edge.engine.stages.job_reader.views(jobs, exchange.answering(reply))
+
+
+def read_claimed_jobs(
+    exchange: Exchange, granted: JobsGranted, reply: Callable[[list[ClaimedJob]], None]
+) -> None:
+    """Jobs that were granted to a worker, with their payloads; damage is answered as everywhere."""
+    exchange.edge.engine.stages.job_reader.claimed(granted, exchange.answering(reply))

@@ -6,8 +6,6 @@ the envelope is written.
 
 from __future__ import annotations
 
-import datetime as dt
-
 import msgspec
 
 from driftq.model.wire.fields import Int64
@@ -68,11 +66,3 @@ class Envelope(EnvelopeBody, frozen=True):
 
     labels: dict[str, str] | None = None
     dlq: DeadLetterFacts | None = None
-
-
-def deadline_ms(text: str) -> int:
-    """The instant of an RFC 3339 deadline in milliseconds; raises ValueError when it is none."""
-    instant = msgspec.convert(text, dt.datetime)
-    if instant.tzinfo is None:
-        raise ValueError("a deadline needs a time zone")
-    return int(instant.timestamp() * 1000)

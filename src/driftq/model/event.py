@@ -23,6 +23,21 @@ class Aggregate(NamedTuple):
     id: str
 
 
+class EventHead(msgspec.Struct, frozen=True):
+    """What every stored event has, in whatever form it travels: its id, its aggregate and its type."""
+
+    event_id: str
+    aggregate_type: str
+    aggregate_id: str
+    sequence_number: int
+    event_type: str
+    kind: str
+
+    @property
+    def aggregate(self) -> Aggregate:
+        return Aggregate(self.aggregate_type, self.aggregate_id)
+
+
 class Event(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a writer hands over and a reader gets back.
 

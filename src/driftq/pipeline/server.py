@@ -17,6 +17,7 @@ import msgspec
 from driftq.client.wire.address import read_address
 from driftq.client.wire.errors import is_passing, read_refusal
 from driftq.errors import DriftQError, ServerUnreachable
+from driftq.model.backoff import doubled
 
 PATIENCE_S = 30.0
 ANSWER_S = 30.0
@@ -100,7 +101,7 @@ class Server:
             if time.monotonic() + wait > end:
                 raise failure
             time.sleep(wait)
-            wait = min(wait * 2, _WAIT_MAX_S)
+            wait = doubled(wait, cap=_WAIT_MAX_S)
 
     def _open(
         self, method: str, path: str, query: Mapping[str, Any] | None = None, body: bytes | None = None

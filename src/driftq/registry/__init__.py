@@ -10,7 +10,7 @@
 This module needs no database driver; `driftq.registry.sql_registry` does.
 """
 
-from driftq.registry.backoff import Backoff
+from driftq.model.backoff import Backoff
 from driftq.registry.claim import (
     Claim,
     ClaimOutcome,
@@ -23,7 +23,6 @@ from driftq.registry.claim import (
     Wait,
 )
 from driftq.registry.handler import Effect, GapPolicy, Handler
-from driftq.registry.port import Registry
 
 __all__ = [
     "Backoff",
@@ -35,7 +34,6 @@ __all__ = [
     "Failure",
     "GapPolicy",
     "Handler",
-    "Registry",
     "Resolution",
     "SequencedEvent",
     "StoredClaim",

@@ -49,7 +49,7 @@ class ClaimAttempt:
             "attempt": self.decision.attempt,
         }
 
-    def again_row(self, token: int) -> dict[str, Any]:
+    def renewal_row(self, token: int) -> dict[str, Any]:
         return {"fresh": token, "attempt": self.decision.attempt, **self._as_seen()}
 
     def closing_row(self) -> dict[str, Any]:

@@ -1,35 +1,44 @@
 """The registry on SQL: the same rules and nearly the same text on SQLite and PostgreSQL.
 
-Time is the database's, see `driftq.sql.clock`: on PostgreSQL the leases of many machines are judged by one
-clock. Batches are cut into transactions of at most 64 claims, so that nobody holds SQLite's writer for
-long. A transaction that PostgreSQL breaks to end a deadlock is repeated.
+Time is the database's, see `driftq.sql.clock`: on PostgreSQL one clock judges the leases of many machines.
+Batches are cut into transactions of at most 64 claims, so that no call holds SQLite's writer for long. A
+transaction that PostgreSQL breaks to end a deadlock is repeated.
+
+The work inside a transaction is functions: `driftq.registry.claiming`, `finishing` and `admin`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from driftq.errors import EventSuperseded
 from driftq.forking import in_forked_child
-from driftq.registry.admin import Keeping
-from driftq.registry.backoff import Backoff
+from driftq.model.backoff import Backoff
+from driftq.model.event import Aggregate
+from driftq.registry import admin, finishing
 from driftq.registry.claim import Claim, ClaimState, Failure, Resolution, SequencedEvent, StoredClaim
-from driftq.registry.claiming import Claiming
-from driftq.registry.finishing import Finishing, NotAllHeld
+from driftq.registry.claiming import Claimant, claim_events
 from driftq.registry.handler import GapPolicy, Handler
-from driftq.registry.held import HeldClaims
 from driftq.sql import Database, Migrations, Queries, Transaction, perform, prepare, storable
 
 BATCH_MAX = 64
 MIGRATIONS = Migrations.load("driftq.registry")
 
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
 
 class SqlRegistry:
-    """Implements `driftq.registry.Registry`. `owner` names this process for people; it fences nothing."""
+    """Claims keyed (handler, event_id), and how far each handler has come with each aggregate.
+
+    Safe to share between threads. Every method raises DatabaseUnavailable while the database is away: the
+    caller then acknowledges, counts and gives up nothing, and repeats the call later.
+
+    A method that takes `transaction` joins it and commits or rolls back with it; otherwise it has its own.
+    `owner` names this process for people; it fences nothing.
+    """
 
     def __init__(
         self,
@@ -40,121 +49,138 @@ class SqlRegistry:
         random: Random | None = None,
     ) -> None:
         prepare(database, [MIGRATIONS])
-        queries = Queries.load("driftq.registry", database.spelling)
         self.database = database
-        self._held = HeldClaims()
-        self._claiming = Claiming(queries, owner=storable(owner), held=self._held)
-        self._finishing = Finishing(queries, backoff=backoff or Backoff(), random=random or Random())
-        self._keeping = Keeping(queries)
-        in_forked_child(self._begin_anew)
+        self._queries = Queries.load("driftq.registry", database.spelling)
+        self._claimant = Claimant(storable(owner))
+        self._held_claims = self._claimant.held_claims
+        self._backoff = backoff or Backoff()
+        self._random = random or Random()
+        in_forked_child(self._become_new)
 
-    def _begin_anew(self) -> None:
-        """Under the parent's name its grants would look like our own, with answers that were lost."""
-        self._held.forget()
-        self._claiming.take_new_name()
+    def _become_new(self) -> None:
+        self._claimant.become_new()
 
     @property
     def incarnation(self) -> str:
-        """What `abandon` is told when this object's process is gone."""
-        return self._claiming.incarnation
+        """The argument for `abandon` when this object's process is gone."""
+        return self._claimant.incarnation
 
     def claim(self, handler: Handler, event: SequencedEvent) -> Claim:
+        """Ask for the right to perform the handler's effect for this event."""
         return self.claim_all(handler, [event])[0]
 
     def claim_all(
         self, handler: Handler, events: Sequence[SequencedEvent], *, transaction: Transaction | None = None
     ) -> list[Claim]:
+        """As many claims, each decided for itself, in one go. Answers in the order of the events."""
         if transaction is not None:
-            return self._claiming.claim(transaction, handler, events, named=False)
+            return claim_events(transaction, self._queries, self._claimant, handler, events, named=False)
         return [claim for chunk in _chunks(events) for claim in self._claim_chunk(handler, chunk)]
 
     def _claim_chunk(self, handler: Handler, events: Sequence[SequencedEvent]) -> list[Claim]:
-        with self._held.waiting({(handler.name, event.event_id) for event in events}):
-            claims = self._perform(
-                lambda transaction: self._claiming.claim(transaction, handler, events, named=True)
-            )
-            self._held.keep(claim for claim in claims if claim.granted)
+        with self._held_claims.waiting({(handler.name, event.event_id) for event in events}):
+            claims = self._perform(claim_events, self._claimant, handler, events, named=True)
+            self._held_claims.keep(claim for claim in claims if claim.granted)
             return claims
 
     def heartbeat(self, claim: Claim) -> None:
+        """Extend the lease from now. Raises LeaseLost: then stop the work, it cannot be finished."""
         self._raise_if(self.heartbeat_all([claim]))
 
     def heartbeat_all(self, claims: Sequence[Claim]) -> list[Claim]:
-        lost = self._in_chunks(claims, self._finishing.heartbeat)
-        self._held.keep(claim for claim in claims if claim not in lost)
+        """Extend many; returns those that are lost."""
+        lost = [claim for chunk in _chunks(claims) for claim in self._perform(finishing.heartbeat, chunk)]
+        self._held_claims.keep(claim for claim in claims if claim not in lost)
         return lost
 
     def mark_done(
         self, claim: Claim, *, result: str | None = None, transaction: Transaction | None = None
     ) -> None:
+        """The effect has happened: finish the claim and advance the aggregate. Raises LeaseLost.
+
+        `result` is kept with the mark, for duplicates.
+        """
         if result is None:
             self._raise_if(self.mark_done_all([claim], transaction=transaction))
         elif transaction is not None:
             self.keep_result(claim, result, transaction=transaction)
             self.mark_done_all([claim], transaction=transaction)
         else:
-            self._perform(lambda own: self.mark_done(claim, result=result, transaction=own))
-            self._held.drop([claim])
+            perform(self.database, lambda own: self.mark_done(claim, result=result, transaction=own))
+            self._held_claims.drop([claim])
 
     def keep_result(self, claim: Claim, result: str, *, transaction: Transaction) -> None:
-        self._finishing.keep_result(transaction, claim, result)
+        """Inside `apply`: what the effect gave, kept together with the mark."""
+        finishing.keep_result(transaction, self._queries, claim, result)
 
     def result_of(self, handler: str, event_id: str) -> str | None:
-        return self._read(lambda transaction: self._keeping.result_of(transaction, handler, event_id))
+        """What a finished effect gave; None if it gave nothing, is not finished or was forgotten."""
+        return self._read(admin.result_of, handler, event_id)
 
     def mark_done_all(
         self, claims: Sequence[Claim], *, transaction: Transaction | None = None
     ) -> list[Claim]:
+        """Finish many; returns those that are lost. In a caller's transaction the first lost one raises."""
         if transaction is not None:
-            lost = self._finishing.mark_done(transaction, claims)
+            lost = finishing.mark_done(transaction, self._queries, claims)
             if lost:
-                raise self._finishing.lost(transaction, lost[0])
+                raise finishing.lease_lost(transaction, self._queries, lost[0])
             return lost
         lost = [claim for chunk in _chunks(claims) for claim in self._mark_chunk(chunk)]
-        self._held.drop(claims)
+        self._held_claims.drop(claims)
         return lost
 
     def _mark_chunk(self, claims: Sequence[Claim]) -> list[Claim]:
         try:
-            self._perform(lambda transaction: self._finishing.mark_all_done(transaction, claims))
-        except NotAllHeld:
-            return self._perform(lambda transaction: self._finishing.mark_done(transaction, claims))
+            self._perform(finishing.mark_all_done, claims)
+        except finishing.NotAllHeld:
+            return self._perform(finishing.mark_done, claims)
         return []
 
     @contextmanager
     def apply(self, claim: Claim) -> Iterator[Transaction]:
+        """A transaction for a transactional effect: the handler's SQL and the mark are kept together.
+
+        Raises LeaseLost before the block or at its end, EventSuperseded if a newer event was done since the
+        claim and only the newest state counts (the claim is then closed), WrongClaimState if it was applied
+        before. The aggregate is locked meanwhile, so nobody can take the event over; on SQLite nobody can
+        write at all, heartbeats included.
+        """
         sequence = claim.event.sequence_number or 0
         with self.database.transaction() as transaction:
-            last_sequence = self._finishing.begin(transaction, claim)
+            last_sequence = finishing.begin(transaction, self._queries, claim)
             overtaken = claim.handler.gap_policy is GapPolicy.FULL_STATE and last_sequence >= sequence
             if overtaken:
-                self._finishing.supersede(transaction, claim)
+                finishing.supersede(transaction, self._queries, claim)
             else:
                 yield transaction
                 self.mark_done_all([claim], transaction=transaction)
-        self._held.drop([claim])
+        self._held_claims.drop([claim])
         if overtaken:
             raise EventSuperseded(claim.event.event_id, sequence=sequence, last_sequence=last_sequence)
 
     def mark_failed(self, claim: Claim, *, error: str, retryable: bool = True) -> Failure:
+        """The attempt failed: schedule the retry, or after the last one keep a dead letter."""
+        delay_ms = self._backoff.full_jitter_ms(claim.attempt, self._random.random())
         failure = self._perform(
-            lambda transaction: self._finishing.mark_failed(
-                transaction, claim, error=error, retryable=retryable
-            )
+            finishing.mark_failed, claim, error=error, retryable=retryable, delay_ms=delay_ms
         )
-        self._held.drop([claim])
+        self._held_claims.drop([claim])
         return failure
 
     def mark_unknown(self, claim: Claim, *, error: str) -> None:
-        self._perform(lambda transaction: self._finishing.mark_unknown(transaction, claim, error=error))
-        self._held.drop([claim])
+        """Nobody here can tell whether the effect happened: wait for `resolve`."""
+        self._perform(finishing.mark_unknown, claim, error=error)
+        self._held_claims.drop([claim])
 
     def release(self, claim: Claim) -> None:
-        self._perform(lambda transaction: self._finishing.release(transaction, claim))
-        self._held.drop([claim])
+        """Give the claim back uncharged: the work was not begun."""
+        self._perform(finishing.release, claim)
+        self._held_claims.drop([claim])
 
     def find(self, handler: str, event_id: str) -> StoredClaim:
-        return self._read(lambda transaction: self._keeping.find(transaction, handler, event_id))
+        """What is stored; raises ClaimNotFound."""
+        return self._read(admin.find, handler, event_id)
 
     def list_claims(
         self,
@@ -164,82 +190,71 @@ class SqlRegistry:
         limit: int = 1000,
         after: tuple[str, str] | None = None,
     ) -> list[StoredClaim]:
-        return self._read(
-            lambda transaction: self._keeping.list_claims(
-                transaction, state, handler=handler, limit=limit, after=after
-            )
-        )
+        """Claims in this state, by handler and event id, after that pair."""
+        return self._read(admin.list_claims, state, handler=handler, limit=limit, after=after)
 
     def due(self, handler: str, *, limit: int = 1000) -> list[StoredClaim]:
-        return self._read(lambda transaction: self._keeping.due(transaction, handler, limit=limit))
+        """Claims that may be granted now though nobody will deliver their events again."""
+        return self._read(admin.due, handler, limit=limit)
 
     def counts(self, handler: str) -> dict[ClaimState, int]:
-        return self._read(lambda transaction: self._keeping.counts(transaction, handler))
+        """How many claims are unfinished, by state."""
+        return self._read(admin.counts, handler)
 
     def report_unknown(self) -> int:
-        return self._perform(self._keeping.report_unknown)
+        """Turn abandoned claims of unknown effect into the state UNKNOWN, and say how many."""
+        return self._perform(admin.report_unknown)
 
     def abandon(self, incarnation: str) -> int:
-        """End the leases of a process that is known to be gone; returns how many. See `presence`."""
-        return self._perform(lambda transaction: self._keeping.abandon(transaction, incarnation))
+        """End the leases of a process that has ended; returns how many. See `driftq.registry.liveness`."""
+        return self._perform(admin.abandon, incarnation)
 
     def requeue(self, handler: str, event_id: str, *, by: str) -> StoredClaim:
-        return self._perform(lambda transaction: self._keeping.requeue(transaction, handler, event_id, by=by))
+        """Bring a dead letter back, with all its attempts. Raises ClaimNotFound, WrongClaimState."""
+        return self._perform(admin.requeue, handler, event_id, by=by)
 
     def resolve(self, handler: str, event_id: str, resolution: Resolution, *, by: str) -> StoredClaim:
-        return self._perform(
-            lambda transaction: self._keeping.resolve(transaction, handler, event_id, resolution, by=by)
-        )
+        """Say what became of an unknown effect. Raises ClaimNotFound, WrongClaimState."""
+        return self._perform(admin.resolve, handler, event_id, resolution, by=by)
 
     def last_sequence(self, handler: str, *, aggregate_type: str, aggregate_id: str) -> int:
-        return self._read(
-            lambda transaction: self._keeping.last_sequence(
-                transaction, handler, aggregate_type=aggregate_type, aggregate_id=aggregate_id
-            )
-        )
+        """The highest sequence that is done or parked; 0 for none."""
+        return self._read(admin.last_sequence, handler, Aggregate(aggregate_type, aggregate_id))
 
     def skip_to(self, handler: str, *, aggregate_type: str, aggregate_id: str, sequence: int) -> None:
-        self._perform(
-            lambda transaction: self._keeping.skip_to(
-                transaction,
-                handler,
-                aggregate_type=aggregate_type,
-                aggregate_id=aggregate_id,
-                sequence=sequence,
-            )
-        )
+        """Take everything up to here as done, for a handler that joins an aggregate late. Never goes back."""
+        self._perform(admin.skip_to, handler, Aggregate(aggregate_type, aggregate_id), sequence)
 
     def forget(self, *, older_than_ms: int, limit: int = 1000) -> int:
-        return self._perform(
-            lambda transaction: self._keeping.forget(transaction, older_than_ms=older_than_ms, limit=limit)
-        )
+        """Delete finished claims of that age, a minute or more; returns how many. They stay stale."""
+        return self._perform(admin.forget, older_than_ms=older_than_ms, limit=limit)
 
     def check(self) -> None:
+        """Reach the database once."""
         self.database.check()
 
-    def _perform(self, work: Callable[[Transaction], Result]) -> Result:
-        return perform(self.database, work)
+    def _perform(
+        self,
+        work: Callable[Concatenate[Transaction, Queries, Arguments], Result],
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Result:
+        """The work in a transaction of its own."""
+        return perform(self.database, lambda transaction: work(transaction, self._queries, *args, **kwargs))
 
-    def _read(self, work: Callable[[Transaction], Result]) -> Result:
+    def _read(
+        self,
+        work: Callable[Concatenate[Transaction, Queries, Arguments], Result],
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Result:
         with self.database.snapshot() as transaction:
-            return work(transaction)
-
-    def _in_chunks(
-        self, claims: Sequence[Claim], work: Callable[[Transaction, Sequence[Claim]], list[Claim]]
-    ) -> list[Claim]:
-        lost: list[Claim] = []
-        for chunk in _chunks(claims):
-
-            def on_chunk(transaction: Transaction, chunk: Sequence[Claim] = chunk) -> list[Claim]:
-                return work(transaction, chunk)
-
-            lost += perform(self.database, on_chunk)
-        return lost
+            return work(transaction, self._queries, *args, **kwargs)
 
     def _raise_if(self, lost: list[Claim]) -> None:
         if lost:
-            self._held.drop(lost)
-            raise self._read(lambda transaction: self._finishing.lost(transaction, lost[0]))
+            self._held_claims.drop(lost)
+            raise self._read(finishing.lease_lost, lost[0])
 
 
 def _chunks(sequence: Sequence[Item]) -> Iterator[Sequence[Item]]:

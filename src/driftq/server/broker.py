@@ -44,7 +44,7 @@ class BrokerOptions:
     """The folder that tables of topics are written to; None for no tables."""
     history: str | None = None
     """The file that the history of deliveries is kept in; None for no history."""
-    upkeep: MaintenanceOptions = field(default_factory=MaintenanceOptions)
+    maintenance: MaintenanceOptions = field(default_factory=MaintenanceOptions)
     events: EventOptions | None = None
     """The event store beside the broker; None for none."""
     router: Router | None = None
@@ -86,7 +86,7 @@ class Broker:
             loop=turns or AsyncioLoop(loop, clock),
             background=self._threads,
             on_fatal=on_fatal,
-            upkeep=options.upkeep,
+            maintenance=options.maintenance,
             housekeeper=self._housekeeper,
         )
         self.events = (
@@ -94,7 +94,7 @@ class Broker:
             if options.events is not None
             else None
         )
-        self.desk = (
+        self.routing = (
             RoutingService(
                 options.router,
                 state=lambda: self.engine.state,
@@ -119,8 +119,8 @@ class Broker:
         idle = asyncio.Event()
         self.engine.stop(idle.set)
         await idle.wait()
-        if self.desk is not None:
-            self.desk.stop()
+        if self.routing is not None:
+            self.routing.stop()
         if self.events is not None:
             await asyncio.to_thread(self.events.stop)
         self._threads.stop()

@@ -1,7 +1,7 @@
-"""Reading back stored messages for a decision: those that hold a key, or that are given up.
+"""Reading stored messages back for a decision: those that hold a key, or that are dead-lettered.
 
-What memory or the page cache holds is there at once. For the rest, whoever needs it waits for a read off the
-loop and comes again.
+A turn never waits for the disk. What memory or the page cache holds is there at once. For the rest the stage
+asks `cold` first, has it fetched off the loop, and decides in a later turn.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,106 +26,112 @@ class MessageLookup:
         background: Background,
         *,
         on_damage: Callable[[LogCorrupt], None],
+        want_turn: Callable[[], None],
     ) -> None:
         self._journal = journal
         self._payloads = payloads
         self._background = background
         self._on_damage = on_damage
+        self._want_turn = want_turn
         self._fetched: dict[MessageRef, bytes] = {}
         self.waiting = 0
-        """Reads that are under way."""
+        """Reads that are under way. Each ends with a turn: a stop waits for the last."""
 
-    def recall(self, claim: MessageRef) -> StoredMessage | None:
-        """The message of a claim; None when it is no longer kept. `cold` was asked before."""
-        entry = self.entry(claim)
+    def message(self, ref: MessageRef) -> StoredMessage | None:
+        """The message; None when it is no longer kept. Only for refs that are not `cold`."""
+        entry = self.entry(ref)
         return decode_entry(entry) if entry is not None else None
 
-    def entry(self, claim: MessageRef) -> bytes | None:
+    def entry(self, ref: MessageRef) -> bytes | None:
         """Its stored form."""
-        fetched = self._fetched.get(claim)
+        fetched = self._fetched.get(ref)
         if fetched is not None:
             return fetched
-        place = self._place(claim)
-        if place is None:
+        located = self._locate(ref)
+        if located is None:
             return None
-        return self._at_hand(place) or self._read(place)
+        return self._in_memory(*located) or self._read(*located)
 
-    def cold(self, claims: Iterable[MessageRef]) -> list[MessageRef]:
+    def cold(self, refs: Iterable[MessageRef]) -> list[MessageRef]:
         """Those that cannot be had without waiting for the disk."""
         cold: list[MessageRef] = []
-        for claim in claims:
-            place = None if claim in self._fetched else self._place(claim)
-            if place is not None and self._at_hand(place) is None:
-                cold.append(claim)
+        for ref in refs:
+            located = None if ref in self._fetched else self._locate(ref)
+            if located is not None and self._in_memory(*located) is None:
+                cold.append(ref)
         return cold
 
-    def fetch(self, claims: list[MessageRef], done: Callable[[NotConfirmed | None], None]) -> None:
-        """Read them off the loop; `done` gets None when they can be had, or why not."""
-        places = [(claim, place) for claim in claims if (place := self._place(claim)) is not None]
+    def fetch(self, refs: list[MessageRef], done: Callable[[NotConfirmed | None], None]) -> None:
+        """Read them off the loop for the next turn; `done` gets None, or why they cannot be read."""
 
-        def work() -> list[bytes]:
-            return [self._payloads.read(index, [ordinal])[0] for _, (index, ordinal) in places]
-
-        def finish(entries: list[bytes] | Exception) -> None:
-            self.waiting -= 1
-            if isinstance(entries, LogCorrupt):
-                self._on_damage(entries)
-            if isinstance(entries, Exception):
-                done(NotConfirmed(str(entries)))
+        def keep(entries: dict[MessageRef, bytes] | NotConfirmed) -> None:
+            if isinstance(entries, NotConfirmed):
+                done(entries)
                 return
-            self._fetched.update(zip([claim for claim, _ in places], entries, strict=True))
+            self._fetched.update(entries)
             done(None)
 
-        self.waiting += 1
-        self._background.read(work, finish)
+        self._read_off_loop(self._locate_all(refs), keep)
 
     def read(
-        self, claims: list[MessageRef], done: Callable[[dict[MessageRef, bytes] | NotConfirmed], None]
+        self, refs: list[MessageRef], done: Callable[[dict[MessageRef, bytes] | NotConfirmed], None]
     ) -> None:
-        """Give the stored forms of kept messages to `done`: at once when they are at hand, else later.
+        """Give the stored forms of kept messages to `done`: at once when they are in memory, else later.
 
         For answers that are on their way out; it does not take part in a turn.
         """
-        places = {claim: place for claim in claims if (place := self._place(claim)) is not None}
-        found = {claim: entry for claim, place in places.items() if (entry := self._at_hand(place))}
-        if len(found) == len(places):
+        located = self._locate_all(refs)
+        found = {ref: entry for ref, where in located.items() if (entry := self._in_memory(*where))}
+        if len(found) == len(located):
             done(found)
-            return
+        else:
+            self._read_off_loop(located, done)
 
+    def forget(self) -> None:
+        """The turn has used what was fetched, unless some of it waits for more reads."""
+        if self._fetched and not self.waiting:
+            self._fetched.clear()
+
+    def _read_off_loop(
+        self,
+        located: dict[MessageRef, tuple[PartitionIndex, int]],
+        done: Callable[[dict[MessageRef, bytes] | NotConfirmed], None],
+    ) -> None:
         def work() -> dict[MessageRef, bytes]:
-            return {claim: self._payloads.read(index, [one])[0] for claim, (index, one) in places.items()}
+            return {
+                ref: self._payloads.read(index, [ordinal])[0] for ref, (index, ordinal) in located.items()
+            }
 
         def finish(entries: dict[MessageRef, bytes] | Exception) -> None:
             self.waiting -= 1
             if isinstance(entries, LogCorrupt):
                 self._on_damage(entries)
             done(NotConfirmed(str(entries)) if isinstance(entries, Exception) else entries)
+            self._want_turn()
 
         self.waiting += 1
         self._background.read(work, finish)
 
-    def forget(self) -> None:
-        """What was read has been used and may go, unless others wait."""
-        if not self.waiting:
-            self._fetched.clear()
+    def _locate_all(self, refs: Iterable[MessageRef]) -> dict[MessageRef, tuple[PartitionIndex, int]]:
+        return {ref: located for ref in refs if (located := self._locate(ref)) is not None}
 
-    def _place(self, claim: MessageRef) -> tuple[PartitionIndex, int] | None:
-        topic = self._journal.state.topics_by_id.get(claim.topic)
-        found = topic.locate(claim.offset) if topic is not None else None
+    def _locate(self, ref: MessageRef) -> tuple[PartitionIndex, int] | None:
+        topic = self._journal.state.topics_by_id.get(ref.topic)
+        found = topic.locate(ref.offset) if topic is not None else None
         if topic is None or found is None:
             return None
         return topic.partitions[found[0]].index, found[1]
 
-    def _at_hand(self, place: tuple[PartitionIndex, int]) -> bytes | None:
+    def _in_memory(self, index: PartitionIndex, ordinal: int) -> bytes | None:
         try:
-            entries = self._payloads.fetch(place[0], [place[1]])
+            entries = self._payloads.fetch(index, [ordinal])
         except LogCorrupt:
-            return None  # Whoever reads it in earnest will say so.
+            return None  # The read that has to have it reports the damage.
         return entries[0] if entries else None
 
-    def _read(self, place: tuple[PartitionIndex, int]) -> bytes:
+    def _read(self, index: PartitionIndex, ordinal: int) -> bytes:
         try:
-            return self._payloads.read(place[0], [place[1]])[0]
+            return self._payloads.read(index, [ordinal])[0]
         except LogCorrupt as damage:
             self._on_damage(damage)
             raise NotConfirmed(str(damage)) from damage

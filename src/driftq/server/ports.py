@@ -66,7 +66,7 @@ class ConsumerStream(Protocol):
     prefetch_bytes: int
     latest: bool
     release_on_close: bool
-    holder: Credit
+    credit: Credit
 
     def send(self, lines: bytes) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What waits for the engine's next turn, each with the call that takes its answer.
+"""Requests about messages, topics and groups, each with the call that takes its answer.
 
 An answer is a result or a DriftQError, and it is given once, on the loop, when what it says is durable.
 """
@@ -7,18 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from driftq.core.commands import Ack, AppendByPosition, Extend, Nack, Produce
 from driftq.core.decide.delete import ResetTo
 from driftq.core.decide.produce import Outcome
 from driftq.core.lease import Credit
 from driftq.core.state import State
-from driftq.errors import DriftQError
 from driftq.model import TopicOptions
 from driftq.server.ports import ConsumerStream
 
 Reply = Callable[[Any], None]
+
+
+class Request(Protocol):
+    """Anything that waits for a turn."""
+
+    @property
+    def reply(self) -> Reply: ...
 
 
 class ProduceRequest:
@@ -130,7 +136,7 @@ class DeleteGroupRequest:
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest:
-    """A consumer opens its stream; answered by None when it is in its ring."""
+    """A consumer opens its stream; answered by None when it is a member of its group."""
 
     consumer: ConsumerStream
     reply: Reply
@@ -138,16 +144,39 @@ class JoinRequest:
 
 @dataclass(frozen=True, slots=True)
 class LeaveRequest:
+    """The stream of a consumer has closed."""
+
     consumer: ConsumerStream
+
+    def reply(self, answer: object) -> None:
+        """Nobody waits for an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainedRequest:
+    """A consumer of this group has sent what it had: it may have room again."""
+
+    topic: str
+    group: str
+
+    def reply(self, answer: object) -> None:
+        """Nobody waits for an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRequest:
-    """Give back what a consumer held that has left; `reply` is called only when that cannot be done now."""
+    """End the deliveries of a consumer that has left; `reply` is called only when that cannot be done now."""
 
     topic: str
     group: str
-    holder: Credit
+    credit: Credit
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class SealRequest:
+    """Seal everything that is durable now; answered by None when a housekeeping round has seen it."""
+
     reply: Reply
 
 
@@ -157,33 +186,3 @@ class ReadRequest:
 
     query: Callable[[State], Any]
     reply: Reply
-
-
-SeldomRequest = (
-    TopicRequest
-    | ReaderRequest
-    | WriterRequest
-    | DeleteTopicRequest
-    | ResetRequest
-    | DeleteGroupRequest
-    | JoinRequest
-    | LeaveRequest
-    | ReleaseRequest
-    | NackRequest
-    | ExtendRequest
-)
-
-
-@dataclass(slots=True)
-class PendingReplies:
-    """Answers that are held until the commit they belong to is durable."""
-
-    replies: list[tuple[Reply, Any]]
-
-    def fail(self, error: DriftQError) -> None:
-        for reply, _ in self.replies:
-            reply(error)
-
-    def release(self) -> None:
-        for reply, answer in self.replies:
-            reply(answer)

@@ -1,9 +1,10 @@
-"""When the engine looks again by itself, and when it had better not."""
+"""When the engine has a turn of its own accord, and for how long it has none."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from driftq.model.backoff import doubled
 from driftq.server.ports import Alarm, Loop
 
 QUIET_MS = 100
@@ -11,29 +12,29 @@ QUIET_MS_MAX = 5_000
 
 
 class Wakeup:
-    """One alarm, which is set to another time at will."""
+    """One alarm, which can be set to another time."""
 
-    __slots__ = ("_alarm", "_at", "_loop", "_ring")
+    __slots__ = ("_alarm", "_at", "_loop", "_wake")
 
-    def __init__(self, loop: Loop, ring: Callable[[], None]) -> None:
+    def __init__(self, loop: Loop, wake: Callable[[], None]) -> None:
         self._loop = loop
-        self._ring = ring
+        self._wake = wake
         self._alarm: Alarm | None = None
         self._at: int | None = None
 
     def set(self, at: int | None) -> None:
-        """Ring at this time and at no other; None: not at all."""
+        """Wake at this time and at no other; None: not at all."""
         if at == self._at:
             return
         if self._alarm is not None:
             self._alarm.cancel()
         self._at = at
-        self._alarm = self._loop.at(at, self._rang) if at is not None else None
+        self._alarm = self._loop.at(at, self._fired) if at is not None else None
 
-    def _rang(self) -> None:
+    def _fired(self) -> None:
         self._alarm = None
         self._at = None
-        self._ring()
+        self._wake()
 
 
 class CommitBackoff:
@@ -47,7 +48,7 @@ class CommitBackoff:
         """The server does nothing of its own accord before this time."""
 
     def failed(self, now: int) -> None:
-        self.quiet_until = now + min(QUIET_MS << min(self._failures, 10), QUIET_MS_MAX)
+        self.quiet_until = now + doubled(QUIET_MS, self._failures, cap=QUIET_MS_MAX)
         self._failures += 1
 
     def over(self) -> None:

@@ -116,7 +116,7 @@ class SimBroker:
 
     def create_topic(self, name: str, *, partitions: int = 1) -> None:
         self._ask(
-            lambda reply: self.machine.engine.ask(TopicRequest(name, partitions, TopicOptions(), reply))
+            lambda reply: self.machine.engine.submit(TopicRequest(name, partitions, TopicOptions(), reply))
         )
 
     def produce(self, *values: str, topic: str = "orders", key: str = "") -> list[int]:
@@ -127,7 +127,7 @@ class SimBroker:
     def produce_messages(self, messages: Sequence[Message], *, atomic: bool = False) -> list[Outcome]:
         commands = [prepare(message, at=self.clock.now()) for message in messages]
         outcomes: list[Outcome] = self._ask(
-            lambda reply: self.machine.engine.produce(ProduceRequest(commands, reply, atomic=atomic))
+            lambda reply: self.machine.engine.submit(ProduceRequest(commands, reply, atomic=atomic))
         )
         return outcomes
 
@@ -156,11 +156,11 @@ class SimBroker:
             received.append(_handed(consumer, delivery, at=self.clock.now()))
 
         consumer = SimConsumer(listener, SimWorker(owner), on_delivery=keep, prefetch=prefetch, latest=latest)
-        self._ask(lambda reply: self.machine.engine.ask(JoinRequest(consumer, reply)))
+        self._ask(lambda reply: self.machine.engine.submit(JoinRequest(consumer, reply)))
         return SimStream(consumer, received)
 
     def close(self, stream: SimStream) -> None:
-        self.machine.engine.ask(LeaveRequest(stream.consumer))
+        self.machine.engine.submit(LeaveRequest(stream.consumer))
         self.pass_time(ms=0)
 
     def deliver(self, *, to: str, group: str = "workers", lease_ms: int | None = None) -> Handed:
@@ -172,7 +172,7 @@ class SimBroker:
     def ack(self, handed: Handed, *, owner: str | None = None, attempt: int | None = None) -> None:
         ack = Ack(owner or handed.owner, handed.partition, handed.offset, attempt or handed.attempt)
         (answer,) = self._ask(
-            lambda reply: self.machine.engine.ack(AckRequest(handed.topic, handed.group, [ack], reply))
+            lambda reply: self.machine.engine.submit(AckRequest(handed.topic, handed.group, [ack], reply))
         )
         if answer is not None:
             raise answer
@@ -180,12 +180,14 @@ class SimBroker:
     def nack(self, handed: Handed, reason: str = "", *, started: bool = True) -> None:
         place = (handed.owner, handed.partition, handed.offset)
         nack = Nack(*place, reason=reason, attempt=handed.attempt, started=started)
-        self._ask(lambda reply: self.machine.engine.ask(NackRequest(handed.topic, handed.group, nack, reply)))
+        self._ask(
+            lambda reply: self.machine.engine.submit(NackRequest(handed.topic, handed.group, nack, reply))
+        )
 
     def extend(self, handed: Handed, *, lease_ms: int) -> None:
         extend = Extend(handed.owner, handed.partition, handed.offset, lease_ms, handed.attempt)
         self._ask(
-            lambda reply: self.machine.engine.ask(ExtendRequest(handed.topic, handed.group, extend, reply))
+            lambda reply: self.machine.engine.submit(ExtendRequest(handed.topic, handed.group, extend, reply))
         )
 
     def redrive(
@@ -193,7 +195,7 @@ class SimBroker:
     ) -> RedriveOutcome:
         """Send these dead letters of a topic again."""
         redriven: RedriveOutcome = self._ask(
-            lambda reply: self.machine.engine.ask_desk(
+            lambda reply: self.machine.engine.submit(
                 RedriveRequest(topic, offsets, "story", all_groups, reply)
             )
         )
@@ -203,7 +205,10 @@ class SimBroker:
         shown: TopicView = self._ask(
             lambda reply: self.machine.engine.read(
                 ReadRequest(
-                    lambda state: topic_view(state, topic, streams=self.machine.engine.streams(topic)), reply
+                    lambda state: topic_view(
+                        state, topic, streams=self.machine.engine.stages.consumers.streams(topic)
+                    ),
+                    reply,
                 )
             )
         )

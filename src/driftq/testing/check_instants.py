@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from driftq.errors import InvalidArgument
 from driftq.model import DeadLetterFacts
-from driftq.model.envelope import deadline_ms
 from driftq.model.job import job_offset
+from driftq.model.time import parse_rfc3339
 from driftq.model.wire.jobs import EnqueuedJob
 from driftq.server.jobs.requests import JobsGranted
 from driftq.testing.checkers import require
@@ -45,7 +45,7 @@ class InstantChecker:
     def buried(self, deadline: int | None, facts: DeadLetterFacts) -> None:
         """A dead letter was read."""
         if facts.reason == "deadline_exceeded" and deadline is not None:
-            at = deadline_ms(facts.at)
+            at = parse_rfc3339(facts.at)
             latest = self._wall.highest(at, at)
             require(deadline <= latest, "P3", f"given up at {latest}, its deadline was {deadline}: {facts}")
 

@@ -53,7 +53,7 @@ class SimConsumer:
         self.prefetch = prefetch
         self.prefetch_bytes = 1 << 20
         self.latest = latest
-        self.holder = Credit()
+        self.credit = Credit()
         self.listener = listener
         self.worker = worker
         self.paused_at: int | None = None

@@ -14,6 +14,7 @@ from driftq.core.commands import Ack, Nack
 from driftq.errors import DriftQError, LogError, Unavailable, WritingStopped
 from driftq.log.segment import file_name
 from driftq.model import DeliveryLine, Envelope, Message, RetryPolicy, TopicOptions
+from driftq.model.time import rfc3339
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.dlq.pages import dead_letter_page
 from driftq.server.dlq.stage import RedriveOutcome, RedriveRequest
@@ -27,7 +28,6 @@ from driftq.server.requests import (
     ProduceRequest,
     TopicRequest,
 )
-from driftq.server.settle.dead_letters import rfc3339
 from driftq.testing.check_delivered import Listener
 from driftq.testing.check_redriven import Copy, RedriveChecker, Stand
 from driftq.testing.checkers import require
@@ -148,20 +148,20 @@ class LetterLife:
         partitions = self._random.choice((1, 2, 3, 5))
         if not self._changing:
             self._partitions = partitions
-        ask = self._world.machine.engine.ask
+        ask = self._world.machine.engine.submit
         self._change(
             f"create {TOPIC} with {partitions}",
             lambda reply: ask(TopicRequest(TOPIC, partitions, TopicOptions(), reply)),
         )
 
     def _delete(self) -> None:
-        ask = self._world.machine.engine.ask
+        ask = self._world.machine.engine.submit
         self._change(f"delete {TOPIC}", lambda reply: ask(DeleteTopicRequest(TOPIC, reply)))
 
     def _delete_group(self) -> None:
         if self._stand.groups:
             group = self._random.choice(sorted(self._stand.groups))
-            ask = self._world.machine.engine.ask
+            ask = self._world.machine.engine.submit
             self._change(f"delete {group}", lambda reply: ask(DeleteGroupRequest(TOPIC, group, reply)))
 
     def _join(self, only: list[str] | None = None) -> None:
@@ -178,7 +178,7 @@ class LetterLife:
                     self._streams.add(group)
                 reply(answer)
 
-            engine.ask(JoinRequest(self._consumer(TOPIC, group, owner, self._received), joined))
+            engine.submit(JoinRequest(self._consumer(TOPIC, group, owner, self._received), joined))
 
         self._change(f"join {TOPIC} {group}", join)
 
@@ -210,7 +210,7 @@ class LetterLife:
 
         reply = self._world.heard(f"produce {value}", answered)
         command = prepare(message, at=self._world.now)
-        self._world.machine.engine.produce(ProduceRequest([command], reply))
+        self._world.machine.engine.submit(ProduceRequest([command], reply))
 
     def _received(self, consumer: SimConsumer, delivery: DeliveryLine) -> None:
         group = self._stand.groups.get(consumer.group)
@@ -235,7 +235,7 @@ class LetterLife:
         self.checker.acking(delivery.value, hand.copy, hand.group)
         ack = Ack(consumer.owner, delivery.partition, delivery.offset, delivery.attempts)
         reply = self._world.heard(f"ack {delivery.value}", lambda _: None)
-        self._world.machine.engine.ack(AckRequest(TOPIC, consumer.group, [ack], reply))
+        self._world.machine.engine.submit(AckRequest(TOPIC, consumer.group, [ack], reply))
 
     def _give_up(self, hand: _Hand) -> None:
         consumer, delivery = hand.consumer, hand.delivery
@@ -248,7 +248,7 @@ class LetterLife:
             consumer.owner, delivery.partition, delivery.offset, "boom", delivery.attempts, retryable=False
         )
         reply = self._world.heard(f"give up {delivery.value} for {consumer.group}", answered)
-        self._world.machine.engine.ask(NackRequest(TOPIC, consumer.group, nack, reply))
+        self._world.machine.engine.submit(NackRequest(TOPIC, consumer.group, nack, reply))
 
     # Dead letters
 
@@ -260,13 +260,13 @@ class LetterLife:
 
         consumer = self._consumer(DLQ_TOPIC, "audit", "auditor", self._buried)
         reply = self._world.heard(f"join {DLQ_TOPIC}", joined)
-        self._world.machine.engine.ask(JoinRequest(consumer, reply))
+        self._world.machine.engine.submit(JoinRequest(consumer, reply))
 
     def _buried(self, consumer: SimConsumer, delivery: DeliveryLine) -> None:
         engine = self._world.machine.engine
         ack = Ack(consumer.owner, delivery.partition, delivery.offset, delivery.attempts)
         reply = self._world.heard(f"ack letter {delivery.offset}", lambda _: None)
-        engine.ack(AckRequest(DLQ_TOPIC, consumer.group, [ack], reply))
+        engine.submit(AckRequest(DLQ_TOPIC, consumer.group, [ack], reply))
         assert delivery.envelope is not None
         assert delivery.envelope.dlq is not None
         partitions = len(engine.state.topics[DLQ_TOPIC].partitions)
@@ -296,7 +296,7 @@ class LetterLife:
 
         reply = self._world.heard(f"redrive {offsets} {'for all' if all_groups else ''}", answered)
         request = RedriveRequest(TOPIC, offsets, "ada", all_groups, reply)
-        self._world.machine.engine.ask_desk(request)
+        self._world.machine.engine.submit(request)
 
     # The end
 

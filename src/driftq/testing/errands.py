@@ -10,7 +10,8 @@ from driftq.core.commands import Ack
 from driftq.errors import DriftQError, Unavailable
 from driftq.model import DeliveryLine, Message
 from driftq.server.produce.prepare import prepare
-from driftq.server.requests import AckRequest, JoinRequest, ProduceRequest, SeldomRequest
+from driftq.server.requests import AckRequest, JoinRequest, ProduceRequest
+from driftq.server.topics.stage import TopicsRequest
 from driftq.testing.check_delivered import Listener
 from driftq.testing.consumer import SimConsumer, SimWorker
 
@@ -58,9 +59,9 @@ class Errands:
         if left is not None:
             left()
 
-    def ask(self, make: Callable[[Callable[[Any], None]], SeldomRequest], told: Told) -> None:
+    def ask(self, make: Callable[[Callable[[Any], None]], TopicsRequest], told: Told) -> None:
         reply = self._reply(told, lambda answer: told(answer if isinstance(answer, DriftQError) else None))
-        self.world.machine.engine.ask(make(reply))
+        self.world.machine.engine.submit(make(reply))
 
     def send(
         self, put: Callable[[Callable[[Any], None]], None], told: Told, heard: Callable[[Any], None]
@@ -80,7 +81,7 @@ class Errands:
                 stored(MessagePlace(value, *outcome))
 
         command = prepare(Message(topic=self.name, value=value), at=self.world.now)
-        self.world.machine.engine.produce(ProduceRequest([command], self._reply(told, answered)))
+        self.world.machine.engine.submit(ProduceRequest([command], self._reply(told, answered)))
 
     def _reply(self, told: Told, answered: Callable[[Any], None]) -> Callable[[Any], None]:
         life = self._life
@@ -108,13 +109,15 @@ class Errands:
             if not acks:
                 return
             ack = Ack("reader", delivery.partition, delivery.offset, delivery.attempts)
-            engine.ack(AckRequest(self.name, group, [ack], lambda answer: None))
+            engine.submit(AckRequest(self.name, group, [ack], lambda answer: None))
 
         def joined(answer: DriftQError | None) -> None:
             if isinstance(answer, Unavailable) and life == self._life:
                 self.world.machine.loop.at(self.world.now + _REJOIN_MS, join)
 
         def join() -> None:
-            engine.ask(JoinRequest(SimConsumer(listener, SimWorker("reader"), on_delivery=delivered), joined))
+            engine.submit(
+                JoinRequest(SimConsumer(listener, SimWorker("reader"), on_delivery=delivered), joined)
+            )
 
         join()

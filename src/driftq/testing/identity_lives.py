@@ -94,7 +94,7 @@ class _Generations(ABC):
 
         self.errands.world.say(f"ack {name} {delivery.offset} attempt {delivery.attempts} of {generation}")
         self.errands.send(
-            lambda reply: self.errands.world.machine.engine.ack(AckRequest(name, GROUP, [ack], reply)),
+            lambda reply: self.errands.world.machine.engine.submit(AckRequest(name, GROUP, [ack], reply)),
             lambda lost: heard(generation, delivery, lost),
             answered,
         )
@@ -241,7 +241,7 @@ class Reborn(_Generations):
 
         self.errands.world.say(f"produce {self.errands.name} {value} {key}")
         self.errands.send(
-            lambda reply: self.errands.world.machine.engine.produce(ProduceRequest([command], reply)),
+            lambda reply: self.errands.world.machine.engine.submit(ProduceRequest([command], reply)),
             lambda lost: None,
             heard,
         )
@@ -270,18 +270,18 @@ class Reborn(_Generations):
             elif isinstance(answer, CommittedEffect):
                 require(key in self._done, "T4", f"the effect of {key} was done for a topic that is gone")
 
-        self._ask_desk(lambda reply: BeginRequest(identity, OWNER, 500, reply), heard)
+        self._submit(lambda reply: BeginRequest(identity, OWNER, 500, reply), heard)
 
     def _commit(self, grant: tuple[int, str, int]) -> None:
         generation, key, token = grant
         identity = ("", self.errands.name, GROUP, key)
         if generation == self.generation:
             self._done.add(key)
-        self._ask_desk(lambda reply: CommitRequest(identity, OWNER, token, None, reply), lambda answer: None)
+        self._submit(lambda reply: CommitRequest(identity, OWNER, token, None, reply), lambda answer: None)
 
-    def _ask_desk(self, make: Callable[[Callable[[Any], None]], Any], heard: Callable[[Any], None]) -> None:
+    def _submit(self, make: Callable[[Callable[[Any], None]], Any], heard: Callable[[Any], None]) -> None:
         engine = self.errands.world.machine.engine
-        self.errands.send(lambda reply: engine.ask_desk(make(reply)), lambda lost: None, heard)
+        self.errands.send(lambda reply: engine.submit(make(reply)), lambda lost: None, heard)
 
     def drain(self) -> None:
         if self.there and not self._unsure:

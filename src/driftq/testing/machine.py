@@ -82,11 +82,11 @@ class Machine:
             loop=self.loop,
             background=self.background,
             on_fatal=self._stopped,
-            upkeep=MaintenanceOptions(tick_ms=200, roll_ms=5_000),
+            maintenance=MaintenanceOptions(tick_ms=200, roll_ms=5_000),
             housekeeper=SimHousekeeper(folder, options.limits, loop=self.loop, clock=clock, random=random)
             if options.housekeeping
             else None,
-            draw=random.random,
+            jitter=random.random,
         )
 
     def _stopped(self, error: Exception) -> None:

@@ -15,6 +15,7 @@ from driftq.core.records import EffectBegun
 from driftq.errors import DriftQError
 from driftq.model import DeliveryLine, Envelope, Message, RetryPolicy, TopicOptions
 from driftq.model.job import JobRequest, job_offset
+from driftq.model.time import rfc3339
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.effects.stage import BeginRequest, CommitRequest, FailRequest
 from driftq.server.jobs.requests import (
@@ -34,7 +35,6 @@ from driftq.server.requests import (
     ProduceRequest,
     TopicRequest,
 )
-from driftq.server.settle.dead_letters import rfc3339
 from driftq.testing.check_dead_letters import MAX_BACKOFF_MS, Fragile, LetterChecker
 from driftq.testing.check_delivered import Listener
 from driftq.testing.check_effects import EffectChecker
@@ -97,7 +97,7 @@ class WorkWorld(WorkLife):
                         answer[0], run_at, life=self._life, asked_at=asked_at, now=self.now
                     )
 
-        self.machine.engine.ask_desk(EnqueueRequest([job], self.heard(f"enqueue {key}", take)))
+        self.machine.engine.submit(EnqueueRequest([job], self.heard(f"enqueue {key}", take)))
 
     def claim(self, *, limit: int, lease_ms: int, wait_ms: int) -> None:
         asked_at, waiting, me = self.now, self.instants.waiting(self._life), object()
@@ -116,7 +116,7 @@ class WorkWorld(WorkLife):
                 self.held_jobs += [(offset, first + n) for n, offset in enumerate(answer.record.offsets)]
 
         reply = self.heard("claim", take)
-        self.machine.engine.ask_desk(ClaimRequest(["mail"], "w", lease_ms, limit, self.now + wait_ms, reply))
+        self.machine.engine.submit(ClaimRequest(["mail"], "w", lease_ms, limit, self.now + wait_ms, reply))
 
     def complete(self, offset: int, token: int) -> None:
         asked_at = self.now
@@ -127,18 +127,18 @@ class WorkWorld(WorkLife):
             self.jobs.completed(offset, token, outcome, asked_at=asked_at, now=self.now)
 
         reply = self.heard(f"complete {offset} {token}", take)
-        self.machine.engine.ask_desk(SettleRequest([Settlement(offset, token)], reply))
+        self.machine.engine.submit(SettleRequest([Settlement(offset, token)], reply))
 
     def fail(self, offset: int, token: int, *, retryable: bool) -> None:
         self.jobs.loosened(offset, for_good=not retryable)
         settlement = Settlement(offset, token, error="boom", retryable=retryable)
         reply = self.heard(f"fail {offset} {token}", lambda _: None)
-        self.machine.engine.ask_desk(SettleRequest([settlement], reply))
+        self.machine.engine.submit(SettleRequest([settlement], reply))
 
     def cancel(self, offset: int) -> None:
         self.jobs.loosened(offset, for_good=True)
         self.instants.cancelling(offset)
-        self.machine.engine.ask_desk(cancel(offset, self.heard(f"cancel {offset}", lambda _: None)))
+        self.machine.engine.submit(cancel(offset, self.heard(f"cancel {offset}", lambda _: None)))
 
     def heartbeat(self, offset: int, token: int, lease_ms: int) -> None:
         until = self.now + lease_ms
@@ -149,7 +149,7 @@ class WorkWorld(WorkLife):
                 self.jobs.extended(offset, token, beat, until=until)
 
         reply = self.heard(f"heartbeat {offset} {token}", take)
-        self.machine.engine.ask_desk(heartbeat(offset, token=token, lease_ms=lease_ms, reply=reply))
+        self.machine.engine.submit(heartbeat(offset, token=token, lease_ms=lease_ms, reply=reply))
 
     # Effects
 
@@ -161,7 +161,7 @@ class WorkWorld(WorkLife):
                     self.held_effects.append((identity, answer.token, owner))
 
         reply = self.heard(f"begin {identity[3]} by {owner}", take)
-        self.machine.engine.ask_desk(BeginRequest(identity, owner, lease_ms, reply))
+        self.machine.engine.submit(BeginRequest(identity, owner, lease_ms, reply))
 
     def commit(self, identity: Identity, token: int, owner: str) -> None:
         result = f'"by {token}"'
@@ -171,18 +171,18 @@ class WorkWorld(WorkLife):
             self.effects.committed(identity, token, answer, now=self.now)
 
         reply = self.heard(f"commit {identity[3]} {token}", take)
-        self.machine.engine.ask_desk(CommitRequest(identity, owner, token, result.encode(), reply))
+        self.machine.engine.submit(CommitRequest(identity, owner, token, result.encode(), reply))
 
     def fail_effect(self, identity: Identity, token: int, owner: str) -> None:
         self.effects.loosened(identity)
         reply = self.heard(f"fail {identity[3]} {token}", lambda _: None)
-        self.machine.engine.ask_desk(FailRequest(identity, owner, token, "boom", reply))
+        self.machine.engine.submit(FailRequest(identity, owner, token, "boom", reply))
 
     # Fragile messages
 
     def begin_topic(self) -> None:
         reply = self.heard("topic", lambda _: None)
-        self.machine.engine.ask(TopicRequest(TOPIC, 2, TopicOptions(), reply))
+        self.machine.engine.submit(TopicRequest(TOPIC, 2, TopicOptions(), reply))
         self.run_for(100)
         self.open_streams()
 
@@ -207,7 +207,7 @@ class WorkWorld(WorkLife):
         """The worker of a group goes, and another one comes in its place."""
         stream, now = self._streams[group], self.now
         self.say(f"{group} closes its stream, release_on_close is {stream.release_on_close}")
-        self.machine.engine.ask(LeaveRequest(stream))
+        self.machine.engine.submit(LeaveRequest(stream))
         if stream.release_on_close:
             self.letters.stream_released(stream)
             for held_by, delivery in self.hands:
@@ -247,7 +247,7 @@ class WorkWorld(WorkLife):
                 take(consumer, delivery)
 
         consumer = SimConsumer(listener, SimWorker("w"), on_delivery=receive)
-        self.machine.engine.ask(JoinRequest(consumer, self.heard(f"join {topic} {group}", lambda _: None)))
+        self.machine.engine.submit(JoinRequest(consumer, self.heard(f"join {topic} {group}", lambda _: None)))
         return consumer
 
     def _received(self, consumer: SimConsumer, delivery: DeliveryLine) -> None:
@@ -269,7 +269,7 @@ class WorkWorld(WorkLife):
     def _buried(self, consumer: SimConsumer, delivery: DeliveryLine) -> None:
         ack = Ack("w", delivery.partition, delivery.offset, delivery.attempts)
         reply = self.heard(f"ack letter {delivery.offset}", lambda _: None)
-        self.machine.engine.ack(AckRequest(consumer.topic, consumer.group, [ack], reply))
+        self.machine.engine.submit(AckRequest(consumer.topic, consumer.group, [ack], reply))
         if delivery.offset not in self.read_letters:
             self.read_letters.add(delivery.offset)
             assert delivery.envelope is not None
@@ -291,7 +291,7 @@ class WorkWorld(WorkLife):
                 self.instants.produced(fragile.deadline, answer[0], asked_at=asked_at, now=self.now)
 
         reply = self.heard(f"produce {fragile}", take)
-        self.machine.engine.produce(ProduceRequest([prepare(message, at=self.now)], reply))
+        self.machine.engine.submit(ProduceRequest([prepare(message, at=self.now)], reply))
 
     def ack(self, group: str, delivery: DeliveryLine) -> None:
         course = self.letters.course(delivery.offset, group)
@@ -306,7 +306,9 @@ class WorkWorld(WorkLife):
         course.perhaps_acked = True
         self.silence.heard(group, self.now)
         ack = Ack("w", delivery.partition, delivery.offset, delivery.attempts)
-        self.machine.engine.ack(AckRequest(TOPIC, group, [ack], self.heard(f"ack {delivery.offset}", take)))
+        self.machine.engine.submit(
+            AckRequest(TOPIC, group, [ack], self.heard(f"ack {delivery.offset}", take))
+        )
 
     def nack(self, group: str, delivery: DeliveryLine, *, retryable: bool) -> None:
         course = self.letters.course(delivery.offset, group)
@@ -315,7 +317,7 @@ class WorkWorld(WorkLife):
         self.silence.heard(group, self.now)
         nack = Nack("w", delivery.partition, delivery.offset, "boom", delivery.attempts, retryable)
         reply = self.heard(f"nack {delivery.offset} {retryable}", lambda _: None)
-        self.machine.engine.ask(NackRequest(TOPIC, group, nack, reply))
+        self.machine.engine.submit(NackRequest(TOPIC, group, nack, reply))
 
     def give_back(self, group: str, delivery: DeliveryLine) -> None:
         """Nobody began to handle it."""
@@ -329,4 +331,4 @@ class WorkWorld(WorkLife):
         self.silence.heard(group, self.now)
         nack = Nack("w", delivery.partition, delivery.offset, attempt=delivery.attempts, started=False)
         reply = self.heard(f"give back {delivery.offset}", take)
-        self.machine.engine.ask(NackRequest(TOPIC, group, nack, reply))
+        self.machine.engine.submit(NackRequest(TOPIC, group, nack, reply))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
+from driftq.server.requests import DrainedRequest
 from driftq.testing.check_delivered import Listener
 from driftq.testing.checkers import LATE_GROUP
 from driftq.testing.consumer import Hand, SimConsumer, SimWorker
@@ -161,7 +162,7 @@ class Workload:
             consumer.paused_at = self._world.now
         else:
             consumer.paused_at = None
-            self._world.machine.engine.drained(consumer.topic, consumer.group)
+            self._world.machine.engine.submit(DrainedRequest(consumer.topic, consumer.group))
 
     # Workers
 

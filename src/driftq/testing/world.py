@@ -143,7 +143,7 @@ class World:
                 known = self.stored.partitions.setdefault(name, partitions)
                 require(known == partitions, "T2", f"{name} had {known} partitions, now {partitions}")
 
-        self.machine.engine.ask(TopicRequest(name, partitions, TopicOptions(), reply))
+        self.machine.engine.submit(TopicRequest(name, partitions, TopicOptions(), reply))
 
     def produce(self, intents: Sequence[Intent], *, atomic: bool = False) -> None:
         mine = list(intents)
@@ -164,7 +164,7 @@ class World:
             self.stored.answered(mine, answer, atomic=atomic, now=self.now)
 
         commands = [prepare(intent.message(), at=self.now) for intent in mine]
-        self.machine.engine.produce(ProduceRequest(commands, reply, atomic=atomic))
+        self.machine.engine.submit(ProduceRequest(commands, reply, atomic=atomic))
 
     def join(self, consumer: SimConsumer) -> None:
         name = (consumer.topic, consumer.group)
@@ -180,14 +180,14 @@ class World:
                 consumer.refused = True
                 self.consumers.remove(consumer)
 
-        self.machine.engine.ask(JoinRequest(consumer, reply))
+        self.machine.engine.submit(JoinRequest(consumer, reply))
 
     def leave(self, consumer: SimConsumer) -> None:
         self.say(f"leave {consumer.topic} {consumer.group} as {consumer.owner}")
         consumer.open = False
         self.consumers.remove(consumer)
         self.deliveries.left(consumer.listener)
-        self.machine.engine.ask(LeaveRequest(consumer))
+        self.machine.engine.submit(LeaveRequest(consumer))
 
     def receive(self, consumer: SimConsumer, delivery: DeliveryLine) -> None:
         """A line of a stream has arrived."""
@@ -223,7 +223,7 @@ class World:
 
         offsets = [hand.delivery.offset for hand in hands]
         self.say(f"ack by {owner} {hands[0].topic} {hands[0].group} {offsets} {[t.attempt for t in tickets]}")
-        self.machine.engine.ack(AckRequest(hands[0].topic, hands[0].group, acks, reply))
+        self.machine.engine.submit(AckRequest(hands[0].topic, hands[0].group, acks, reply))
 
     def nack(self, owner: str, hand: Hand, *, reason: str = "", started: bool = True) -> None:
         ticket = self._ticket(Ask.NACK, owner, hand, with_attempt=True, reason=reason, started=started)
@@ -232,14 +232,14 @@ class World:
         why = reason if started else "not started"
         self.say(f"nack by {owner} {hand.topic} {hand.group} {hand.delivery.offset}: {why}")
         reply = self._answer_to(ticket)
-        self.machine.engine.ask(NackRequest(hand.topic, hand.group, nack, reply))
+        self.machine.engine.submit(NackRequest(hand.topic, hand.group, nack, reply))
 
     def extend(self, owner: str, hand: Hand, *, lease_ms: int) -> None:
         ticket = self._ticket(Ask.EXTEND, owner, hand, with_attempt=True, lease_ms=lease_ms)
         extend = Extend(owner, hand.delivery.partition, hand.delivery.offset, lease_ms, ticket.attempt)
         self.say(f"extend by {owner} {hand.topic} {hand.group} {hand.delivery.offset}: {lease_ms} ms")
         reply = self._answer_to(ticket)
-        self.machine.engine.ask(ExtendRequest(hand.topic, hand.group, extend, reply))
+        self.machine.engine.submit(ExtendRequest(hand.topic, hand.group, extend, reply))
 
     def _answer_to(self, ticket: Ticket) -> Callable[[DriftQError | None], None]:
         def reply(answer: DriftQError | None) -> None:

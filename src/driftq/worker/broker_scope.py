@@ -11,6 +11,7 @@ from typing import Any
 
 from driftq.client import AlreadyCommitted, AsyncClient, AsyncIdempotency, Begun, Held
 from driftq.errors import EffectNotFound, NoCurrentDelivery
+from driftq.model.backoff import doubled
 from driftq.registry.handler import Effect
 from driftq.registry.verdict import UnknownEffect
 from driftq.worker.held import HeldDelivery
@@ -65,7 +66,7 @@ class BrokerScope:
             if isinstance(answer, AlreadyCommitted):
                 return answer
             await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, POLL_LONGEST_S)
+            pause_s = doubled(pause_s, cap=POLL_LONGEST_S)
         raise NoCurrentDelivery
 
     async def _ask(

@@ -8,12 +8,12 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from driftq.client import AlreadyCommitted, AsyncClient
 from driftq.errors import DriftQError, FailedPrecondition, InvalidArgument
 from driftq.model import Message
-from driftq.registry import Effect, Registry
+from driftq.registry import Effect
 from driftq.registry.verdict import UnknownEffect
 from driftq.worker.broker_scope import BrokerScope
 from driftq.worker.dead_letters import DeadLetterPlaces
@@ -23,6 +23,9 @@ from driftq.worker.pool import HandlerEnded, HandlerPool
 from driftq.worker.registry_scope import CUT_OFF, RegistryGrant, RegistryScope
 from driftq.worker.scope import POLL_LONGEST_S, EffectGrant, Scope, effect_key
 from driftq.worker.verdict import Reject, Retry, error_text
+
+if TYPE_CHECKING:
+    from driftq.registry.sql_registry import SqlRegistry
 
 logger = logging.getLogger("driftq.worker")
 
@@ -62,7 +65,7 @@ class Handling:
     """Runs one handler for one delivery at a time, on the client's loop."""
 
     def __init__(
-        self, client: AsyncClient, declared: Declared, registry: Registry | None, done: Callback
+        self, client: AsyncClient, declared: Declared, registry: SqlRegistry | None, done: Callback
     ) -> None:
         self._declared = declared
         self._done = done

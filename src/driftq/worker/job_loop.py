@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from driftq.client import AsyncClient, JobEnd
-from driftq.client.backoff import Backoff
+from driftq.client.backoff import RetryBackoff
 from driftq.errors import DriftQError, FailedPrecondition, JobNotFound
 from driftq.model.wire.jobs import ClaimedJob
 from driftq.worker.context import JobContext
@@ -87,7 +87,7 @@ class JobLoop:
 
     async def _claim(self) -> None:
         """Keep as much in hand as is done in a moment, so that other workers find work too."""
-        backoff = Backoff()
+        backoff = RetryBackoff()
         target = self._concurrency
         began, done_before = self._loop.time(), self._finished
         while True:

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -27,12 +27,16 @@ from driftq.errors import (
     WrongClaimState,
 )
 from driftq.model import Message
-from driftq.registry import Claim, ClaimOutcome, ClaimState, Effect, EventKey, Handler, Registry, Wait
+from driftq.model.backoff import doubled
+from driftq.registry import Claim, ClaimOutcome, ClaimState, Effect, EventKey, Handler, Wait
 from driftq.registry.verdict import UnknownEffect
 from driftq.worker.failures import told
 from driftq.worker.held import HeldDelivery
 from driftq.worker.scope import POLL_FIRST_S, POLL_LONGEST_S, EffectGrant
 from driftq.worker.verdict import Reject, stored_result
+
+if TYPE_CHECKING:
+    from driftq.registry.sql_registry import SqlRegistry
 
 PASSING = (DatabaseUnavailable, DatabaseBusy, TransactionConflict)
 """What ends by itself, and has kept nothing of the transaction."""
@@ -72,7 +76,7 @@ class RegistryScope:
     """Implements `Scope`."""
 
     def __init__(
-        self, registry: Registry, name: str, effect: Effect, *, lease_ms: int, concurrency: int
+        self, registry: SqlRegistry, name: str, effect: Effect, *, lease_ms: int, concurrency: int
     ) -> None:
         self.registry = registry
         self.transactional = effect is Effect.TRANSACTIONAL
@@ -102,7 +106,7 @@ class RegistryScope:
             except PASSING as away:
                 logger.warning("%s: %s", told(held.delivery, "waits for its registry"), away)
                 await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, POLL_LONGEST_S)
+                pause_s = doubled(pause_s, cap=POLL_LONGEST_S)
         raise NoCurrentDelivery
 
     async def in_thread(self, work: Callable[[], _Result]) -> _Result:

@@ -10,18 +10,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from driftq.client import Client
 from driftq.client.consuming.subscription import LEASE_MS, new_owner
 from driftq.errors import DriftQError, InvalidArgument
 from driftq.model import Message
-from driftq.registry import Effect, Registry
+from driftq.registry import Effect
 from driftq.registry.handler import HANDLER_BYTES_MAX
 from driftq.worker.background import STOP_TIMEOUT_S, BackgroundWork
 from driftq.worker.handling import Declared, Handling
 from driftq.worker.held import DeliveryHeartbeats, HeldDelivery
 from driftq.worker.signatures import awaits, check_handler
+
+if TYPE_CHECKING:
+    from driftq.registry.sql_registry import SqlRegistry
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
 
@@ -46,7 +49,7 @@ class Worker(BackgroundWork):
         group: str,
         owner: str | None = None,
         lease_ms: int = LEASE_MS,
-        registry: Registry | None = None,
+        registry: SqlRegistry | None = None,
         stop_timeout_s: float = STOP_TIMEOUT_S,
         on_settled: Callable[[Settled], None] | None = None,
     ) -> None:

@@ -123,14 +123,14 @@ async def test_damage_stops_the_server_where_the_file_is_its_own(
         EventStore(database).append([command(f"e{number}", payload={"total": number}) for number in (1, 2)])
         damage(setup, database, "payload", '{"total":3}')
     reported: list[Exception] = []
-    desk = EventsService(options, loop=asyncio.get_running_loop(), on_damage=reported.append)
+    service = EventsService(options, loop=asyncio.get_running_loop(), on_damage=reported.append)
     answers: asyncio.Queue[object] = asyncio.Queue()
-    desk.read(EventQueryRequest(lambda store: store.read_aggregate("order", "o-1"), answers.put_nowait))
+    service.read(EventQueryRequest(lambda store: store.read_aggregate("order", "o-1"), answers.put_nowait))
     answer = await answers.get()
     assert isinstance(answer, EventDamaged)
-    desk.read(EventQueryRequest(lambda store: store.read_aggregate("order", "o-2"), answers.put_nowait))
+    service.read(EventQueryRequest(lambda store: store.read_aggregate("order", "o-2"), answers.put_nowait))
     assert not isinstance(await answers.get(), Exception)
     assert reported == ([answer] if setup.engine == "sqlite" else [])
     errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert errors == [str(answer)]
-    await asyncio.to_thread(desk.stop)
+    await asyncio.to_thread(service.stop)

@@ -1,6 +1,7 @@
 """Handlers and events that the stories are about."""
 
-from driftq.registry import Effect, EventKey, GapPolicy, Handler, Registry
+from driftq.registry import Effect, EventKey, GapPolicy, Handler
+from driftq.registry.sql_registry import SqlRegistry
 
 LEASE_MS = 30_000
 BILLING = Handler("billing", Effect.IDEMPOTENT, GapPolicy.ORDERED, max_retries=2, lease_ms=LEASE_MS)
@@ -13,10 +14,10 @@ def event(sequence: int = 1, *, of: str = "order-1", kind: str = "order") -> Eve
     return EventKey(f"{kind}/{of}#{sequence}", kind, of, sequence)
 
 
-def finish(registry: Registry, handler: Handler, *sequences: int, of: str = "order-1") -> None:
+def finish(registry: SqlRegistry, handler: Handler, *sequences: int, of: str = "order-1") -> None:
     for sequence in sequences:
         registry.mark_done(registry.claim(handler, event(sequence, of=of)))
 
 
-def reached(registry: Registry, handler: Handler, *, of: str = "order-1", kind: str = "order") -> int:
+def reached(registry: SqlRegistry, handler: Handler, *, of: str = "order-1", kind: str = "order") -> int:
     return registry.last_sequence(handler.name, aggregate_type=kind, aggregate_id=of)

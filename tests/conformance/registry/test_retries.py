@@ -15,8 +15,8 @@ from tests.conformance.registry.cast import BILLING, LEASE_MS, SEARCH, event, fi
 class Highest(Random):
     """Draws the longest delay that is allowed."""
 
-    def randint(self, a: int, b: int) -> int:
-        return b
+    def random(self) -> float:
+        return 1.0
 
 
 def exhaust(registry: SqlRegistry, clock: VirtualClock, handler=BILLING, sequence: int = 1) -> None:
@@ -48,7 +48,7 @@ def test_the_delay_is_drawn_from_nothing_to_the_doubled_base_up_to_the_cap() -> 
     assert limits == [1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000]
     assert backoff.limit_ms(10_000) == 60_000
     random = Random(7)
-    drawn = [backoff.draw_ms(3, random) for _ in range(2000)]
+    drawn = [backoff.full_jitter_ms(3, random.random()) for _ in range(2000)]
     assert min(drawn) < 100
     assert 3900 < max(drawn) <= 4000
     assert 1800 < sum(drawn) / len(drawn) < 2200

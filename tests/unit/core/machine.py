@@ -66,7 +66,7 @@ class PureBroker:
 
     def produce_commands(self, commands: list[Produce]) -> list[Outcome]:
         batch = decide_produce(
-            self.state, self.topic, commands, recall=self.recall, now=self.now, wall=self.wall
+            self.state, self.topic, commands, lookup=self.lookup, now=self.now, wall=self.wall
         )
         for record, _ in batch.records:
             self.fold(record)
@@ -100,7 +100,7 @@ class PureBroker:
         asked = AppendByPosition("orders", writer, lane, epoch, positions, commands, after)
         last = self.topic.writers[writer].position(lane) if writer in self.topic.writers else -1
         decided = decide_append(
-            self.state, self.topic, asked, recall=self.recall, now=self.now, wall=self.wall
+            self.state, self.topic, asked, lookup=self.lookup, now=self.now, wall=self.wall
         )
         for record, _ in decided.batch.records:
             self.fold(record)
@@ -112,8 +112,8 @@ class PureBroker:
             self.fold(decided.moved)
         return decided.answer
 
-    def recall(self, claim: MessageRef) -> StoredMessage:
-        asked = self.stored[claim.offset]
+    def lookup(self, ref: MessageRef) -> StoredMessage:
+        asked = self.stored[ref.offset]
         envelope = Envelope(idempotency_key=asked.idempotency_key, tenant_id=asked.tenant_id or None)
         return StoredMessage(asked.key, asked.value, envelope)
 
@@ -121,20 +121,20 @@ class PureBroker:
         return self.topic.groups[group].partitions[partition]
 
     def deliver(
-        self, *takers: tuple[str, int], group: str = "workers", partition: int = 0, lease_ms: int = 2_000
+        self, *capacities: tuple[str, int], group: str = "workers", partition: int = 0, lease_ms: int = 2_000
     ) -> MessagesDelivered | None:
-        """Deal to takers named by owner and room."""
-        dealt = decide_deliveries(
+        """Deliver to consumers given by owner and room."""
+        assignment = decide_deliveries(
             self.topic.groups[group],
             partition,
-            [Capacity(seat, owner, lease_ms, room) for seat, (owner, room) in enumerate(takers)],
+            [Capacity(member, owner, lease_ms, room) for member, (owner, room) in enumerate(capacities)],
             limits=self.state.limits,
             now=self.now,
         )
-        if dealt is None:
+        if assignment is None:
             return None
-        self.fold(dealt.record)
-        return dealt.record
+        self.fold(assignment.record)
+        return assignment.record
 
     def ack(
         self, *offsets: int, owner: str = "a", group: str = "workers", attempt: int | None = None
@@ -161,7 +161,7 @@ class PureBroker:
             self.topic.groups["workers"],
             Nack(owner, 0, offset, reason, attempt, retryable, started),
             now=self.now,
-            draw=0.0,
+            jitter=0.0,
         )
         assert not isinstance(record, DeadLettered)
         self.fold(record)
@@ -169,7 +169,7 @@ class PureBroker:
     def expire(self, group: str = "workers") -> int:
         """End the leases that are over; how many."""
         record, _ = decide_expiries(
-            self.state, self.topic, self.topic.groups[group], 0, now=self.now, draw=lambda: 0.0
+            self.state, self.topic, self.topic.groups[group], 0, now=self.now, jitter=lambda: 0.0
         )
         if record is None:
             return 0
@@ -183,47 +183,45 @@ class PureBroker:
         *,
         retryable: bool = True,
         group: str = "workers",
-        draw: float = 0.0,
+        jitter: float = 0.0,
     ) -> int | DeadLettered:
-        """Nack: when the message is due again, or the casualty, which is settled as dead."""
-        holder = self.topic.groups[group]
+        """Nack: when the message is due again, or the dead letter, which is settled as dead."""
+        found = self.topic.groups[group]
         nack = Nack("a", 0, offset, reason, retryable=retryable)
-        decided = decide_nack(self.state, self.topic, holder, nack, now=self.now, draw=draw)
+        decided = decide_nack(self.state, self.topic, found, nack, now=self.now, jitter=jitter)
         if isinstance(decided, DeadLettered):
-            self._bury([decided], group)
+            self._dead_letter([decided], group)
             return decided
         self.fold(decided)
         return decided.ended[0].due_at
 
     def expire_or_give_up(
-        self, group: str = "workers", *, draw: float = 0.0
+        self, group: str = "workers", *, jitter: float = 0.0
     ) -> tuple[dict[int, int], list[DeadLettered]]:
         """End what is over: due times by ordinal, and those given up."""
-        holder = self.topic.groups[group]
-        record, casualties = decide_expiries(
-            self.state, self.topic, holder, 0, now=self.now, draw=lambda: draw
-        )
+        found = self.topic.groups[group]
+        record, dead = decide_expiries(self.state, self.topic, found, 0, now=self.now, jitter=lambda: jitter)
         if record is not None:
             self.fold(record)
-        if casualties:
-            self._bury(casualties, group)
-        return {one.ordinal: one.due_at for one in record.ended} if record else {}, casualties
+        if dead:
+            self._dead_letter(dead, group)
+        return {one.ordinal: one.due_at for one in record.ended} if record else {}, dead
 
     def release(
-        self, holder: Credit, group: str = "workers", *, draw: float = 0.0
+        self, credit: Credit, group: str = "workers", *, jitter: float = 0.0
     ) -> tuple[dict[int, int], list[DeadLettered]]:
         """A consumer goes: due times by ordinal, and those given up."""
-        records, casualties = decide_release(
-            self.state, self.topic, self.topic.groups[group], holder, now=self.now, draw=lambda: draw
+        records, dead = decide_release(
+            self.state, self.topic, self.topic.groups[group], credit, now=self.now, jitter=lambda: jitter
         )
         for record in records:
             self.fold(record)
-        if casualties:
-            self._bury(casualties, group)
-        return {one.ordinal: one.due_at for record in records for one in record.ended}, casualties
+        if dead:
+            self._dead_letter(dead, group)
+        return {one.ordinal: one.due_at for record in records for one in record.ended}, dead
 
-    def _bury(self, casualties: list[DeadLettered], group: str) -> None:
-        ordinals = [casualty.ordinal for casualty in casualties]
+    def _dead_letter(self, dead: list[DeadLettered], group: str) -> None:
+        ordinals = [casualty.ordinal for casualty in dead]
         self.fold(settled(self.topic.groups[group], 0, ordinals, cause=SETTLED_DEAD, now=self.now))
 
 

@@ -65,7 +65,7 @@ def test_what_is_due_again_goes_before_what_is_new(broker: PureBroker) -> None:
     broker.now += 100
     record = broker.deliver(("a", 1), ("b", 1))
     assert record is not None
-    assert [(block.owner, block.ordinals) for block in record.again] == [("a", [0])]
+    assert [(block.owner, block.ordinals) for block in record.redelivered] == [("a", [0])]
     assert _dealt(record.fresh) == [("b", [1])]
     assert (broker.progress().attempt_of(0), broker.progress().attempt_of(1)) == (2, 1)
 

@@ -203,7 +203,7 @@ def test_what_is_said_of_a_deleted_topics_offset_changes_nothing(broker: Renewed
     topic, group = broker.topic, broker.topic.groups["workers"]
     assert isinstance(broker.refusal(0, attempt=1), NoCurrentDelivery)
     with pytest.raises(NoCurrentDelivery):
-        decide_nack(broker.state, topic, group, Nack("a", 0, 0), now=broker.now, draw=0.0)
+        decide_nack(broker.state, topic, group, Nack("a", 0, 0), now=broker.now, jitter=0.0)
     with pytest.raises(NoCurrentDelivery):
         decide_extend(topic, group, Extend("a", 0, 0, 1_000), now=broker.now)
     assert broker.progress().unsettled == 1
@@ -224,7 +224,7 @@ def test_a_message_of_the_new_topic_that_was_settled_and_dropped_is_settled(brok
     assert broker.refusal(1) is None
     with pytest.raises(AlreadySettled):
         decide_nack(
-            broker.state, broker.topic, broker.topic.groups["workers"], Nack("a", 0, 1), now=0, draw=0.0
+            broker.state, broker.topic, broker.topic.groups["workers"], Nack("a", 0, 1), now=0, jitter=0.0
         )
     records, outcomes = decide_acks(
         broker.topic, broker.topic.groups["workers"], [Ack("a", 0, 0)], now=broker.now

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from driftq.core.jobs.decide import BACKOFF_CAP_MS, backoff_ms
+from driftq.core.jobs.decide import BACKOFF, backoff_ms
 from driftq.core.jobs.records import JobsEnqueued, JobTerms
 from driftq.core.jobs.table import AGE_STEP_MS, KEY_TTL_MS
 from driftq.errors import InvalidArgument, StaleLease
@@ -216,7 +216,7 @@ def test_backoff_is_full_jitter_under_a_cap_that_doubles() -> None:
         assert backoff_ms(retry, 0.0) == 0
         assert backoff_ms(retry, 0.5) == cap // 2
         assert cap - 1 <= backoff_ms(retry, 0.999_999_9) <= cap
-    assert BACKOFF_CAP_MS == 30_000
+    assert BACKOFF.cap_ms == 30_000
 
 
 @pytest.mark.clause("J8", "J9")

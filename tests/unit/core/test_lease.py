@@ -28,7 +28,7 @@ def test_a_block_behind_a_live_one_can_finish_first() -> None:
     leases.grant(second)
     assert leases.release(1)
     assert not leases.release(1)
-    assert leases.held_by(second) == [2]
+    assert leases.leased_by(second) == [2]
     leases.release_all([2, 7])
     assert leases.next_end() == 100
     leases.release_all([0])
@@ -38,14 +38,14 @@ def test_a_block_behind_a_live_one_can_finish_first() -> None:
 
 @pytest.mark.clause("G6")
 def test_a_holder_is_charged_for_what_it_holds() -> None:
-    leases, holder = LeaseTable(), Credit()
+    leases, credit = LeaseTable(), Credit()
     block = _block(0, 1, 2)
     leases.grant(block)
-    block.give_to(holder, size_bytes=10)
+    block.charge_to(credit, size_bytes=10)
     leases.release(1)
-    assert (holder.held, holder.held_bytes) == (2, 7)
+    assert (credit.in_flight, credit.in_flight_bytes) == (2, 7)
     leases.release_all([0, 2])
-    assert (holder.held, holder.held_bytes) == (0, 0)
+    assert (credit.in_flight, credit.in_flight_bytes) == (0, 0)
 
 
 def test_finished_blocks_are_dropped_behind_a_stuck_one() -> None:

@@ -14,7 +14,6 @@ from driftq.core.decide.topics import new_topic
 from driftq.core.effects import Identity
 from driftq.core.evolve.fold import evolve
 from driftq.core.records import (
-    AgainBlock,
     DeliveriesEnded,
     EffectBegun,
     EndedDelivery,
@@ -23,6 +22,7 @@ from driftq.core.records import (
     MessagesDelivered,
     MessagesStored,
     Record,
+    RedeliveredBlock,
     TopicCreated,
     TopicDeleted,
     decode_records,
@@ -146,7 +146,7 @@ def test_a_snapshot_from_before_opens_and_a_reset_behind_it_fences_what_it_knows
     fold(state, EffectBegun(10, ADA, "a", 1_000, 1, 0))
     for attempt in (2, 3):
         ended = DeliveriesEnded(10 * attempt, 1, 0, 2, [EndedDelivery(1, 10 * attempt, "")])
-        again = MessagesDelivered(10 * attempt, 1, 0, 3, [], [AgainBlock("a", 1_000, [1])])
+        again = MessagesDelivered(10 * attempt, 1, 0, 3, [], [RedeliveredBlock("a", 1_000, [1])])
         for record in (ended, again):
             evolve(state, record, segment=1, blob_at=0)
     loaded = load_state(_older_parts(state), state.limits)

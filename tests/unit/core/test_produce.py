@@ -138,7 +138,7 @@ def test_a_key_expires_and_a_full_table_forgets_nothing_early() -> None:
 def test_large_batches_become_records_of_a_bounded_size(broker: PureBroker) -> None:
     commands = [command("x") for _ in range(RECORD_MESSAGES_MAX + 1)]
     batch = decide_produce(
-        broker.state, broker.topic, commands, recall=broker.recall, now=broker.now, wall=broker.wall
+        broker.state, broker.topic, commands, lookup=broker.lookup, now=broker.now, wall=broker.wall
     )
     assert [len(entries) for _, entries in batch.records] == [RECORD_MESSAGES_MAX, 1]
     assert [record.first_offset for record, _ in batch.records] == [0, RECORD_MESSAGES_MAX]

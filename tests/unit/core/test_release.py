@@ -12,10 +12,10 @@ from tests.unit.core.machine import PureBroker
 def hand_over(broker: PureBroker) -> Credit:
     """Deliver what is due to a consumer of its own; what it holds."""
     assert broker.deliver(("a", 9)) is not None
-    holder = Credit()
+    credit = Credit()
     for block in {id(block): block for block in broker.progress().leases.leased.values()}.values():
-        block.give_to(holder, size_bytes=0)
-    return holder
+        block.charge_to(credit, size_bytes=0)
+    return credit
 
 
 @pytest.mark.clause("G5", "D2")

@@ -3,7 +3,7 @@
 import pytest
 
 from driftq.core.dead_lettered import DeadLettered
-from driftq.core.decide import decide_passing
+from driftq.core.decide import decide_skips
 from driftq.core.decide.backoff import nack_delay_ms, retry_delay_ms
 from driftq.core.records import DeliveryTerms
 from driftq.errors import AlreadySettled, InvalidArgument, NoCurrentDelivery
@@ -69,11 +69,11 @@ def test_the_last_attempt_is_the_last(broker: PureBroker, by: str) -> None:
     broker.deliver(("a", 1))
     for attempt in (1, 2):
         if by == "nack":
-            due_at = broker.give_up_or_wait(0, f"failure {attempt}", draw=1.0)
+            due_at = broker.give_up_or_wait(0, f"failure {attempt}", jitter=1.0)
             assert due_at == broker.now + round(50 * 2 ** (attempt - 1) * 1.25)
         else:
             broker.now += 2_000
-            ((_, due_at),) = broker.expire_or_give_up(draw=0.0)[0].items()
+            ((_, due_at),) = broker.expire_or_give_up(jitter=0.0)[0].items()
             assert due_at == broker.now + 50 * 2 ** (attempt - 1)
         assert isinstance(due_at, int)
         assert deliver_again(broker, due_at) == attempt + 1
@@ -162,10 +162,10 @@ def test_what_is_too_late_is_passed_over_and_given_up(broker: PureBroker) -> Non
     group = broker.topic.groups["workers"]
     broker.deliver(("a", 1))
     broker.now += 99
-    nobody_yet = decide_passing(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)
+    nobody_yet = decide_skips(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)
     assert nobody_yet == ([], [], 3)
     broker.now += 1
-    passed, late, end = decide_passing(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)
+    passed, late, end = decide_skips(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)
     assert (passed, [one.ordinal for one in late], end) == ([], [1], 3)
     assert (late[0].reason, late[0].last_error, late[0].attempts) == (
         "deadline_exceeded",
@@ -183,7 +183,7 @@ def test_a_retry_that_is_too_late_is_given_up_however_many_are_due() -> None:
     broker.now += 2_000
     assert len(broker.expire_or_give_up()[0]) == 1_500
     broker.now += 8_000
-    _, late, _ = decide_passing(
+    _, late, _ = decide_skips(
         broker.state, broker.topic, broker.topic.groups["workers"], 0, now=broker.now, wall=broker.wall
     )
     assert [(one.ordinal, one.attempts) for one in late] == [(ordinal, 1) for ordinal in range(1_500)]
@@ -201,7 +201,7 @@ def test_what_takes_the_place_of_a_late_retry_is_looked_at_too() -> None:
     broker.now += 8_000
     broker.state.limits = Limits(in_flight_max=2)
     group = broker.topic.groups["workers"]
-    _, late, _ = decide_passing(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)
+    _, late, _ = decide_skips(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)
     assert [one.ordinal for one in late] == [0, 1, 2, 3]
 
 
@@ -214,9 +214,9 @@ def test_a_deadline_is_judged_by_the_wall_clock(broker: PureBroker) -> None:
     assert isinstance(refused, InvalidArgument)
     group = broker.topic.groups["workers"]
     broker.now += 499
-    assert not decide_passing(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)[1]
+    assert not decide_skips(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)[1]
     broker.now += 1
-    _, (late,), _ = decide_passing(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)
+    _, (late,), _ = decide_skips(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)
     assert late.reason == "deadline_exceeded"
 
 

@@ -115,10 +115,10 @@ def test_what_is_settled_is_neither_nacked_nor_extended(delivered: PureBroker) -
 def test_a_consumer_gives_back_only_what_it_holds(delivered: PureBroker) -> None:
     progress = delivered.progress()
     block = progress.leases.leased[0]
-    other = type(block.holder)()
-    mine = type(block.holder)()
-    block.give_to(mine, size_bytes=4)
+    other = type(block.credit)()
+    mine = type(block.credit)()
+    block.charge_to(mine, size_bytes=4)
     assert delivered.release(other) == ({}, [])
     assert delivered.release(mine) == (dict.fromkeys(range(4), delivered.now), [])
     assert progress.waiting == dict.fromkeys(range(4), delivered.now)
-    assert (mine.held, mine.held_bytes, progress.errors) == (0, 0, {})
+    assert (mine.in_flight, mine.in_flight_bytes, progress.errors) == (0, 0, {})

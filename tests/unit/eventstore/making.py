@@ -6,8 +6,8 @@ from typing import Any
 from driftq.eventstore.append.draft import Draft, draft
 from driftq.eventstore.options import AllocatorMode
 from driftq.eventstore.outcome import Append
-from driftq.eventstore.timestamps import microseconds
 from driftq.model import Event, Operation
+from driftq.model.time import microseconds
 
 NOW = dt.datetime(2026, 1, 8, 12, 0, 0, 123456, tzinfo=dt.UTC)
 

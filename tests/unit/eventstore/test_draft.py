@@ -9,8 +9,8 @@ import pytest
 
 from driftq.errors import InvalidArgument
 from driftq.eventstore.options import AllocatorMode
-from driftq.eventstore.timestamps import instant, microseconds
 from driftq.model import Operation
+from driftq.model.time import microseconds, utc
 from driftq.sql import KEY_BYTES_MAX
 from tests.unit.eventstore.making import NOW, a_draft
 
@@ -94,5 +94,5 @@ def test_without_an_allocator_the_caller_must_number(number: int | None) -> None
 def test_instants_keep_their_microseconds_and_lose_their_zone() -> None:
     berlin = NOW.astimezone(dt.timezone(dt.timedelta(hours=1)))
     assert microseconds(berlin) == microseconds(NOW)
-    assert instant(microseconds(berlin)) == NOW
+    assert utc(microseconds(berlin)) == NOW
     assert a_draft().occurred_at_us == microseconds(NOW)

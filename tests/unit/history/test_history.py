@@ -10,7 +10,13 @@ from driftq.core.commands import Nack
 from driftq.core.dead_lettered import DeadLettered
 from driftq.core.decide import decide_expiries, decide_nack, settled
 from driftq.core.decide.delete import decide_reset
-from driftq.core.records import SETTLED_DEAD, SETTLED_PASSED, DeadLettersRedriven, SegmentRolled, TopicCreated
+from driftq.core.records import (
+    SETTLED_DEAD,
+    SETTLED_SKIPPED,
+    DeadLettersRedriven,
+    SegmentRolled,
+    TopicCreated,
+)
 from driftq.history.file import open_history
 from driftq.history.message import MessageQuery
 from driftq.history.replay import Names, find_steps, tell_pasts
@@ -47,12 +53,14 @@ def test_every_attempt_is_told_across_rounds(tmp_path: Path) -> None:
     story.produce("t", "a", "b")
     story.deliver("t", "g", 2, owner="w1", lease_ms=1_000)
     group = topic.groups["g"]
-    nacked = decide_nack(story.state, topic, group, Nack("w1", 0, 0, "out of milk"), now=story.now, draw=0.0)
+    nacked = decide_nack(
+        story.state, topic, group, Nack("w1", 0, 0, "out of milk"), now=story.now, jitter=0.0
+    )
     assert not isinstance(nacked, DeadLettered)
     story.journal.add(nacked)
     round_of(story, path)
     story.now += 1_000
-    expired, _ = decide_expiries(story.state, topic, group, 0, now=story.now, draw=lambda: 0.0)
+    expired, _ = decide_expiries(story.state, topic, group, 0, now=story.now, jitter=lambda: 0.0)
     assert expired is not None
     story.journal.add(expired)
     story.deliver("t", "g", 3, owner="w2")
@@ -157,7 +165,7 @@ def test_what_passed_a_group_by_is_told_without_a_delivery(tmp_path: Path) -> No
     origin = story.topic("t")
     story.group("t", "g")
     story.produce("t", "for somebody else")
-    story.journal.add(settled(origin.groups["g"], 0, [0], cause=SETTLED_PASSED, now=story.now))
+    story.journal.add(settled(origin.groups["g"], 0, [0], cause=SETTLED_SKIPPED, now=story.now))
     story.commit()
     round_of(story, path)
     assert attempts(path, 0) == [("g", 0, "", "passed", None)]
@@ -183,7 +191,9 @@ def test_the_tail_of_the_log_adds_what_the_history_does_not_know_yet(tmp_path: P
     round_of(story, Path(path))
     assert tell() == [(1, None)]
     story.now += 1_000
-    expired, _ = decide_expiries(story.state, origin, origin.groups["g"], 0, now=story.now, draw=lambda: 0.0)
+    expired, _ = decide_expiries(
+        story.state, origin, origin.groups["g"], 0, now=story.now, jitter=lambda: 0.0
+    )
     assert expired is not None
     story.journal.add(expired)
     early = story.log.confirmed

@@ -15,13 +15,13 @@ import pytest
 from driftq.core.commands import Nack
 from driftq.core.index import PartitionIndex
 from driftq.core.state import Topic
-from driftq.http.wire.options import HttpOptions
+from driftq.http.wire.edge import HttpOptions
 from driftq.http.wire.server import HttpServer
 from driftq.log.disk import OsFolder
 from driftq.server.dlq.pages import LOOK_MAX
 from driftq.server.requests import NackRequest
 from driftq.storage.payloads import Payloads
-from tests.support.desk import Desk, Listener, start
+from tests.support.direct import DirectClient, Listener, start
 
 DEAD_LETTERS = 1_200
 PARTITIONS = 3
@@ -31,8 +31,8 @@ IN_FLIGHT = 50
 class Office:
     """A server in this process whose reads of stored messages are counted."""
 
-    def __init__(self, desk: Desk, server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.desk = desk
+    def __init__(self, client: DirectClient, server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.client = client
         self._server = server
         self._reads = 0
         for name in ("fetch", "read"):
@@ -62,9 +62,9 @@ class Office:
         return content
 
 
-async def _give_up(desk: Desk, line: dict[str, Any]) -> None:
+async def _give_up(client: DirectClient, line: dict[str, Any]) -> None:
     nack = Nack("w", line["partition"], line["offset"], "bad", retryable=False)
-    await desk.ask(lambda reply: desk.engine.ask(NackRequest("t", "g", nack, reply)))
+    await client.ask(lambda reply: client.engine.submit(NackRequest("t", "g", nack, reply)))
 
 
 @asynccontextmanager
@@ -72,18 +72,18 @@ async def opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, dead_letters: int = DEAD_LETTERS
 ) -> AsyncIterator[Office]:
     """A topic with many dead letters, in the partitions as they came."""
-    desk = start(OsFolder(str(tmp_path)))
-    await desk.create("t", PARTITIONS)
+    client = start(OsFolder(str(tmp_path)))
+    await client.create("t", PARTITIONS)
     for key in ("k0", "k1", "k2", "k3", "k4", "k5"):
-        await desk.produce("t", *[f"value of {key}"] * (dead_letters // 6), key=key)
-    listener = await desk.join(Listener("t", "g", "w"))
+        await client.produce("t", *[f"value of {key}"] * (dead_letters // 6), key=key)
+    listener = await client.join(Listener("t", "g", "w"))
     for given_up in range(0, dead_letters, IN_FLIGHT):
         together = min(IN_FLIGHT, dead_letters - given_up)
         lines = [await asyncio.wait_for(listener.got.get(), 30) for _ in range(together)]
-        await asyncio.gather(*(_give_up(desk, line) for line in lines))
+        await asyncio.gather(*(_give_up(client, line) for line in lines))
     server = HttpServer()
-    await server.start(desk.broker, "127.0.0.1", 0, HttpOptions())
-    yield Office(desk, server, monkeypatch)
+    await server.start(client.broker, "127.0.0.1", 0, HttpOptions())
+    yield Office(client, server, monkeypatch)
     await server.stop()
 
 
@@ -197,7 +197,7 @@ async def test_a_page_of_a_million_dead_letters_costs_a_page(
     """A thousand times as many cost the same reads, and two more steps of each search, not of a scan."""
     few, many = 1_000, 1_000_000
     async with opened(tmp_path, monkeypatch, dead_letters=6) as office:
-        topic = office.desk.engine.state.topics["dlq.t"]
+        topic = office.client.engine.state.topics["dlq.t"]
         small = await _costs(office, grow(topic, few))
         large = await _costs(office, grow(topic, many))
     for what, (reads, looks) in small.items():

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driftq.errors import DriftQError, InvalidArgument
+from driftq.http.wire.edge import HttpOptions
 from driftq.http.wire.exchange import Exchange
-from driftq.http.wire.head_cache import HEADS_MAX, CachedHead, HeadCache
 from driftq.http.wire.hosts import HostRule
-from driftq.http.wire.options import HttpOptions
-from driftq.http.wire.parser import RequestReader
+from driftq.http.wire.parser import HEADS_MAX, CachedHead, HeadCache, RequestReader
 
 Seen = tuple[bytes, bytes, bytes, bytes, bool, bytes]
 

@@ -3,8 +3,8 @@
 import pytest
 
 from driftq.errors import RequestTimeout
-from driftq.http.wire.options import HttpOptions
-from driftq.http.wire.pace import Pace
+from driftq.http.wire.connection import Pace
+from driftq.http.wire.edge import HttpOptions
 
 KIB = 1 << 10
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from driftq.pipeline.runtime.backoff import Backoff
+from driftq.model.backoff import Backoff
 from driftq.pipeline.runtime.progress import ProgressTracker
 from driftq.pipeline.runtime.reports import Reporter, read_report
 from driftq.pipeline.runtime.runner import JobFailed, Runner
@@ -74,7 +74,7 @@ class Stage:
         progress = ProgressTracker(self.status, reporter, checkpoint=options.checkpoint)
         self.enough: Callable[[], bool] = lambda: False
         self.runner = Runner(
-            cast("Any", None), progress, reporter, stop=lambda: self.enough(), backoff=Backoff(0.0, 0.0)
+            cast("Any", None), progress, reporter, stop=lambda: self.enough(), backoff=Backoff(0, 0)
         )
 
     def reports(self, *kinds: str) -> list[Any]:
@@ -168,7 +168,7 @@ LATE = "org.apache.spark.SparkException: Python worker failed to connect back."
 
 @pytest.mark.clause("Z6")
 def test_a_python_worker_that_came_too_late_is_waited_for_a_moment_and_not_a_minute(stage: Stage) -> None:
-    stage.runner._backoff = Backoff(0.001, 600.0)
+    stage.runner._backoff = Backoff(1, 600_000)
     job = StreamedJob("publisher", *[LATE] * 12, RuntimeError(LATE), "KeyError: gone")
     stage.enough = lambda: job.starts == 15
     stage.runner.run_on([job])
@@ -211,7 +211,7 @@ def test_a_job_that_another_run_has_taken_over_ends(stage: Stage) -> None:
 
 def test_a_read_model_that_was_rebuilt_is_taken_up_at_once(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    stage.runner._backoff = Backoff(600.0, 600.0)
+    stage.runner._backoff = Backoff(600_000, 600_000)
     job = StreamedJob("projection-latest", "driftq.errors.projections.ReadModelSwapped: it was rebuilt")
     stage.enough = lambda: job.starts == 2
     stage.runner.run_on([job])

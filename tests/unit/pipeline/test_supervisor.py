@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from driftq.model.backoff import Backoff
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.runtime.backoff import Backoff
 from driftq.pipeline.runtime.processes import is_alive, members
 from driftq.pipeline.runtime.reports import (
     DriverSpec,
@@ -28,7 +28,7 @@ from driftq.pipeline.runtime.supervisor import REFUSED, Supervisor, Watch
 from driftq.settings import load_settings
 from tests.support.waiting import wait_until
 
-SOON = Backoff(0.01, 0.02)
+SOON = Backoff(10, 20)
 PREAMBLE = """
 import os, signal, subprocess, sys, time
 from driftq.pipeline.runtime.reports import *
@@ -191,7 +191,7 @@ def test_a_driver_that_does_not_stop_is_ended(tmp_path: Path, options: PipelineO
 
 
 def test_stopping_does_not_wait_for_the_next_start(tmp_path: Path, options: PipelineOptions) -> None:
-    stage = Stage(tmp_path, options, "sys.exit(1)", backoff=Backoff(600, 600))
+    stage = Stage(tmp_path, options, "sys.exit(1)", backoff=Backoff(600_000, 600_000))
     stage.react = lambda report: threading.Timer(0.05, os.kill, [os.getpid(), signal.SIGTERM]).start()
     assert stage.supervisor.run() == 0
     assert len(stage.told(FailureReport)) == 1

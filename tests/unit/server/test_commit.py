@@ -8,26 +8,26 @@ import pytest
 from driftq.errors import NotConfirmed, WritingStopped
 from driftq.log.files import Folder
 from driftq.testing.disk import SimFolder
-from tests.support.desk import Listener, start
+from tests.support.direct import Listener, start
 
 
 @pytest.mark.clause("W5")
 async def test_concurrent_produces_share_one_sync(folder: SimFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = start(folder)
-    await desk.create("t")
+    client = start(folder)
+    await client.create("t")
     syncs = 0
-    sync = desk.broker.log.sync
+    sync = client.broker.log.sync
 
     def count() -> None:
         nonlocal syncs
         syncs += 1
         sync()
 
-    monkeypatch.setattr(desk.broker.log, "sync", count)
-    outcomes = await asyncio.gather(*[desk.produce("t", f"v{number}") for number in range(100)])
+    monkeypatch.setattr(client.broker.log, "sync", count)
+    outcomes = await asyncio.gather(*[client.produce("t", f"v{number}") for number in range(100)])
     assert sorted(offset for [(_, offset)] in outcomes) == list(range(100))
     assert syncs <= 3
-    await desk.broker.close()
+    await client.broker.close()
 
 
 @pytest.mark.clause("P1", "W1", "A4")
@@ -35,52 +35,52 @@ async def test_concurrent_produces_share_one_sync(folder: SimFolder, monkeypatch
 async def test_a_failed_write_or_sync_fails_the_produce_and_leaves_nothing(
     folder: SimFolder, operation: str
 ) -> None:
-    desk = start(folder)
-    await desk.create("t")
-    await desk.produce("t", "kept")
-    listener = await desk.join(Listener("t", "g", "w"))
+    client = start(folder)
+    await client.create("t")
+    await client.produce("t", "kept")
+    listener = await client.join(Listener("t", "g", "w"))
     assert (await listener.got.get())["value"] == "kept"
     folder.fail_next(operation)  # type: ignore[arg-type]
     with pytest.raises(NotConfirmed):
-        await desk.produce("t", "lost")
-    view = await desk.view("t")
+        await client.produce("t", "lost")
+    view = await client.view("t")
     assert view.partitions[0].messages == 1
     folder.fail_next(operation)  # type: ignore[arg-type]
     with pytest.raises(NotConfirmed):
-        await desk.ack(listener, 0)
-    assert (await desk.view("t")).groups[0].lag == 1
-    await desk.ack(listener, 0)  # The lease survived both failures.
-    assert await desk.produce("t", "next") == [(0, 1)]
+        await client.ack(listener, 0)
+    assert (await client.view("t")).groups[0].lag == 1
+    await client.ack(listener, 0)  # The lease survived both failures.
+    assert await client.produce("t", "next") == [(0, 1)]
     assert (await listener.got.get())["value"] == "next"
-    await desk.broker.close()
+    await client.broker.close()
 
 
 @pytest.mark.clause("P1")
 async def test_when_the_log_cannot_be_cut_back_the_server_stops_writing_and_says_why(
     folder: SimFolder,
 ) -> None:
-    desk = start(folder)
-    await desk.create("t")
+    client = start(folder)
+    await client.create("t")
     folder.fail_next("sync")
     folder.fail_next("truncate", error=errno.EROFS)
     with pytest.raises(NotConfirmed):
-        await desk.produce("t", "lost")
+        await client.produce("t", "lost")
     with pytest.raises(WritingStopped):
-        await desk.produce("t", "refused")
-    assert desk.engine.refusal is not None
-    assert desk.engine.refusal.reason == "writing_stopped"
-    await desk.broker.close()
+        await client.produce("t", "refused")
+    assert client.engine.refusal is not None
+    assert client.engine.refusal.reason == "writing_stopped"
+    await client.broker.close()
 
 
 @pytest.mark.clause("P1", "W2", "A3")
 async def test_after_a_kill_everything_answered_is_there(folder: SimFolder) -> None:
-    desk = start(folder)
-    await desk.create("t", partitions=3)
-    await desk.produce("t", "a", "b", "c", key="user:1")
-    listener = await desk.join(Listener("t", "g", "w"))
+    client = start(folder)
+    await client.create("t", partitions=3)
+    await client.produce("t", "a", "b", "c", key="user:1")
+    listener = await client.join(Listener("t", "g", "w"))
     for _ in range(3):
         await listener.got.get()
-    await desk.ack(listener, 2, partition=1)
+    await client.ack(listener, 2, partition=1)
     survivor: Folder = folder.crash()
     again = start(survivor)
     view = await again.view("t")
@@ -90,19 +90,19 @@ async def test_after_a_kill_everything_answered_is_there(folder: SimFolder) -> N
     await again.ack(listener, 0, partition=1)
     await again.ack(listener, 1, partition=1)
     assert (await again.view("t")).groups[1].floor == 3
-    await desk.broker.close()
+    await client.broker.close()
     await again.broker.close()
 
 
 @pytest.mark.clause("P1")
 async def test_a_read_waits_for_the_commit_it_would_otherwise_run_ahead_of(folder: SimFolder) -> None:
-    desk = start(folder)
-    await desk.create("t")
+    client = start(folder)
+    await client.create("t")
     folder.fail_next("sync")
-    produce = asyncio.create_task(desk.produce("t", "never"))
+    produce = asyncio.create_task(client.produce("t", "never"))
     await asyncio.sleep(0)
-    seen = await desk.view("t")
+    seen = await client.view("t")
     with pytest.raises(NotConfirmed):
         await produce
     assert seen.partitions[0].messages == 0
-    await desk.broker.close()
+    await client.broker.close()

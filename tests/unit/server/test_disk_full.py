@@ -8,14 +8,14 @@ import pytest
 from driftq.errors import DiskFull, NotConfirmed
 from driftq.server.maintenance.stage import MaintenanceOptions
 from driftq.testing.disk import SimFolder
-from tests.support.desk import Desk, Listener, start
+from tests.support.direct import DirectClient, Listener, start
 
-UPKEEP = MaintenanceOptions(tick_ms=5, free_bytes_min=1_000_000)
+MAINTENANCE = MaintenanceOptions(tick_ms=5, free_bytes_min=1_000_000)
 
 
-async def until(desk: Desk, *, full: bool) -> None:
+async def until(client: DirectClient, *, full: bool) -> None:
     for _ in range(2_000):
-        if (desk.engine.upkeep.disk_full is not None) == full:
+        if (client.engine.stages.maintenance.disk_full is not None) == full:
             return
         await asyncio.sleep(0.002)
     pytest.fail("the disk was not looked at")
@@ -23,30 +23,30 @@ async def until(desk: Desk, *, full: bool) -> None:
 
 @pytest.mark.clause("T7")
 async def test_below_the_floor_produce_is_refused_and_acks_go_on(folder: SimFolder) -> None:
-    desk = start(folder, upkeep=UPKEEP)
-    await desk.create("t")
-    await desk.produce("t", "a", "b")
-    listener = await desk.join(Listener("t", "g", "w"))
+    client = start(folder, maintenance=MAINTENANCE)
+    await client.create("t")
+    await client.produce("t", "a", "b")
+    listener = await client.join(Listener("t", "g", "w"))
     folder.free = 999_999
-    await until(desk, full=True)
+    await until(client, full=True)
     with pytest.raises(DiskFull) as refused:
-        await desk.produce("t", "c")
+        await client.produce("t", "c")
     assert (refused.value.status, refused.value.reason) == (503, "disk_full")
     assert refused.value.free_bytes == 999_999
     for offset in (0, 1):
         await listener.got.get()
-        await desk.ack(listener, offset)
+        await client.ack(listener, offset)
     folder.free = 1_000_000
-    await until(desk, full=False)
-    assert await desk.produce("t", "c") == [(0, 2)]
-    await desk.broker.close()
+    await until(client, full=False)
+    assert await client.produce("t", "c") == [(0, 2)]
+    await client.broker.close()
 
 
 @pytest.mark.clause("T7", "P1")
 async def test_a_segment_that_cannot_be_reserved_shows_before_anything_is_decided(folder: SimFolder) -> None:
-    desk = start(folder, upkeep=UPKEEP)
-    await desk.create("t")
-    writer = desk.broker.log._writer
+    client = start(folder, maintenance=MAINTENANCE)
+    await client.create("t")
+    writer = client.broker.log._writer
     for _ in range(2_000):
         if writer._spare is not None:
             break
@@ -54,21 +54,21 @@ async def test_a_segment_that_cannot_be_reserved_shows_before_anything_is_decide
     for _ in range(50):
         folder.fail_next("allocate", error=errno.ENOSPC)
     writer._spare = None  # As when a segment has just been begun with it.
-    await until(desk, full=True)
+    await until(client, full=True)
     with pytest.raises(DiskFull):
-        await desk.produce("t", "a")
+        await client.produce("t", "a")
     folder._faults.planned.clear()
-    await until(desk, full=False)
-    assert await desk.produce("t", "a") == [(0, 0)]
-    await desk.broker.close()
+    await until(client, full=False)
+    assert await client.produce("t", "a") == [(0, 0)]
+    await client.broker.close()
 
 
 @pytest.mark.clause("P1", "T7")
 async def test_a_write_that_finds_no_room_is_not_confirmed_and_the_next_one_is(folder: SimFolder) -> None:
-    desk = start(folder, upkeep=UPKEEP)
-    await desk.create("t")
+    client = start(folder, maintenance=MAINTENANCE)
+    await client.create("t")
     folder.fail_next("write", error=errno.ENOSPC, after_bytes=7)
     with pytest.raises(NotConfirmed):
-        await desk.produce("t", "lost")
-    assert await desk.produce("t", "kept") == [(0, 0)]
-    await desk.broker.close()
+        await client.produce("t", "lost")
+    assert await client.produce("t", "kept") == [(0, 0)]
+    await client.broker.close()

@@ -68,16 +68,16 @@ async def test_appends_that_wait_share_a_transaction(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(EventStore, "append_many", counted)
     loop = asyncio.get_running_loop()
-    desk = EventsService(EventOptions(), loop=loop, on_damage=lambda damage: pytest.fail(str(damage)))
+    service = EventsService(EventOptions(), loop=loop, on_damage=lambda damage: pytest.fail(str(damage)))
     answers: list[Any] = []
     for number in range(150):
-        desk.append(EventAppendRequest([(fact(number), None)], answers.append))
+        service.append(EventAppendRequest([(fact(number), None)], answers.append))
     read: asyncio.Future[Any] = loop.create_future()
-    desk.read(EventQueryRequest(lambda store: store.read_log().events, read.set_result, placed=True))
+    service.read(EventQueryRequest(lambda store: store.read_log().events, read.set_result, placed=True))
     assert [event.position for event in await read] == list(range(1, 151))
     assert [answer[0].sequence_number for answer in answers] == list(range(1, 151))
     assert max(sizes) <= 64
     assert len(sizes) < 20
-    await asyncio.to_thread(desk.stop)
+    await asyncio.to_thread(service.stop)
     with pytest.raises(ShuttingDown):
-        desk.append(EventAppendRequest([(fact(0), None)], answers.append))
+        service.append(EventAppendRequest([(fact(0), None)], answers.append))

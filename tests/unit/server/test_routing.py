@@ -79,10 +79,10 @@ async def test_a_router_that_fails_in_any_way_leaves_the_message_as_it_was(state
     message = Message(topic="in", value="v")
     for router in (raises, sleeps, unknown):
         counters = Counters()
-        desk = RoutingService(router, state=lambda: state, counters=counters, timeout_ms=50)
-        assert await desk.route(message) is message
+        service = RoutingService(router, state=lambda: state, counters=counters, timeout_ms=50)
+        assert await service.route(message) is message
         assert counters.router_failures == 1
-        desk.stop()
+        service.stop()
 
 
 @pytest.mark.clause("R1")
@@ -93,11 +93,11 @@ async def test_the_router_sees_the_requested_topic_and_the_whole_message(state: 
         seen.append((topic, message))
 
     message = Message(topic="in", value="v", key="k", envelope=Envelope(target_topic="out"))
-    desk = RoutingService(router, state=lambda: state, counters=Counters())
-    assert await desk.route(message) is message
+    service = RoutingService(router, state=lambda: state, counters=Counters())
+    assert await service.route(message) is message
     assert seen == [("in", message)]
     assert msgspec.structs.asdict(seen[0][1])["key"] == "k"
-    desk.stop()
+    service.stop()
 
 
 @pytest.mark.clause("R6")
@@ -108,10 +108,10 @@ def test_a_router_that_names_its_topics_is_not_asked_about_others(state: State) 
         def __call__(self, topic: str, message: Message, /) -> None:
             raise AssertionError("not in this test")
 
-    desk = RoutingService(Choosy(), state=lambda: state, counters=Counters())
-    assert desk.wants("in")
-    assert not desk.wants("out")
-    desk.stop()
+    service = RoutingService(Choosy(), state=lambda: state, counters=Counters())
+    assert service.wants("in")
+    assert not service.wants("out")
+    service.stop()
 
 
 @pytest.mark.clause("R7")
@@ -131,10 +131,10 @@ async def test_a_key_that_is_taken_goes_the_recorded_way_and_the_router_is_not_a
         fingerprints=array("Q", [print_]).tobytes(),
     )
     evolve(state, stored, segment=1, blob_at=100)
-    desk = RoutingService(router, state=lambda: state, counters=Counters())
-    again = await desk.route(Message(topic="in", value="v", envelope=Envelope(idempotency_key="k")))
+    service = RoutingService(router, state=lambda: state, counters=Counters())
+    again = await service.route(Message(topic="in", value="v", envelope=Envelope(idempotency_key="k")))
     assert again.envelope == Envelope(idempotency_key="k", target_topic="out", partition_override=1)
-    desk.stop()
+    service.stop()
 
 
 @pytest.mark.clause("R7")
@@ -147,12 +147,12 @@ async def test_two_under_one_key_at_the_same_time_get_one_decision(state: State)
         go_on.wait(5)
         return RoutingDecision(label=f"decision {len(asked)}")
 
-    desk = RoutingService(router, state=lambda: state, counters=Counters(), timeout_ms=5000)
+    service = RoutingService(router, state=lambda: state, counters=Counters(), timeout_ms=5000)
     message = Message(topic="in", value="v", envelope=Envelope(idempotency_key="k"))
-    both = [asyncio.create_task(desk.route(message)) for _ in range(2)]
+    both = [asyncio.create_task(service.route(message)) for _ in range(2)]
     await asyncio.sleep(0)
     go_on.set()
     first, second = await asyncio.gather(*both)
     assert first == second
     assert asked == ["v"]
-    desk.stop()
+    service.stop()

@@ -15,7 +15,7 @@ from typing import Self
 
 import msgspec
 
-from driftq.client.backoff import Backoff
+from driftq.client.backoff import RetryBackoff
 from driftq.client.consuming.delivery import AsyncDelivery
 from driftq.client.consuming.subscription import Settling, Subscription
 from driftq.client.wire.calls import Calls
@@ -41,7 +41,7 @@ class LineSource:
         self.settling = Settling(calls, subscription.topic, subscription.group, subscription.owner)
         self._stream: LineReader | None = None
         self._rest = b""
-        self._backoff = Backoff()
+        self._backoff = RetryBackoff()
         self._patience_ends = time.monotonic() + calls.options.timeout_s
         """Until it has been connected once: a server that was never there is an error."""
         self._lease_s = subscription.lease_ms / 1000

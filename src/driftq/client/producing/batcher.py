@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Generic, cast
 
-from driftq.client.backoff import Backoff
+from driftq.client.backoff import RetryBackoff
 from driftq.client.options import ClientOptions
 from driftq.client.producing.entry import Entry, Item, Result, Waiter, tell_all
 from driftq.client.wire.connection import ConnectionLost, HttpConnection, HttpResponse
@@ -65,7 +65,7 @@ class Batcher(Generic[Item, Result]):
         self._pause: asyncio.TimerHandle | None = None
         self._flush_asked = False
         self._expires_at = 0.0
-        self._backoff = Backoff()
+        self._backoff = RetryBackoff()
         self._room: deque[asyncio.Future[None]] = deque()
         self._emptied = asyncio.Event()
         self._closed = False

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from driftq.client.backoff import Backoff
+from driftq.client.backoff import RetryBackoff
 from driftq.client.options import ClientOptions
 from driftq.client.wire.connection import ConnectionLost, HttpConnection, LineReader
 from driftq.client.wire.connector import Connector
@@ -81,7 +81,7 @@ class Calls:
         loop = asyncio.get_running_loop()
         attempt_s = attempt_s or self.options.attempt_timeout_s
         end = loop.time() + max(attempt_s if not repeatable else 0.0, self.options.timeout_s)
-        backoff = Backoff()
+        backoff = RetryBackoff()
         while True:
             left_s = max(0.1, min(attempt_s, end - loop.time()))
             try:

@@ -1,25 +1,25 @@
 """Decisions: from the state and a command to the records that make it so, or an error and no change."""
 
 from driftq.core.decide.deliver import decide_deliveries
-from driftq.core.decide.produce import Accepted, Duplicate, Recall, decide_produce
+from driftq.core.decide.produce import Accepted, Duplicate, Lookup, decide_produce
 from driftq.core.decide.settle import decide_acks, decide_expiries, decide_extend, decide_nack, decide_release
-from driftq.core.decide.skip import decide_passing, settled
+from driftq.core.decide.skip import decide_skips, settled
 from driftq.core.decide.topics import decide_group, decide_reader, decide_topic
 
 __all__ = [
     "Accepted",
     "Duplicate",
-    "Recall",
+    "Lookup",
     "decide_acks",
     "decide_deliveries",
     "decide_expiries",
     "decide_extend",
     "decide_group",
     "decide_nack",
-    "decide_passing",
     "decide_produce",
     "decide_reader",
     "decide_release",
+    "decide_skips",
     "decide_topic",
     "settled",
 ]

@@ -9,7 +9,7 @@ from itertools import pairwise
 import msgspec
 
 from driftq.core.commands import AppendByPosition
-from driftq.core.decide.produce import ProduceBatch, Recall, decide_produce
+from driftq.core.decide.produce import Lookup, ProduceBatch, decide_produce
 from driftq.core.records import LaneMoved, WriterOpened
 from driftq.core.state import State, Topic
 from driftq.core.writers import PositionWriter
@@ -52,7 +52,7 @@ def decide_writer(topic: Topic, writer: str, *, epoch: int | None, now: int) -> 
 
 
 def decide_append(
-    state: State, topic: Topic, command: AppendByPosition, *, recall: Recall, now: int, wall: int
+    state: State, topic: Topic, command: AppendByPosition, *, lookup: Lookup, now: int, wall: int
 ) -> AppendDecision:
     """What is new of this append. Raises the first error of a message, and nothing is stored then."""
     writer = topic.writers.get(command.writer, PositionWriter())
@@ -70,7 +70,7 @@ def decide_append(
     ]
     if not fresh:
         return AppendDecision(AppendedMessages(0, len(command.messages), last), ProduceBatch([], []), None)
-    batch = decide_produce(state, topic, fresh, recall=recall, now=now, wall=wall)
+    batch = decide_produce(state, topic, fresh, lookup=lookup, now=now, wall=wall)
     stored = 0
     for outcome in batch.outcomes:
         if isinstance(outcome, DriftQError):

@@ -1,15 +1,15 @@
 """How long a message waits before its next delivery."""
 
 from driftq.core.records import DeliveryTerms
+from driftq.model.backoff import between, doubled
 
 NACK_BASE_MS = 100
 NACK_CAP_MS = 5_000
-_DOUBLINGS_MAX = 40
 
 
 def nack_delay_ms(attempt: int) -> int:
     """The wait after the given delivery was nacked, for a message without a retry policy."""
-    return min(NACK_BASE_MS << min(attempt - 1, _DOUBLINGS_MAX), NACK_CAP_MS)
+    return doubled(NACK_BASE_MS, attempt - 1, cap=NACK_CAP_MS)
 
 
 def retry_delay_ms(terms: DeliveryTerms, *, attempt: int, nacked: bool, draw: float) -> int:
@@ -21,7 +21,7 @@ def retry_delay_ms(terms: DeliveryTerms, *, attempt: int, nacked: bool, draw: fl
     if terms.backoff_ms < 0:
         return nack_delay_ms(attempt) if nacked else 0
     cap = terms.max_backoff_ms
-    wait = min(terms.backoff_ms << min(attempt - 1, _DOUBLINGS_MAX), cap)
+    wait = doubled(terms.backoff_ms, attempt - 1, cap=cap)
     if wait == cap:
-        return round(cap * (0.75 + 0.25 * draw))
-    return min(round(wait * (1 + 0.25 * draw)), cap)
+        return round(cap * between(0.75, 1, draw))
+    return min(round(wait * between(1, 1.25, draw)), cap)

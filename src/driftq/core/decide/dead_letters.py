@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from driftq.core.commands import Produce
-from driftq.core.decide.produce import ProduceBatch, Recall, decide_produce
+from driftq.core.decide.produce import Lookup, ProduceBatch, decide_produce
 from driftq.core.state import State, Topic
 
 GROUP_DELETED = "group_deleted"
@@ -29,10 +29,10 @@ class Placed(msgspec.Struct):
 
 
 def decide_placing(
-    state: State, topic: Topic, commands: Sequence[Produce], *, recall: Recall, now: int, wall: int
+    state: State, topic: Topic, commands: Sequence[Produce], *, lookup: Lookup, now: int, wall: int
 ) -> Placed:
     """Place messages that the server itself appends: they always find room, and each has its own outcome."""
-    batch = decide_produce(state, topic, commands, recall=recall, now=now, wall=wall, unlimited=True)
+    batch = decide_produce(state, topic, commands, lookup=lookup, now=now, wall=wall, unlimited=True)
     placed = Placed(batch, {}, {})
     for slot, outcome in enumerate(batch.outcomes):
         if isinstance(outcome, tuple):

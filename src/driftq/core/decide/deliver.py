@@ -1,4 +1,4 @@
-"""Who gets which message next."""
+"""Which consumer gets which message next."""
 
 from collections.abc import Sequence
 
@@ -6,52 +6,52 @@ import msgspec
 
 from driftq.core.commands import Capacity
 from driftq.core.group import Group
-from driftq.core.records import AgainBlock, FreshBlock, MessagesDelivered
+from driftq.core.records import FreshBlock, MessagesDelivered, RedeliveredBlock
 from driftq.model.options.limits import Limits
 
 
 class Assignment(msgspec.Struct, gc=False):
-    """The deliveries, and which seat gets each block: fresh ones first, in the record's order."""
+    """The deliveries, and which member gets each block: fresh ones first, in the record's order."""
 
     record: MessagesDelivered
-    seats: list[int]
+    members: list[int]
     count: int
     last: int
-    """The seat that got the last message: the turn goes on behind it."""
+    """The member that got the last message: the one behind it is next."""
 
 
 def decide_deliveries(
     group: Group,
     partition: int,
-    takers: Sequence[Capacity],
+    capacities: Sequence[Capacity],
     *,
     limits: Limits,
     now: int,
     end: int | None = None,
 ) -> Assignment | None:
-    """Deal out what is due and what is new, a message each in turn; None when there is nothing to deal.
+    """Assign what is due and what is new, a message each in turn; None when there is nothing to assign.
 
-    Takers come in the order of their turn and leave with less room. Messages that were delivered before go
-    first, because they are older, and to a stalled taker only where no other has room. New ones are dealt up
-    to the ordinal `end`.
+    Capacities come in the order of their turn and leave with less room. Messages that were delivered before
+    go first, because they are older, and to a stalled member only where no other has room. New ones are
+    assigned up to the ordinal `end`.
     """
     progress = group.partitions[partition]
-    room = min(limits.in_flight_max - len(progress.leases), sum(taker.room for taker in takers))
+    room = min(limits.in_flight_max - len(progress.leases), sum(capacity.room for capacity in capacities))
     if room <= 0:
         return None
-    hand = [taker for taker in takers if taker.room > 0]
-    last = hand[0].seat
+    free = [capacity for capacity in capacities if capacity.room > 0]
+    last = free[0].member
     ready: list[int] = []
-    again: list[tuple[int, AgainBlock]] = []
+    redelivered: list[tuple[int, RedeliveredBlock]] = []
     if progress.waiting:
         ready = progress.due(now, limit=room)
-        again, turn = _deal_again(ready, hand)
-        last = hand[turn - 1].seat
-        hand = [taker for taker in hand[turn:] + hand[:turn] if taker.room > 0]
+        redelivered, turn = _assign_redeliveries(ready, free)
+        last = free[turn - 1].member
+        free = [capacity for capacity in free[turn:] + free[:turn] if capacity.room > 0]
     upto = progress.upto
     stop = min(upto + room - len(ready), progress.index.end if end is None else end)
-    fresh = _deal_fresh(upto, stop, hand, attempt=progress.attempt_base + 1) if stop > upto else []
-    if not fresh and not again:
+    fresh = _assign_fresh(upto, stop, free, attempt=progress.attempt_base + 1) if stop > upto else []
+    if not fresh and not redelivered:
         return None
     record = MessagesDelivered(
         at=now,
@@ -59,50 +59,57 @@ def decide_deliveries(
         partition=partition,
         upto=stop,
         fresh=[block for _, block in fresh],
-        again=[block for _, block in again],
+        redelivered=[block for _, block in redelivered],
     )
-    seats = [seat for seat, _ in fresh] + [seat for seat, _ in again]
+    members = [member for member, _ in fresh] + [member for member, _ in redelivered]
     if fresh:
         last = fresh[-1][0]
-    return Assignment(record=record, seats=seats, count=stop - upto + len(ready), last=last)
+    return Assignment(record=record, members=members, count=stop - upto + len(ready), last=last)
 
 
-def _deal_again(ordinals: list[int], hand: list[Capacity]) -> tuple[list[tuple[int, AgainBlock]], int]:
-    """One block a taker, and whose turn comes next."""
-    dealt: dict[int, list[int]] = {}
+def _assign_redeliveries(
+    ordinals: list[int], free: list[Capacity]
+) -> tuple[list[tuple[int, RedeliveredBlock]], int]:
+    """One block a member, and whose turn comes next."""
+    assigned: dict[int, list[int]] = {}
     turn = 0
-    lively = sum([taker.room for taker in hand if not taker.stalled])
+    lively = sum([capacity.room for capacity in free if not capacity.stalled])
     for count, ordinal in enumerate(ordinals):
-        while hand[turn].room <= 0 or (hand[turn].stalled and count < lively):
-            turn = (turn + 1) % len(hand)
-        dealt.setdefault(turn, []).append(ordinal)
-        hand[turn].room -= 1
-        turn = (turn + 1) % len(hand)
+        while free[turn].room <= 0 or (free[turn].stalled and count < lively):
+            turn = (turn + 1) % len(free)
+        assigned.setdefault(turn, []).append(ordinal)
+        free[turn].room -= 1
+        turn = (turn + 1) % len(free)
     blocks = [
-        (hand[slot].seat, AgainBlock(owner=hand[slot].owner, lease_ms=hand[slot].lease_ms, ordinals=mine))
-        for slot, mine in dealt.items()
+        (
+            free[slot].member,
+            RedeliveredBlock(owner=free[slot].owner, lease_ms=free[slot].lease_ms, ordinals=its_ordinals),
+        )
+        for slot, its_ordinals in assigned.items()
     ]
     return blocks, turn
 
 
-def _deal_fresh(start: int, stop: int, hand: list[Capacity], *, attempt: int) -> list[tuple[int, FreshBlock]]:
-    """Stripes: with three takers each gets every third message, until one of them is full."""
+def _assign_fresh(
+    start: int, stop: int, free: list[Capacity], *, attempt: int
+) -> list[tuple[int, FreshBlock]]:
+    """Stripes: with three members each gets every third message, until one of them is full."""
     blocks: list[tuple[int, FreshBlock]] = []
     while start < stop:
-        width = min(len(hand), stop - start)
-        rows = max(1, min((stop - start) // width, min(taker.room for taker in hand[:width])))
+        width = min(len(free), stop - start)
+        rows = max(1, min((stop - start) // width, min(capacity.room for capacity in free[:width])))
         end = start + rows * width
-        for slot, taker in enumerate(hand[:width]):
+        for slot, capacity in enumerate(free[:width]):
             block = FreshBlock(
-                owner=taker.owner,
-                lease_ms=taker.lease_ms,
+                owner=capacity.owner,
+                lease_ms=capacity.lease_ms,
                 start=start + slot,
                 stop=end,
                 step=width,
                 attempt=attempt,
             )
-            blocks.append((taker.seat, block))
-            taker.room -= rows
+            blocks.append((capacity.member, block))
+            capacity.room -= rows
         start = end
-        hand = [taker for taker in hand[width:] + hand[:width] if taker.room > 0]
+        free = [capacity for capacity in free[width:] + free[:width] if capacity.room > 0]
     return blocks

@@ -23,8 +23,8 @@ RECORD_BYTES_MAX = 1 << 20
 _RECOUNT_MS = 1_000
 """A full partition is counted again after this, because a group may have been away for too long by now."""
 
-Recall = Callable[[MessageRef], StoredMessage | None]
-"""Reads back the message that holds a key; None when it is no longer kept."""
+Lookup = Callable[[MessageRef], StoredMessage | None]
+"""Reads the message that holds a key; None when it is no longer kept."""
 
 
 class Duplicate(msgspec.Struct, gc=False):
@@ -41,7 +41,7 @@ Accepted = tuple[int, int]
 
 Outcome = Accepted | Duplicate | DriftQError
 
-Claimed = dict[int, list[tuple[Produce, Accepted]]]
+PlacedKeys = dict[int, list[tuple[Produce, Accepted]]]
 """Keys of messages that are placed and not folded yet, by fingerprint."""
 
 
@@ -57,20 +57,20 @@ def decide_produce(
     topic: Topic,
     commands: Sequence[Produce],
     *,
-    recall: Recall,
+    lookup: Lookup,
     now: int,
     wall: int,
-    claimed: Claimed | None = None,
+    placed_keys: PlacedKeys | None = None,
     unlimited: bool = False,
     new_keys: bool = False,
 ) -> ProduceBatch:
     """Decide all of a topic's new messages at once. Deadlines are judged by `wall`.
 
-    `claimed` is given, and filled, where several topics' parts are decided before any of them is folded.
+    `placed_keys` is given, and filled, where several topics' parts are decided before any of them is folded.
     `unlimited` messages always find room. `new_keys`: no key among them is known or comes twice.
     """
     plain = _are_plain(commands)
-    fresh = plain or _are_fresh(state, commands, claimed, new_keys=new_keys)
+    fresh = plain or _are_fresh(state, commands, placed_keys, new_keys=new_keys)
     sizes = [command.size_bytes for command in commands]
     partitions = _room_for_all(state, topic, commands, sum(sizes)) if fresh else None
     if partitions is not None:
@@ -82,10 +82,10 @@ def decide_produce(
     plan = _Plan(
         state,
         topic,
-        recall=recall,
+        lookup=lookup,
         now=now,
         wall=wall,
-        claimed={} if claimed is None else claimed,
+        placed_keys={} if placed_keys is None else placed_keys,
         unlimited=unlimited,
     )
     outcomes = [plan.place(command) for command in commands]
@@ -101,7 +101,9 @@ def _are_plain(commands: Sequence[Produce]) -> bool:
     return True
 
 
-def _are_fresh(state: State, commands: Sequence[Produce], claimed: Claimed | None, *, new_keys: bool) -> bool:
+def _are_fresh(
+    state: State, commands: Sequence[Produce], placed_keys: PlacedKeys | None, *, new_keys: bool
+) -> bool:
     """Nobody says where to go or until when, and no key is known, or comes twice, or is one too many."""
     prints: list[int] = []
     for command in commands:
@@ -112,7 +114,7 @@ def _are_fresh(state: State, commands: Sequence[Produce], claimed: Claimed | Non
     if not prints:
         return True
     known = state.keys
-    if claimed is not None:
+    if placed_keys is not None:
         return False
     if not new_keys and (len(set(prints)) < len(prints) or not known.has_none(prints)):
         return False
@@ -206,23 +208,23 @@ class _Plan:
         state: State,
         topic: Topic,
         *,
-        recall: Recall,
+        lookup: Lookup,
         now: int,
         wall: int,
-        claimed: Claimed,
+        placed_keys: PlacedKeys,
         unlimited: bool,
     ) -> None:
         self._unlimited = unlimited
         self._state = state
         self._topic = topic
-        self._recall = recall
+        self._lookup = lookup
         self._now = now
         self._wall = wall
         self.accepted: list[Produce] = []
         self.partitions: list[int] = []
         self._next_offset = topic.next_offset
         self._added: dict[int, list[int]] = {}
-        self._claimed = claimed
+        self._placed_keys = placed_keys
 
     def place(self, command: Produce) -> Outcome:
         topic = self._topic
@@ -249,7 +251,7 @@ class _Plan:
         self.accepted.append(command)
         self.partitions.append(number)
         if command.fingerprint:
-            self._claimed.setdefault(command.fingerprint, []).append((command, placed))
+            self._placed_keys.setdefault(command.fingerprint, []).append((command, placed))
         return placed
 
     def _take_room(self, number: int, size_bytes: int) -> None:
@@ -282,7 +284,7 @@ class _Plan:
 
     def _find_duplicate(self, command: Produce) -> Duplicate | None:
         """The earlier message with this key, in the log or in this very plan."""
-        for other, (partition, offset) in self._claimed.get(command.fingerprint, ()):
+        for other, (partition, offset) in self._placed_keys.get(command.fingerprint, ()):
             if (other.tenant_id, other.requested_topic, other.idempotency_key) == (
                 command.tenant_id,
                 command.requested_topic,
@@ -291,13 +293,13 @@ class _Plan:
                 same = (other.key, other.value) == (command.key, command.value)
                 return self._duplicate(command, other.topic, partition, offset, same=same)
         state = self._state
-        for claim in state.keys.find(command.fingerprint):
-            topic = state.topics_by_id.get(claim.topic)
+        for ref in state.keys.find(command.fingerprint):
+            topic = state.topics_by_id.get(ref.topic)
             if topic is None:
                 continue  # The topic was deleted, and its keys with it.
-            stored = self._recall(claim)
+            stored = self._lookup(ref)
             if stored is None:  # Its message is gone before the key: still, never a second one.
-                return Duplicate(topic=topic.name, partition=0, offset=claim.offset, payload_mismatch=False)
+                return Duplicate(topic=topic.name, partition=0, offset=ref.offset, payload_mismatch=False)
             envelope = stored.envelope
             if (
                 envelope is not None
@@ -306,10 +308,10 @@ class _Plan:
                 and (stored.requested_topic or topic.name) == command.requested_topic
             ):
                 same = (stored.key, stored.value) == (command.key, command.value)
-                found = topic.locate(claim.offset)
+                found = topic.locate(ref.offset)
                 partition = found[0] if found else 0
-                return self._duplicate(command, topic.name, partition, claim.offset, same=same)
-        if len(state.keys) + len(self._claimed) >= state.limits.idempotency_keys_max:
+                return self._duplicate(command, topic.name, partition, ref.offset, same=same)
+        if len(state.keys) + len(self._placed_keys) >= state.limits.idempotency_keys_max:
             raise IdempotencyFull(keys=len(state.keys))
         return None
 

@@ -192,14 +192,14 @@ def _current(
 
 
 def decide_nack(
-    state: State, topic: Topic, group: Group | None, nack: Nack, *, now: int, draw: float
+    state: State, topic: Topic, group: Group | None, nack: Nack, *, now: int, jitter: float
 ) -> DeliveriesEnded | DeadLettered:
     """The delivery failed: the message waits, longer after each try, or it is given up.
 
     One that nobody began to handle is due at once and does not count as a try.
     """
     _check_unstarted(nack)
-    holder, progress, ordinal = _current(
+    found, progress, ordinal = _current(
         topic,
         group,
         partition=nack.partition,
@@ -214,11 +214,11 @@ def decide_nack(
         terms = state.terms[progress.index.specials.terms_at(ordinal)]
         if topic.has_dead_letters and (not nack.retryable or 0 < terms.max_attempts <= tries):
             error = nack.reason or progress.errors.get(ordinal, "")
-            casualty = _exhausted(topic, holder, nack.partition, ordinal, last_error=error)
-            return casualty if nack.retryable else msgspec.structs.replace(casualty, reason=NOT_RETRYABLE)
-        cause, due_at = CAUSE_NACKED, now + retry_delay_ms(terms, attempt=tries, nacked=True, draw=draw)
+            dead = _exhausted(topic, found, nack.partition, ordinal, last_error=error)
+            return dead if nack.retryable else msgspec.structs.replace(dead, reason=NOT_RETRYABLE)
+        cause, due_at = CAUSE_NACKED, now + retry_delay_ms(terms, attempt=tries, nacked=True, draw=jitter)
     ended = EndedDelivery(ordinal=ordinal, due_at=due_at, error=nack.reason)
-    return DeliveriesEnded(at=now, group=holder.id, partition=nack.partition, cause=cause, ended=[ended])
+    return DeliveriesEnded(at=now, group=found.id, partition=nack.partition, cause=cause, ended=[ended])
 
 
 def _check_unstarted(nack: Nack) -> None:
@@ -246,7 +246,7 @@ def decide_extend(topic: Topic, group: Group | None, extend: Extend, *, now: int
     """The owner goes on holding the delivery, for `lease_ms` from now."""
     if not 1 <= extend.lease_ms <= LEASE_MS_MAX:
         raise InvalidArgument("lease_ms", f"must be from 1 to {LEASE_MS_MAX}")
-    holder, _, ordinal = _current(
+    found, _, ordinal = _current(
         topic,
         group,
         partition=extend.partition,
@@ -256,19 +256,19 @@ def decide_extend(topic: Topic, group: Group | None, extend: Extend, *, now: int
         now=now,
     )
     return LeaseExtended(
-        at=now, group=holder.id, partition=extend.partition, ordinal=ordinal, lease_ms=extend.lease_ms
+        at=now, group=found.id, partition=extend.partition, ordinal=ordinal, lease_ms=extend.lease_ms
     )
 
 
 def decide_expiries(
-    state: State, topic: Topic, group: Group, partition: int, *, now: int, draw: Callable[[], float]
+    state: State, topic: Topic, group: Group, partition: int, *, now: int, jitter: Callable[[], float]
 ) -> tuple[DeliveriesEnded | None, list[DeadLettered]]:
     """Leases that are over: their messages are due again after their backoff, or given up."""
     progress = group.partitions[partition]
     ended: list[EndedDelivery] = []
-    casualties: list[DeadLettered] = []
+    dead: list[DeadLettered] = []
     for block in progress.leases.expired(now):
-        for ordinal in progress.leases.held_by(block):
+        for ordinal in progress.leases.leased_by(block):
             number = progress.index.specials.terms_at(ordinal)
             if not number:
                 ended.append(EndedDelivery(ordinal=ordinal, due_at=block.until, error=""))
@@ -276,20 +276,20 @@ def decide_expiries(
             terms, tries = state.terms[number], progress.tries_of(ordinal)
             if topic.has_dead_letters and 0 < terms.max_attempts <= tries:
                 error = progress.errors.get(ordinal, ACK_TIMEOUT)
-                casualties.append(_exhausted(topic, group, partition, ordinal, last_error=error))
+                dead.append(_exhausted(topic, group, partition, ordinal, last_error=error))
             else:
-                wait = retry_delay_ms(terms, attempt=tries, nacked=False, draw=draw())
+                wait = retry_delay_ms(terms, attempt=tries, nacked=False, draw=jitter())
                 ended.append(EndedDelivery(ordinal=ordinal, due_at=block.until + wait, error=""))
     record = (
         DeliveriesEnded(at=now, group=group.id, partition=partition, cause=CAUSE_EXPIRED, ended=ended)
         if ended
         else None
     )
-    return record, casualties
+    return record, dead
 
 
 def decide_release(
-    state: State, topic: Topic, group: Group, holder: Credit, *, now: int, draw: Callable[[], float]
+    state: State, topic: Topic, group: Group, credit: Credit, *, now: int, jitter: Callable[[], float]
 ) -> tuple[list[DeliveriesEnded], list[DeadLettered]]:
     """A consumer that goes gives back everything that it holds.
 
@@ -297,18 +297,18 @@ def decide_release(
     first a message is due at once, later it waits as after a nack, and after the last it is given up.
     """
     records: list[DeliveriesEnded] = []
-    casualties: list[DeadLettered] = []
+    dead: list[DeadLettered] = []
     for partition, progress in enumerate(group.partitions):
         ended: list[EndedDelivery] = []
         for ordinal, block in progress.leases.leased.items():
-            if block.holder is not holder:
+            if block.credit is not credit:
                 continue
             tries = progress.tries_of(ordinal)
             terms = state.terms[progress.index.specials.terms_at(ordinal)]
             if topic.has_dead_letters and 0 < terms.max_attempts <= tries:
-                casualties.append(_exhausted(topic, group, partition, ordinal, last_error=CONSUMER_CLOSED))
+                dead.append(_exhausted(topic, group, partition, ordinal, last_error=CONSUMER_CLOSED))
                 continue
-            wait = retry_delay_ms(terms, attempt=tries, nacked=True, draw=draw()) if tries > 1 else 0
+            wait = retry_delay_ms(terms, attempt=tries, nacked=True, draw=jitter()) if tries > 1 else 0
             ended.append(EndedDelivery(ordinal=ordinal, due_at=now + wait, error=""))
         if ended:
             records.append(
@@ -316,4 +316,4 @@ def decide_release(
                     at=now, group=group.id, partition=partition, cause=CAUSE_RELEASED, ended=ended
                 )
             )
-    return records, casualties
+    return records, dead

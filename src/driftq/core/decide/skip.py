@@ -1,4 +1,4 @@
-"""Messages that a group is not given: those for another group alone, and those whose deadline has passed."""
+"""Messages that a group is not given: those for another group alone, and those whose deadline has skipped."""
 
 from array import array
 from collections.abc import Sequence
@@ -11,22 +11,22 @@ from driftq.core.state import State, Topic
 _LOOK_AHEAD = 1_000
 
 
-def decide_passing(
+def decide_skips(
     state: State, topic: Topic, group: Group, partition: int, *, now: int, wall: int
 ) -> tuple[list[int], list[DeadLettered], int]:
-    """Among the next messages: ordinals that pass this group by, those that are too late for it, and up to
+    """Among the next messages: ordinals that this group skips, those that are too late for it, and up to
     which ordinal everything else may be delivered.
 
-    Only a run at the head of what is new is passed or too late, so that deliveries stay in order. The run is
+    Only a run at the head of what is new is skipped or too late, so that deliveries stay in order. The run is
     of one kind: a dead letter may have to wait, and a message that is settled behind it would take it along,
-    as delivered. Who has settled the run asks again. Retries are due by `now`, deadlines are judged by
-    `wall`.
+    as delivered. The caller settles the run and calls again. Retries are due by `now`, deadlines are judged
+    by `wall`.
     """
     progress = group.partitions[partition]
     index = progress.index
     if not index.specials:
         return [], [], index.end
-    passed: list[int] = []
+    skipped: list[int] = []
     late: list[DeadLettered] = []
     if topic.has_dead_letters:
         late = [
@@ -46,14 +46,14 @@ def decide_passing(
         elif only not in (0, group.id):
             if run_is_late:
                 break
-            passed.append(ordinal)
-        elif passed:
+            skipped.append(ordinal)
+        elif skipped:
             break
         else:
             run_is_late = True
             late.append(_late(topic, group, partition, ordinal, attempts=0))
         ordinal += 1
-    return passed, late, ordinal
+    return skipped, late, ordinal
 
 
 def _late_retries(progress: GroupPartition, *, limit: int, now: int, wall: int) -> list[int]:

@@ -13,7 +13,7 @@ from driftq.core.lease import LeaseBlock
 from driftq.core.records import (
     CAUSE_EXPIRED,
     CAUSE_UNSTARTED,
-    SETTLED_PASSED,
+    SETTLED_SKIPPED,
     DeadLettersPurged,
     DeadLettersRedriven,
     DeliveriesEnded,
@@ -181,7 +181,7 @@ def deliver(state: State, record: MessagesDelivered) -> list[LeaseBlock]:
         )
         progress.leases.grant(block)
         blocks.append(block)
-    for again in record.again:
+    for again in record.redelivered:
         for ordinal in again.ordinals:
             progress.stop_waiting(ordinal)
             attempt = progress.attempts[ordinal] = progress.attempts.get(ordinal, first) + 1
@@ -225,7 +225,7 @@ def _settle(state: State, record: MessagesSettled) -> None:
         for ordinal in ordinals:
             progress.settle(ordinal)
         progress.advance()
-    if record.cause != SETTLED_PASSED:
+    if record.cause != SETTLED_SKIPPED:
         progress.acked = max(progress.acked, progress.index.offset_at(highest))
     state.topics[group.topic].partitions[record.partition].relieved = True
 
@@ -255,7 +255,7 @@ def _extend(state: State, record: LeaseExtended) -> None:
         until=record.at + record.lease_ms,
         ordinals=(record.ordinal,),
     )
-    block.give_to(old.holder, size_bytes=share)
+    block.charge_to(old.credit, size_bytes=share)
     leases.grant(block)
 
 

@@ -26,11 +26,11 @@ from driftq.core.jobs.records import (
 from driftq.core.jobs.run import JobGrant, JobState
 from driftq.core.jobs.table import JobTable
 from driftq.errors import DriftQError, InvalidArgument, JobNotFound, StaleLease, WrongJobState
+from driftq.model.backoff import Backoff
 from driftq.model.job import job_id
 from driftq.model.options.limits import LEASE_MS_MAX
 
-BACKOFF_BASE_MS = 500
-BACKOFF_CAP_MS = 30_000
+BACKOFF = Backoff(base_ms=500, cap_ms=30_000)
 
 
 class Settlement(msgspec.Struct, gc=False):
@@ -45,7 +45,7 @@ class Settlement(msgspec.Struct, gc=False):
 
 def backoff_ms(attempt: int, draw: float) -> int:
     """The wait before the retry after this attempt: anything up to a cap that doubles."""
-    return int(draw * min(BACKOFF_BASE_MS << min(attempt - 1, 20), BACKOFF_CAP_MS))
+    return BACKOFF.full_jitter_ms(attempt, draw)
 
 
 def check_lease(lease_ms: int) -> None:

@@ -44,7 +44,8 @@ _effects = msgspec.msgpack.Decoder(_Effects)
 _jobs = msgspec.msgpack.Decoder(_Jobs)
 
 
-def dump_desks(state: State) -> dict[str, bytes]:
+def dump_components(state: State) -> dict[str, bytes]:
+    """Terms, effects and jobs."""
     return {
         "terms": _encode(state.terms[1:]),
         **_dump_effects(state.effects),
@@ -52,7 +53,7 @@ def dump_desks(state: State) -> dict[str, bytes]:
     }
 
 
-def load_desks(parts: Parts, state: State) -> None:
+def load_components(parts: Parts, state: State) -> None:
     """Into a state that has none of them yet; an older snapshot may lack some."""
     if "terms" in parts:
         for terms in _terms.decode(parts["terms"]):

@@ -11,7 +11,7 @@ import msgspec
 from driftq.core.group import Group, GroupPartition
 from driftq.core.lease import LeaseBlock
 from driftq.core.memory import DeletedTopic
-from driftq.core.snapshot.components import dump_desks, load_desks
+from driftq.core.snapshot.components import dump_components, load_components
 from driftq.core.state import State, Topic
 from driftq.core.writers import PositionWriter
 from driftq.model import TopicOptions
@@ -99,7 +99,7 @@ def dump_state(state: State) -> dict[str, bytes]:
         "topics": _encode(topics),
         "deleted_topics": _encode(state.deleted_topics.dump(now=state.last_at)),
         **state.keys.dump("keys"),
-        **dump_desks(state),
+        **dump_components(state),
     }
 
 
@@ -116,7 +116,7 @@ def load_state(parts: Parts, limits: Limits) -> State:
     if "deleted_topics" in parts:
         state.deleted_topics.load(_deleted_topics.decode(parts["deleted_topics"]))
     state.keys.load(parts, "keys")
-    load_desks(parts, state)
+    load_components(parts, state)
     return state
 
 

@@ -1,5 +1,6 @@
 """A draft: an event that is fit to be stored, with its hash and its stored texts, before it has a number."""
 
+import datetime as dt
 from typing import Any
 
 import msgspec
@@ -8,8 +9,8 @@ from driftq.errors import InvalidArgument
 from driftq.eventstore.append.canonical import canonical_json, content_hash, quoted
 from driftq.eventstore.options import AllocatorMode
 from driftq.eventstore.outcome import Append
-from driftq.eventstore.timestamps import microseconds
 from driftq.model import Aggregate, Event, Operation
+from driftq.model.time import microseconds, utc
 from driftq.sql import key_text
 
 ID_BYTES_MAX = 512  # The index on type, id and number must fit what PostgreSQL takes.
@@ -56,11 +57,23 @@ def draft(command: Append, aggregate: Aggregate, place: int, *, mode: AllocatorM
         _expected_seq(command),
         _given_number(event, mode),
         hashed,
-        microseconds(event.occurred_at) if event.occurred_at else now_us,
+        occurred_at_us(event.occurred_at) if event.occurred_at else now_us,
         payload,
         _metadata(event.metadata, kind),
         canonical_json(event.schema_version, field="schema_version"),
     )
+
+
+def occurred_at_us(instant: dt.datetime) -> int:
+    """The instant as it is stored; raises InvalidArgument for one that UTC cannot express."""
+    try:
+        since_epoch_us = microseconds(instant)
+        utc(since_epoch_us)
+    except ValueError:
+        raise InvalidArgument("occurred_at", "needs a time zone") from None
+    except OverflowError:
+        raise InvalidArgument("occurred_at", "is outside the years 1 to 9999") from None
+    return since_epoch_us
 
 
 def _check_names(event: Event, kind: str) -> None:

@@ -1,6 +1,7 @@
 """Drafts on their way into the table, many at once."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -8,30 +9,29 @@ import msgspec
 from driftq.eventstore.append.draft import Draft
 from driftq.eventstore.append.rule import Group, Numbered
 from driftq.eventstore.append.sequences import heads_in
+from driftq.eventstore.stored import StoredEvent
 from driftq.model import Aggregate
 from driftq.sql import Dialect, Queries, Transaction, as_rows
 
+_COLUMNS = tuple(
+    name for name in StoredEvent.__struct_fields__ if name not in ("position", "kind", "sequence_number")
+)
+"""The columns of the table that a draft fills. The kind stands in the metadata."""
+_draft_columns = attrgetter(
+    *(
+        {"aggregate_type": "aggregate.type", "aggregate_id": "aggregate.id"}.get(name, name)
+        for name in _COLUMNS
+    )
+)
+_Row: Any = msgspec.defstruct(
+    "_Row",
+    [("sequence_number", int), ("nth", int), ("events", int), ("place", int), *_COLUMNS],
+    gc=False,
+)
+"""One event as PostgreSQL gets it; each statement uses what it needs of the first three fields.
 
-class _Row(msgspec.Struct, gc=False):
-    """What PostgreSQL is told of one event; which of the first three it needs is the statement's matter.
-
-    `nth` counts the events of one aggregate among those given; the first of them knows how many there are.
-    """
-
-    sequence_number: int
-    nth: int
-    events: int
-    place: int
-    event_id: str
-    aggregate_type: str
-    aggregate_id: str
-    event_type: str
-    operation: str
-    occurred_at_us: int
-    payload: str
-    metadata: str
-    schema_version: str
-    content_hash: str
+`nth` counts the events of one aggregate in the batch; `events` is their number, in the first of them.
+"""
 
 
 class EventRows:
@@ -73,14 +73,14 @@ class NewEvents(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, groups: Sequence[Group], dialect: Dialect) -> "NewEvents":
         drafts = sorted((each for group in groups for each in group), key=lambda each: each.place)
-        given = _counted(drafts) if dialect is Dialect.POSTGRES else [_unnumbered(each) for each in drafts]
+        given = _counted(drafts) if dialect is Dialect.POSTGRES else [_draft_columns(each) for each in drafts]
         return cls(drafts, given)
 
 
 def _counted(drafts: Sequence[Draft]) -> str:
     """Rows for PostgreSQL that know which of their aggregate's they are."""
-    firsts: dict[Aggregate, _Row] = {}
-    rows: list[_Row] = []
+    firsts: dict[Aggregate, Any] = {}
+    rows: list[Any] = []
     for each in drafts:
         row = _row(each)
         first = firsts.setdefault(each.aggregate, row)
@@ -90,25 +90,10 @@ def _counted(drafts: Sequence[Draft]) -> str:
     return as_rows(rows)
 
 
-def _row(draft: Draft, sequence_number: int = 0) -> _Row:
-    return _Row(sequence_number, 0, 0, draft.place, *_unnumbered(draft))
+def _row(draft: Draft, sequence_number: int = 0) -> Any:
+    return _Row(sequence_number, 0, 0, draft.place, *_draft_columns(draft))
 
 
 def _in_order(numbered: Numbered) -> tuple[Any, ...]:
-    """What is stored, in the order of the parameters of `store (sqlite)`."""
-    return (*_unnumbered(numbered.draft), numbered.sequence_number)
-
-
-def _unnumbered(draft: Draft) -> tuple[Any, ...]:
-    """The same without the number, as `store_unseen (sqlite)` and the end of a `_Row` have them."""
-    return (
-        draft.event_id,
-        *draft.aggregate,
-        draft.event_type,
-        draft.operation,
-        draft.occurred_at_us,
-        draft.payload,
-        draft.metadata,
-        draft.schema_version,
-        draft.content_hash,
-    )
+    """In the order of the parameters of `store (sqlite)`: the columns, then the number."""
+    return (*_draft_columns(numbered.draft), numbered.sequence_number)

@@ -15,8 +15,8 @@ from driftq.errors import SegmentLost
 from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.outcome import AggregatePage, LogPage, TimeMark, TimePage
 from driftq.eventstore.stored import StoredEvent, damaged, require_sound, sound, stored_event
-from driftq.eventstore.timestamps import instant
 from driftq.model import Aggregate, Event, Operation
+from driftq.model.time import utc
 from driftq.sql import Database, Queries, Transaction, as_rows
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _read(row: Any, text: Any) -> Event:
         kind=metadata["kind"],
         operation=Operation(row.operation),
         sequence_number=row.sequence_number,
-        occurred_at=instant(row.occurred_at_us),
+        occurred_at=utc(row.occurred_at_us),
         metadata=metadata,
         schema_version=msgspec.json.decode(row.schema_version, type=int | str),
         position=row.position,

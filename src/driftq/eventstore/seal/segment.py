@@ -1,7 +1,7 @@
 """A segment: a closed range of the log as one plain Parquet file.
 
 The same events give the same bytes under one version of pyarrow, so a sealer that starts again after a crash
-writes what the one before wrote. Columns and their order are the disk format: add at the end, never change.
+writes what the one before wrote. Columns and their order are those of `StoredEvent`.
 `payload`, `metadata` and `schema_version` are JSON texts; `occurred_at` is in microseconds UTC.
 """
 
@@ -28,21 +28,13 @@ __all__ = [
 FORMAT = "1"
 _FORMAT_KEY = "driftq.segment"
 
+_TYPES = {int: pa.int64(), str: pa.string()}
 SCHEMA = pa.schema(
     [
-        pa.field("position", pa.int64(), nullable=False),
-        pa.field("event_id", pa.string(), nullable=False),
-        pa.field("aggregate_type", pa.string(), nullable=False),
-        pa.field("aggregate_id", pa.string(), nullable=False),
-        pa.field("sequence_number", pa.int64(), nullable=False),
-        pa.field("event_type", pa.string(), nullable=False),
-        pa.field("kind", pa.string(), nullable=False),
-        pa.field("operation", pa.string(), nullable=False),
-        pa.field("occurred_at", pa.timestamp("us", tz="UTC"), nullable=False),
-        pa.field("payload", pa.string(), nullable=False),
-        pa.field("metadata", pa.string(), nullable=False),
-        pa.field("schema_version", pa.string(), nullable=False),
-        pa.field("content_hash", pa.string(), nullable=False),
+        pa.field("occurred_at", pa.timestamp("us", tz="UTC"), nullable=False)
+        if field.name == "occurred_at_us"
+        else pa.field(field.name, _TYPES[field.type], nullable=False)
+        for field in msgspec.structs.fields(StoredEvent)
     ]
 )
 

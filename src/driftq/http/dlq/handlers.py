@@ -21,6 +21,7 @@ from driftq.http.api.params import Form
 from driftq.http.reads import ask_state, read_stored, result_of
 from driftq.http.wire.exchange import Exchange
 from driftq.model import StoredMessage
+from driftq.model.time import rfc3339
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.model.wire.dlq import (
     DeadLetter,
@@ -51,7 +52,6 @@ from driftq.server.dlq.stage import (
     RedriveRequest,
     Skipped,
 )
-from driftq.server.settle.dead_letters import rfc3339
 from driftq.storage.entry import decode_entry, produced_at
 from driftq.storage.payloads import EntriesGone
 
@@ -95,8 +95,7 @@ def purge(exchange: Exchange) -> None:
 
 async def _ask(exchange: Exchange, make: Any) -> Any:
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    request = make(answer.set_result)
-    exchange.edge.engine.ask_desk(request)
+    exchange.edge.engine.submit(make(answer.set_result))
     return await result_of(answer)
 
 

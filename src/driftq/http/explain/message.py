@@ -20,10 +20,10 @@ from driftq.http.explain.timeline import group_statuses, timeline
 from driftq.http.reads import ask_state, in_thread, read_stored
 from driftq.http.wire.exchange import Exchange
 from driftq.log.frame import LogEnd
+from driftq.model.time import rfc3339
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.model.wire.explain import ExplainedMessage
 from driftq.model.wire.fields import Request
-from driftq.server.settle.dead_letters import rfc3339
 from driftq.server.topics.views import INTERNAL_PREFIX
 from driftq.storage.entry import decode_entry, produced_at
 from driftq.storage.payloads import EntriesGone

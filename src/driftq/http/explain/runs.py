@@ -17,8 +17,8 @@ from driftq.http.explain.timeline import group_statuses, most_urgent
 from driftq.http.reads import ask_state, in_thread
 from driftq.http.wire.exchange import Exchange
 from driftq.log.frame import LogEnd
+from driftq.model.time import rfc3339
 from driftq.model.wire.explain import ExplainedRun, ExplainedStep, ExplainedStepMessage
-from driftq.server.settle.dead_letters import rfc3339
 from driftq.server.topics.views import INTERNAL_PREFIX
 
 

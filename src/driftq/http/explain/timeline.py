@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from driftq.core.group import ACK_TIMEOUT
 from driftq.history.message import DeadLetterEntry, DeliveryAttempt, MessageHistory
+from driftq.model.time import rfc3339
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.model.wire.explain import GroupState, GroupStatus, TimelineEntry
-from driftq.server.settle.dead_letters import rfc3339
 
 _LAST = 1 << 31
 _URGENCY: tuple[GroupState, ...] = ("in_flight", "waiting", "dead", "done", "redriven", "settled")

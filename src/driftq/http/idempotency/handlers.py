@@ -11,8 +11,9 @@ from driftq.core.effects import Identity
 from driftq.core.records import EffectBegun
 from driftq.errors import InvalidArgument
 from driftq.http.api.params import Form, check_json, check_name
-from driftq.http.messages.outcomes import reply_outcome
+from driftq.http.messages.settle import reply_outcome
 from driftq.http.wire.exchange import Exchange
+from driftq.model.time import rfc3339
 from driftq.model.wire.idempotency import (
     ABSENT,
     BeginBody,
@@ -33,7 +34,6 @@ from driftq.server.effects.stage import (
     FailRequest,
     StatusRequest,
 )
-from driftq.server.settle.dead_letters import rfc3339
 
 BEGIN = Form(BeginBody)
 COMMIT = Form(CommitBody)
@@ -59,7 +59,7 @@ def begin(exchange: Exchange) -> None:
     asked = BEGIN.read(exchange.body, exchange.query)
     check_name("owner", asked.owner)
     reply = exchange.answering(partial(_begun, exchange))
-    exchange.edge.engine.ask_desk(
+    exchange.edge.engine.submit(
         BeginRequest(_identity(asked), asked.owner, asked.lease_ms, reply, _source(asked))
     )
 
@@ -86,7 +86,7 @@ def commit(exchange: Exchange) -> None:
         check_json("result", asked.result)
         result = bytes(asked.result)
     reply = partial(reply_outcome, exchange)
-    exchange.edge.engine.ask_desk(CommitRequest(_identity(asked), asked.owner, asked.token, result, reply))
+    exchange.edge.engine.submit(CommitRequest(_identity(asked), asked.owner, asked.token, result, reply))
 
 
 def fail(exchange: Exchange) -> None:
@@ -94,13 +94,13 @@ def fail(exchange: Exchange) -> None:
     check_name("owner", asked.owner)
     error = asked.error or ""
     reply = partial(reply_outcome, exchange)
-    exchange.edge.engine.ask_desk(FailRequest(_identity(asked), asked.owner, asked.token, error, reply))
+    exchange.edge.engine.submit(FailRequest(_identity(asked), asked.owner, asked.token, error, reply))
 
 
 def extend(exchange: Exchange) -> None:
     asked = EXTEND.read(exchange.body, exchange.query)
     check_name("owner", asked.owner)
-    exchange.edge.engine.ask_desk(
+    exchange.edge.engine.submit(
         ExtendEffectRequest(
             _identity(asked), asked.owner, asked.token, asked.lease_ms, partial(reply_outcome, exchange)
         )
@@ -110,7 +110,7 @@ def extend(exchange: Exchange) -> None:
 def status(exchange: Exchange) -> None:
     asked = STATUS.read(exchange.body, exchange.query)
     reply = exchange.answering(partial(_shown, exchange))
-    exchange.edge.engine.ask_desk(StatusRequest(_identity(asked), reply, _source(asked)))
+    exchange.edge.engine.submit(StatusRequest(_identity(asked), reply, _source(asked)))
 
 
 def _shown(exchange: Exchange, found: EffectRecord) -> None:

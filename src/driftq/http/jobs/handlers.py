@@ -7,9 +7,10 @@ from functools import partial
 from driftq.core.state import State
 from driftq.errors import DriftQError, InvalidArgument, JobNotFound
 from driftq.http.api.params import Form, check_json, check_name
+from driftq.http.reads import read_jobs
 from driftq.http.wire.exchange import Exchange
-from driftq.model.envelope import deadline_ms
 from driftq.model.job import JOB_PAYLOAD_MAX, JobRequest, job_id, job_offset
+from driftq.model.time import parse_rfc3339
 from driftq.model.wire.fields import Request
 from driftq.model.wire.jobs import EnqueuedJob, JobBody, JobReply, JobsQuery, JobsReply, JobView
 from driftq.server.jobs.requests import EnqueueRequest, cancel, requeue
@@ -48,14 +49,14 @@ def enqueue(exchange: Exchange) -> None:
         max_retries=_RETRIES if asked.max_retries is None else asked.max_retries,
         timeout_ms=asked.timeout_ms or 0,
     )
-    exchange.edge.engine.ask_desk(EnqueueRequest([job], exchange.answering(partial(_enqueued, exchange))))
+    exchange.edge.engine.submit(EnqueueRequest([job], exchange.answering(partial(_enqueued, exchange))))
 
 
 def _run_at_ms(text: str | None) -> int | None:
     if not text:
         return None
     try:
-        run_at = deadline_ms(text)
+        run_at = parse_rfc3339(text)
     except (ValueError, OverflowError) as error:
         raise InvalidArgument("run_at", "must be an RFC 3339 time with a zone") from error
     if run_at >= _YEAR_10000_MS:
@@ -80,7 +81,7 @@ def list_all(exchange: Exchange) -> None:
         )
 
     def read(page: JobPage) -> None:
-        exchange.edge.engine.job_reader.views(page.jobs, exchange.answering(partial(send, page)))
+        read_jobs(exchange, page.jobs, partial(send, page))
 
     def send(page: JobPage, views: list[JobView]) -> None:
         exchange.reply_json(JobsReply(views, views[-1].job_id if page.more else None))
@@ -98,13 +99,13 @@ def offset_after(name: str) -> int:
 def cancel_job(exchange: Exchange) -> None:
     NOTHING.read(exchange.body, exchange.query)
     offset = offset_of(exchange.names["job_id"])
-    exchange.edge.engine.ask_desk(cancel(offset, partial(_moved, exchange, offset, "dead")))
+    exchange.edge.engine.submit(cancel(offset, partial(_moved, exchange, offset, "dead")))
 
 
 def requeue_job(exchange: Exchange) -> None:
     NOTHING.read(exchange.body, exchange.query)
     offset = offset_of(exchange.names["job_id"])
-    exchange.edge.engine.ask_desk(requeue(offset, partial(_moved, exchange, offset, "ready")))
+    exchange.edge.engine.submit(requeue(offset, partial(_moved, exchange, offset, "ready")))
 
 
 def _moved(exchange: Exchange, offset: int, state: str, refused: DriftQError | None) -> None:

@@ -13,14 +13,14 @@ from driftq.errors import JobNotFound
 from driftq.history.job import JobPast
 from driftq.history.job_writer import tell_job
 from driftq.http.jobs.handlers import NOTHING, offset_of
-from driftq.http.reads import in_thread
+from driftq.http.reads import in_thread, read_jobs
 from driftq.http.wire.exchange import Exchange
 from driftq.log.frame import LogEnd
 from driftq.model.job import job_id
+from driftq.model.time import rfc3339
 from driftq.model.wire.jobs import JobAttempt, JobView
 from driftq.server.jobs.views import JobFacts, job_facts, job_view
 from driftq.server.requests import ReadRequest
-from driftq.server.settle.dead_letters import rfc3339
 from driftq.storage.entry import produced_at
 
 
@@ -59,7 +59,7 @@ def show(exchange: Exchange) -> None:
 
 
 def _send(exchange: Exchange, facts: JobFacts) -> None:
-    exchange.edge.engine.job_reader.views([facts], exchange.answering(partial(_reply, exchange)))
+    read_jobs(exchange, [facts], partial(_reply, exchange))
 
 
 def _reply(exchange: Exchange, views: list[JobView]) -> None:

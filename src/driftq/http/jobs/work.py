@@ -10,7 +10,8 @@ from driftq.core.jobs.decide import Settlement
 from driftq.errors import DriftQError, InvalidArgument
 from driftq.http.api.params import Form, body_problem, check_json, check_name
 from driftq.http.jobs.handlers import offset_of
-from driftq.http.messages.outcomes import check_count, read_many, reply_each, reply_only, reply_outcome
+from driftq.http.messages.settle import check_count, read_many, reply_each, reply_only, reply_outcome
+from driftq.http.reads import read_claimed_jobs
 from driftq.http.wire.exchange import Exchange
 from driftq.model.job import JOB_PAYLOAD_MAX
 from driftq.model.wire.jobs import (
@@ -43,10 +44,10 @@ def claim(exchange: Exchange) -> None:
     wait_ms = asked.wait_ms or 0
     reply = exchange.answering(partial(_claimed, exchange))
     if wait_ms:
-        exchange.on_lost = partial(edge.engine.desks.jobs.forget, reply)
+        exchange.on_lost = partial(edge.engine.stages.jobs.withdraw, reply)
     queues = list(dict.fromkeys(asked.queues))
     until = edge.clock.now() + wait_ms
-    edge.engine.ask_desk(ClaimRequest(queues, asked.owner, asked.lease_ms, asked.max, until, reply))
+    edge.engine.submit(ClaimRequest(queues, asked.owner, asked.lease_ms, asked.max, until, reply))
 
 
 def _claimed(exchange: Exchange, granted: JobsGranted | None) -> None:
@@ -58,14 +59,14 @@ def _claimed(exchange: Exchange, granted: JobsGranted | None) -> None:
     def send(jobs: list[ClaimedJob]) -> None:
         exchange.reply_json(ClaimReply(jobs))
 
-    exchange.edge.engine.job_reader.claimed(granted, exchange.answering(send))
+    read_claimed_jobs(exchange, granted, send)
 
 
 def beat(exchange: Exchange) -> None:
     asked = HEARTBEAT.read(exchange.body, exchange.query)
     offset = offset_of(exchange.names["job_id"])
     reply = partial(reply_outcome, exchange)
-    exchange.edge.engine.ask_desk(heartbeat(offset, token=asked.token, lease_ms=asked.lease_ms, reply=reply))
+    exchange.edge.engine.submit(heartbeat(offset, token=asked.token, lease_ms=asked.lease_ms, reply=reply))
 
 
 def complete(exchange: Exchange) -> None:
@@ -89,7 +90,7 @@ def _result(given: msgspec.Raw | msgspec.UnsetType) -> str | None:
 
 
 def _settle_one(exchange: Exchange, settlement: Settlement) -> None:
-    exchange.edge.engine.ask_desk(SettleRequest([settlement], partial(reply_only, exchange)))
+    exchange.edge.engine.submit(SettleRequest([settlement], partial(reply_only, exchange)))
 
 
 def settle(exchange: Exchange) -> None:
@@ -106,7 +107,7 @@ def settle(exchange: Exchange) -> None:
         except DriftQError as refused:
             errors[slot] = refused
     reply = partial(reply_each, exchange, b'{"status":"settled"}', errors)
-    exchange.edge.engine.ask_desk(SettleRequest(settlements, reply))
+    exchange.edge.engine.submit(SettleRequest(settlements, reply))
 
 
 def _settlement(given: JobSettlement | msgspec.Raw) -> Settlement:

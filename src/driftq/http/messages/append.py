@@ -53,7 +53,7 @@ def append(exchange: Exchange) -> None:
     def send(done: AppendedMessages) -> None:
         exchange.reply_json(AppendReceipt(done.appended, done.skipped, done.position))
 
-    exchange.edge.engine.produce(AppendRequest(command, exchange.answering(send)))
+    exchange.edge.engine.submit(AppendRequest(command, exchange.answering(send)))
 
 
 def _prepared(exchange: Exchange, given: list[AppendMessage]) -> list[Produce]:
@@ -80,4 +80,4 @@ def open_writer(exchange: Exchange) -> None:
         exchange.reply_json(OpenWriter(opened.epoch, opened.lanes))
 
     reply = exchange.answering(send)
-    exchange.edge.engine.ask(WriterRequest(exchange.topic, asked.writer, asked.epoch, reply))
+    exchange.edge.engine.submit(WriterRequest(exchange.topic, asked.writer, asked.epoch, reply))

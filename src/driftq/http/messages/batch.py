@@ -130,7 +130,7 @@ def _store(exchange: Exchange, batch: ParsedBatch) -> None:
         reply([])
         return
     doomed = batch.atomic and bool(errors)
-    exchange.edge.engine.produce(ProduceRequest(commands, reply, atomic=batch.atomic, doomed=doomed))
+    exchange.edge.engine.submit(ProduceRequest(commands, reply, atomic=batch.atomic, doomed=doomed))
 
 
 def _add_errors(errors: dict[int, DriftQError], outcomes: Sequence[object]) -> None:

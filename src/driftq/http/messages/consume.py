@@ -8,7 +8,7 @@ from driftq.http.api.params import Form, check_name
 from driftq.http.wire.exchange import Exchange
 from driftq.http.wire.responses import LAST_CHUNK, NDJSON, chunk
 from driftq.model.wire.messages import ConsumeBody
-from driftq.server.requests import JoinRequest, LeaveRequest
+from driftq.server.requests import DrainedRequest, JoinRequest, LeaveRequest
 
 CONSUME = Form(ConsumeBody)
 
@@ -18,7 +18,7 @@ def consume(exchange: Exchange) -> None:
     check_name("group", asked.group)
     check_name("owner", asked.owner)
     stream = ConsumeStream(exchange, asked)
-    exchange.edge.engine.ask(JoinRequest(stream, stream.joined))
+    exchange.edge.engine.submit(JoinRequest(stream, stream.joined))
 
 
 class ConsumeStream:
@@ -34,7 +34,7 @@ class ConsumeStream:
         self.prefetch_bytes = edge.options.prefetch_bytes
         self.latest = params.start == "latest"
         self.release_on_close = params.release_on_close is True
-        self.holder = Credit()
+        self.credit = Credit()
         self._exchange = exchange
         self._connection = exchange.connection
         self._edge = edge
@@ -58,7 +58,7 @@ class ConsumeStream:
         self._connection.listen_no_more()
 
     def _leave(self) -> None:
-        self._edge.engine.ask(LeaveRequest(self))
+        self._edge.engine.submit(LeaveRequest(self))
 
     # What the broker asks of a consumer
 
@@ -82,7 +82,7 @@ class ConsumeStream:
     # What the connection tells a stream
 
     def resumed(self) -> None:
-        self._edge.engine.drained(self.topic, self.group)
+        self._edge.engine.submit(DrainedRequest(self.topic, self.group))
 
     def lost(self) -> None:
         if self._open:

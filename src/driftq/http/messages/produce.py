@@ -56,7 +56,7 @@ async def _route(exchange: Exchange, routing: RoutingService, message: Produced)
 def _store(exchange: Exchange, message: Produced) -> None:
     edge = exchange.edge
     command = prepare(message, at=edge.clock.now())
-    edge.engine.produce(ProduceRequest([command], partial(_stored, exchange, command)))
+    edge.engine.submit(ProduceRequest([command], partial(_stored, exchange, command)))
 
 
 def _stored(exchange: Exchange, command: Produce, outcomes: list[Outcome] | DriftQError) -> None:

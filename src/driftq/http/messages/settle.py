@@ -1,14 +1,16 @@
 """Ack, nack, lease extension and batch ack."""
 
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 
 from driftq.core.commands import Ack, Extend, Nack
-from driftq.errors import DriftQError
-from driftq.http.api.params import Form, body_problem, check_name
-from driftq.http.messages.outcomes import check_count, read_many, reply_each, reply_only, reply_outcome
+from driftq.errors import DriftQError, InvalidArgument
+from driftq.http.api.params import Form, body_problem, check_name, decode
 from driftq.http.wire.exchange import Exchange
+from driftq.http.wire.responses import error_body
+from driftq.model.wire.fields import Request
 from driftq.model.wire.settle import AckBatchBody, AckBatchParts, AckBody, AckPart, ExtendBody, NackBody
 from driftq.server.requests import AckRequest, ExtendRequest, NackRequest
 
@@ -20,12 +22,18 @@ _parts = msgspec.json.Decoder(AckBatchParts)
 _decode_part = msgspec.json.Decoder(AckPart).decode
 
 
+Outcomes = list[DriftQError | None] | DriftQError
+"""None for each that was done; or one error for all."""
+_Whole = TypeVar("_Whole", bound=Request)
+_Parts = TypeVar("_Parts", bound=Request)
+
+
 def ack(exchange: Exchange) -> None:
     asked = ACK.read(exchange.body, exchange.query)
     check_name("group", asked.group)
     check_name("owner", asked.owner)
     mine = Ack(asked.owner, asked.partition, asked.offset, asked.attempt)
-    exchange.edge.engine.ack(AckRequest(asked.topic, asked.group, [mine], partial(reply_only, exchange)))
+    exchange.edge.engine.submit(AckRequest(asked.topic, asked.group, [mine], partial(reply_only, exchange)))
 
 
 def nack(exchange: Exchange) -> None:
@@ -41,7 +49,7 @@ def nack(exchange: Exchange) -> None:
         retryable=asked.retryable is not False,
         started=asked.started is not False,
     )
-    exchange.edge.engine.ask(NackRequest(asked.topic, asked.group, mine, partial(reply_outcome, exchange)))
+    exchange.edge.engine.submit(NackRequest(asked.topic, asked.group, mine, partial(reply_outcome, exchange)))
 
 
 def extend(exchange: Exchange) -> None:
@@ -49,7 +57,9 @@ def extend(exchange: Exchange) -> None:
     check_name("group", asked.group)
     check_name("owner", asked.owner)
     mine = Extend(asked.owner, asked.partition, asked.offset, asked.lease_ms, asked.attempt)
-    exchange.edge.engine.ask(ExtendRequest(asked.topic, asked.group, mine, partial(reply_outcome, exchange)))
+    exchange.edge.engine.submit(
+        ExtendRequest(asked.topic, asked.group, mine, partial(reply_outcome, exchange))
+    )
 
 
 def ack_batch(exchange: Exchange) -> None:
@@ -64,7 +74,7 @@ def ack_batch(exchange: Exchange) -> None:
     check_name("group", asked.group)
     check_name("owner", asked.owner)
     reply = partial(reply_each, exchange, b'{"status":"acked"}', errors)
-    exchange.edge.engine.ack(AckRequest(asked.topic, asked.group, acks, reply))
+    exchange.edge.engine.submit(AckRequest(asked.topic, asked.group, acks, reply))
 
 
 def _read_parts(batch: AckBatchParts) -> tuple[list[Ack], dict[int, DriftQError]]:
@@ -79,3 +89,46 @@ def _read_parts(batch: AckBatchParts) -> tuple[list[Ack], dict[int, DriftQError]
         else:
             acks.append(Ack(batch.owner, ack.partition, ack.offset, ack.attempt))
     return acks, errors
+
+
+# Outcomes, of jobs and effects too
+
+
+def reply_outcome(exchange: Exchange, outcome: DriftQError | None) -> None:
+    if outcome is None:
+        exchange.reply_done()
+    else:
+        exchange.reply_error(outcome)
+
+
+def reply_only(exchange: Exchange, outcomes: Outcomes) -> None:
+    """The outcome of the one that was asked for."""
+    reply_outcome(exchange, outcomes if isinstance(outcomes, DriftQError) else outcomes[0])
+
+
+def reply_each(exchange: Exchange, done: bytes, errors: dict[int, DriftQError], outcomes: Outcomes) -> None:
+    """`done`, or its error, for each in order; `errors` are those, by place, that could not be asked."""
+    if isinstance(outcomes, DriftQError):
+        exchange.reply_error(outcomes)
+        return
+    results = list(outcomes)
+    for slot, error in sorted(errors.items()):
+        results.insert(slot, error)
+    texts = [done if result is None else error_body(result) for result in results]
+    exchange.reply_ok(b'{"results":[%b]}' % b",".join(texts))
+
+
+def read_many(exchange: Exchange, form: Form[_Whole], parts: msgspec.json.Decoder[_Parts]) -> _Whole | _Parts:
+    """The whole body; or, when one in it is bad, the same with each left as it came: it fails alone."""
+    try:
+        return form.read(exchange.body, exchange.query)
+    except InvalidArgument:
+        if not exchange.body:
+            raise
+        form.check_query(exchange.query)
+        return decode(parts, exchange.body)
+
+
+def check_count(exchange: Exchange, field: str, given: int) -> None:
+    if given > exchange.edge.options.batch_max:
+        raise InvalidArgument(field, f"at most {exchange.edge.options.batch_max} in one request")

@@ -11,7 +11,7 @@ from driftq.http.wire.responses import HTML
 from driftq.model.wire.fields import Request
 from driftq.model.wire.system import ClockWarning, ReadyReply, StatusReply, VersionReply
 from driftq.server.clock import log_ahead_ms, log_ahead_text
-from driftq.server.requests import ReadRequest
+from driftq.server.requests import ReadRequest, SealRequest
 
 NOTHING = Form(Request)
 _PROMETHEUS = b"text/plain; version=0.0.4; charset=utf-8"
@@ -53,7 +53,8 @@ def version(exchange: Exchange) -> None:
 
 def seal(exchange: Exchange) -> None:
     NOTHING.read(exchange.body, exchange.query)
-    exchange.edge.engine.seal(exchange.answering(lambda _: exchange.reply_json(StatusReply("sealed"))))
+    reply = exchange.answering(lambda _: exchange.reply_json(StatusReply("sealed")))
+    exchange.edge.engine.submit(SealRequest(reply))
 
 
 def metrics(exchange: Exchange) -> None:

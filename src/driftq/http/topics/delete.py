@@ -8,7 +8,7 @@ from driftq.core.decide.delete import EARLIEST, LATEST, ResetTo
 from driftq.errors import InvalidArgument
 from driftq.http.api.params import Form
 from driftq.http.wire.exchange import Exchange
-from driftq.model.envelope import deadline_ms
+from driftq.model.time import parse_rfc3339
 from driftq.model.wire.fields import Request
 from driftq.model.wire.system import StatusReply
 from driftq.model.wire.topics import ResetBody
@@ -20,12 +20,12 @@ RESET = Form(ResetBody)
 
 def delete_topic(exchange: Exchange) -> None:
     NOTHING.read(exchange.body, exchange.query)
-    exchange.edge.engine.ask(DeleteTopicRequest(exchange.topic, _replying(exchange, "deleted")))
+    exchange.edge.engine.submit(DeleteTopicRequest(exchange.topic, _replying(exchange, "deleted")))
 
 
 def delete_group(exchange: Exchange) -> None:
     NOTHING.read(exchange.body, exchange.query)
-    exchange.edge.engine.ask(
+    exchange.edge.engine.submit(
         DeleteGroupRequest(exchange.topic, exchange.group, _replying(exchange, "deleted"))
     )
 
@@ -33,7 +33,7 @@ def delete_group(exchange: Exchange) -> None:
 def reset_group(exchange: Exchange) -> None:
     asked = RESET.read(exchange.body, exchange.query)
     request = ResetRequest(exchange.topic, exchange.group, reset_to(asked.to), _replying(exchange, "reset"))
-    exchange.edge.engine.ask(request)
+    exchange.edge.engine.submit(request)
 
 
 def reset_to(text: str | int) -> ResetTo:
@@ -43,7 +43,7 @@ def reset_to(text: str | int) -> ResetTo:
     if text.isascii() and text.isdigit() and len(text) <= 18:
         return int(text)
     try:
-        return (deadline_ms(text),)
+        return (parse_rfc3339(text),)
     except (ValueError, OverflowError):
         raise InvalidArgument(
             "to", "must be earliest, latest, an offset or an RFC 3339 time with a zone"

@@ -47,14 +47,14 @@ def create_topic(exchange: Exchange) -> None:
     def send(_: Any) -> None:
         exchange.reply_json(CreatedReply("created", asked.name, partitions), status=201)
 
-    exchange.edge.engine.ask(TopicRequest(asked.name, partitions, options, exchange.answering(send)))
+    exchange.edge.engine.submit(TopicRequest(asked.name, partitions, options, exchange.answering(send)))
 
 
 def show_topic(exchange: Exchange) -> None:
     NOTHING.read(exchange.body, exchange.query)
 
     def query(state: State) -> TopicView:
-        return topic_view(state, exchange.topic, streams=engine.streams(exchange.topic))
+        return topic_view(state, exchange.topic, streams=engine.stages.consumers.streams(exchange.topic))
 
     engine = exchange.edge.engine
     engine.read(ReadRequest(query, exchange.answering(exchange.reply_json)))
@@ -73,4 +73,6 @@ def report_reader(exchange: Exchange) -> None:
     def send(_: Any) -> None:
         exchange.reply_done()
 
-    exchange.edge.engine.ask(ReaderRequest(exchange.topic, asked.reader, offsets, exchange.answering(send)))
+    exchange.edge.engine.submit(
+        ReaderRequest(exchange.topic, asked.reader, offsets, exchange.answering(send))
+    )

@@ -15,11 +15,10 @@ from driftq.errors import DriftQError, RequestTimeout, Unavailable
 from driftq.http.api.router import dispatch
 from driftq.http.wire import responses
 from driftq.http.wire.exchange import Exchange
-from driftq.http.wire.pace import Pace
 from driftq.http.wire.parser import RequestReader
 
 if TYPE_CHECKING:
-    from driftq.http.wire.edge import Edge
+    from driftq.http.wire.edge import Edge, HttpOptions
 
 _LINGER_S = 1.0
 _CLOSING_S = 5
@@ -33,6 +32,46 @@ class ResponseStream(Protocol):
 
     def lost(self) -> None:
         """The client is gone."""
+
+
+class Pace:
+    """How fast a connection's unfinished request comes in, looked at once a second.
+
+    A second in which the server does not wait for its bytes is not looked at and so does not count. Nothing
+    is noted between two looks: a request that comes whole within a second costs nothing here.
+    """
+
+    __slots__ = ("_looks", "_options", "_part", "_sizes")
+
+    def __init__(self, options: HttpOptions) -> None:
+        self._options = options
+        self._part: tuple[int, bool] = (0, False)
+        self._looks = 0
+        self._sizes: deque[int] = deque(maxlen=options.body_window_s + 1)
+
+    def look(self, request: int, *, in_head: bool, received_bytes: int) -> RequestTimeout | None:
+        """One more second of request number `request`; the error when it has come too slowly."""
+        if self._part != (request, in_head):
+            if self._part[0] != request:
+                self._looks = 0
+            self._part = (request, in_head)
+            self._sizes.clear()
+        self._looks += 1
+        if in_head:
+            if self._looks > self._options.head_s:
+                return RequestTimeout(f"the request's head did not come within {self._options.head_s} s")
+            return None
+        self._sizes.append(received_bytes)
+        window_s, least = self._options.body_window_s, self._options.body_bytes_per_s_min
+        if len(self._sizes) > window_s and self._sizes[-1] - self._sizes[0] < window_s * least:
+            return RequestTimeout(
+                f"the request's body came slower than {least} bytes per second over {window_s} s"
+            )
+        return None
+
+    def bytes_per_s(self, request: int, *, received_bytes: int) -> float:
+        """How fast this request has come so far."""
+        return received_bytes / (self._looks if self._part[0] == request and self._looks else 1)
 
 
 class ServerConnection(asyncio.Protocol):

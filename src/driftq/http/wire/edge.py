@@ -1,22 +1,115 @@
-"""What all connections of one server share."""
+"""What all connections of one server share: the broker, the limits on clients, and their slots."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from driftq.errors import DriftQError, ShuttingDown
 from driftq.http.wire.exchange import Exchange
-from driftq.http.wire.head_cache import HeadCache
 from driftq.http.wire.hosts import HostRule
-from driftq.http.wire.options import HttpOptions
+from driftq.http.wire.parser import HeadCache
 from driftq.http.wire.responses import Heads
-from driftq.http.wire.slots import Places
 from driftq.server.broker import Broker
 
 if TYPE_CHECKING:
     from driftq.http.wire.connection import ServerConnection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpOptions:
+    """Limits and facts of one server."""
+
+    version: str = "dev"
+    commit: str = "unknown"
+    instance: str = ""
+    """A name for this start of the server, which stands in its folder too; empty when there is none."""
+    body_bytes_max: int = 16 << 20
+    head_bytes_max: int = 32 << 10
+    """All headers of one request together."""
+    url_bytes_max: int = 16 << 10
+    connections_max: int = 1_024
+    outstanding_max: int = 128
+    """Requests of one connection that wait for their answers; beyond, it is not read from."""
+    batch_max: int = 100_000
+    """Messages or acks in one request."""
+    head_s: int = 10
+    """The head of a request comes whole within so long."""
+    body_window_s: int = 10
+    body_bytes_per_s_min: int = 1 << 10
+    """So much of a body comes, over any window of the length above."""
+    keep_alive_s: int = 90
+    """A connection without a request is let go after this."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names that this server is asked under, beside the one it is bound to and localhost."""
+    write_high_bytes: int = 256 << 10
+    write_low_bytes: int = 64 << 10
+    in_process: bool = False
+    """Those who ask are part of this process: they may say what clients may not."""
+    prefetch: int = 100
+    prefetch_bytes: int = 1 << 20
+
+
+class ConnectionSlots:
+    """The slots that connections have, and which gives its slot up when all are taken.
+
+    A newcomer gets the slot of the connection that has been idle longest, else that of the request that has
+    come most slowly so far. Streams, and requests that wait for their answers, stay. Who should go is worked
+    out once for many newcomers, and where none was found, a second later at the earliest. Connections on
+    their way out hold none.
+    """
+
+    def __init__(self, connections: dict[ServerConnection, None], *, slots: int) -> None:
+        """`connections` are all that are open, the oldest first; the newcomer is not among them yet."""
+        self._connections = connections
+        self._slots = slots
+        self._departing: set[ServerConnection] = set()
+        self._weakest: list[ServerConnection] = []
+        """Who may go, the first to go at the end."""
+        self._may_look = True
+
+    @property
+    def is_flooded(self) -> bool:
+        return len(self._departing) >= self._slots
+
+    def take(self) -> bool:
+        """Whether a newcomer may stay; another may have to go for it."""
+        if len(self._connections) - len(self._departing) < self._slots:
+            return True
+        weakest = None if self.is_flooded else self._next_to_go()
+        if weakest is None:
+            return False
+        weakest.give_way()
+        return True
+
+    def free(self, connection: ServerConnection) -> None:
+        """It will be closed."""
+        self._departing.add(connection)
+
+    def gone(self, connection: ServerConnection) -> None:
+        self._departing.discard(connection)
+
+    def second(self) -> None:
+        """A second has passed: who may go is worked out again, and no closed connection is kept for long."""
+        self._weakest.clear()
+        self._may_look = True
+
+    def _next_to_go(self) -> ServerConnection | None:
+        if not self._weakest and self._may_look:
+            newest_first = list(reversed(self._connections))
+            idle = [one for one in newest_first if one.is_idle]
+            slow = [one for one in newest_first if one.awaits_request]
+            idle.sort(key=lambda one: one.idle_s)
+            slow.sort(key=lambda one: -one.bytes_per_s)
+            self._weakest = slow + idle
+            self._may_look = bool(self._weakest)
+        while self._weakest:
+            weakest = self._weakest.pop()
+            if weakest.is_idle or weakest.awaits_request:
+                return weakest
+        return None
 
 
 class EndableStream(Protocol):
@@ -33,7 +126,7 @@ class Edge:
         self.engine = broker.engine
         self.clock = broker.engine.clock
         self.counters = broker.engine.counters
-        self.routing = broker.desk
+        self.routing = broker.routing
         self.options = options
         self.heads = Heads()
         self.known_heads = HeadCache()
@@ -41,36 +134,36 @@ class Edge:
         """None where no browser can come."""
         self.connections: dict[ServerConnection, None] = {}
         """In the order in which they came."""
-        self._places = Places(self.connections, places=options.connections_max)
+        self._slots = ConnectionSlots(self.connections, slots=options.connections_max)
         self.emptied = asyncio.Event()
         """Set when the last connection has gone."""
         self.streams: set[EndableStream] = set()
         self.tick = 0
-        """Seconds since the start, as far as anybody here needs to know."""
+        """Seconds since the start."""
         self.reading = asyncio.Semaphore(1)
-        """Held by whoever reads much of the log in a thread."""
+        """Held while a thread reads much of the log."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def enter(self, connection: ServerConnection) -> bool:
-        """Count a new connection; whether there is a place for it, perhaps one that another gave up."""
-        has_place = self._places.take_one()
+        """Count a new connection; whether there is a slot for it, perhaps one that another gave up."""
+        has_slot = self._slots.take()
         self.connections[connection] = None
         self.counters.connections += 1
         self.emptied.clear()
-        return has_place
+        return has_slot
 
     @property
     def is_flooded(self) -> bool:
         """As many as may be here are on their way out."""
-        return self._places.is_flooded
+        return self._slots.is_flooded
 
     def departs(self, connection: ServerConnection) -> None:
-        """This connection will be closed: its place is free."""
-        self._places.free(connection)
+        """This connection will be closed: its slot is free."""
+        self._slots.free(connection)
 
     def leave(self, connection: ServerConnection) -> None:
         self.connections.pop(connection, None)
-        self._places.gone(connection)
+        self._slots.gone(connection)
         if not self.connections:
             self.emptied.set()
 
@@ -106,6 +199,6 @@ class Edge:
         """Once a second: the date goes on, and those who fell silent are let go."""
         self.tick += 1
         self.heads.refresh()
-        self._places.second()
+        self._slots.second()
         for connection in list(self.connections):
             connection.look_after()

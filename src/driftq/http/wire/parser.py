@@ -8,13 +8,12 @@ learned, so a head that is known needs no second look.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from driftq.errors import DriftQError, InvalidArgument, MethodNotAllowed, PayloadTooLarge
 from driftq.http.wire.exchange import Exchange
-from driftq.http.wire.head_cache import HEAD_BYTES_MAX, HEAD_END, CachedHead
 
 if TYPE_CHECKING:
     from driftq.http.wire.connection import ServerConnection
@@ -26,6 +25,37 @@ _WATCHED = (
 )
 _LENGTHS = frozenset(map(len, _WATCHED))
 _VERSIONS = ("1.0", "1.1")
+
+HEAD_BYTES_MAX = 1_024
+HEADS_MAX = 1_024
+HEAD_END = b"\r\n\r\n"
+
+
+class CachedHead(NamedTuple):
+    """What the parser made of a head."""
+
+    method: bytes
+    path: bytes
+    query: bytes
+    content_type: bytes
+    body_bytes: int
+
+
+class HeadCache(dict[bytes, CachedHead]):
+    """Heads that were parsed before, by their bytes up to and with the empty line.
+
+    Most clients send the same few again and again, and the same bytes mean the same request: one whose head
+    is known and whose body has come whole needs no parser. Only plain heads are learned: HTTP/1.1 that stays
+    open, a body of a given length, no wishes beside.
+    """
+
+    def learn(self, octets: bytes, url: bytes, head: CachedHead) -> None:
+        """Keep a head, if these are its bytes beyond doubt: it begins here, no line ends in another way."""
+        begins = octets.startswith(b"%b %b HTTP/1.1\r\n" % (head.method, url))
+        if begins and octets.count(b"\n") == octets.count(b"\r\n"):
+            if len(self) >= HEADS_MAX:
+                self.clear()  # A client sends ever new ones; those in use are learned again at once.
+            self[octets] = head
 
 
 class RequestReader:

@@ -15,8 +15,7 @@ from collections.abc import Callable
 
 from driftq.errors import ShuttingDown
 from driftq.http.wire.connection import ServerConnection
-from driftq.http.wire.edge import Edge
-from driftq.http.wire.options import HttpOptions
+from driftq.http.wire.edge import Edge, HttpOptions
 from driftq.log.files import Folder
 from driftq.server.broker import Broker, BrokerOptions, open_broker
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from driftq.model.event import Event, Operation
+from driftq.model.event import Event, EventHead, Operation
 from driftq.model.reply import Reply
 from driftq.model.wire.fields import Natural, Request
 
@@ -92,15 +92,9 @@ class EventReceipts(msgspec.Struct, frozen=True):
     results: list[EventReceipt]
 
 
-class EventLine(msgspec.Struct, frozen=True, omit_defaults=True):
+class EventLine(EventHead, frozen=True, omit_defaults=True):
     """A stored event; without a position until it has its place in the log."""
 
-    event_id: str
-    aggregate_type: str
-    aggregate_id: str
-    sequence_number: int
-    event_type: str
-    kind: str
     operation: OperationName
     occurred_at: dt.datetime
     payload: Any

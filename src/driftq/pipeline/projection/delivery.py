@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from random import Random
+from random import random
 from typing import TypeVar
 
 from driftq.errors import ProjectionError, Unavailable
@@ -38,7 +38,7 @@ class RetryBudget:
 
     def pause(self, retry: int) -> None:
         # Only a pause: what is computed does not depend on it.
-        self.sleep(self.backoff.draw_ms(retry, Random()) / 1000)
+        self.sleep(self.backoff.full_jitter_ms(retry, random()) / 1000)
 
     def outlast(self, work: Callable[[], _Result]) -> _Result:
         """The result, even if the target is away for a while; then the Unavailable."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from driftq.errors import ProjectionFenced, PublisherReplaced, ReadModelSwapped
+from driftq.model.backoff import Backoff
 from driftq.pipeline.app.builtin import is_batch, is_stream
-from driftq.pipeline.runtime.backoff import Backoff
 from driftq.pipeline.runtime.causes import WORKER_LATE, Cause, cause_of
 from driftq.pipeline.runtime.job import BatchJob, StreamJob
 from driftq.pipeline.runtime.progress import ProgressTracker
@@ -139,10 +139,10 @@ class Runner:
             error = self._reporter.clean(cause.text)
             if cause.kind == WORKER_LATE and late < _LATE_MAX:
                 late += 1
-                wait_s = self._backoff.delay_s(1)
+                wait_s = self._backoff.limit_ms(1) / 1000
             else:
                 failures += 1
-                wait_s = self._backoff.delay_s(failures)
+                wait_s = self._backoff.limit_ms(failures) / 1000
             if failures == _STARTS_MAX or cause.kind in _TAKEN_OVER:
                 self._reporter.say(FailureReport(job.name, error, None))
                 raise JobFailed(job.name, error) from failure
@@ -217,12 +217,12 @@ class Runner:
 
     def _schedule(self, one: _Running, cause: Cause) -> None:
         error = self._reporter.clean(cause.text)
-        wait_s = None if cause.kind in _TAKEN_OVER else self._backoff.delay_s(one.failures)
+        wait_s = None if cause.kind in _TAKEN_OVER else self._backoff.limit_ms(one.failures) / 1000
         if cause.kind in _AT_ONCE:
             wait_s = 0.0
         if cause.kind == WORKER_LATE:
             one.failures -= 1  # Nothing failed: it never started.
-            wait_s = self._backoff.delay_s(1)
+            wait_s = self._backoff.limit_ms(1) / 1000
         one.query, one.again_at = None, None if wait_s is None else time.monotonic() + wait_s
         self._progress.failed(one.job.name, error, again=wait_s is not None)
         self._reporter.say(FailureReport(one.job.name, error, wait_s))

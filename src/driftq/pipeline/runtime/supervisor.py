@@ -21,7 +21,7 @@ from typing import IO
 
 import msgspec
 
-from driftq.pipeline.runtime.backoff import Backoff
+from driftq.model.backoff import Backoff
 from driftq.pipeline.runtime.metrics import as_text
 from driftq.pipeline.runtime.processes import end_session, wait_for_session
 from driftq.pipeline.runtime.reports import (
@@ -77,7 +77,7 @@ class Supervisor:
                 if code == REFUSED or self._assignment.once:
                     return 1
                 failures = 1 if worked else failures + 1
-                wait_s = self._watch.backoff.delay_s(failures)
+                wait_s = self._watch.backoff.limit_ms(failures) / 1000
                 self._assignment = msgspec.structs.replace(self._assignment, again=True)
                 self._hear(FailureReport(DRIVER, f"the driver ended with {_words(code)}", wait_s))
                 if self._stopped_within(wait_s):

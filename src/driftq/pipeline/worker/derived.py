@@ -57,16 +57,8 @@ def decode_event(text: str) -> Event:
 
 
 def _text(one: DerivedEvent, event_id: str, source_id: str) -> str:
-    event = Event(
-        event_id=event_id,
-        aggregate_type=one.aggregate_type,
-        aggregate_id=one.aggregate_id,
-        event_type=one.event_type,
-        payload=one.payload,
-        kind=one.kind,
-        metadata=one.metadata | {"causation_id": source_id},
-        schema_version=one.schema_version,
-    )
+    fields = msgspec.structs.asdict(one) | {"metadata": one.metadata | {"causation_id": source_id}}
+    event = Event(event_id=event_id, **fields)
     draft(Append(event), event.aggregate, 0, mode=AllocatorMode.SQLITE, now_us=0)
     try:
         return msgspec.json.encode(event).decode()

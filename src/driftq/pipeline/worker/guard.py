@@ -9,7 +9,7 @@ memory and start again with the process; a dead letter is kept in the guard's fi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from random import Random
+from random import random
 
 from driftq.registry import Backoff, Claim, ClaimOutcome, ClaimState, Failure, GapPolicy, Handler, Wait
 from driftq.registry.claim import SequencedEvent
@@ -28,7 +28,6 @@ class SequenceGuard:
         self._registry = registry
         self._queries = Queries.load("driftq.registry", registry.database.spelling)
         self._backoff = backoff or Backoff()
-        self._random = Random()
         self._attempts: dict[str, int] = {}
 
     def claim_all(self, handler: Handler, events: Sequence[SequencedEvent]) -> list[Claim]:
@@ -68,7 +67,7 @@ class SequenceGuard:
         if retryable and claim.attempt < claim.handler.max_attempts:
             self._attempts[claim.event.event_id] = claim.attempt
             return Failure(
-                ClaimState.FAILED, claim.attempt, self._backoff.draw_ms(claim.attempt, self._random)
+                ClaimState.FAILED, claim.attempt, self._backoff.full_jitter_ms(claim.attempt, random())
             )
         [real] = self._registry.claim_all(claim.handler, [claim.event])
         if real.granted:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from driftq.errors import ResourceExhausted, Unavailable
+from driftq.model.backoff import doubled
 
 logger = logging.getLogger("driftq.pipeline.worker")
 Answer = TypeVar("Answer")
@@ -53,7 +54,7 @@ class OutageWait:
                     self.pauses += 1
                     logger.warning("paused: %s", away)
                 self._timing.wait(pause_ms)
-                pause_ms = min(2 * pause_ms, _LONGEST_MS)
+                pause_ms = doubled(pause_ms, cap=_LONGEST_MS)
             else:
                 if pause_ms > _FIRST_MS:
                     logger.warning("going on")

@@ -1,7 +1,13 @@
-"""Consumers in their rings, and the dealing out of messages to them.
+"""Which consumers are connected, and how much each may be given now.
 
-A ring is the consumers of one group on one topic. It knows which partitions may have something to deliver,
-so that a turn looks only there.
+The members of a group are the open streams that consume one topic for it. They know which partitions may have
+something to deliver, so a turn looks only there.
+
+A stream whose owner gives no sign of life is held back. A stopped process keeps its connection open, and the
+kernel accepts everything it is sent. If it got as many messages as the others, it would let their leases run
+out until none has an attempt left. So a stream whose leases end without a word gets one message at a time:
+the first when it is due, each further one after a pause behind the lease of the one before, and the pause
+doubles. An ack, a nack or an extension of its owner, even a refused one, ends that.
 """
 
 import heapq
@@ -13,23 +19,42 @@ from driftq.core.group import Group
 from driftq.core.lease import Credit
 from driftq.core.state import State
 from driftq.model import StreamView
+from driftq.model.backoff import doubled
 from driftq.server.deliver.outbox import Outbox
-from driftq.server.deliver.stall import CLOSING_REST_MS, Stall
 from driftq.server.ports import ConsumerStream
 
 UNSENT_MAX = 1 << 20
+STALL_PAUSE_MAX_MS = 30_000
+CLOSING_REST_MS = 1_000
+"""How long a stream with `release_on_close` gets nothing after its owner gave something back unstarted: what
+came meanwhile would be released, and counted, when it closes."""
 
 logger = logging.getLogger("driftq.dispatcher")
 
 
-class Member:
-    """A consumer in its ring."""
+class Stall:
+    """When a stream without a sign of life gets its next message."""
 
-    __slots__ = ("consumer", "holder", "outbox", "rests_until", "stall")
+    __slots__ = ("next_at", "pause_ms")
+
+    def __init__(self, *, lease_ms: int, now: int) -> None:
+        self.next_at = now
+        self.pause_ms = min(lease_ms, STALL_PAUSE_MAX_MS)
+
+    def delivered(self, *, lease_ms: int, now: int) -> None:
+        """It got a message now: the next one waits for the end of that lease and then for the pause."""
+        self.next_at = now + lease_ms + self.pause_ms
+        self.pause_ms = doubled(self.pause_ms, cap=STALL_PAUSE_MAX_MS)
+
+
+class Member:
+    """One consumer of a group."""
+
+    __slots__ = ("consumer", "credit", "outbox", "rests_until", "stall")
 
     def __init__(self, consumer: ConsumerStream, outbox: Outbox) -> None:
         self.consumer = consumer
-        self.holder: Credit = consumer.holder
+        self.credit: Credit = consumer.credit
         self.outbox = outbox
         self.stall: Stall | None = None
         """Its owner gives no sign of life."""
@@ -37,55 +62,54 @@ class Member:
         """It gave something back unstarted and is probably about to close."""
 
     def room(self, now: int) -> int:
-        """How many more messages it may hold now."""
-        consumer = self.consumer
-        if self.outbox.unsent_bytes() >= UNSENT_MAX or self.holder.held_bytes >= consumer.prefetch_bytes:
+        """How many more messages it may have in flight now."""
+        consumer, credit = self.consumer, self.credit
+        if self.outbox.unsent_bytes() >= UNSENT_MAX or credit.in_flight_bytes >= consumer.prefetch_bytes:
             return 0
-        room = max(0, consumer.prefetch - self.holder.held)
+        room = max(0, consumer.prefetch - credit.in_flight)
         if self.stall is not None:
             return min(1, room) if now >= self.stall.next_at else 0
         return room if now >= self.rests_until else 0
 
 
 class Members:
-    """The consumers of one group."""
+    """The consumers of one group, in the order in which they are served."""
 
     def __init__(self, topic: str, group: str) -> None:
         self.topic = topic
         self.group = group
-        self.seats: list[Member] = []
+        self.members: list[Member] = []
         self.by_owner: dict[str, list[Member]] = {}
         self.ready: dict[int, None] = {}
         """Partitions that may have something to deliver, the longest waiting first."""
 
-    def add(self, seat: Member) -> None:
-        self.seats.append(seat)
-        self.by_owner.setdefault(seat.consumer.owner, []).append(seat)
+    def add(self, member: Member) -> None:
+        self.members.append(member)
+        self.by_owner.setdefault(member.consumer.owner, []).append(member)
 
-    def remove(self, seat: Member) -> None:
-        self.seats.remove(seat)
-        of_owner = self.by_owner[seat.consumer.owner]
-        of_owner.remove(seat)
+    def remove(self, member: Member) -> None:
+        self.members.remove(member)
+        of_owner = self.by_owner[member.consumer.owner]
+        of_owner.remove(member)
         if not of_owner:
-            del self.by_owner[seat.consumer.owner]
+            del self.by_owner[member.consumer.owner]
 
-    def takers(self, group: Group, partition: int, now: int) -> tuple[list[Member], list[Capacity]]:
-        """Those with room, in the order of their turn."""
-        seats: list[Member] = []
-        takers: list[Capacity] = []
+    def capacities(self, group: Group, partition: int, now: int) -> tuple[list[Member], list[Capacity]]:
+        """The members with room, in their order, and how much room each has."""
+        members: list[Member] = []
+        capacities: list[Capacity] = []
         average = self._average_bytes(group, partition)
-        for seat in self.seats:
-            room = seat.room(now)
+        for member in self.members:
+            room = member.room(now)
             if room:
-                left = seat.consumer.prefetch_bytes - seat.holder.held_bytes
-                unsent = UNSENT_MAX - seat.outbox.unsent_bytes()
+                consumer = member.consumer
+                left = consumer.prefetch_bytes - member.credit.in_flight_bytes
+                unsent = UNSENT_MAX - member.outbox.unsent_bytes()
                 room = min(room, min(left, unsent) // average + 1)
-                seats.append(seat)
-                stalled = seat.stall is not None
-                takers.append(
-                    Capacity(len(takers), seat.consumer.owner, seat.consumer.lease_ms, room, stalled)
-                )
-        return seats, takers
+                members.append(member)
+                stalled = member.stall is not None
+                capacities.append(Capacity(len(capacities), consumer.owner, consumer.lease_ms, room, stalled))
+        return members, capacities
 
     @staticmethod
     def _average_bytes(group: Group, partition: int) -> int:
@@ -98,164 +122,158 @@ class Members:
         size = progress.index.bytes_upto(stop) - progress.index.bytes_upto(progress.upto)
         return max(1, size // count)
 
-    def passed(self, last: Member) -> None:
-        """This seat got the last message: the turn goes to the one behind it."""
-        at = self.seats.index(last) + 1
-        self.seats = self.seats[at:] + self.seats[:at]
+    def rotate_behind(self, last: Member) -> None:
+        """This member got the last message: the one behind it is served next."""
+        at = self.members.index(last) + 1
+        self.members = self.members[at:] + self.members[:at]
 
 
 class Consumers:
-    """All rings."""
+    """The members of all groups, and which groups a turn has to look at."""
 
     def __init__(self) -> None:
-        self._rings: dict[tuple[str, str], Members] = {}
+        self._groups: dict[tuple[str, str], Members] = {}
         self._by_topic: dict[str, list[Members]] = {}
         self._awake: dict[Members, None] = {}
         self.alarms: list[tuple[int, int, Members]] = []
-        """When a ring has a stream that was held back until then; a number keeps them apart."""
+        """When a held-back stream may get something; a number keeps equal times apart."""
         self._numbers = count()
 
-    def rings(self) -> list[Members]:
-        return list(self._rings.values())
-
-    def find(self, topic: str, group: str) -> Members | None:
-        return self._rings.get((topic, group))
-
-    def join(self, seat: Member, *, partitions: int) -> None:
-        consumer = seat.consumer
+    def join(self, member: Member, *, partitions: int) -> None:
+        consumer = member.consumer
         name = (consumer.topic, consumer.group)
-        ring = self._rings.get(name)
-        if ring is None:
-            ring = self._rings[name] = Members(*name)
-            self._by_topic.setdefault(consumer.topic, []).append(ring)
-        ring.add(seat)
-        ring.ready = dict.fromkeys(range(partitions))
-        self._awake[ring] = None
+        members = self._groups.get(name)
+        if members is None:
+            members = self._groups[name] = Members(*name)
+            self._by_topic.setdefault(consumer.topic, []).append(members)
+        members.add(member)
+        members.ready = dict.fromkeys(range(partitions))
+        self._awake[members] = None
 
     def leave(self, consumer: ConsumerStream) -> Member | None:
-        """The seat that the consumer had; None when it had left before."""
-        ring = self._rings.get((consumer.topic, consumer.group))
-        seat = next((seat for seat in ring.seats if seat.consumer is consumer), None) if ring else None
-        if ring is None or seat is None:
+        """The member that the consumer was; None when it had left before."""
+        members = self._groups.get((consumer.topic, consumer.group))
+        if members is None:
             return None
-        ring.remove(seat)
-        if not ring.seats:
-            del self._rings[consumer.topic, consumer.group]
-            self._by_topic[consumer.topic].remove(ring)
+        member = next((member for member in members.members if member.consumer is consumer), None)
+        if member is None:
+            return None
+        members.remove(member)
+        if not members.members:
+            del self._groups[consumer.topic, consumer.group]
+            self._by_topic[consumer.topic].remove(members)
             if not self._by_topic[consumer.topic]:
                 del self._by_topic[consumer.topic]
-            self._awake.pop(ring, None)
-        return seat
+            self._awake.pop(members, None)
+        return member
 
-    def rings_of(self, topic: str, group: str | None = None) -> list[Members]:
-        """The rings of a topic, or the one of a group on it."""
-        return [ring for ring in self._by_topic.get(topic, ()) if group in (None, ring.group)]
+    def find(self, topic: str, group: str | None = None) -> list[Members]:
+        """The members of every group of a topic, or of one."""
+        return [members for members in self._by_topic.get(topic, ()) if group in (None, members.group)]
 
     def streams(self, topic: str) -> list[StreamView]:
         """The open streams of a topic, for people who look."""
         return [
-            StreamView(ring.group, seat.consumer.owner, seat.holder.held, seat.stall is not None)
-            for ring in self.rings_of(topic)
-            for seat in ring.seats
+            StreamView(
+                members.group, member.consumer.owner, member.credit.in_flight, member.stall is not None
+            )
+            for members in self.find(topic)
+            for member in members.members
         ]
 
-    def begin_anew(self, topic: str, group: str, *, partitions: int) -> None:
-        """The group was reset: its consumers hold nothing, and there may be something everywhere."""
-        for ring in self.rings_of(topic, group):
-            ring.ready = dict.fromkeys(range(partitions))
-            for seat in ring.seats:
-                seat.holder.held = seat.holder.held_bytes = 0
-            self._awake[ring] = None
+    def was_reset(self, topic: str, group: str, *, partitions: int) -> None:
+        """Nothing of the group is in flight, and there may be something to deliver in every partition."""
+        for members in self.find(topic, group):
+            self._start_over(members, partitions=partitions)
 
     def stored(self, topic: str, partitions: "set[int] | range") -> None:
         """There are new messages in these partitions."""
-        for ring in self._by_topic.get(topic, ()):
-            ring.ready.update(dict.fromkeys(partitions))
-            self._awake[ring] = None
+        for members in self._by_topic.get(topic, ()):
+            members.ready.update(dict.fromkeys(partitions))
+            self._awake[members] = None
 
     def wake(self, topic: str, group: str, partition: int | None = None) -> None:
-        """Something changed for this group: look again."""
-        ring = self._rings.get((topic, group))
-        if ring is not None:
+        """Something changed for this group: the next turn looks at it."""
+        members = self._groups.get((topic, group))
+        if members is not None:
             if partition is not None:
-                ring.ready[partition] = None
-            self._awake[ring] = None
+                members.ready[partition] = None
+            self._awake[members] = None
 
     # Signs of life
 
     def heard(self, topic: str, group: str, owner: str) -> None:
         """An ack, a nack or an extension of this owner came, whatever is decided about it."""
-        ring = self._rings.get((topic, group))
-        if ring is not None:
-            for seat in ring.by_owner.get(owner, ()):
-                seat.holder.signs += 1
-                if seat.stall is not None:
-                    seat.stall = None
-                    self._awake[ring] = None
+        members = self._groups.get((topic, group))
+        if members is not None:
+            for member in members.by_owner.get(owner, ()):
+                member.credit.signs += 1
+                if member.stall is not None:
+                    member.stall = None
+                    self._awake[members] = None
 
-    def gave_back_unstarted(self, topic: str, group: str, owner: str, *, now: int) -> None:
+    def returned_unstarted(self, topic: str, group: str, owner: str, *, now: int) -> None:
         """The owner handles nothing more: its streams that would release what they get take a rest."""
-        ring = self._rings.get((topic, group))
-        if ring is not None:
-            for seat in ring.by_owner.get(owner, ()):
-                if seat.consumer.release_on_close:
-                    seat.rests_until = now + CLOSING_REST_MS
-                    self._set_alarm(ring, seat.rests_until)
+        members = self._groups.get((topic, group))
+        if members is not None:
+            for member in members.by_owner.get(owner, ()):
+                if member.consumer.release_on_close:
+                    member.rests_until = now + CLOSING_REST_MS
+                    self._set_alarm(members, member.rests_until)
 
     def lapsed(self, topic: str, group: str, silent: set[Credit], *, now: int) -> int:
         """Leases of these ended without a sign of life: how many streams are held back from now on."""
-        ring = self._rings.get((topic, group))
-        found = 0
-        for seat in ring.seats if ring is not None else ():
-            if seat.holder in silent and seat.stall is None:
-                found += 1
-                seat.stall = Stall(lease_ms=seat.consumer.lease_ms, now=now)
+        members = self._groups.get((topic, group))
+        stalled = 0
+        for member in members.members if members is not None else ():
+            if member.credit in silent and member.stall is None:
+                stalled += 1
+                member.stall = Stall(lease_ms=member.consumer.lease_ms, now=now)
                 logger.warning(
                     "%s for group %s: owner %s lets its leases lapse and gives no sign of life; "
                     "its stream gets one message at a time",
                     topic,
                     group,
-                    seat.consumer.owner,
+                    member.consumer.owner,
                 )
-        return found
+        return stalled
 
-    def dealt_to_stalled(self, ring: Members, seat: Member, stall: Stall, *, now: int) -> None:
-        """A stream that is held back got its one message."""
-        stall.dealt(lease_ms=seat.consumer.lease_ms, now=now)
-        self._set_alarm(ring, stall.next_at)
+    def delivered_to_stalled(self, members: Members, member: Member, stall: Stall, *, now: int) -> None:
+        """A held-back stream got its one message."""
+        stall.delivered(lease_ms=member.consumer.lease_ms, now=now)
+        self._set_alarm(members, stall.next_at)
 
-    def _set_alarm(self, ring: Members, at: int) -> None:
-        heapq.heappush(self.alarms, (at, next(self._numbers), ring))
+    def _set_alarm(self, members: Members, at: int) -> None:
+        heapq.heappush(self.alarms, (at, next(self._numbers), members))
 
-    def next_at(self) -> int | None:
-        """When a stream that is held back may get something."""
-        return self.alarms[0][0] if self.alarms else None
-
-    def wake_held_back(self, now: int) -> None:
-        """Look at the rings whose time has come."""
+    def wake_due(self, now: int) -> None:
+        """Wake the groups whose held-back streams may get something by now."""
         while self.alarms and self.alarms[0][0] <= now:
-            _, _, ring = heapq.heappop(self.alarms)
-            if ring.seats:
-                self._awake[ring] = None
+            _, _, members = heapq.heappop(self.alarms)
+            if members.members:
+                self._awake[members] = None
 
     # The turn
 
     @property
     def is_awake(self) -> bool:
-        """Whether there is a ring to look at."""
+        """Whether there is a group to look at."""
         return bool(self._awake)
 
-    def awake(self) -> list[Members]:
-        """The rings to look at in this turn; each once."""
-        rings = list(self._awake)
+    def take_awake(self) -> list[Members]:
+        """The groups to look at in this turn, each once."""
+        awake = list(self._awake)
         self._awake.clear()
-        return rings
+        return awake
 
-    def restart(self, state: State) -> None:
-        """The state was folded anew: nobody is known to hold anything, and all is to be looked at."""
-        for ring in self._rings.values():
-            topic = state.topics.get(ring.topic)
-            ring.ready = dict.fromkeys(range(len(topic.partitions))) if topic else {}
-            for seat in ring.seats:
-                seat.holder.held = seat.holder.held_bytes = 0
-            self._awake[ring] = None
+    def state_was_folded(self, state: State) -> None:
+        """After a fold nothing counts as in flight to any stream, and every group has to be looked at."""
+        for members in self._groups.values():
+            topic = state.topics.get(members.topic)
+            self._start_over(members, partitions=len(topic.partitions) if topic else 0)
+
+    def _start_over(self, members: Members, *, partitions: int) -> None:
+        members.ready = dict.fromkeys(range(partitions))
+        for member in members.members:
+            member.credit.in_flight = member.credit.in_flight_bytes = 0
+        self._awake[members] = None

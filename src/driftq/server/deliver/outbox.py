@@ -1,16 +1,96 @@
 """What is on its way to one consumer, in order: a cold read holds back only this consumer's messages."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import msgspec
+
+from driftq.core.group import GroupPartition
+from driftq.core.index import PartitionIndex
+from driftq.core.lease import LeaseBlock
 from driftq.errors import LogCorrupt
-from driftq.server.deliver.batch import DeliveryBatch
 from driftq.server.ports import Background, ConsumerStream
+from driftq.storage.entry import BODY_AT
 from driftq.storage.payloads import EntriesGone, Payloads
+
+_encode = msgspec.json.Encoder().encode
+
+
+class DeliveryBatch:
+    """Messages of one partition for one consumer, with attempt and last error as they were decided."""
+
+    __slots__ = ("first_attempt", "index", "ordinals", "partition", "redelivered")
+
+    def __init__(
+        self, progress: GroupPartition, block: LeaseBlock, *, partition: int, redelivered: bool
+    ) -> None:
+        self.partition = partition
+        self.index: PartitionIndex = progress.index
+        self.ordinals: Sequence[int] = block.ordinals
+        self.first_attempt = progress.attempt_base + 1
+        self.redelivered = (
+            [
+                (progress.attempt_of(ordinal), progress.tries_of(ordinal), progress.errors.get(ordinal, ""))
+                for ordinal in block.ordinals
+            ]
+            if redelivered
+            else None
+        )
+
+    def is_behind(self) -> bool:
+        """Whether something in it is no longer kept."""
+        return min(self.ordinals[0], self.ordinals[-1]) < self.index.first
+
+    def forget_dropped(self) -> bool:
+        """Leave out what is no longer kept; whether anything is left."""
+        first = self.index.first
+        if self.ordinals[0] < first or self.ordinals[-1] < first:
+            slots = [slot for slot, ordinal in enumerate(self.ordinals) if ordinal >= first]
+            if self.redelivered is not None:
+                self.redelivered = [self.redelivered[slot] for slot in slots]
+            self.ordinals = [self.ordinals[slot] for slot in slots]
+        return bool(self.ordinals)
+
+    def size_bytes(self) -> int:
+        """Bytes of keys and values, counted over the whole range that the batch spans."""
+        first, last = self.ordinals[0], self.ordinals[-1]
+        spanned = self.index.bytes_upto(last + 1) - self.index.bytes_upto(first)
+        return spanned * len(self.ordinals) // (last + 1 - first)
+
+    def lines(self, entries: list[bytes]) -> bytes:
+        """NDJSON of these deliveries around the stored text."""
+        head = b'{"partition":%d,"offset":' % self.partition
+        offsets = self._offsets()
+        if self.redelivered is None:
+            line = b'%%b%%d,%b"last_error":"",%%b\n' % _numbers(self.first_attempt, 1)
+            return b"".join(
+                [
+                    line % (head, offset, entry[BODY_AT:])
+                    for offset, entry in zip(offsets, entries, strict=True)
+                ]
+            )
+        return b"".join(
+            [
+                b'%b%d,%b"last_error":%b,%b\n'
+                % (head, offset, _numbers(attempt, tries), _encode(error), entry[BODY_AT:])
+                for offset, entry, (attempt, tries, error) in zip(
+                    offsets, entries, self.redelivered, strict=True
+                )
+            ]
+        )
+
+    def _offsets(self) -> list[int]:
+        ordinals = self.ordinals
+        if isinstance(ordinals, range):
+            offsets: list[int] = []
+            for chunk, slots in self.index.runs(ordinals.start, ordinals.stop, ordinals.step):
+                offsets += chunk.offsets[slots.start : slots.stop : slots.step]
+            return offsets
+        return [self.index.offset_at(ordinal) for ordinal in ordinals]
 
 
 class Outbox:
-    """Sends parcels as soon as their bytes are at hand."""
+    """Sends delivery batches as soon as their bytes are in memory."""
 
     def __init__(
         self,
@@ -24,7 +104,7 @@ class Outbox:
         self._payloads = payloads
         self._background = background
         self._on_damage = on_damage
-        self._parcels: deque[tuple[DeliveryBatch, int]] = deque()
+        self._batches: deque[tuple[DeliveryBatch, int]] = deque()
         """With the bytes that each counts for."""
         self._fetching = False
         self._pending_bytes = 0
@@ -33,29 +113,29 @@ class Outbox:
     def unsent_bytes(self) -> int:
         return self._pending_bytes + self._consumer.unsent_bytes()
 
-    def put(self, parcel: DeliveryBatch) -> None:
+    def put(self, batch: DeliveryBatch) -> None:
         """Send this behind everything put before."""
-        if parcel.forget_dropped():
-            size_bytes = parcel.size_bytes()
-            self._parcels.append((parcel, size_bytes))
+        if batch.forget_dropped():
+            size_bytes = batch.size_bytes()
+            self._batches.append((batch, size_bytes))
             self._pending_bytes += size_bytes
             self._drain()
 
     def _drain(self) -> None:
-        while self._parcels and not self._fetching and not self.closed:
-            parcel, _ = self._parcels[0]
-            if not parcel.forget_dropped():
+        while self._batches and not self._fetching and not self.closed:
+            batch, _ = self._batches[0]
+            if not batch.forget_dropped():
                 self._take()
                 continue
             try:
-                entries = self._payloads.fetch(parcel.index, parcel.ordinals)
+                entries = self._payloads.fetch(batch.index, batch.ordinals)
             except LogCorrupt as damage:
                 self._on_damage(damage)
                 return
             if entries is None:
                 self._fetching = True
                 self._background.read(
-                    lambda parcel=parcel: self._payloads.read(parcel.index, parcel.ordinals),  # type: ignore[misc]
+                    lambda batch=batch: self._payloads.read(batch.index, batch.ordinals),  # type: ignore[misc]
                     self._fetched,
                 )
                 return
@@ -68,7 +148,7 @@ class Outbox:
         if isinstance(entries, LogCorrupt):
             self._on_damage(entries)
             return
-        if isinstance(entries, EntriesGone) or self._parcels[0][0].is_behind():
+        if isinstance(entries, EntriesGone) or self._batches[0][0].is_behind():
             self._drain()
             return
         if isinstance(entries, Exception):
@@ -81,6 +161,13 @@ class Outbox:
         self._consumer.send(self._take().lines(entries))
 
     def _take(self) -> DeliveryBatch:
-        parcel, size_bytes = self._parcels.popleft()
+        batch, size_bytes = self._batches.popleft()
         self._pending_bytes -= size_bytes
-        return parcel
+        return batch
+
+
+def _numbers(attempt: int, tries: int) -> bytes:
+    """The delivery's number, and how many of them the policy counts where that is another."""
+    if attempt == tries:
+        return b'"attempts":%d,' % attempt
+    return b'"attempts":%d,"tries":%d,' % (attempt, tries)

@@ -1,12 +1,22 @@
-"""When to look at which group's partition again: ends of leases and due retries, exact, never a scan."""
+"""When a turn looks at which partition of a group: ends of leases and due retries, exact, never a scan."""
+
+from __future__ import annotations
 
 import heapq
+from typing import TYPE_CHECKING
 
 from driftq.core.group import Group, GroupPartition
+from driftq.core.keys import MessageRef
+from driftq.errors import NotConfirmed
+
+if TYPE_CHECKING:
+    from driftq.server.turn import Turn
+
+_READ_RETRY_MS = 1_000
 
 
 class Timers:
-    """At most one live entry a partition of a group; an overtaken one is passed over when it comes up."""
+    """At most one live entry a partition of a group; an overtaken one is skipped when its time comes."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, int]] = []
@@ -17,7 +27,7 @@ class Timers:
         self._groups.clear()
 
     def note(self, group: Group, partition: int) -> None:
-        """Look again when the next lease ends or the next retry is due."""
+        """Look when the next lease ends or the next retry is due."""
         progress = group.partitions[partition]
         due = _next(progress)
         if due is not None and (progress.timer_at is None or due < progress.timer_at):
@@ -25,11 +35,20 @@ class Timers:
             self._groups[group.id] = group
             heapq.heappush(self._heap, (due, group.id, partition))
 
-    def ring(self, group: Group, partition: int, *, at: int) -> None:
+    def set(self, group: Group, partition: int, *, at: int) -> None:
         """Look at this time, whatever else is due."""
         group.partitions[partition].timer_at = at
         self._groups[group.id] = group
         heapq.heappush(self._heap, (at, group.id, partition))
+
+    def set_when_read(self, turn: Turn, refs: list[MessageRef], group: Group, partition: int) -> None:
+        """Read these messages off the loop, then look at once, or a bit later if they cannot be read."""
+        now = turn.now
+
+        def read(error: NotConfirmed | None) -> None:
+            self.set(group, partition, at=now if error is None else now + _READ_RETRY_MS)
+
+        turn.lookup.fetch(refs, read)
 
     def next_at(self) -> int | None:
         return self._heap[0][0] if self._heap else None

@@ -1,7 +1,7 @@
 """Which dead letters a topic has, found in the index alone: no message is read or decoded for it.
 
 Offsets are numbered through a topic, so the partitions are merged by offset. A call looks at a bounded number
-of letters: it runs in a turn, and everybody else waits meanwhile.
+of dead letters: it runs in a turn, and every other request waits meanwhile.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from driftq.errors import TopicNotFound
 from driftq.model.topic import DEAD_LETTER_PREFIX
 
 LOOK_MAX = 4_096
-"""Letters that one call looks at, purged ones among them."""
+"""Dead letters that one call looks at, purged ones among them."""
 
 
 class DeadLetterRef(NamedTuple):
-    """Where a dead letter lies, and when it was sent again. Refs sort by offset."""
+    """Where a dead letter lies, and when it was redriven. Refs sort by offset."""
 
     offset: int
     partition: int
@@ -30,14 +30,14 @@ class DeadLetterRef(NamedTuple):
 
 
 class DeadLetterPage(NamedTuple):
-    """Some letters by offset, and behind which offset to look for more; None when there are none."""
+    """Some dead letters by offset, and behind which offset to look for more; None when there are none."""
 
     refs: list[DeadLetterRef]
     more_after: int | None
 
 
 def dlq_topic_of(state: State, name: str) -> Topic:
-    """The dead-letter topic of a topic; TopicNotFound when nothing was ever given up there."""
+    """The dead-letter topic of a topic; TopicNotFound when nothing was ever dead-lettered there."""
     found = state.topics.get(DEAD_LETTER_PREFIX + name)
     if found is None:
         raise TopicNotFound(DEAD_LETTER_PREFIX + name)
@@ -45,7 +45,7 @@ def dlq_topic_of(state: State, name: str) -> Topic:
 
 
 def dead_letter_page(topic: Topic, *, after: int = -1, limit: int = LOOK_MAX) -> DeadLetterPage:
-    """At most `limit` letters behind an offset that are not purged."""
+    """At most `limit` dead letters behind an offset that are not purged."""
     parts = [_refs(number, part.index, after) for number, part in enumerate(topic.partitions)]
     refs: list[DeadLetterRef] = []
     looked = 0
@@ -53,7 +53,7 @@ def dead_letter_page(topic: Topic, *, after: int = -1, limit: int = LOOK_MAX) ->
         looked += 1
         after = ref.offset
         if ref.offset not in topic.purged:
-            refs.append(_as_it_is(topic, ref))
+            refs.append(_with_redrive(topic, ref))
             if len(refs) == limit:
                 return DeadLetterPage(refs, after)
     return DeadLetterPage(refs, after if looked == LOOK_MAX else None)
@@ -65,18 +65,18 @@ def _refs(number: int, index: PartitionIndex, after: int) -> Iterator[DeadLetter
             yield DeadLetterRef(chunk.offsets[slot], number, chunk.first + slot)
 
 
-def _as_it_is(topic: Topic, ref: DeadLetterRef) -> DeadLetterRef:
+def _with_redrive(topic: Topic, ref: DeadLetterRef) -> DeadLetterRef:
     sent = topic.redriven.get(ref.offset)
     return ref._replace(redriven_at=sent[0]) if sent is not None else ref
 
 
 def named_dead_letters(topic: Topic, offsets: Iterable[int]) -> list[DeadLetterRef]:
-    """Those of these letters that are there and not purged."""
+    """Those of these dead letters that are there and not purged."""
     refs: list[DeadLetterRef] = []
     for offset in sorted(set(offsets)):
-        place = topic.locate(offset) if offset not in topic.purged else None
-        if place is not None:
-            refs.append(_as_it_is(topic, DeadLetterRef(offset, *place)))
+        located = topic.locate(offset) if offset not in topic.purged else None
+        if located is not None:
+            refs.append(_with_redrive(topic, DeadLetterRef(offset, *located)))
     return refs
 
 

@@ -1,4 +1,4 @@
-"""What becomes of dead letters: they are sent again, once each, or purged.
+"""Dead letters in the engine's turn: they are redriven, once each, or purged.
 
 A dead letter is marked as redriven in the commit that stores its message, and only then. One that cannot be
 sent is skipped, and the answer says why.
@@ -7,9 +7,8 @@ sent is skipped, and the answer says why.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import ClassVar
 
 import msgspec
 
@@ -25,20 +24,19 @@ from driftq.core.decide.dead_letters import (
 from driftq.core.keys import MessageRef
 from driftq.core.records import DeadLettersPurged, DeadLettersRedriven, DeliveryTerms
 from driftq.core.state import Topic
-from driftq.errors import DriftQError, NotConfirmed, TopicNotFound
+from driftq.errors import DriftQError
 from driftq.model import DeadLetterFacts, Envelope
-from driftq.model.envelope import deadline_ms
-from driftq.model.topic import DEAD_LETTER_PREFIX
-from driftq.server.counters import Counters
+from driftq.model.time import parse_rfc3339
 from driftq.server.deliver.consumers import Consumers
-from driftq.server.lookup import MessageLookup
+from driftq.server.dlq.pages import dlq_topic_of
 from driftq.server.produce.prepare import size_of, terms_of
 from driftq.server.requests import Reply
+from driftq.server.topics.views import find_topic
+from driftq.server.turn import RequestQueue, Turn
 from driftq.storage.entry import decode_entry, encode_entry, encode_time
-from driftq.storage.journal import Journal
 
 TOGETHER_MAX = 100
-"""Letters that one request may name."""
+"""Dead letters that one request may name."""
 _OVERHEAD_BYTES = 16_384
 
 logger = logging.getLogger("driftq.engine")
@@ -55,7 +53,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class RedriveOutcome:
-    """What became of the letters of a redrive: each was sent or skipped."""
+    """The outcome of a redrive: each dead letter was sent or skipped."""
 
     sent: list[int] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
@@ -63,7 +61,7 @@ class RedriveOutcome:
 
 @dataclass(frozen=True, slots=True)
 class RedriveRequest:
-    """Send these letters of a topic again; answered by a Redriven. A dry run says what it would skip."""
+    """Redrive dead letters of a topic; answered by a RedriveOutcome. A dry run says what it would skip."""
 
     topic: str
     offsets: list[int]
@@ -75,164 +73,144 @@ class RedriveRequest:
 
 @dataclass(frozen=True, slots=True)
 class PurgeRequest:
-    """Forget these letters of a topic; answered by the offsets that were there."""
+    """Forget these dead letters of a topic; answered by the offsets that were there."""
 
     topic: str
     offsets: list[int]
     reply: Reply
 
 
-LetterAsk = RedriveRequest | PurgeRequest
-Replies = list[tuple[Reply, Any]]
+class DlqStage(RequestQueue[RedriveRequest | PurgeRequest]):
+    """Decides one request after the other, in the order of their submission."""
 
+    handles: ClassVar = (RedriveRequest, PurgeRequest)
 
-class DlqStage:
-    """The dead letters' part of a turn."""
+    def __init__(self, consumers: Consumers) -> None:
+        super().__init__()
+        self._consumers = consumers
 
-    def __init__(
-        self,
-        journal: Journal,
-        lookup: MessageLookup,
-        dispatcher: Consumers,
-        counters: Counters,
-        *,
-        again: Callable[[LetterAsk, NotConfirmed | None], None],
-    ) -> None:
-        self._journal = journal
-        self._lookup = lookup
-        self._consumers = dispatcher
-        self._counters = counters
-        self._again = again
-        self.asked: list[LetterAsk] = []
+    def decide(self, turn: Turn) -> None:
+        if self.requests:
+            for request in self.take():
+                self._decide_one(turn, request)
 
-    def turn(self, replies: Replies, now: int, *, wall: int) -> None:
-        asked, self.asked = self.asked, []
-        for request in asked:
-            answer: list[int] | RedriveOutcome | DriftQError | None
-            try:
-                grave = self._grave(request.topic)
-                if isinstance(request, RedriveRequest):
-                    answer = self._redrive(request, grave, now=now, wall=wall)
-                else:
-                    answer = self._purge(request, grave, now)
-            except DriftQError as refused:
-                answer = refused
-            if answer is not None:
-                replies.append((request.reply, answer))
+    def _decide_one(self, turn: Turn, request: RedriveRequest | PurgeRequest) -> None:
+        answer: list[int] | RedriveOutcome | DriftQError | None
+        try:
+            dlq_topic = dlq_topic_of(turn.state, request.topic)
+            if isinstance(request, RedriveRequest):
+                answer = self._redrive(turn, request, dlq_topic)
+            else:
+                answer = _purge(turn, request, dlq_topic)
+        except DriftQError as refused:
+            answer = refused
+        if answer is not None:
+            turn.reply(request, answer)
 
-    def _purge(self, request: PurgeRequest, grave: Topic, now: int) -> list[int]:
-        offsets = [one for one in dict.fromkeys(request.offsets) if _is_there(grave, one)]
-        if offsets:
-            self._journal.add(DeadLettersPurged(at=now, topic=grave.id, offsets=offsets))
-        return offsets
-
-    def _grave(self, name: str) -> Topic:
-        grave = self._journal.state.topics.get(DEAD_LETTER_PREFIX + name)
-        if grave is None:
-            raise TopicNotFound(DEAD_LETTER_PREFIX + name)
-        return grave
-
-    def _redrive(
-        self, request: RedriveRequest, grave: Topic, *, now: int, wall: int
-    ) -> RedriveOutcome | None:
-        """None while the letters have to be read first; the request comes again then."""
-        origin = self._journal.state.topics.get(request.topic)
-        if origin is None:
-            raise TopicNotFound(request.topic)
-        answer = RedriveOutcome()
-        claims: list[MessageRef] = []
+    def _redrive(self, turn: Turn, request: RedriveRequest, dlq_topic: Topic) -> RedriveOutcome | None:
+        """None while the dead letters have to be read first; the request is queued then."""
+        origin = find_topic(turn.state, request.topic)
+        outcome = RedriveOutcome()
+        refs: list[MessageRef] = []
         for offset in dict.fromkeys(request.offsets):
-            if not _is_there(grave, offset):
-                answer.skipped.append(Skipped(offset, NOT_FOUND))
-            elif offset in grave.redriven:
-                answer.skipped.append(Skipped(offset, ALREADY_REDRIVEN))
+            if not _is_there(dlq_topic, offset):
+                outcome.skipped.append(Skipped(offset, NOT_FOUND))
+            elif offset in dlq_topic.redriven:
+                outcome.skipped.append(Skipped(offset, ALREADY_REDRIVEN))
             else:
-                claims.append(MessageRef(grave.id, offset))
-        cold = self._lookup.cold(claims)
+                refs.append(MessageRef(dlq_topic.id, offset))
+        cold = turn.lookup.cold(refs)
         if cold:
-            self._lookup.fetch(cold, lambda error: self._again(request, error))
+            turn.requeue_when_read(cold, request)
             return None
-        letters: dict[int, Produce] = {}
-        for claim in claims:
-            decided = self._message(claim, origin, all_groups=request.all_groups, now=now, wall=wall)
+        commands: dict[int, Produce] = {}
+        for ref in refs:
+            decided = _redriven_message(turn, ref, origin, all_groups=request.all_groups)
             if isinstance(decided, Skipped):
-                answer.skipped.append(decided)
+                outcome.skipped.append(decided)
             else:
-                letters[claim.offset] = decided
-        if letters and not request.dry_run:
-            self._send(request, grave, origin, letters, answer, now=now, wall=wall)
-        return answer
+                commands[ref.offset] = decided
+        if commands and not request.dry_run:
+            self._send(turn, request, dlq_topic, origin, commands, outcome)
+        return outcome
 
     def _send(
         self,
+        turn: Turn,
         request: RedriveRequest,
-        grave: Topic,
+        dlq_topic: Topic,
         origin: Topic,
-        letters: dict[int, Produce],
-        answer: RedriveOutcome,
-        *,
-        now: int,
-        wall: int,
+        commands: dict[int, Produce],
+        outcome: RedriveOutcome,
     ) -> None:
-        """Append the letters' messages and mark those letters, no others, in one frame."""
-        journal = self._journal
-        offsets, commands = list(letters), list(letters.values())
-        recall = self._lookup.recall
-        placed = decide_placing(journal.state, origin, commands, recall=recall, now=now, wall=wall)
+        """Append the messages and mark their dead letters, no others, in one frame."""
+        journal = turn.journal
+        offsets, messages = list(commands), list(commands.values())
+        placed = decide_placing(
+            turn.state, origin, messages, lookup=turn.lookup.message, now=turn.now, wall=turn.wall
+        )
         for slot, cause in placed.refused.items():
-            logger.error("dead letter %d of %s is not redriven: %s", offsets[slot], grave.name, cause)
-            answer.skipped.append(Skipped(offsets[slot], NOT_STORED))
-        answer.sent.extend(offsets[slot] for slot in placed.partitions)
-        if not answer.sent:
+            logger.error("dead letter %d of %s is not redriven: %s", offsets[slot], dlq_topic.name, cause)
+            outcome.skipped.append(Skipped(offsets[slot], NOT_STORED))
+        outcome.sent.extend(offsets[slot] for slot in placed.partitions)
+        if not outcome.sent:
             return
-        journal.keep_together(sum(len(command.entry) + 64 for command in commands) + _OVERHEAD_BYTES)
+        journal.keep_together(sum(len(message.entry) + 64 for message in messages) + _OVERHEAD_BYTES)
         for record, entries in placed.batch.records:
             journal.add_stored(record, entries)
-        journal.add(DeadLettersRedriven(at=now, topic=grave.id, offsets=list(answer.sent), by=request.by))
-        self._consumers.stored(origin.name, set(placed.partitions.values()))
-        self._counters.redriven += len(answer.sent)
-
-    def _message(
-        self, claim: MessageRef, origin: Topic, *, all_groups: bool, now: int, wall: int
-    ) -> Produce | Skipped:
-        """A new message from a letter: without facts of its death, a past deadline, or a key to claim.
-
-        Skipped when the group that gave it up, known by its name, is not there: a message for no group in
-        particular would go to all of them.
-        """
-        entry = self._lookup.entry(claim)
-        if entry is None:
-            return Skipped(claim.offset, NOT_FOUND)
-        letter = decode_entry(entry)
-        envelope = letter.envelope or Envelope()
-        facts = envelope.dlq
-        terms = (
-            terms_of(envelope.retry_policy) if envelope.retry_policy is not None else None
-        ) or DeliveryTerms()
-        if not all_groups:
-            name = facts.group if facts is not None else ""
-            group = origin.groups.get(name)
-            if group is None:
-                return Skipped(claim.offset, GROUP_DELETED, name)
-            terms = msgspec.structs.replace(terms, group=group.id)
-        deadline = deadline_ms(envelope.deadline) if envelope.deadline else None
-        if deadline is not None and deadline <= wall:
-            deadline = None
-            envelope = msgspec.structs.replace(envelope, deadline=None)
-        envelope = msgspec.structs.replace(envelope, dlq=None)
-        stored = msgspec.structs.replace(letter, envelope=None if envelope == Envelope() else envelope)
-        return Produce(
-            topic=origin.name,
-            requested_topic=stored.requested_topic or origin.name,
-            key=stored.key,
-            value=stored.value,
-            size_bytes=size_of(stored.key) + size_of(stored.value),
-            entry=encode_entry(stored, encode_time(now)),
-            plain=False,
-            override=_partition(facts, origin),
-            deadline=deadline,
-            terms=terms if terms != DeliveryTerms() else None,
+        journal.add(
+            DeadLettersRedriven(at=turn.now, topic=dlq_topic.id, offsets=list(outcome.sent), by=request.by)
         )
+        self._consumers.stored(origin.name, set(placed.partitions.values()))
+        turn.counters.redriven += len(outcome.sent)
+
+
+def _purge(turn: Turn, request: PurgeRequest, dlq_topic: Topic) -> list[int]:
+    offsets = [offset for offset in dict.fromkeys(request.offsets) if _is_there(dlq_topic, offset)]
+    if offsets:
+        turn.journal.add(DeadLettersPurged(at=turn.now, topic=dlq_topic.id, offsets=offsets))
+    return offsets
+
+
+def _redriven_message(turn: Turn, ref: MessageRef, origin: Topic, *, all_groups: bool) -> Produce | Skipped:
+    """A new message from a dead letter: without the facts of its failure, a past deadline, or a key to claim.
+
+    Skipped when the group that gave it up, known by its name, is not there: a message for no group in
+    particular would go to all of them.
+    """
+    entry = turn.lookup.entry(ref)
+    if entry is None:
+        return Skipped(ref.offset, NOT_FOUND)
+    dead_letter = decode_entry(entry)
+    envelope = dead_letter.envelope or Envelope()
+    facts = envelope.dlq
+    terms = (
+        terms_of(envelope.retry_policy) if envelope.retry_policy is not None else None
+    ) or DeliveryTerms()
+    if not all_groups:
+        name = facts.group if facts is not None else ""
+        group = origin.groups.get(name)
+        if group is None:
+            return Skipped(ref.offset, GROUP_DELETED, name)
+        terms = msgspec.structs.replace(terms, group=group.id)
+    deadline = parse_rfc3339(envelope.deadline) if envelope.deadline else None
+    if deadline is not None and deadline <= turn.wall:
+        deadline = None
+        envelope = msgspec.structs.replace(envelope, deadline=None)
+    envelope = msgspec.structs.replace(envelope, dlq=None)
+    stored = msgspec.structs.replace(dead_letter, envelope=None if envelope == Envelope() else envelope)
+    return Produce(
+        topic=origin.name,
+        requested_topic=stored.requested_topic or origin.name,
+        key=stored.key,
+        value=stored.value,
+        size_bytes=size_of(stored.key) + size_of(stored.value),
+        entry=encode_entry(stored, encode_time(turn.now)),
+        plain=False,
+        override=_partition(facts, origin),
+        deadline=deadline,
+        terms=terms if terms != DeliveryTerms() else None,
+    )
 
 
 def _partition(facts: DeadLetterFacts | None, origin: Topic) -> int | None:
@@ -241,5 +219,5 @@ def _partition(facts: DeadLetterFacts | None, origin: Topic) -> int | None:
     return redrive_partition(facts.original_partition, partitions=len(origin.partitions))
 
 
-def _is_there(grave: Topic, offset: int) -> bool:
-    return offset not in grave.purged and grave.locate(offset) is not None
+def _is_there(dlq_topic: Topic, offset: int) -> bool:
+    return offset not in dlq_topic.purged and dlq_topic.locate(offset) is not None

@@ -5,9 +5,8 @@ A committed effect is a message of an internal topic that holds the identity and
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -25,18 +24,15 @@ from driftq.core.jobs.decide import check_lease
 from driftq.core.keys import MessageRef
 from driftq.core.records import EffectBegun, EffectCommitted, TopicCreated
 from driftq.core.state import State, Topic
-from driftq.errors import DriftQError, EffectNotFound, NotConfirmed
+from driftq.errors import DriftQError, EffectNotFound
 from driftq.model import StoredMessage, TopicOptions
-from driftq.server.lookup import MessageLookup
 from driftq.server.requests import Reply
+from driftq.server.turn import RequestQueue, Turn
 from driftq.storage.entry import PREFIX_BYTES, encode_text, encode_time, produced_at
-from driftq.storage.journal import Journal
-
-Replies = list[tuple[Reply, Any]]
 
 
 class StoredEffect(msgspec.Struct, frozen=True):
-    """What is kept of an effect that is done."""
+    """The stored form of a committed effect."""
 
     identity: Identity
     owner: str
@@ -55,7 +51,7 @@ class EffectSource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BeginRequest:
-    """Answered by EffectBegun, Held or Committed. Without a source, it is for the topic that has the name."""
+    """Answered by EffectBegun, HeldEffect or CommittedEffect. Without a source, the topic of the name."""
 
     identity: Identity
     owner: str
@@ -95,7 +91,7 @@ class ExtendEffectRequest:
 
 @dataclass(frozen=True, slots=True)
 class StatusRequest:
-    """Answered by an EffectStatus, or EffectNotFound."""
+    """Answered by an EffectRecord, or EffectNotFound."""
 
     identity: Identity
     reply: Reply
@@ -112,153 +108,101 @@ class EffectRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a grant under way: its owner, whose answer was lost, goes on with it."""
 
 
-EffectAsk = BeginRequest | CommitRequest | FailRequest | ExtendEffectRequest | StatusRequest
+EffectsRequest = BeginRequest | CommitRequest | FailRequest | ExtendEffectRequest | StatusRequest
 
 _decoder = msgspec.json.Decoder(StoredEffect)
 
 
-class EffectsStage:
-    """The effects' part of a turn."""
+class EffectsStage(RequestQueue[EffectsRequest]):
+    """Decides one request after the other, in the order of their submission."""
 
-    def __init__(
-        self,
-        journal: Journal,
-        lookup: MessageLookup,
-        *,
-        again: Callable[[EffectAsk, NotConfirmed | None], None],
-    ) -> None:
-        self._journal = journal
-        self._lookup = lookup
-        self._again = again
-        self.asked: list[EffectAsk] = []
+    handles: ClassVar = (BeginRequest, CommitRequest, FailRequest, ExtendEffectRequest, StatusRequest)
 
-    @property
-    def _state(self) -> State:
-        return self._journal.state
+    def decide(self, turn: Turn) -> None:
+        turn.state.effects.expire(turn.now)
+        if self.requests:
+            for request in self.take():
+                self._decide_one(turn, request)
 
-    def turn(self, replies: Replies, now: int) -> None:
-        asked, self.asked = self.asked, []
-        self._state.effects.expire(now)
-        for request in asked:
-            cold = self._lookup.cold([*self._claims(request.identity), *self._rerouted(request)])
-            if cold:
-                self._lookup.fetch(cold, lambda error, request=request: self._again(request, error))  # type: ignore[misc]
-                continue
-            try:
-                answer = self._decide(request, now)
-            except DriftQError as refused:
-                answer = refused
-            replies.append((request.reply, answer))
+    def _decide_one(self, turn: Turn, request: EffectsRequest) -> None:
+        refs = [*_effect_refs(turn.state, request.identity), *_source_refs(turn.state, request)]
+        cold = turn.lookup.cold(refs)
+        if cold:
+            turn.requeue_when_read(cold, request)
+            return
+        try:
+            answer = self._answer(turn, request)
+        except DriftQError as refused:
+            answer = refused
+        turn.reply(request, answer)
 
-    def cold(self, identity: Identity) -> list[MessageRef]:
-        """What has to be read before `is_committed` can tell."""
-        return self._lookup.cold(self._claims(identity))
-
-    def is_committed(self, identity: Identity, topics: range) -> bool:
-        """Whether the effect is done, for a message that the effects of these topics count for."""
-        return any(belongs(one.topic, topics) for one in self._finished(identity))
-
-    def _claims(self, identity: Identity) -> list[MessageRef]:
-        return self._state.effects.committed.find(effect_print(identity))
-
-    def _finished(self, identity: Identity) -> list[StoredEffect]:
-        """The finished effects of this identity, at most one a topic. A fingerprint alone is not believed."""
-        found: list[StoredEffect] = []
-        for claim in self._claims(identity):
-            entry = self._lookup.entry(claim)
-            if entry is not None:
-                stored = _decoder.decode(entry[PREFIX_BYTES:])
-                if stored.identity == identity:
-                    found.append(stored)
-        return found
-
-    def _done(self, identity: Identity, topics: range) -> StoredEffect | None:
-        """The finished effect of one of these topics."""
-        return next((one for one in self._finished(identity) if belongs(one.topic, topics)), None)
-
-    def _rerouted(self, request: EffectAsk) -> list[MessageRef]:
-        """The message itself, where only its time tells which topic it was sent to."""
-        source = getattr(request, "source", None)
-        if source is None or source.topic == request.identity[1]:
-            return []
-        topic = self._state.topics.get(source.topic)
-        return [MessageRef(topic.id, source.offset)] if topic is not None else []
-
-    def _scope(self, request: BeginRequest | StatusRequest, now: int) -> EffectScope:
-        name, source = request.identity[1], request.source
-        if source is not None and source.topic == name:
-            return scope_of(self._state, name, offset=source.offset, now=now)
-        for claim in self._rerouted(request):
-            entry = self._lookup.entry(claim)
-            if entry is not None:
-                return scope_of(self._state, name, produced_at=produced_at(entry), now=now)
-        return scope_of(self._state, name, now=now)
-
-    def _decide(self, request: EffectAsk, now: int) -> Any:
+    def _answer(self, turn: Turn, request: EffectsRequest) -> Any:
         match request:
             case BeginRequest():
-                return self._begin(request, now)
+                return self._begin(turn, request)
             case CommitRequest():
-                return self._commit(request, now)
+                return self._commit(turn, request)
             case FailRequest():
-                record = decide_fail(
-                    self._state,
-                    request.identity,
-                    owner=request.owner,
-                    token=request.token,
-                    error=request.error,
-                    now=now,
-                )
-                if record is not None:
-                    self._journal.add(record)
+                return self._fail(turn, request)
             case ExtendEffectRequest():
-                self._extend(request, now)
+                return self._extend(turn, request)
             case StatusRequest():
-                return self._status(request.identity, self._scope(request, now))
-        return None
+                return self._status(turn, request.identity, _scope(turn, request))
 
-    def _begin(self, request: BeginRequest, now: int) -> EffectBegun | HeldEffect | CommittedEffect:
-        scope = self._scope(request, now)
+    def _begin(self, turn: Turn, request: BeginRequest) -> EffectBegun | HeldEffect | CommittedEffect:
+        scope = _scope(turn, request)
         decided = decide_begin(
-            self._state,
+            turn.state,
             request.identity,
             topic=scope.topic,
             owner=request.owner,
             lease_ms=request.lease_ms,
-            done=_committed(self._done(request.identity, scope.topics)),
-            now=now,
+            done=_committed(_committed_in(turn, request.identity, scope.topics)),
+            now=turn.now,
         )
         if isinstance(decided, EffectBegun):
-            self._journal.add(decided)
+            turn.journal.add(decided)
         return decided
 
-    def _commit(self, request: CommitRequest, now: int) -> None:
-        for done in self._finished(request.identity):
-            if done.token == request.token and done.owner == request.owner:
-                return  # Said before.
-        pending = require_pending(self._state, request.identity, owner=request.owner, token=request.token)
-        stored = StoredEffect(
+    def _commit(self, turn: Turn, request: CommitRequest) -> None:
+        for stored in _committed_effects(turn, request.identity):
+            if stored.token == request.token and stored.owner == request.owner:
+                return  # A repeated commit.
+        pending = require_pending(turn.state, request.identity, owner=request.owner, token=request.token)
+        effect = StoredEffect(
             identity=request.identity,
             owner=request.owner,
             token=request.token,
             result=msgspec.Raw(request.result) if request.result is not None else msgspec.UNSET,
             topic=pending.topic,
         )
-        self._journal.add_texts(
-            self._topic(now),
-            [encode_text(msgspec.json.encode(stored), encode_time(now))],
-            also=EffectCommitted(at=now, identity=request.identity, topic=pending.topic),
-            now=now,
+        turn.journal.add_texts(
+            _effects_topic(turn),
+            [encode_text(msgspec.json.encode(effect), encode_time(turn.now))],
+            also=EffectCommitted(at=turn.now, identity=request.identity, topic=pending.topic),
+            now=turn.now,
             fingerprints=[effect_print(request.identity)],
         )
 
-    def _extend(self, request: ExtendEffectRequest, now: int) -> None:
+    def _fail(self, turn: Turn, request: FailRequest) -> None:
+        record = decide_fail(
+            turn.state,
+            request.identity,
+            owner=request.owner,
+            token=request.token,
+            error=request.error,
+            now=turn.now,
+        )
+        if record is not None:
+            turn.journal.add(record)
+
+    def _extend(self, turn: Turn, request: ExtendEffectRequest) -> None:
         """The same grant, for longer."""
         check_lease(request.lease_ms)
-        pending = require_pending(self._state, request.identity, owner=request.owner, token=request.token)
-        self._journal.add(
+        pending = require_pending(turn.state, request.identity, owner=request.owner, token=request.token)
+        turn.journal.add(
             EffectBegun(
-                at=now,
+                at=turn.now,
                 identity=request.identity,
                 owner=request.owner,
                 lease_ms=request.lease_ms,
@@ -267,11 +211,11 @@ class EffectsStage:
             )
         )
 
-    def _status(self, identity: Identity, scope: EffectScope) -> EffectRecord:
-        done = self._done(identity, scope.topics)
-        if done is not None:
-            return EffectRecord(status="COMMITTED", owner=done.owner, result=done.result)
-        effects = self._state.effects
+    def _status(self, turn: Turn, identity: Identity, scope: EffectScope) -> EffectRecord:
+        stored = _committed_in(turn, identity, scope.topics)
+        if stored is not None:
+            return EffectRecord(status="COMMITTED", owner=stored.owner, result=stored.result)
+        effects = turn.state.effects
         pending = effects.held(identity, scope.topic)
         if pending is not None:
             return EffectRecord(
@@ -282,12 +226,68 @@ class EffectsStage:
             return EffectRecord(status="FAILED", last_error=failed.error)
         raise EffectNotFound(identity[3])
 
-    def _topic(self, now: int) -> Topic:
-        state = self._state
-        if EFFECTS_TOPIC not in state.topics:
-            options = TopicOptions(retention_ms=state.limits.effect_ttl_ms)
-            self._journal.add(TopicCreated(now, state.next_topic, EFFECTS_TOPIC, 1, options))
-        return state.topics[EFFECTS_TOPIC]
+
+# Committed effects, also for deliveries whose lease ends
+
+
+def cold_effects(turn: Turn, identity: Identity) -> list[MessageRef]:
+    """What has to be read before `is_committed` can answer."""
+    return turn.lookup.cold(_effect_refs(turn.state, identity))
+
+
+def is_committed(turn: Turn, identity: Identity, topics: range) -> bool:
+    """Whether the effect is committed, for a message that the effects of these topics count for."""
+    return any(belongs(stored.topic, topics) for stored in _committed_effects(turn, identity))
+
+
+def _committed_in(turn: Turn, identity: Identity, topics: range) -> StoredEffect | None:
+    """The committed effect of one of these topics."""
+    effects = _committed_effects(turn, identity)
+    return next((stored for stored in effects if belongs(stored.topic, topics)), None)
+
+
+def _committed_effects(turn: Turn, identity: Identity) -> list[StoredEffect]:
+    """The committed effects of this identity, at most one a topic. A fingerprint alone is not believed."""
+    found: list[StoredEffect] = []
+    for ref in _effect_refs(turn.state, identity):
+        entry = turn.lookup.entry(ref)
+        if entry is not None:
+            stored = _decoder.decode(entry[PREFIX_BYTES:])
+            if stored.identity == identity:
+                found.append(stored)
+    return found
+
+
+def _effect_refs(state: State, identity: Identity) -> list[MessageRef]:
+    return state.effects.committed.find(effect_print(identity))
+
+
+def _source_refs(state: State, request: EffectsRequest) -> list[MessageRef]:
+    """The message itself, where only its time tells which topic it was sent to."""
+    source = getattr(request, "source", None)
+    if source is None or source.topic == request.identity[1]:
+        return []
+    topic = state.topics.get(source.topic)
+    return [MessageRef(topic.id, source.offset)] if topic is not None else []
+
+
+def _scope(turn: Turn, request: BeginRequest | StatusRequest) -> EffectScope:
+    name, source, now = request.identity[1], request.source, turn.now
+    if source is not None and source.topic == name:
+        return scope_of(turn.state, name, offset=source.offset, now=now)
+    for ref in _source_refs(turn.state, request):
+        entry = turn.lookup.entry(ref)
+        if entry is not None:
+            return scope_of(turn.state, name, produced_at=produced_at(entry), now=now)
+    return scope_of(turn.state, name, now=now)
+
+
+def _effects_topic(turn: Turn) -> Topic:
+    state = turn.state
+    if EFFECTS_TOPIC not in state.topics:
+        options = TopicOptions(retention_ms=state.limits.effect_ttl_ms)
+        turn.journal.add(TopicCreated(turn.now, state.next_topic, EFFECTS_TOPIC, 1, options))
+    return state.topics[EFFECTS_TOPIC]
 
 
 def identity_of(stored: StoredMessage, *, topic: str, group: str) -> Identity | None:
@@ -298,10 +298,10 @@ def identity_of(stored: StoredMessage, *, topic: str, group: str) -> Identity | 
     return (envelope.tenant_id or "", stored.requested_topic or topic, group, envelope.idempotency_key)
 
 
-def _committed(done: StoredEffect | None) -> CommittedEffect | None:
-    if done is None:
+def _committed(stored: StoredEffect | None) -> CommittedEffect | None:
+    if stored is None:
         return None
     return CommittedEffect(
-        result=bytes(done.result).decode() if isinstance(done.result, msgspec.Raw) else None,
-        token=done.token,
+        result=bytes(stored.result).decode() if isinstance(stored.result, msgspec.Raw) else None,
+        token=stored.token,
     )

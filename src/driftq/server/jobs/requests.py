@@ -1,4 +1,4 @@
-"""What is asked about jobs, each with the call that takes its answer."""
+"""Requests about jobs, each with the call that takes its answer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ClaimRequest:
 
 @dataclass(frozen=True, slots=True)
 class JobsGranted:
-    """What went to a claimer, with the number of the attempt that each job begins."""
+    """The jobs of a claim, with the number of the attempt that each job begins."""
 
     record: JobsClaimed
     attempts: list[int]
@@ -73,4 +73,4 @@ def requeue(offset: int, reply: Reply) -> JobAction:
     return JobAction(lambda jobs, now, wall: decide_requeue(jobs, offset, now=now, wall=wall), reply)
 
 
-JobAsk = EnqueueRequest | ClaimRequest | SettleRequest | JobAction
+JobsRequest = EnqueueRequest | ClaimRequest | SettleRequest | JobAction

@@ -13,12 +13,13 @@ from driftq.core.keys import MessageRef
 from driftq.core.state import State
 from driftq.errors import JobNotFound, NotConfirmed
 from driftq.model.job import job_id
+from driftq.model.time import rfc3339
 from driftq.model.wire.jobs import ClaimedJob, JobAttempt, JobView
 from driftq.server.jobs.requests import JobsGranted
 from driftq.server.lookup import MessageLookup
-from driftq.server.settle.dead_letters import rfc3339
 from driftq.storage.entry import produced_at
 from driftq.storage.job_entry import decode_job
+from driftq.storage.journal import Journal
 
 PAGE_BYTES = 4 << 20
 _WAITING = ("ready", "scheduled")
@@ -71,8 +72,8 @@ def job_facts(state: State, offset: int, *, now: int, wall: int) -> JobFacts:
 def _history(jobs: JobTable, offset: int) -> list[JobAttempt]:
     """Every run that is known, and the one that is under way."""
     history = [
-        JobAttempt(one.owner, rfc3339(one.started_at), rfc3339(one.ended_at), one.error)
-        for one in jobs.histories.get(offset, ())
+        JobAttempt(run.owner, rfc3339(run.started_at), rfc3339(run.ended_at), run.error)
+        for run in jobs.histories.get(offset, ())
     ]
     grant = jobs.grants.get(offset)
     if grant is not None:
@@ -107,12 +108,9 @@ def list_jobs(
 class JobReader:
     """Reads what was stored of jobs, off the loop where it has to."""
 
-    def __init__(
-        self, lookup: MessageLookup, *, state: Callable[[], State], want_turn: Callable[[], None]
-    ) -> None:
+    def __init__(self, lookup: MessageLookup, journal: Journal) -> None:
         self._lookup = lookup
-        self._state = state
-        self._want_turn = want_turn
+        self._journal = journal
 
     def claimed(self, granted: JobsGranted, done: Done) -> None:
         """The jobs of a claim, as ClaimedJob."""
@@ -149,22 +147,21 @@ class JobReader:
             if isinstance(entries, NotConfirmed):
                 done(entries)
                 return
-            done([job_view(one, entries[one.offset]) for one in facts])
+            done([job_view(job, entries[job.offset]) for job in facts])
 
-        self._read([one.offset for one in facts], give)
+        self._read([job.offset for job in facts], give)
 
     def _read(self, offsets: list[int], give: Callable[[dict[int, bytes] | NotConfirmed], None]) -> None:
-        topic = self._state().topics.get(JOBS_TOPIC)
-        claims = [MessageRef(topic.id, offset) for offset in offsets] if topic is not None else []
+        topic = self._journal.state.topics.get(JOBS_TOPIC)
+        refs = [MessageRef(topic.id, offset) for offset in offsets] if topic is not None else []
 
         def done(entries: dict[MessageRef, bytes] | NotConfirmed) -> None:
             if isinstance(entries, NotConfirmed):
                 give(entries)
             else:
-                give({claim.offset: entry for claim, entry in entries.items()})
-            self._want_turn()  # A stop may have waited for this.
+                give({ref.offset: entry for ref, entry in entries.items()})
 
-        self._lookup.read(claims, done)
+        self._lookup.read(refs, done)
 
 
 def job_view(facts: JobFacts, entry: bytes) -> JobView:

@@ -1,7 +1,7 @@
 """What the server does for its own folder: retention, disk space, new segments, rounds of the housekeeper.
 
-Nothing here is on anybody's way: a tick looks at a few topics, asks the disk in the background, and starts a
-round when a segment has been sealed.
+No request waits for it: a tick looks at a few topics, measures the disk in the background, and starts a round
+when a segment has been sealed.
 
     a segment is sealed ─▶ round ─▶ adoption ─▶ old files go ─▶ the next round may start
 """
@@ -12,6 +12,7 @@ import errno
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from driftq.core.decide.retention import decide_retention
 from driftq.core.records import SegmentRolled
@@ -19,11 +20,12 @@ from driftq.core.state import Topic
 from driftq.errors import DiskFull, DriftQError, NotConfirmed
 from driftq.housekeeping.process import Housekeeper
 from driftq.log.log import Log
+from driftq.model.backoff import doubled
 from driftq.server.counters import Counters
-from driftq.server.events.seal_waiters import Seals
 from driftq.server.maintenance.adoption import Adoption
 from driftq.server.ports import Background, Loop
-from driftq.server.requests import Reply
+from driftq.server.requests import SealRequest
+from driftq.server.turn import Turn
 from driftq.storage.journal import Journal
 
 PARTITIONS_A_TICK = 2_000
@@ -44,8 +46,49 @@ class MaintenanceOptions:
     free_bytes_min: int = 256 << 20
 
 
-class Maintenance:
-    """Belongs to the engine, which calls `decide` in its turns."""
+class SealWaiters:
+    """Seal requests, each answered when its segment is sealed and adopted."""
+
+    def __init__(self) -> None:
+        self._new: list[SealRequest] = []
+        self._waiting: list[tuple[int, SealRequest]] = []
+
+    def add(self, request: SealRequest) -> None:
+        self._new.append(request)
+
+    @property
+    def has_new(self) -> bool:
+        """Whether a request has not been given a segment yet."""
+        return bool(self._new)
+
+    @property
+    def latest(self) -> int:
+        """The last segment that a request waits for; 0 when none waits."""
+        return max((segment for segment, _ in self._waiting), default=0)
+
+    def wait_for(self, segment: int) -> None:
+        """Everything that the new requests are about is in the segments up to this one."""
+        self._waiting += [(segment, request) for request in self._new]
+        self._new = []
+
+    def reached(self, segment: int) -> None:
+        """Everything up to this segment is sealed and adopted."""
+        reached = [request for wanted, request in self._waiting if wanted <= segment]
+        self._waiting = [(wanted, request) for wanted, request in self._waiting if wanted > segment]
+        for request in reached:
+            request.reply(None)
+
+    def fail(self, error: DriftQError) -> None:
+        failed = [*self._new, *(request for _, request in self._waiting)]
+        self._new, self._waiting = [], []
+        for request in failed:
+            request.reply(error)
+
+
+class MaintenanceStage:
+    """Adds the records that are due for retention and rolling, and runs the housekeeper."""
+
+    handles: ClassVar = (SealRequest,)
 
     def __init__(
         self,
@@ -75,13 +118,23 @@ class Maintenance:
         self._rolled_lsn = 0
         self._rolled_from = 0
         self._topics: list[Topic] = []
-        self._seals = Seals()
+        self._seals = SealWaiters()
         self.disk_full: DiskFull | None = None
-        self.next_at = 0
+        self._next_at = 0
+        self._stopped = False
+
+    @property
+    def pending(self) -> bool:
+        return self._seals.has_new
+
+    @property
+    def next_at(self) -> int | None:
+        """The next tick."""
+        return None if self._stopped else self._next_at
 
     def start(self, now: int) -> None:
         """The log is folded: clear up what an earlier life left behind, then tick."""
-        self.next_at = now + self._options.tick_ms
+        self._next_at = now + self._options.tick_ms
         self._rolled_at = now
         if not self._busy:
             self._busy = True
@@ -89,28 +142,31 @@ class Maintenance:
         self._look_at_disk()
 
     def stop(self) -> None:
+        """No more ticks and rounds."""
+        self._stopped = True
         if self._housekeeper is not None:
             self._housekeeper.stop()
 
-    def refuse(self, refusal: DriftQError) -> None:
-        """Nothing more is written: whoever waits for it is told why."""
-        self._seals.fail(refusal)
-
-    def seal(self, reply: Reply) -> None:
-        """Answered with None when a round has seen everything that is durable now. Wants a turn."""
+    def submit(self, request: SealRequest) -> None:
         if self._housekeeper is None:
-            reply(NotConfirmed("this broker runs without housekeeping, so nothing is ever sealed"))
+            request.reply(NotConfirmed("this broker runs without housekeeping, so nothing is ever sealed"))
         else:
-            self._seals.add(reply)
+            self._seals.add(request)
 
-    def decide(self, now: int, *, wall: int) -> None:
-        """Add the records that are due; for the engine's turn."""
-        if self._seals.asked:
-            self._seal(now)
-        if now < self.next_at:
+    def reject(self, error: DriftQError) -> None:
+        """Also requests that wait for a round: nothing more is sealed."""
+        self._seals.fail(error)
+
+    def decide(self, turn: Turn) -> None:
+        now = turn.now
+        if turn.stopping:
             return
-        self.next_at = now + self._options.tick_ms
-        self._trim_some(now, wall)
+        if self._seals.has_new:
+            self._seal(now)
+        if turn.quiet or now < self._next_at:
+            return
+        self._next_at = now + self._options.tick_ms
+        self._trim_some(turn)
         if now - self._rolled_at >= self._options.roll_ms:
             if self._log.last_lsn > self._rolled_lsn:
                 self._roll(now)
@@ -133,18 +189,18 @@ class Maintenance:
         """Let what is confirmed be in sealed segments, if it is not, and wait for the round behind that."""
         end = self._log.confirmed
         if end.lsn == self._rolled_lsn and end.segment > self._rolled_from:
-            self._seals.aim(end.segment - 1)  # Nothing was written since it was rolled.
+            self._seals.wait_for(end.segment - 1)  # Nothing was written since it was rolled.
         else:
-            self._seals.aim(end.segment)
+            self._seals.wait_for(end.segment)
             self._roll(now)
         self._seals.reached(self._journal.adopted)
         self._start_round(now)
 
     # Retention
 
-    def _trim_some(self, now: int, wall: int) -> None:
+    def _trim_some(self, turn: Turn) -> None:
         """Look at the next topics, so many that a tick stays short."""
-        state = self._journal.state
+        state = turn.state
         if not self._topics:
             self._topics = list(state.topics.values())
         looked = 0
@@ -153,7 +209,7 @@ class Maintenance:
             if state.topics_by_id.get(topic.id) is not topic:
                 continue
             looked += len(topic.partitions)
-            record = decide_retention(state, topic, now=now, wall=wall)
+            record = decide_retention(state, topic, now=turn.now, wall=turn.wall)
             if record is None:
                 continue
             before = [part.index.first for part in topic.partitions]
@@ -211,8 +267,8 @@ class Maintenance:
     def _round_over(self, trouble: str | None, began: int) -> None:
         if trouble is not None:
             self._failures += 1
-            wait_ms = min(_RETRY_MS << min(self._failures - 1, 10), _RETRY_MS_MAX)
-            self._round_from = max(began, self.next_at) + wait_ms
+            wait_ms = doubled(_RETRY_MS, self._failures - 1, cap=_RETRY_MS_MAX)
+            self._round_from = max(began, self._next_at) + wait_ms
             self._counters.round_failures += 1
             logger.error("housekeeping failed and is tried again in %d s: %s", wait_ms // 1000, trouble)
             self._seals.fail(NotConfirmed(f"housekeeping failed: {trouble}"))

@@ -9,7 +9,8 @@ from driftq.core.keys import fingerprint, fingerprints
 from driftq.core.records import ORDINARY, DeliveryTerms
 from driftq.errors import InvalidArgument
 from driftq.model import Envelope, RetryPolicy, Routing, StoredMessage
-from driftq.model.envelope import MAX_BACKOFF_MS, deadline_ms
+from driftq.model.envelope import MAX_BACKOFF_MS
+from driftq.model.time import parse_rfc3339
 from driftq.storage.entry import encode_entries, encode_entry, encode_time
 
 ENTRY_MAX = 16 << 20
@@ -144,7 +145,7 @@ def _prepare_enveloped(message: Produced, envelope: Envelope, size: int, time: b
     if envelope.deadline:
         flags |= FLAG_DEADLINE
         try:
-            deadline = deadline_ms(envelope.deadline)
+            deadline = parse_rfc3339(envelope.deadline)
         except (ValueError, OverflowError) as error:
             raise InvalidArgument("deadline", "must be an RFC 3339 time with a zone") from error
     if envelope.retry_policy is not None:

@@ -1,124 +1,181 @@
-"""Deciding the produces of a turn: one record a topic, however many asked."""
+"""Producing in the engine's turn: one record a topic, however many requests there are.
+
+A turn takes as many requests as make one commit of a bounded size. A request whose idempotency keys have to
+be compared with messages that are not in memory waits for them and takes part in a later turn.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import ClassVar
 
 from driftq.core.commands import Produce
-from driftq.core.decide import Duplicate, Recall, decide_produce
+from driftq.core.decide import Duplicate, decide_produce
 from driftq.core.decide.append import AppendedMessages, decide_append
-from driftq.core.decide.produce import Claimed, Outcome, ProduceBatch
+from driftq.core.decide.produce import Outcome, PlacedKeys, ProduceBatch
 from driftq.core.records import MessagesStored
-from driftq.core.state import State, Topic
-from driftq.errors import DriftQError, InvalidArgument, PayloadTooLarge, TopicNotFound
+from driftq.core.state import Topic
+from driftq.errors import (
+    DriftQError,
+    InvalidArgument,
+    PayloadTooLarge,
+    TopicNotFound,
+)
 from driftq.log.frame import MAX_PAYLOAD
 from driftq.model.topic import DEAD_LETTER_PREFIX
-from driftq.server.counters import Counters
 from driftq.server.deliver.consumers import Consumers
-from driftq.server.requests import AppendRequest, ProduceRequest, Reply
-from driftq.storage.journal import Journal
+from driftq.server.maintenance.stage import MaintenanceStage
+from driftq.server.requests import AppendRequest, ProduceRequest
+from driftq.server.turn import RequestQueue, Turn
 
 logger = logging.getLogger("driftq.engine")
 
-Replies = list[tuple[Reply, Any]]
+COMMIT_BYTES_MAX = 8 << 20
+COMMIT_MESSAGES_MAX = 2_000
+"""One turn stores at most so much: other requests wait meanwhile, and the disk waits for the next ones."""
 
-_MOVE_BYTES = 2_048
+_LANE_MOVED_BYTES = 2_048
 """More than the record of a lane's move takes: a writer's name has at most 255 characters."""
 
 
-class Producing:
-    """Turns produce requests into records and held answers."""
+class ProduceStage(RequestQueue[ProduceRequest]):
+    """Stores messages, or refuses them while the disk is full."""
 
-    def __init__(self, journal: Journal, dispatcher: Consumers, counters: Counters) -> None:
-        self._journal = journal
-        self._consumers = dispatcher
-        self._counters = counters
+    handles: ClassVar = (ProduceRequest, AppendRequest)
 
-    @property
-    def _state(self) -> State:
-        return self._journal.state
+    def __init__(self, consumers: Consumers, maintenance: MaintenanceStage) -> None:
+        super().__init__()
+        self._consumers = consumers
+        self._maintenance = maintenance
 
-    def produces(
-        self,
-        requests: Sequence[ProduceRequest],
-        replies: Replies,
-        now: int,
-        *,
-        wall: int,
-        recall: Recall,
-        new_keys: bool = False,
-    ) -> None:
+    def submit(self, request: ProduceRequest) -> None:
+        disk_full = self._maintenance.disk_full
+        if disk_full is None:
+            self.requests.append(request)
+        else:
+            request.reply(disk_full)
+
+    def decide(self, turn: Turn) -> None:
+        turn.state.keys.expire(turn.now)
+        if self.requests:
+            requests, new_keys = self._take_ready(turn)
+            self._store_all(turn, requests, new_keys=new_keys)
+
+    # Which requests this turn decides
+
+    def _take_ready(self, turn: Turn) -> tuple[Sequence[ProduceRequest], bool]:
+        """The requests to decide; the others are queued until their reads are done.
+
+        Also whether all their keys are certainly new: neither in the table nor twice among them.
+        """
+        requests = self._take_some()
+        prints = [
+            command.fingerprint for request in requests for command in request.commands if command.fingerprint
+        ]
+        if not prints:
+            return requests, True
+        if turn.state.keys.has_none(prints):
+            return requests, len(set(prints)) == len(prints)
+        return [request for request in requests if self._is_ready(turn, request)], False
+
+    def _take_some(self) -> list[ProduceRequest]:
+        """As many as make one commit of a bounded size."""
+        size = messages = 0
+        for count, request in enumerate(self.requests, start=1):
+            commands = request.commands
+            messages += len(commands)
+            if len(commands) == 1:
+                size += len(commands[0].entry)
+            else:
+                size += sum([len(command.entry) for command in commands])
+            if size > COMMIT_BYTES_MAX or messages >= COMMIT_MESSAGES_MAX:
+                taken = self.requests[:count]
+                del self.requests[:count]
+                return taken
+        return self.take()
+
+    def _is_ready(self, turn: Turn, request: ProduceRequest) -> bool:
+        """Whether everything its keys may be compared with is in memory; if not, the reads begin."""
+        keys = turn.state.keys
+        cold = turn.lookup.cold(
+            ref
+            for command in request.commands
+            if command.fingerprint
+            for ref in keys.find(command.fingerprint)
+        )
+        if cold:
+            turn.requeue_when_read(cold, request)
+        return not cold
+
+    # Storing
+
+    def _store_all(self, turn: Turn, requests: Sequence[ProduceRequest], *, new_keys: bool) -> None:
         """`new_keys`: it is known that no key among them was there before or comes twice."""
-        lanes: dict[str, _TopicQueue] = {}
+        batches: dict[str, _TopicBatch] = {}
         for request in requests:
             if not request.atomic:
-                _line_up(request, lanes)
-        for name, lane in lanes.items():
-            lane.tell(self._store(name, lane.commands, now, wall, recall, new_keys=new_keys))
+                _sort_by_topic(request, batches)
+        for name, batch in batches.items():
+            batch.set_outcomes(self._store(turn, name, batch.commands, new_keys=new_keys))
         for request in requests:
             if isinstance(request, AppendRequest):
-                replies.append((request.reply, self._append(request, now, wall, recall)))
+                turn.reply(request, self._append(turn, request))
                 continue
             if request.atomic:
-                self._store_atomic(request, now, wall, recall)
-            replies.append((request.reply, request.outcomes))
+                self._store_atomic(turn, request)
+            turn.reply(request, request.outcomes)
 
-    def _store(
-        self, name: str, commands: list[Produce], now: int, wall: int, recall: Recall, *, new_keys: bool
-    ) -> list[Outcome]:
-        topic = self._state.topics.get(name)
+    def _store(self, turn: Turn, name: str, commands: list[Produce], *, new_keys: bool) -> list[Outcome]:
+        topic = turn.state.topics.get(name)
         if topic is None or name.startswith(DEAD_LETTER_PREFIX):
-            self._counters.produce_refused += len(commands)
+            turn.counters.produce_refused += len(commands)
             return [_no_target(name)] * len(commands)
         batch = decide_produce(
-            self._state, topic, commands, recall=recall, now=now, wall=wall, new_keys=new_keys
+            turn.state,
+            topic,
+            commands,
+            lookup=turn.lookup.message,
+            now=turn.now,
+            wall=turn.wall,
+            new_keys=new_keys,
         )
-        self._keep(topic, batch)
+        self._add(turn, topic, batch)
         return batch.outcomes
 
-    def _keep(self, topic: Topic, batch: ProduceBatch) -> None:
+    def _add(self, turn: Turn, topic: Topic, batch: ProduceBatch) -> None:
         stored = 0
         for record, entries in batch.records:
-            self._journal.add_stored(record, entries)
+            turn.journal.add_stored(record, entries)
             self._consumers.stored(topic.name, _partitions(record, topic))
             stored += len(entries)
-        self._counters.produced += stored
+        turn.counters.produced += stored
         if stored < len(batch.outcomes):
-            self._count_others(batch.outcomes)
+            _count_others(turn, batch.outcomes)
 
-    def _count_others(self, outcomes: list[Outcome]) -> None:
-        for outcome in outcomes:
-            if isinstance(outcome, Duplicate):
-                self._counters.duplicates += 1
-                if outcome.payload_mismatch:
-                    self._counters.payload_mismatches += 1
-                    logger.warning(
-                        "an idempotency key came again with another payload; offset %d was kept",
-                        outcome.offset,
-                    )
-            elif isinstance(outcome, DriftQError):
-                self._counters.produce_refused += 1
-
-    def _store_atomic(self, request: ProduceRequest, now: int, wall: int, recall: Recall) -> None:
-        """All or nothing: every topic's part is decided before any of it is kept."""
+    def _store_atomic(self, turn: Turn, request: ProduceRequest) -> None:
+        """All or nothing: every topic's part is decided before any of it is stored."""
         slots: dict[str, list[int]] = {}
         for slot, command in enumerate(request.commands):
             slots.setdefault(command.topic, []).append(slot)
         request.outcomes = [_no_target(command.topic) for command in request.commands]
         batches: list[tuple[Topic, ProduceBatch]] = []
-        claimed: Claimed = {}  # One key may come twice, for two topics.
-        for name, mine in slots.items():
-            topic = self._state.topics.get(name)
+        placed_keys: PlacedKeys = {}  # One key may come twice, for two topics.
+        for name, slots_of_topic in slots.items():
+            topic = turn.state.topics.get(name)
             if topic is None or name.startswith(DEAD_LETTER_PREFIX):
                 continue
-            commands = [request.commands[slot] for slot in mine]
             batch = decide_produce(
-                self._state, topic, commands, recall=recall, now=now, wall=wall, claimed=claimed
+                turn.state,
+                topic,
+                [request.commands[slot] for slot in slots_of_topic],
+                lookup=turn.lookup.message,
+                now=turn.now,
+                wall=turn.wall,
+                placed_keys=placed_keys,
             )
             batches.append((topic, batch))
-            for slot, outcome in zip(mine, batch.outcomes, strict=True):
+            for slot, outcome in zip(slots_of_topic, batch.outcomes, strict=True):
                 request.outcomes[slot] = outcome
         refused = any(isinstance(outcome, DriftQError) for outcome in request.outcomes)
         if not refused and not request.doomed:
@@ -127,57 +184,57 @@ class Producing:
                 request.outcomes = [PayloadTooLarge(limit_bytes=MAX_PAYLOAD)] * len(request.commands)
                 return
             if size:
-                self._journal.keep_together(size)
+                turn.journal.keep_together(size)
             for topic, batch in batches:
-                self._keep(topic, batch)
+                self._add(turn, topic, batch)
 
-    def _append(
-        self, request: AppendRequest, now: int, wall: int, recall: Recall
-    ) -> AppendedMessages | DriftQError:
+    def _append(self, turn: Turn, request: AppendRequest) -> AppendedMessages | DriftQError:
         """The new messages of a lane and its position, in one frame; or an error, and nothing is stored."""
         command = request.append
-        topic = self._state.topics.get(command.topic)
+        topic = turn.state.topics.get(command.topic)
         if topic is None or command.topic.startswith(DEAD_LETTER_PREFIX):
             return _no_target(command.topic)
         try:
-            decided = decide_append(self._state, topic, command, recall=recall, now=now, wall=wall)
+            decided = decide_append(
+                turn.state, topic, command, lookup=turn.lookup.message, now=turn.now, wall=turn.wall
+            )
         except DriftQError as refused:
-            self._counters.produce_refused += len(command.messages)
+            turn.counters.produce_refused += len(command.messages)
             return refused
-        self._counters.duplicates += decided.answer.skipped
+        turn.counters.duplicates += decided.answer.skipped
         if decided.moved is None:
             return decided.answer
-        size = _frame_bytes(decided.batch) + _MOVE_BYTES
+        size = _frame_bytes(decided.batch) + _LANE_MOVED_BYTES
         if size > MAX_PAYLOAD:
             return PayloadTooLarge(limit_bytes=MAX_PAYLOAD)
-        self._journal.keep_together(size)
-        self._keep(topic, decided.batch)
-        self._journal.add(decided.moved)
+        turn.journal.keep_together(size)
+        self._add(turn, topic, decided.batch)
+        turn.journal.add(decided.moved)
         return decided.answer
 
 
-class _TopicQueue:
-    """What one topic is to get in this turn, and who asked for it."""
+class _TopicBatch:
+    """What one topic gets in this turn, and from which requests."""
 
-    __slots__ = ("_askers", "commands")
+    __slots__ = ("_requests", "commands")
 
     def __init__(self) -> None:
         self.commands: list[Produce] = []
-        self._askers: list[tuple[ProduceRequest, int | None]] = []
-        """Each with the place of its message among its own, or None for all of them."""
+        self._requests: list[tuple[ProduceRequest, int | None]] = []
+        """Each with the slot of its message among its own, or None for all of them."""
 
     def add(self, request: ProduceRequest, slot: int) -> None:
         self.commands.append(request.commands[slot])
-        self._askers.append((request, slot))
+        self._requests.append((request, slot))
 
     def add_all(self, request: ProduceRequest) -> None:
         self.commands += request.commands
-        self._askers.append((request, None))
+        self._requests.append((request, None))
 
-    def tell(self, outcomes: list[Outcome]) -> None:
-        """Give each asker what became of its messages."""
+    def set_outcomes(self, outcomes: list[Outcome]) -> None:
+        """Give each request the outcomes of its messages."""
         start = 0
-        for request, slot in self._askers:
+        for request, slot in self._requests:
             if slot is None:
                 stop = start + len(request.commands)
                 request.outcomes = outcomes[start:stop]
@@ -187,23 +244,36 @@ class _TopicQueue:
                 start += 1
 
 
-def _line_up(request: ProduceRequest, lanes: dict[str, _TopicQueue]) -> None:
-    """Put the messages of a request into the lanes of their topics: most often all into one."""
+def _sort_by_topic(request: ProduceRequest, batches: dict[str, _TopicBatch]) -> None:
+    """Put the messages of a request into the batches of their topics: most often all into one."""
     commands = request.commands
     topics = [command.topic for command in commands]
     if topics.count(topics[0]) == len(topics):
-        _lane(lanes, topics[0]).add_all(request)
+        _batch_for(topics[0], batches).add_all(request)
         return
     request.outcomes = [None] * len(commands)  # type: ignore[list-item]
     for slot, topic in enumerate(topics):
-        _lane(lanes, topic).add(request, slot)
+        _batch_for(topic, batches).add(request, slot)
 
 
-def _lane(lanes: dict[str, _TopicQueue], topic: str) -> _TopicQueue:
-    lane = lanes.get(topic)
-    if lane is None:
-        lane = lanes[topic] = _TopicQueue()
-    return lane
+def _batch_for(topic: str, batches: dict[str, _TopicBatch]) -> _TopicBatch:
+    batch = batches.get(topic)
+    if batch is None:
+        batch = batches[topic] = _TopicBatch()
+    return batch
+
+
+def _count_others(turn: Turn, outcomes: list[Outcome]) -> None:
+    for outcome in outcomes:
+        if isinstance(outcome, Duplicate):
+            turn.counters.duplicates += 1
+            if outcome.payload_mismatch:
+                turn.counters.payload_mismatches += 1
+                logger.warning(
+                    "an idempotency key came again with another payload; offset %d was kept", outcome.offset
+                )
+        elif isinstance(outcome, DriftQError):
+            turn.counters.produce_refused += 1
 
 
 def _no_target(name: str) -> DriftQError:

@@ -7,7 +7,6 @@ may be created again with another number. A message whose dead letter is not sto
 
 from __future__ import annotations
 
-import datetime as dt
 import logging
 from collections.abc import Sequence
 
@@ -18,18 +17,20 @@ from driftq.core.dead_lettered import DeadLettered
 from driftq.core.decide import settled
 from driftq.core.decide.dead_letters import dead_letter_partition, decide_placing
 from driftq.core.decide.topics import new_topic
+from driftq.core.group import Group
 from driftq.core.keys import MessageRef
 from driftq.core.records import SETTLED_DEAD
-from driftq.core.state import Topic
+from driftq.core.state import State, Topic
 from driftq.errors import NotConfirmed
 from driftq.model import DeadLetterFacts, Envelope
+from driftq.model.time import rfc3339
 from driftq.model.topic import DEAD_LETTER_PREFIX
-from driftq.server.counters import Counters
 from driftq.server.deliver.consumers import Consumers
-from driftq.server.lookup import MessageLookup
+from driftq.server.deliver.timers import Timers
 from driftq.server.produce.prepare import size_of
+from driftq.server.turn import Turn
+from driftq.server.wakeup import CommitBackoff
 from driftq.storage.entry import decode_entry, encode_entry, encode_time
-from driftq.storage.journal import Journal
 
 _TOGETHER_BYTES = 4 << 20
 _OVERHEAD_BYTES = 4_096
@@ -37,162 +38,183 @@ _OVERHEAD_BYTES = 4_096
 logger = logging.getLogger("driftq.engine")
 
 
-def rfc3339(at: int) -> str:
-    """Milliseconds as a time in UTC."""
-    instant = dt.datetime.fromtimestamp(at / 1000, dt.UTC)
-    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+class _NotStored:
+    """Messages whose dead letters are not stored, and with each that was never delivered those behind it.
 
-
-class _HeldBack:
-    """Messages whose letters are not stored, and with each that was never delivered those behind it.
-
-    A group counts as having seen everything up to the highest message that is settled. So what it was never
-    given is settled in order, or it would be taken for delivered.
+    A group counts as having seen everything up to the highest message that is settled. So messages that were
+    never delivered to it are settled in order, or they would be taken for delivered.
     """
 
     def __init__(self) -> None:
         self.failures: list[str] = []
         self._first: dict[tuple[str, str, int], int] = {}
 
-    def add(self, casualty: DeadLettered, failure: str) -> None:
+    def add(self, dead: DeadLettered, failure: str) -> None:
         self.failures.append(failure)
-        if not casualty.attempts:
-            lane = (casualty.topic, casualty.group, casualty.partition)
-            self._first[lane] = min(casualty.ordinal, self._first.get(lane, casualty.ordinal))
+        if not dead.attempts:
+            where = (dead.topic, dead.group, dead.partition)
+            self._first[where] = min(dead.ordinal, self._first.get(where, dead.ordinal))
 
-    def is_behind(self, casualty: DeadLettered) -> bool:
-        first = self._first.get((casualty.topic, casualty.group, casualty.partition))
-        return first is not None and not casualty.attempts and casualty.ordinal > first
+    def is_behind(self, dead: DeadLettered) -> bool:
+        first = self._first.get((dead.topic, dead.group, dead.partition))
+        return first is not None and not dead.attempts and dead.ordinal > first
 
 
-class DeadLettering:
-    """Writes dead letters."""
+class DeadLetterWriter:
+    """Stores dead letters and settles their messages, for the stages that give messages up."""
 
-    def __init__(
-        self, journal: Journal, lookup: MessageLookup, dispatcher: Consumers, counters: Counters
-    ) -> None:
-        self._journal = journal
-        self._lookup = lookup
-        self._consumers = dispatcher
-        self._counters = counters
+    def __init__(self, consumers: Consumers, timers: Timers) -> None:
+        self._consumers = consumers
+        self._timers = timers
+        self._backoffs: dict[tuple[int, int], CommitBackoff] = {}
+        """Of groups' partitions whose dead letters could not be stored."""
 
-    def claim_of(self, casualty: DeadLettered) -> MessageRef:
-        topic = self._journal.state.topics[casualty.topic]
-        offset = topic.partitions[casualty.partition].index.offset_at(casualty.ordinal)
-        return MessageRef(topic=topic.id, offset=offset)
+    def cold(self, turn: Turn, messages: Sequence[DeadLettered]) -> list[MessageRef]:
+        """The messages that must be read before their dead letters can be written."""
+        return turn.lookup.cold([_ref(turn.state, dead) for dead in messages])
 
-    def cold(self, casualties: Sequence[DeadLettered]) -> list[MessageRef]:
-        """The messages that must be read before they can be written again."""
-        return self._lookup.cold(map(self.claim_of, casualties))
+    def give_up(self, turn: Turn, messages: list[DeadLettered], group: Group, partition: int) -> bool:
+        """Dead-letter messages of a group's partition that nobody asks about; False when that has to wait.
 
-    def bury(self, casualties: Sequence[DeadLettered], now: int) -> NotConfirmed | None:
-        """Write the letters and settle their messages, as many together as fit well.
-
-        None when all are written. Otherwise why some are not: those are logged, they are not settled, nothing
-        was appended for them, and whoever asked tries again later.
+        It waits while their messages must be read first, and after a try that failed. A timer makes a later
+        turn look at the partition then.
         """
-        held = _HeldBack()
+        if not messages:
+            return True
+        where = (group.id, partition)
+        backoff = self._backoffs.get(where)
+        if backoff is None or turn.now >= backoff.quiet_until:
+            cold = self.cold(turn, messages)
+            if cold:
+                self._timers.set_when_read(turn, cold, group, partition)
+                return False
+            if self.dead_letter(turn, messages) is None:
+                self._backoffs.pop(where, None)
+                return True
+            backoff = self._backoffs.setdefault(where, CommitBackoff())
+            backoff.failed(turn.now)
+        self._timers.set(group, partition, at=backoff.quiet_until)
+        return False
+
+    def forget_group(self, group: Group, partition: int) -> None:
+        """The group was deleted."""
+        self._backoffs.pop((group.id, partition), None)
+
+    def dead_letter(self, turn: Turn, messages: Sequence[DeadLettered]) -> NotConfirmed | None:
+        """Store the dead letters and settle their messages, as many together as fit well.
+
+        None when all are stored. Otherwise why some are not: those are logged, they are not settled, nothing
+        was appended for them, and the caller tries them later.
+        """
+        not_stored = _NotStored()
         pending: list[tuple[DeadLettered, Produce]] = []
         size = 0
-        for casualty in casualties:
-            if held.is_behind(casualty):
+        for dead in messages:
+            if not_stored.is_behind(dead):
                 continue
             try:
-                letter = self._letter(casualty, now)
+                command = _dead_letter_of(turn, dead)
             except NotConfirmed as unread:
-                held.add(casualty, self._failed(casualty, unread.cause))
+                not_stored.add(dead, _log_failure(turn.state, dead, unread.cause))
                 continue
-            if pending and (
-                size + len(letter.entry) > _TOGETHER_BYTES or casualty.topic != pending[0][0].topic
-            ):
-                self._write(pending, held, now)
+            if pending and (size + len(command.entry) > _TOGETHER_BYTES or dead.topic != pending[0][0].topic):
+                self._write(turn, pending, not_stored)
                 pending, size = [], 0
-            pending.append((casualty, letter))
-            size += len(letter.entry)
+            pending.append((dead, command))
+            size += len(command.entry)
         if pending:
-            self._write(pending, held, now)
-        return NotConfirmed(held.failures[0]) if held.failures else None
+            self._write(turn, pending, not_stored)
+        return NotConfirmed(not_stored.failures[0]) if not_stored.failures else None
 
-    def _failed(self, casualty: DeadLettered, cause: str) -> str:
-        offset = self.claim_of(casualty).offset
-        logger.error(
-            "the dead letter of %s/%d offset %d for group %s is not stored, so the message stays: %s",
-            casualty.topic,
-            casualty.partition,
-            offset,
-            casualty.group,
-            cause,
-        )
-        return f"the dead letter of offset {offset} is not stored: {cause}"
-
-    def _letter(self, casualty: DeadLettered, now: int) -> Produce:
-        """The dead letter of a message; NotConfirmed when the message cannot be read."""
-        claim = self.claim_of(casualty)
-        entry = self._lookup.entry(claim)
-        if entry is None:
-            raise NotConfirmed("the message is no longer kept")
-        stored = decode_entry(entry)
-        facts = DeadLetterFacts(
-            original_topic=casualty.topic,
-            original_partition=casualty.partition,
-            original_offset=claim.offset,
-            group=casualty.group,
-            attempts=casualty.attempts,
-            last_error=casualty.last_error,
-            reason=casualty.reason,
-            at=rfc3339(now),
-        )
-        envelope = msgspec.structs.replace(stored.envelope or Envelope(), dlq=facts)
-        letter = msgspec.structs.replace(stored, envelope=envelope)
-        name = DEAD_LETTER_PREFIX + casualty.topic
-        return Produce(
-            topic=name,
-            requested_topic=name,
-            key=stored.key,
-            value=stored.value,
-            size_bytes=size_of(stored.key) + size_of(stored.value),
-            entry=encode_entry(letter, encode_time(now)),
-            plain=False,
-        )
-
-    def _write(self, pending: list[tuple[DeadLettered, Produce]], held: _HeldBack, now: int) -> None:
-        """Write letters of one topic and settle their messages; one that is refused is held."""
-        journal = self._journal
-        pending = [(casualty, letter) for casualty, letter in pending if not held.is_behind(casualty)]
+    def _write(self, turn: Turn, pending: list[tuple[DeadLettered, Produce]], not_stored: _NotStored) -> None:
+        """Store dead letters of one topic and settle their messages, without those that are refused."""
+        journal = turn.journal
+        pending = [(dead, command) for dead, command in pending if not not_stored.is_behind(dead)]
         if not pending:
             return
-        origin = journal.state.topics[pending[0][0].topic]
-        grave = self._grave(origin, now)
-        letters = [letter for _, letter in pending]
-        for casualty, letter in pending:
-            letter.override = dead_letter_partition(casualty.partition, partitions=len(grave.partitions))
-        recall = self._lookup.recall
+        origin = turn.state.topics[pending[0][0].topic]
+        dlq_topic = _dlq_topic(turn, origin)
+        commands = [command for _, command in pending]
+        for dead, command in pending:
+            command.override = dead_letter_partition(dead.partition, partitions=len(dlq_topic.partitions))
         # A dead letter has no deadline, so that it makes no difference which clock says the time.
-        placed = decide_placing(journal.state, grave, letters, recall=recall, now=now, wall=now)
+        placed = decide_placing(
+            turn.state, dlq_topic, commands, lookup=turn.lookup.message, now=turn.now, wall=turn.now
+        )
         if placed.refused:
             for slot, cause in placed.refused.items():
-                held.add(pending[slot][0], self._failed(pending[slot][0], cause))
-            self._write([pending[slot] for slot in placed.partitions], held, now)
+                dead = pending[slot][0]
+                not_stored.add(dead, _log_failure(turn.state, dead, cause))
+            self._write(turn, [pending[slot] for slot in placed.partitions], not_stored)
             return
-        journal.keep_together(sum(len(letter.entry) + 64 for letter in letters) + _OVERHEAD_BYTES)
+        journal.keep_together(sum(len(command.entry) + 64 for command in commands) + _OVERHEAD_BYTES)
         for record, entries in placed.batch.records:
             journal.add_stored(record, entries)
-        lanes: dict[tuple[str, int], list[int]] = {}
+        settled_ordinals: dict[tuple[str, int], list[int]] = {}
         for slot in placed.partitions:
-            casualty = pending[slot][0]
-            lanes.setdefault((casualty.group, casualty.partition), []).append(casualty.ordinal)
-        for (group_name, partition), ordinals in lanes.items():
+            dead = pending[slot][0]
+            settled_ordinals.setdefault((dead.group, dead.partition), []).append(dead.ordinal)
+        for (group_name, partition), ordinals in settled_ordinals.items():
             group = origin.groups[group_name]
-            journal.add(settled(group, partition, ordinals, cause=SETTLED_DEAD, now=now))
+            journal.add(settled(group, partition, ordinals, cause=SETTLED_DEAD, now=turn.now))
             self._consumers.wake(origin.name, group_name, partition)
-        self._consumers.stored(grave.name, set(placed.partitions.values()))
-        self._counters.dead_lettered += len(placed.partitions)
+        self._consumers.stored(dlq_topic.name, set(placed.partitions.values()))
+        turn.counters.dead_lettered += len(placed.partitions)
 
-    def _grave(self, origin: Topic, now: int) -> Topic:
-        """The dead-letter topic; if there is none, it is created with as many partitions."""
-        state = self._journal.state
-        name = DEAD_LETTER_PREFIX + origin.name
-        if name not in state.topics:
-            partitions = len(origin.partitions)
-            self._journal.add(new_topic(state, name, partitions=partitions, options=origin.options, now=now))
-        return state.topics[name]
+
+def _ref(state: State, dead: DeadLettered) -> MessageRef:
+    topic = state.topics[dead.topic]
+    return MessageRef(topic=topic.id, offset=topic.partitions[dead.partition].index.offset_at(dead.ordinal))
+
+
+def _log_failure(state: State, dead: DeadLettered, cause: str) -> str:
+    offset = _ref(state, dead).offset
+    logger.error(
+        "the dead letter of %s/%d offset %d for group %s is not stored, so the message stays: %s",
+        dead.topic,
+        dead.partition,
+        offset,
+        dead.group,
+        cause,
+    )
+    return f"the dead letter of offset {offset} is not stored: {cause}"
+
+
+def _dead_letter_of(turn: Turn, dead: DeadLettered) -> Produce:
+    """The dead letter of a message; NotConfirmed when the message cannot be read."""
+    ref = _ref(turn.state, dead)
+    entry = turn.lookup.entry(ref)
+    if entry is None:
+        raise NotConfirmed("the message is no longer kept")
+    stored = decode_entry(entry)
+    facts = DeadLetterFacts(
+        original_topic=dead.topic,
+        original_partition=dead.partition,
+        original_offset=ref.offset,
+        group=dead.group,
+        attempts=dead.attempts,
+        last_error=dead.last_error,
+        reason=dead.reason,
+        at=rfc3339(turn.now),
+    )
+    envelope = msgspec.structs.replace(stored.envelope or Envelope(), dlq=facts)
+    name = DEAD_LETTER_PREFIX + dead.topic
+    return Produce(
+        topic=name,
+        requested_topic=name,
+        key=stored.key,
+        value=stored.value,
+        size_bytes=size_of(stored.key) + size_of(stored.value),
+        entry=encode_entry(msgspec.structs.replace(stored, envelope=envelope), encode_time(turn.now)),
+        plain=False,
+    )
+
+
+def _dlq_topic(turn: Turn, origin: Topic) -> Topic:
+    """The dead-letter topic; if there is none, it is created with as many partitions."""
+    state = turn.state
+    name = DEAD_LETTER_PREFIX + origin.name
+    if name not in state.topics:
+        partitions = len(origin.partitions)
+        turn.journal.add(new_topic(state, name, partitions=partitions, options=origin.options, now=turn.now))
+    return state.topics[name]

@@ -1,257 +1,257 @@
-"""Deciding what one turn has gathered: one record a kind and topic, however many asked."""
+"""Settling in the engine's turn: acks, nacks, extensions, closed streams, leases that run out."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
-from typing import Any
+from typing import ClassVar
 
 from driftq.core.commands import Ack
 from driftq.core.dead_lettered import DeadLettered
 from driftq.core.decide import (
     decide_acks,
+    decide_expiries,
     decide_extend,
-    decide_group,
     decide_nack,
-    decide_reader,
     decide_release,
-    decide_topic,
+    settled,
 )
-from driftq.core.decide.append import OpenedWriter, decide_writer
-from driftq.core.state import State, Topic
-from driftq.errors import DriftQError, NotConfirmed, TopicNotFound
-from driftq.server.counters import Counters
-from driftq.server.deliver.consumers import Consumers, Member
-from driftq.server.deliver.outbox import Outbox
+from driftq.core.decide.effects import scope_of
+from driftq.core.group import Group
+from driftq.core.index import FLAG_KEYED
+from driftq.core.keys import MessageRef
+from driftq.core.records import SETTLED_BY_ACK
+from driftq.core.state import Topic
+from driftq.errors import DriftQError, TopicNotFound
+from driftq.model import StoredMessage
+from driftq.server.deliver.consumers import Consumers
 from driftq.server.deliver.timers import Timers
-from driftq.server.lookup import MessageLookup
-from driftq.server.ports import ConsumerStream
-from driftq.server.requests import (
-    AckRequest,
-    DeleteGroupRequest,
-    DeleteTopicRequest,
-    ExtendRequest,
-    JoinRequest,
-    LeaveRequest,
-    NackRequest,
-    ReaderRequest,
-    ReleaseRequest,
-    Reply,
-    ResetRequest,
-    SeldomRequest,
-    TopicRequest,
-    WriterRequest,
-)
-from driftq.server.settle.dead_letters import DeadLettering
-from driftq.server.topics.delete import Endings
-from driftq.storage.journal import Journal
-
-logger = logging.getLogger("driftq.engine")
-
-Replies = list[tuple[Reply, Any]]
+from driftq.server.effects.stage import cold_effects, identity_of, is_committed
+from driftq.server.requests import AckRequest, ExtendRequest, NackRequest, ReleaseRequest
+from driftq.server.settle.dead_letters import DeadLetterWriter
+from driftq.server.topics.views import find_topic
+from driftq.server.turn import RequestQueue, Turn
+from driftq.storage.entry import decode_entry, produced_at
 
 
-def _not_released(error: NotConfirmed) -> None:
-    """A message that was to be given up could not be read: the end of its lease tries again."""
-    logger.warning("what a closed stream held could not be given up yet: %s", error)
+class SettleStage(RequestQueue[NackRequest | ExtendRequest | ReleaseRequest]):
+    """Decides the acks of a turn together, one record for each group's partition."""
 
-
-class Gathering:
-    """Turns requests into records and held answers."""
+    handles: ClassVar = (AckRequest, NackRequest, ExtendRequest, ReleaseRequest)
 
     def __init__(
         self,
-        journal: Journal,
-        dispatcher: Consumers,
+        consumers: Consumers,
         timers: Timers,
+        dead_letters: DeadLetterWriter,
         *,
-        counters: Counters,
-        letters: DeadLettering,
-        lookup: MessageLookup,
-        new_outbox: Callable[[ConsumerStream], Outbox],
-        draw: Callable[[], float],
-        again: Callable[[NackRequest | ReleaseRequest, NotConfirmed | None], None],
+        jitter: Callable[[], float],
     ) -> None:
-        self._journal = journal
-        self._consumers = dispatcher
+        super().__init__()
+        self._consumers = consumers
         self._timers = timers
-        self._counters = counters
-        self._letters = letters
-        self._lookup = lookup
-        self._new_outbox = new_outbox
-        self._draw = draw
-        self._again = again
-        self._endings = Endings(journal, dispatcher)
+        self._dead_letters = dead_letters
+        self._jitter = jitter
+        self._acks: list[AckRequest] = []
 
     @property
-    def _state(self) -> State:
-        return self._journal.state
+    def pending(self) -> bool:
+        return bool(self._acks or self.requests)
 
-    def _topic(self, name: str) -> Topic:
-        topic = self._state.topics.get(name)
-        if topic is None:
-            raise TopicNotFound(name)
-        return topic
+    @property
+    def next_at(self) -> int | None:
+        """When the next lease ends or the next retry is due."""
+        return self._timers.next_at()
 
-    # Seldom
-
-    def seldom(self, request: SeldomRequest, replies: Replies, now: int) -> None:
-        """Decide one request; its answer is held for the commit."""
-        if isinstance(request, LeaveRequest):
-            self._leave(request.consumer, now)
-            return
-        if isinstance(request, ReleaseRequest):
-            self._release(request, now)
-            return
-        answer: DriftQError | None = None
-        try:
-            match request:
-                case TopicRequest():
-                    self._create_topic(request, now)
-                case ReaderRequest():
-                    topic = self._topic(request.topic)
-                    self._journal.add(decide_reader(topic, request.reader, offsets=request.offsets, now=now))
-                case WriterRequest():
-                    replies.append((request.reply, self._open_writer(request, now)))
-                    return
-                case JoinRequest():
-                    self._join(request.consumer, now)
-                    replies.append((lambda answer: self._joined(request, answer), None))
-                    return
-                case DeleteTopicRequest() | DeleteGroupRequest():
-                    self._endings.delete(request, replies, now)
-                    return
-                case ResetRequest():
-                    self._endings.reset(request, now)
-                case NackRequest():
-                    self._heard_nack(request, now)
-                    if not self._nack(request, now):
-                        return
-                case ExtendRequest():
-                    self._consumers.heard(request.topic, request.group, request.extend.owner)
-                    self._extend(request, now)
-        except DriftQError as refused:
-            answer = refused
-        replies.append((request.reply, answer))
-
-    def _create_topic(self, request: TopicRequest, now: int) -> None:
-        record = decide_topic(
-            self._state, request.name, partitions=request.partitions, options=request.options, now=now
-        )
-        if record is not None:
-            self._journal.add(record)
-
-    def _open_writer(self, request: WriterRequest, now: int) -> OpenedWriter:
-        topic = self._topic(request.topic)
-        record = decide_writer(topic, request.writer, epoch=request.epoch, now=now)
-        if record is not None:
-            self._journal.add(record)
-        writer = topic.writers[request.writer]
-        return OpenedWriter(writer.epoch, dict(writer.lanes))
-
-    def _join(self, consumer: ConsumerStream, now: int) -> None:
-        topic = self._topic(consumer.topic)
-        record = decide_group(self._state, topic, consumer.group, latest=consumer.latest, now=now)
-        if record is not None:
-            self._journal.add(record)
-        self._consumers.join(Member(consumer, self._new_outbox(consumer)), partitions=len(topic.partitions))
-
-    def _joined(self, request: JoinRequest, answer: DriftQError | None) -> None:
-        """Answer; a consumer that is told "not confirmed" must not be sent anything later."""
-        if answer is not None:
-            seat = self._consumers.leave(request.consumer)
-            if seat is not None:
-                seat.outbox.closed = True
-        request.reply(answer)
-
-    def _leave(self, consumer: ConsumerStream, now: int) -> None:
-        seat = self._consumers.leave(consumer)
-        if seat is None:
-            return
-        seat.outbox.closed = True
-        if consumer.release_on_close:
-            self._release(ReleaseRequest(consumer.topic, consumer.group, seat.holder, _not_released), now)
-
-    def _release(self, request: ReleaseRequest, now: int) -> None:
-        """Give back what a consumer held; what has to be read before it can be given up comes again."""
-        topic = self._state.topics.get(request.topic)
-        group = topic.groups.get(request.group) if topic is not None else None
-        if topic is None or group is None:
-            return
-        records, casualties = decide_release(
-            self._state, topic, group, request.holder, now=now, draw=self._draw
-        )
-        for record in records:
-            self._journal.add(record)
-            self._timers.note(group, record.partition)
-            self._consumers.wake(group.topic, group.name, record.partition)
-        if not casualties:
-            return
-        cold = self._letters.cold(casualties)
-        if cold:
-            self._lookup.fetch(cold, lambda error: self._again(request, error))
+    def submit(self, request: AckRequest | NackRequest | ExtendRequest | ReleaseRequest) -> None:
+        if isinstance(request, AckRequest):
+            self._acks.append(request)
         else:
-            self._letters.bury(casualties, now)
+            self.requests.append(request)
 
-    def _heard_nack(self, request: NackRequest, now: int) -> None:
-        """Whatever is decided about it, its owner is alive; and closing, when it did not even start."""
-        owner = request.nack.owner
-        self._consumers.heard(request.topic, request.group, owner)
-        if not request.nack.started:
-            self._consumers.gave_back_unstarted(request.topic, request.group, owner, now=now)
+    def reject(self, error: DriftQError) -> None:
+        acks, self._acks = self._acks, []
+        for request in acks:
+            request.reply(error)
+        super().reject(error)
 
-    def _nack(self, request: NackRequest, now: int) -> bool:
-        """False when the message has to be read before it can be given up; the request comes again then."""
-        topic = self._topic(request.topic)
-        group = topic.groups.get(request.group)
-        decided = decide_nack(self._state, topic, group, request.nack, now=now, draw=self._draw())
-        if isinstance(decided, DeadLettered):
-            cold = self._letters.cold([decided])
-            if cold:
-                self._lookup.fetch(cold, lambda error: self._again(request, error))
-                return False
-            not_stored = self._letters.bury([decided], now)
-            if not_stored is not None:
-                raise not_stored
-        else:
-            self._journal.add(decided)
-        self._counters.nacked += 1
-        if group is not None:
-            self._timers.note(group, request.nack.partition)
-            self._consumers.wake(group.topic, group.name, request.nack.partition)
-        return True
-
-    def _extend(self, request: ExtendRequest, now: int) -> None:
-        topic = self._topic(request.topic)
-        group = topic.groups.get(request.group)
-        record = decide_extend(topic, group, request.extend, now=now)
-        self._journal.add(record)
-        if group is not None:
-            self._timers.note(group, record.partition)
+    def decide(self, turn: Turn) -> None:
+        if self.requests:
+            for request in self.take():
+                self._decide_one(turn, request)
+        if self._acks:
+            acks, self._acks = self._acks, []
+            self._settle(turn, acks)
+        if not turn.quiet:
+            self._end_expired(turn)
 
     # Acks
 
-    def acks(self, requests: list[AckRequest], replies: Replies, now: int) -> None:
-        lanes: dict[tuple[str, str], list[AckRequest]] = {}
+    def _settle(self, turn: Turn, requests: list[AckRequest]) -> None:
+        by_group: dict[tuple[str, str], list[AckRequest]] = {}
         for request in requests:
-            lanes.setdefault((request.topic, request.group), []).append(request)
-        for (topic_name, group_name), lane in lanes.items():
-            topic = self._state.topics.get(topic_name)
+            by_group.setdefault((request.topic, request.group), []).append(request)
+        for (topic_name, group_name), of_group in by_group.items():
+            topic = turn.state.topics.get(topic_name)
             if topic is None:
-                for request in lane:
-                    replies.append((request.reply, TopicNotFound(topic_name)))
+                for request in of_group:
+                    turn.reply(request, TopicNotFound(topic_name))
                 continue
-            for request in lane:
+            for request in of_group:
                 if request.acks:
                     self._consumers.heard(topic_name, group_name, request.acks[0].owner)
-            acks: list[Ack] = lane[0].acks if len(lane) == 1 else [ack for one in lane for ack in one.acks]
-            records, outcomes = decide_acks(topic, topic.groups.get(group_name), acks, now=now)
+            acks: list[Ack] = (
+                of_group[0].acks
+                if len(of_group) == 1
+                else [ack for request in of_group for ack in request.acks]
+            )
+            records, outcomes = decide_acks(topic, topic.groups.get(group_name), acks, now=turn.now)
             for record in records:
-                self._journal.add(record)
-                self._counters.acked += len(record.deltas) // 4
+                turn.journal.add(record)
+                turn.counters.acked += len(record.deltas) // 4
                 self._consumers.wake(topic_name, group_name, record.partition)
             start = 0
-            for request in lane:
+            for request in of_group:
                 stop = start + len(request.acks)
-                replies.append((request.reply, outcomes[start:stop]))
+                turn.reply(request, outcomes[start:stop])
                 start = stop
+
+    # Nacks, extensions, closed streams
+
+    def _decide_one(self, turn: Turn, request: NackRequest | ExtendRequest | ReleaseRequest) -> None:
+        if isinstance(request, ReleaseRequest):
+            self._release(turn, request)
+            return
+        answer: DriftQError | None = None
+        try:
+            if isinstance(request, ExtendRequest):
+                self._extend(turn, request)
+            elif not self._nack(turn, request):
+                return
+        except DriftQError as refused:
+            answer = refused
+        turn.reply(request, answer)
+
+    def _nack(self, turn: Turn, request: NackRequest) -> bool:
+        """False when the message has to be read before it can be given up; the request is queued then."""
+        nack = request.nack
+        self._consumers.heard(request.topic, request.group, nack.owner)
+        if not nack.started:
+            self._consumers.returned_unstarted(request.topic, request.group, nack.owner, now=turn.now)
+        topic = find_topic(turn.state, request.topic)
+        group = topic.groups.get(request.group)
+        decided = decide_nack(turn.state, topic, group, nack, now=turn.now, jitter=self._jitter())
+        if isinstance(decided, DeadLettered):
+            cold = self._dead_letters.cold(turn, [decided])
+            if cold:
+                turn.requeue_when_read(cold, request)
+                return False
+            not_stored = self._dead_letters.dead_letter(turn, [decided])
+            if not_stored is not None:
+                raise not_stored
+        else:
+            turn.journal.add(decided)
+        turn.counters.nacked += 1
+        if group is not None:
+            self._timers.note(group, nack.partition)
+            self._consumers.wake(group.topic, group.name, nack.partition)
+        return True
+
+    def _extend(self, turn: Turn, request: ExtendRequest) -> None:
+        self._consumers.heard(request.topic, request.group, request.extend.owner)
+        topic = find_topic(turn.state, request.topic)
+        group = topic.groups.get(request.group)
+        record = decide_extend(topic, group, request.extend, now=turn.now)
+        turn.journal.add(record)
+        if group is not None:
+            self._timers.note(group, record.partition)
+
+    def _release(self, turn: Turn, request: ReleaseRequest) -> None:
+        """End the deliveries of a consumer that has left. What has to be read first is released later."""
+        topic = turn.state.topics.get(request.topic)
+        group = topic.groups.get(request.group) if topic is not None else None
+        if topic is None or group is None:
+            return
+        records, dead = decide_release(
+            turn.state, topic, group, request.credit, now=turn.now, jitter=self._jitter
+        )
+        for record in records:
+            turn.journal.add(record)
+            self._timers.note(group, record.partition)
+            self._consumers.wake(group.topic, group.name, record.partition)
+        if not dead:
+            return
+        cold = self._dead_letters.cold(turn, dead)
+        if cold:
+            turn.requeue_when_read(cold, request)
+        else:
+            self._dead_letters.dead_letter(turn, dead)
+
+    # Leases that run out
+
+    def _end_expired(self, turn: Turn) -> None:
+        """Expired leases and due retries: their groups have something to deliver again."""
+        now = turn.now
+        for group, partition in self._timers.pop_due(now):
+            if turn.state.groups_by_id.get(group.id) is not group:
+                self._dead_letters.forget_group(group, partition)
+                continue  # It was deleted meanwhile.
+            topic = turn.state.topics[group.topic]
+            if not self._settle_committed(turn, topic, group, partition):
+                continue
+            self._suspect_silent(turn, group, partition)
+            record, dead = decide_expiries(turn.state, topic, group, partition, now=now, jitter=self._jitter)
+            if record is not None:
+                turn.journal.add(record)
+                turn.counters.expired += len(record.ended)
+            group.partitions[partition].find_due(now)
+            self._consumers.wake(group.topic, group.name, partition)
+            if self._dead_letters.give_up(turn, dead, group, partition):
+                self._timers.note(group, partition)
+
+    def _suspect_silent(self, turn: Turn, group: Group, partition: int) -> None:
+        """Streams whose leases are over and whose owners gave no sign of life are held back."""
+        leases = group.partitions[partition].leases
+        silent = {block.credit for block in leases.expired(turn.now) if block.is_silent}
+        if silent:
+            turn.counters.stalls += self._consumers.lapsed(group.topic, group.name, silent, now=turn.now)
+
+    def _settle_committed(self, turn: Turn, topic: Topic, group: Group, partition: int) -> bool:
+        """Settle expired deliveries whose effect is committed; False when the disk has to be read first."""
+        if not turn.state.effects.committed:
+            return True
+        progress = group.partitions[partition]
+        keyed = [
+            ordinal
+            for block in progress.leases.expired(turn.now)
+            for ordinal in progress.leases.leased_by(block)
+            if progress.index.place_at(ordinal).flags & FLAG_KEYED
+        ]
+        refs = [MessageRef(topic.id, progress.index.offset_at(ordinal)) for ordinal in keyed]
+        cold = turn.lookup.cold(refs)
+        committed: list[int] = []
+        if not cold:
+            for ordinal, ref in zip(keyed, refs, strict=True):
+                entry = turn.lookup.entry(ref)
+                if entry is None:
+                    continue
+                stored = decode_entry(entry)
+                identity = identity_of(stored, topic=topic.name, group=group.name)
+                if identity is not None:
+                    cold += cold_effects(turn, identity)
+                    topics = _topics_of_effects(turn, topic, stored, produced=produced_at(entry))
+                    if not cold and is_committed(turn, identity, topics):
+                        committed.append(ordinal)
+        if cold:
+            self._timers.set_when_read(turn, cold, group, partition)
+            return False
+        if committed:
+            turn.journal.add(settled(group, partition, committed, cause=SETTLED_BY_ACK, now=turn.now))
+            turn.counters.acked += len(committed)
+        return True
+
+
+def _topics_of_effects(turn: Turn, topic: Topic, stored: StoredMessage, *, produced: int) -> range:
+    """The topic ids whose effects count for a message of this topic."""
+    if stored.requested_topic is None:
+        return range(topic.id, topic.id + 1)
+    return scope_of(turn.state, stored.requested_topic, produced_at=produced, now=turn.now).topics

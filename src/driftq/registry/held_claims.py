@@ -27,10 +27,10 @@ class HeldClaims:
     """Safe to share between threads."""
 
     def __init__(self) -> None:
-        self.forget()
+        self.clear()
 
-    def forget(self) -> None:
-        """Begin anew, as another process that holds nothing yet."""
+    def clear(self) -> None:
+        """Start over as another process, which holds no claim."""
         self._lock = threading.Lock()
         self._waiting: Counter[Key] = Counter()
         self._tokens: dict[tuple[str, str, int], float] = {}
@@ -55,16 +55,16 @@ class HeldClaims:
         now = time.monotonic()
         with self._lock:
             for claim in claims:
-                self._tokens[_place(claim)] = now + claim.handler.lease_ms / 1000
+                self._tokens[_token_key(claim)] = now + claim.handler.lease_ms / 1000
             if len(self._tokens) > self._prune_at:
-                self._tokens = {place: until for place, until in self._tokens.items() if until > now}
+                self._tokens = {key: until for key, until in self._tokens.items() if until > now}
                 self._prune_at = max(_PRUNE_AT, 2 * len(self._tokens))
 
     def drop(self, claims: Iterable[Claim]) -> None:
         """These are over. Doing it twice changes nothing."""
         with self._lock:
             for claim in claims:
-                self._tokens.pop(_place(claim), None)
+                self._tokens.pop(_token_key(claim), None)
 
     def is_lost(self, key: Key, token: int) -> bool:
         """Nobody here has this grant of ours, and only the one who asks could still be getting it."""
@@ -72,5 +72,5 @@ class HeldClaims:
             return (*key, token) not in self._tokens and self._waiting[key] == 1
 
 
-def _place(claim: Claim) -> tuple[str, str, int]:
+def _token_key(claim: Claim) -> tuple[str, str, int]:
     return claim.handler.name, claim.event.event_id, claim.token

@@ -31,7 +31,7 @@ class Listener:
         self.prefetch_bytes = 1 << 20
         self.latest = False
         self.release_on_close = False
-        self.holder = Credit()
+        self.credit = Credit()
         self.unsent = 0
         self.got: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
@@ -46,7 +46,7 @@ class Listener:
         self.got.put_nowait({"end": True})
 
 
-class Desk:
+class DirectClient:
     """Asks a broker and waits for its answer."""
 
     def __init__(self, broker: Broker) -> None:
@@ -62,7 +62,9 @@ class Desk:
         return result
 
     async def create(self, name: str, partitions: int = 1) -> None:
-        await self.ask(lambda reply: self.engine.ask(TopicRequest(name, partitions, TopicOptions(), reply)))
+        await self.ask(
+            lambda reply: self.engine.submit(TopicRequest(name, partitions, TopicOptions(), reply))
+        )
 
     async def produce(
         self, topic: str, *values: str, envelope: Envelope | None = None, key: str = ""
@@ -72,18 +74,18 @@ class Desk:
             one for one in prepare_all(messages, at=self.engine.clock.now()) if isinstance(one, Produce)
         ]
         outcomes: list[Any] = await self.ask(
-            lambda reply: self.engine.produce(ProduceRequest(commands, reply))
+            lambda reply: self.engine.submit(ProduceRequest(commands, reply))
         )
         return outcomes
 
     async def join(self, listener: Listener) -> Listener:
-        await self.ask(lambda reply: self.engine.ask(JoinRequest(listener, reply)))
+        await self.ask(lambda reply: self.engine.submit(JoinRequest(listener, reply)))
         return listener
 
     async def ack(self, listener: Listener, offset: int, *, partition: int = 0) -> None:
         request = [Ack(listener.owner, partition, offset)]
         outcomes = await self.ask(
-            lambda reply: self.engine.ack(AckRequest(listener.topic, listener.group, request, reply))
+            lambda reply: self.engine.submit(AckRequest(listener.topic, listener.group, request, reply))
         )
         if outcomes[0] is not None:
             raise outcomes[0]
@@ -95,11 +97,11 @@ class Desk:
         return found
 
 
-def start(folder: Folder, **options: Any) -> Desk:
-    """Open a broker on the running loop; a fatal error is kept in `desk.fatal`."""
+def start(folder: Folder, **options: Any) -> DirectClient:
+    """Open a broker on the running loop; a fatal error is kept in `client.fatal`."""
     fatal: list[Exception] = []
     options.setdefault("limits", Limits())
     broker = open_broker(folder, BrokerOptions(**options), on_fatal=fatal.append)
-    desk = Desk(broker)
-    desk.fatal = fatal  # type: ignore[attr-defined]
-    return desk
+    client = DirectClient(broker)
+    client.fatal = fatal  # type: ignore[attr-defined]
+    return client

@@ -1,0 +1,146 @@
+"""The stages of a turn, in their order, and what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from driftq.core.keys import MessageRef
+from driftq.core.state import State
+from driftq.errors import DriftQError, LogCorrupt, NotConfirmed, Unavailable
+from driftq.housekeeping.process import Housekeeper
+from driftq.log.log import Log
+from driftq.server.counters import Counters
+from driftq.server.deliver.consumers import Consumers
+from driftq.server.deliver.outbox import Outbox
+from driftq.server.deliver.stage import DeliverStage
+from driftq.server.deliver.timers import Timers
+from driftq.server.dlq.stage import DlqStage
+from driftq.server.effects.stage import EffectsStage
+from driftq.server.jobs.stage import JobsStage
+from driftq.server.jobs.views import JobReader
+from driftq.server.lookup import MessageLookup
+from driftq.server.maintenance.stage import MaintenanceOptions, MaintenanceStage
+from driftq.server.ports import Background, Loop
+from driftq.server.produce.stage import ProduceStage
+from driftq.server.requests import Request
+from driftq.server.settle.dead_letters import DeadLetterWriter
+from driftq.server.settle.stage import SettleStage
+from driftq.server.topics.stage import TopicsStage
+from driftq.server.turn import Stage, Turn
+from driftq.storage.journal import Journal
+from driftq.storage.payloads import Payloads
+
+
+class Stages:
+    """All stages; together they have the shape of one."""
+
+    def __init__(
+        self,
+        log: Log,
+        journal: Journal,
+        payloads: Payloads,
+        *,
+        loop: Loop,
+        background: Background,
+        counters: Counters,
+        jitter: Callable[[], float],
+        maintenance: MaintenanceOptions,
+        housekeeper: Housekeeper | None,
+        want_turn: Callable[[], None],
+        on_damage: Callable[[LogCorrupt], None],
+    ) -> None:
+        self.consumers = consumers = Consumers()
+        self._timers = timers = Timers()
+        self.lookup = MessageLookup(journal, payloads, background, on_damage=on_damage, want_turn=want_turn)
+        dead_letters = DeadLetterWriter(consumers, timers)
+        new_outbox = partial(Outbox, payloads=payloads, background=background, on_damage=on_damage)
+        self.jobs = JobsStage(journal, jitter=jitter)
+        self.job_reader = JobReader(self.lookup, journal)
+        self.maintenance = MaintenanceStage(
+            log,
+            journal,
+            loop=loop,
+            background=background,
+            counters=counters,
+            options=maintenance,
+            housekeeper=housekeeper,
+            want_turn=want_turn,
+        )
+        # Topics come first, so that everything else finds the topics and consumers that are there now. What
+        # ends deliveries comes before what stores messages, because it makes room. Deliveries come behind
+        # both: a message can leave in the very commit that stores it. Maintenance trims what the turn leaves.
+        self._stages: tuple[Stage, ...] = (
+            TopicsStage(consumers, new_outbox=new_outbox),
+            SettleStage(consumers, timers, dead_letters, jitter=jitter),
+            EffectsStage(),
+            DlqStage(consumers),
+            self.jobs,
+            ProduceStage(consumers, self.maintenance),
+            DeliverStage(consumers, timers, dead_letters),
+            self.maintenance,
+        )
+        self._stage_of: dict[type[Request], Stage] = {
+            kind: stage for stage in self._stages for kind in stage.handles
+        }
+        self._rejection: DriftQError | None = None
+
+    @property
+    def pending(self) -> bool:
+        for stage in self._stages:  # noqa: SIM110 - half the cost of any() with a generator.
+            if stage.pending:
+                return True
+        return False
+
+    @property
+    def has_work(self) -> bool:
+        """Whether another turn would do something: also groups woken while this one delivered count."""
+        return self.pending or self.consumers.is_awake
+
+    @property
+    def next_at(self) -> int | None:
+        earliest = None
+        for stage in self._stages:
+            at = stage.next_at
+            if at is not None and (earliest is None or at < earliest):
+                earliest = at
+        return earliest
+
+    def submit(self, request: Request) -> None:
+        self._stage_of[type(request)].submit(request)
+
+    def requeue_when_read(self, refs: list[MessageRef], request: Request) -> None:
+        """Fetch these messages, then submit the request to its stage, or answer it with an error."""
+        self.lookup.fetch(refs, partial(self._requeue, request))
+
+    def _requeue(self, request: Request, error: NotConfirmed | None) -> None:
+        if error is None and self._rejection is not None:
+            error = NotConfirmed(str(self._rejection))
+        if error is None:
+            self.submit(request)
+        else:
+            request.reply(error)
+
+    def decide(self, turn: Turn) -> None:
+        for stage in self._stages:
+            stage.decide(turn)
+
+    def reject(self, error: DriftQError) -> None:
+        """For good: also a request that still waits for a read is not decided any more."""
+        self._rejection = error
+        for stage in self._stages:
+            stage.reject(error)
+
+    def stop(self, refusal: Unavailable) -> None:
+        """Nothing new begins: claims that wait for work and seals that wait for a round are answered."""
+        self.jobs.stop_waiting()
+        self.maintenance.reject(refusal)
+        self.maintenance.stop()
+
+    def state_was_folded(self, state: State) -> None:
+        """The state is a new one: timers and consumers begin from it."""
+        self._timers.clear()
+        for group in state.groups_by_id.values():
+            for partition in range(len(group.partitions)):
+                self._timers.note(group, partition)
+        self.consumers.state_was_folded(state)

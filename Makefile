@@ -72,11 +72,12 @@ test-services: $(STAMP) ## Run the suites that need outside services
 	  echo "no service tests yet in $(SERVICE_DIRS)"; else \
 	  $(BIN)/python -m pytest $(SERVICE_DIRS) $(ARGS); fi
 
-check: $(STAMP) ## Format, lint, types, imports, contract page, docs
+check: $(STAMP) ## Format, lint, types, imports, names, generated pages, docs
 	@echo "format";   $(BIN)/ruff format --check .
 	@echo "lint";     $(BIN)/ruff check .
 	@echo "types";    $(BIN)/mypy $(TYPED_DIRS)
 	@echo "imports";  $(BIN)/lint-imports
+	@echo "words";    $(BIN)/python scripts/words.py
 	@echo "contract"; $(BIN)/python scripts/contract.py --check
 	@echo "reference"; $(BIN)/python -m scripts.reference --check
 	@mkdir -p build; echo "docs"; $(BIN)/zensical build --strict >build/docs.log 2>&1 || { cat build/docs.log; exit 1; }

@@ -12,7 +12,7 @@ ARGS   ?=
 # need other services.
 SUITES   := spark crash acceptance docs contract simulation property conformance unit
 QUICK    := unit property simulation
-SERVICES := integration browser services
+SERVICES := browser services
 
 SUITE_DIRS   := $(wildcard $(SUITES:%=tests/%))
 QUICK_DIRS   := $(wildcard $(QUICK:%=tests/%))
@@ -23,13 +23,13 @@ BY_TEST      := --numprocesses 3 --dist worksteal
 BY_MODULE    := --numprocesses 3 --dist loadscope --no-loadscope-reorder
 TYPED_DIRS   := $(wildcard src tests scripts bench examples)
 
-COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+UPGRADE ?= --upgrade
+COMPILE := $(BIN)/uv pip compile --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes \
            --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-quick test-services check format bench work sync-client contract reference lock docs clean
+.PHONY: help setup demo serve test test-quick test-services check format bench work sync-client contract reference lock docs release clean
 MAKEFLAGS += --no-print-directory
-export NO_MKDOCS_2_WARNING := 1
 
 help: ## List the targets
 	@echo "DriftQ"
@@ -72,15 +72,16 @@ test-services: $(STAMP) ## Run the suites that need outside services
 	  echo "no service tests yet in $(SERVICE_DIRS)"; else \
 	  $(BIN)/python -m pytest $(SERVICE_DIRS) $(ARGS); fi
 
-check: $(STAMP) ## Format, lint, types, imports, contract page, docs
+check: $(STAMP) ## Format, lint, types, imports, names, generated pages, docs
 	@echo "format";   $(BIN)/ruff format --check .
 	@echo "lint";     $(BIN)/ruff check .
 	@echo "types";    $(BIN)/mypy $(TYPED_DIRS)
 	@echo "imports";  $(BIN)/lint-imports
 	@echo "sync client"; $(BIN)/python scripts/sync_client.py --check
+	@echo "words";    $(BIN)/python scripts/words.py
 	@echo "contract"; $(BIN)/python scripts/contract.py --check
-	@echo "reference"; $(BIN)/python scripts/reference.py --check
-	@echo "docs";     $(BIN)/mkdocs build --quiet --strict --site-dir build/site
+	@echo "reference"; $(BIN)/python -m scripts.reference --check
+	@mkdir -p build; echo "docs"; $(BIN)/zensical build --strict >build/docs.log 2>&1 || { cat build/docs.log; exit 1; }
 	@echo "all checks passed"
 
 format: $(STAMP) ## Format the code and mend what the linter can mend
@@ -102,13 +103,13 @@ $(PEERS)/.driftq-setup: requirements/bench.txt | $(STAMP)
 sync-client: $(STAMP) ## Write src/driftq/client/sync from the asyncio client
 	@$(BIN)/python scripts/sync_client.py
 
-reference: $(STAMP) ## Write docs/reference/python.md from the code
-	@$(BIN)/python scripts/reference.py
+reference: $(STAMP) ## Write docs/reference from the code
+	@$(BIN)/python -m scripts.reference
 
 contract: $(STAMP) ## Fill docs/contract.md with the tests that name each clause
 	@$(BIN)/python scripts/contract.py
 
-lock: $(STAMP) ## Renew requirements/*.txt
+lock: $(STAMP) ## Renew requirements/*.txt (UPGRADE= keeps the versions that still fit)
 	@$(COMPILE) requirements/uv.in --output-file requirements/uv.txt
 	@$(COMPILE) pyproject.toml --output-file requirements/run.txt
 	@$(COMPILE) pyproject.toml --group dev -c requirements/run.txt -c requirements/uv.txt \
@@ -117,9 +118,12 @@ lock: $(STAMP) ## Renew requirements/*.txt
 	@echo "written: requirements/uv.txt requirements/run.txt requirements/dev.txt requirements/bench.txt"
 
 docs: $(STAMP) ## Build the documentation into build/site
-	@$(BIN)/mkdocs build --strict --site-dir build/site
+	@$(BIN)/zensical build --strict
+
+release: $(STAMP) ## Build and check a release; ARGS=--tag also tags it
+	@$(BIN)/python scripts/release.py $(ARGS)
 
 clean: ## Remove environments, build results and caches (never a data folder)
-	@rm -rf $(VENV) $(PEERS) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(PEERS) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 	@echo "clean"

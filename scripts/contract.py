@@ -1,8 +1,12 @@
-"""Fill docs/contract.md: what each clause means, and the tests that name it.
+"""Fill docs/contract.md: what each clause means, the tests that name it, and what is not covered yet.
 
 The wording is in docs/contract/clauses.toml. A test names its clauses with `@pytest.mark.clause("A3", "W1")`,
 on a function or a class, in a `pytestmark`, or in `pytest.param(..., marks=...)`. The tests are read as
 syntax trees and not imported, so the page needs nothing installed and is the same on every machine.
+
+A clause that promises several things may have parts, V2a, V2b and so on. It is covered when each part is. A
+test that names a part names its clause too. A clause that names another system is covered only by tests that
+start that system: scripts/contract_systems.py has the list.
 
     python scripts/contract.py            write the page
     python scripts/contract.py --check    fail if the page is not what would be written
@@ -10,6 +14,7 @@ syntax trees and not imported, so the page needs nothing installed and is the sa
 
 import argparse
 import ast
+import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +23,10 @@ from pathlib import Path
 from typing import TypeGuard
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from scripts.contract_systems import named_systems, started_systems  # noqa: E402
+
 WORDING = Path("docs/contract/clauses.toml")
 PAGE = Path("docs/contract.md")
 TESTS = Path("tests")
@@ -49,12 +58,28 @@ def read_wording(text: str) -> list[Section]:
         Section(letter, table["title"], table["clauses"]) for letter, table in tomllib.loads(text).items()
     ]
     for section in sections:
-        expected = [f"{section.letter}{number}" for number in range(1, len(section.clauses) + 1)]
-        if list(section.clauses) != expected:
+        if list(section.clauses) != list(_in_order(section)):
             raise ContractError(
-                f"section {section.letter}: clauses must be {expected[0]} to {expected[-1]} in order"
+                f"section {section.letter}: clauses and their parts must be numbered in order"
             )
     return sections
+
+
+def _in_order(section: Section) -> Iterator[str]:
+    """The names that clauses and parts must have, given how many there are of each."""
+    whole = [clause for clause in section.clauses if not is_part(clause)]
+    for number, clause in enumerate(whole, start=1):
+        yield f"{section.letter}{number}"
+        for at, _ in enumerate(parts_of(clause, section.clauses)):
+            yield f"{section.letter}{number}{chr(ord('a') + at)}"
+
+
+def is_part(clause: str) -> bool:
+    return clause[-1:].isalpha()
+
+
+def parts_of(clause: str, clauses: Mapping[str, str]) -> list[str]:
+    return [part for part in clauses if re.fullmatch(re.escape(clause) + "[a-z]", part)]
 
 
 def is_clause_call(node: ast.AST) -> TypeGuard[ast.Call]:
@@ -117,40 +142,92 @@ def collect(root: Path) -> list[NamedBy]:
     return sorted({named for path in files for named in named_by_file(path, root)})
 
 
-def render(sections: Sequence[Section], named: Sequence[NamedBy]) -> str:
-    """The page; raises ContractError for a test that names a clause which does not exist."""
-    known = {clause for section in sections for clause in section.clauses}
-    for entry in named:
-        if entry.clause not in known:
-            raise ContractError(f"{entry.path}::{entry.test} names {entry.clause!r}, which is no clause")
-    tests: dict[str, list[NamedBy]] = {clause: [] for clause in known}
-    for entry in named:
-        tests[entry.clause].append(entry)
+@dataclass(frozen=True)
+class Coverage:
+    """What the tests say about one clause."""
 
-    covered = sum(1 for clause in known if tests[clause])
+    tests: Sequence[NamedBy]
+    missing_systems: Sequence[str]
+    """Systems that the clause names and that none of its tests starts."""
+    open_parts: Sequence[str]
+
+    @property
+    def is_covered(self) -> bool:
+        return bool(self.tests) and not self.missing_systems and not self.open_parts
+
+
+def coverage(sections: Sequence[Section], named: Sequence[NamedBy], root: Path = ROOT) -> dict[str, Coverage]:
+    """The coverage of every clause; ContractError for a mark that names no clause, or a part alone."""
+    wording = {clause: text for section in sections for clause, text in section.clauses.items()}
+    tests: dict[str, list[NamedBy]] = {clause: [] for clause in wording}
+    for entry in named:
+        if entry.clause not in wording:
+            raise ContractError(f"{entry.path}::{entry.test} names {entry.clause!r}, which is no clause")
+        tests[entry.clause].append(entry)
+    for entry in named:
+        whole = entry.clause.rstrip("abcdefghijklmnopqrstuvwxyz")
+        if NamedBy(entry.path, entry.test, whole) not in tests[whole]:
+            raise ContractError(f"{entry.path}::{entry.test} names {entry.clause} without {whole}")
+    found: dict[str, Coverage] = {}
+    for clause in sorted(wording, key=is_part, reverse=True):  # Parts first.
+        parts = parts_of(clause, wording)
+        open_parts = [part for part in parts if not found[part].is_covered]
+        started = {
+            system for entry in tests[clause] for system in started_systems(root / entry.path, root / TESTS)
+        }
+        missing = (
+            [] if parts else [one for one in named_systems(clause, wording[clause]) if one not in started]
+        )
+        found[clause] = Coverage(tests[clause], missing, open_parts)
+    return found
+
+
+INTRO = """\
+# The contract
+
+<!-- Made by `make contract` from docs/contract/clauses.toml and the tests; do not edit. -->
+
+What DriftQ promises, clause by clause, and the tests that prove it. A test names its clauses with
+`@pytest.mark.clause("A3")`. A clause that promises several things has parts, such as V2a, and is covered when
+each part is. A clause that names another system, such as Kafka, is covered only by a test that runs against
+that system. A clause that is not covered is planned, or waits for its test."""
+
+
+def render(sections: Sequence[Section], found: Mapping[str, Coverage]) -> str:
+    whole = [clause for clause in found if not is_part(clause)]
+    covered = sum(found[clause].is_covered for clause in whole)
     lines = [
-        "# The contract",
+        *INTRO.splitlines(),
         "",
-        "<!-- Made by `make contract` from docs/contract/clauses.toml and the tests; do not edit. -->",
+        f"{covered} of {len(whole)} clauses are covered.",
         "",
-        "What DriftQ promises, clause by clause, and the tests that prove it. A test names its clauses with",
-        '`@pytest.mark.clause("A3")`. A clause not yet covered belongs to a part that is still to come,',
-        "or waits for its test.",
-        "",
-        f"{covered} of {len(known)} clauses are named by a test.",
-        "",
-        "| Section | Clauses | Named by a test |",
-        "|---|---|---|",
+        "| Section | Clauses | Covered | Not covered yet |",
+        "|---|---|---|---|",
     ]
     for section in sections:
-        count = sum(1 for clause in section.clauses if tests[clause])
-        lines.append(f"| {section.letter} · {section.title} | {len(section.clauses)} | {count} |")
+        own = [clause for clause in section.clauses if not is_part(clause)]
+        missing = [clause for clause in own if not found[clause].is_covered]
+        links = ", ".join(f"[{clause}](#{clause.lower()})" for clause in missing)
+        lines.append(
+            f"| {section.letter} · {section.title} | {len(own)} | {len(own) - len(missing)} | {links} |"
+        )
     for section in sections:
         lines += ["", f"## {section.letter} · {section.title}"]
         for clause, meaning in section.clauses.items():
-            lines += ["", f"### {clause}", "", meaning, ""]
-            lines += [f"- `{entry.path}::{entry.test}`" for entry in tests[clause]] or ["*not yet covered*"]
+            lines += ["", f"{'####' if is_part(clause) else '###'} {clause}", "", meaning, ""]
+            lines += _proof(found[clause])
     return "\n".join(lines) + "\n"
+
+
+def _proof(found: Coverage) -> list[str]:
+    lines = [f"- `{entry.path}::{entry.test}`" for entry in found.tests]
+    if not lines:
+        return ["*not yet covered*"]
+    if found.missing_systems:
+        lines += ["", f"*not yet covered: no test runs against {', '.join(found.missing_systems)}*"]
+    if found.open_parts:
+        lines += ["", f"*not yet covered: {', '.join(found.open_parts)}*"]
+    return lines
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
@@ -161,7 +238,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     options = parser.parse_args(arguments)
     try:
         sections = read_wording((root / WORDING).read_text(encoding="utf-8"))
-        wanted = render(sections, collect(root))
+        wanted = render(sections, coverage(sections, collect(root), root))
     except ContractError as error:
         print(f"contract: {error}", file=sys.stderr)
         return 1

@@ -83,7 +83,7 @@ def stored(server: Server, topic: str) -> list[str]:
     return [line["value"] for line in server.get(f"/v1/topics/{topic}/records").lines]
 
 
-@pytest.mark.clause("Y6")
+@pytest.mark.clause("Y6", "Y6a")
 @pytest.mark.parametrize("mode", ["no-cors", "cors"])
 def test_a_foreign_page_stores_and_reads_nothing_by_fetch(server: Server, page: Page, mode: str) -> None:
     topic = server.new_topic()
@@ -107,7 +107,7 @@ def test_a_foreign_page_stores_and_reads_nothing_by_fetch(server: Server, page: 
     assert server.get(f"/v1/topics/{topic}").json["groups"] == []
 
 
-@pytest.mark.clause("Y6")
+@pytest.mark.clause("Y6", "Y6a")
 def test_a_foreign_page_stores_nothing_by_a_form(server: Server, page: Page) -> None:
     """A form sends the browser itself to the server; so does a link."""
     topic = server.new_topic()
@@ -120,7 +120,7 @@ def test_a_foreign_page_stores_nothing_by_a_form(server: Server, page: Page) -> 
     assert stored(server, topic) == []
 
 
-@pytest.mark.clause("Y6")
+@pytest.mark.clause("Y6", "Y6a")
 def test_a_foreign_page_gets_nothing_by_a_web_socket(server: Server, page: Page) -> None:
     topic = server.new_topic()
     server.produce(topic, "secret")
@@ -137,7 +137,7 @@ def test_a_foreign_page_gets_nothing_by_a_web_socket(server: Server, page: Page)
     assert server.get(f"/v1/topics/{topic}").json["groups"] == []
 
 
-@pytest.mark.clause("Y6")
+@pytest.mark.clause("Y6", "Y6a")
 def test_the_servers_own_page_can_do_both(server: Server, browser: Browser) -> None:
     topic = server.new_topic()
     page = browser.new_page()
@@ -150,7 +150,7 @@ def test_the_servers_own_page_can_do_both(server: Server, browser: Browser) -> N
     page.close()
 
 
-@pytest.mark.clause("Y6")
+@pytest.mark.clause("Y6", "Y6a")
 def test_a_name_that_was_rebound_to_this_machine_is_refused(server: Server, browser: Browser) -> None:
     """For the browser such a page is the server's own."""
     page = browser.new_page()

@@ -95,13 +95,13 @@ def test_a_lease_that_ends_counts_as_a_failure(server: Server) -> None:
     server.produce(topic, "v", retry_policy={"max_attempts": 2, "backoff_ms": 10})
     with server.consume(topic, lease_ms=80) as stream:
         assert [line["attempts"] for line in stream.take(2)] == [1, 2]
-        with _grave(server, topic) as graves:
+        with _dead_letter_stream(server, topic) as graves:
             facts = graves.next()["envelope"]["dlq"]
         assert stream.is_quiet(200)
     assert (facts["attempts"], facts["last_error"]) == (2, "ack_timeout")
 
 
-def _grave(server: Server, topic: str) -> Any:
+def _dead_letter_stream(server: Server, topic: str) -> Any:
     """A stream of the dead letters, as soon as there are any."""
     wait_until("there is a dead letter", lambda: bool(dead_letters(server, topic)))
     return server.consume(f"dlq.{topic}")

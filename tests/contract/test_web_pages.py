@@ -47,7 +47,7 @@ def refused(answer: bytes) -> None:
     assert b'"error":"PERMISSION_DENIED"' in answer
 
 
-@pytest.mark.clause("Y6", "H2")
+@pytest.mark.clause("Y6", "Y6a", "H2")
 @pytest.mark.parametrize("headers", FOREIGN)
 def test_a_foreign_page_can_neither_write_nor_read(server: Server, headers: dict[str, str]) -> None:
     topic = server.new_topic()
@@ -67,7 +67,7 @@ def test_a_foreign_page_can_neither_write_nor_read(server: Server, headers: dict
     assert server.get(f"/v1/topics/{topic}").json["groups"] == []
 
 
-@pytest.mark.clause("Y6")
+@pytest.mark.clause("Y6", "Y6a")
 def test_a_web_socket_is_no_way_round(server: Server) -> None:
     """The wish for another protocol is dropped, and whose wish it was is not."""
     topic = server.new_topic()
@@ -77,7 +77,7 @@ def test_a_web_socket_is_no_way_round(server: Server) -> None:
     refused(server.exchange("\r\n".join([*head, "", ""]).encode()))
 
 
-@pytest.mark.clause("Y6")
+@pytest.mark.clause("Y6", "Y6a")
 def test_a_known_head_of_a_program_opens_no_door_for_a_page(server: Server) -> None:
     """Heads that were read before are not read again: those of pages are never among them."""
     own = {"Host": "localhost"}
@@ -90,7 +90,7 @@ def call(server: Server, headers: Mapping[str, str]) -> Answer:
     return server.call("GET", "/v1/version", headers=headers)
 
 
-@pytest.mark.clause("Y6")
+@pytest.mark.clause("Y6", "Y6a")
 def test_the_servers_own_page_may_ask(server: Server) -> None:
     host = f"localhost:{server.port}"
     own = {"Host": host, "Origin": f"http://{host}", "Sec-Fetch-Site": "same-origin"}
@@ -98,7 +98,7 @@ def test_the_servers_own_page_may_ask(server: Server) -> None:
     assert call(server, {"Host": host, "Sec-Fetch-Site": "none"}).status == 200
 
 
-@pytest.mark.clause("Y6")
+@pytest.mark.clause("Y6", "Y6a")
 def test_refused_and_answered_requests_keep_their_order_on_a_connection(server: Server) -> None:
     good = b"GET /v1/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
     bad = b"GET /v1/healthz HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\n\r\n"
@@ -108,7 +108,7 @@ def test_refused_and_answered_requests_keep_their_order_on_a_connection(server: 
     assert statuses == [200, 403, 200, 200]
 
 
-@pytest.mark.clause("Y6")
+@pytest.mark.clause("Y6", "Y6a")
 def test_a_name_has_to_be_allowed_and_the_refusal_says_how(named: Server) -> None:
     assert call(named, {"Host": "Queue.example.org:8080"}).status == 200
     error = call(named, {"Host": "queue:8080"}).refused(403, "PERMISSION_DENIED")
@@ -119,7 +119,7 @@ def test_a_name_has_to_be_allowed_and_the_refusal_says_how(named: Server) -> Non
     assert (error["kind"], error["host"]) == ("HostRefused", "queue")
 
 
-@pytest.mark.clause("Y6", "N1")
+@pytest.mark.clause("Y6", "Y6a", "N1")
 def test_the_names_come_from_the_environment(tmp_path: Path) -> None:
     """And the Python client is told what to do by the same refusal."""
     names = {"DRIFTQ_ALLOWED_HOSTS": "queue.example.org, Queue"}
@@ -139,7 +139,7 @@ def test_the_names_come_from_the_environment(tmp_path: Path) -> None:
             assert client.topics() == []
 
 
-@pytest.mark.clause("Y6")
+@pytest.mark.clause("Y6", "Y6a")
 async def test_the_name_that_a_server_is_bound_to_is_its_own() -> None:
     broker = open_broker(
         MemoryFolder(), BrokerOptions(durable=False), on_fatal=lambda error: pytest.fail(str(error))
@@ -151,7 +151,7 @@ async def test_the_name_that_a_server_is_bound_to_is_its_own() -> None:
     await broker.close()
 
 
-@pytest.mark.clause("Y6", "H1")
+@pytest.mark.clause("Y6", "Y6a", "H1")
 def test_plain_programs_are_answered_as_before(server: Server) -> None:
     """A form's content type, a query without a body, no Host at all: none of it decides anything."""
     topic = server.new_topic()
@@ -163,7 +163,7 @@ def test_plain_programs_are_answered_as_before(server: Server) -> None:
     assert b"200 OK" in server.exchange(b"GET /v1/healthz HTTP/1.1\r\nConnection: close\r\n\r\n")
 
 
-@pytest.mark.clause("Y6", "H1")
+@pytest.mark.clause("Y6", "Y6a", "H1")
 def test_a_target_that_is_written_in_full_names_the_host(server: Server) -> None:
     request = "GET http://{}/v1/healthz HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n"
     refused(server.exchange(request.format("evil.example", "localhost").encode()))

@@ -13,7 +13,7 @@ class Place(NamedTuple):
     offset: int
 
 
-class Seen(NamedTuple):
+class ReceivedLine(NamedTuple):
     """One line of a consume stream, as its reader got it."""
 
     worker: str
@@ -36,7 +36,7 @@ class Settled(NamedTuple):
 class GroupHistory:
     """All that one group's workers have seen, by place."""
 
-    deliveries: dict[Place, list[Seen]] = field(default_factory=lambda: defaultdict(list))
+    deliveries: dict[Place, list[ReceivedLine]] = field(default_factory=lambda: defaultdict(list))
     acks: dict[Place, list[Settled]] = field(default_factory=lambda: defaultdict(list))
     nacks: dict[Place, list[Settled]] = field(default_factory=lambda: defaultdict(list))
     firsts: dict[str, list[Place]] = field(default_factory=lambda: defaultdict(list))
@@ -63,7 +63,7 @@ class History:
         with self._lock:
             self.confirmed[value] = place
 
-    def deliver(self, group: str, place: Place, seen: Seen) -> None:
+    def deliver(self, group: str, place: Place, seen: ReceivedLine) -> None:
         with self._lock:
             self.groups[group].deliveries[place].append(seen)
             if seen.attempt == 1:

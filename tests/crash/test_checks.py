@@ -3,7 +3,7 @@
 import pytest
 
 from tests.crash.checks import check_finished, check_group, check_messages, check_order
-from tests.crash.history import GroupHistory, History, Place, Seen, Settled
+from tests.crash.history import GroupHistory, History, Place, ReceivedLine, Settled
 from tests.crash.workload import REASON
 
 A = Place(0, 0)
@@ -17,9 +17,9 @@ def sound() -> History:
     for place, value in MESSAGES.items():
         history.sending(value)
         history.confirm(value, place)
-        history.deliver("g", place, Seen("w", 1, value, ""))
+        history.deliver("g", place, ReceivedLine("w", 1, value, ""))
     history.nack("g", A, Settled(1, True, 1.0, 2.0))
-    history.deliver("g", A, Seen("w", 2, "a", REASON))
+    history.deliver("g", A, ReceivedLine("w", 2, "a", REASON))
     history.ack("g", A, Settled(2, True, 3.0, 4.0), outlived=False)
     history.ack("g", B, Settled(1, True, 3.0, 4.0), outlived=False)
     return history
@@ -50,14 +50,14 @@ def test_a_message_stored_twice() -> None:
 
 def test_an_attempt_number_given_twice() -> None:
     history = sound()
-    history.deliver("g", B, Seen("v", 1, "b", ""))
+    history.deliver("g", B, ReceivedLine("v", 1, "b", ""))
     with pytest.raises(AssertionError, match="given twice"):
         check(history)
 
 
 def test_a_delivery_after_the_ack() -> None:
     history = sound()
-    history.deliver("g", B, Seen("v", 2, "b", "ack_timeout"))
+    history.deliver("g", B, ReceivedLine("v", 2, "b", "ack_timeout"))
     history.ack("g", B, Settled(2, True, 5.0, 6.0), outlived=False)
     with pytest.raises(AssertionError, match="acked at attempt 1, delivered again"):
         check(history)
@@ -65,7 +65,7 @@ def test_a_delivery_after_the_ack() -> None:
 
 def test_a_late_ack_of_an_older_attempt_is_no_fault() -> None:
     history = sound()
-    history.deliver("g", B, Seen("v", 2, "b", "ack_timeout"))
+    history.deliver("g", B, ReceivedLine("v", 2, "b", "ack_timeout"))
     history.ack("g", B, Settled(2, True, 3.5, 6.0), outlived=False)
     check(history)
 
@@ -73,7 +73,7 @@ def test_a_late_ack_of_an_older_attempt_is_no_fault() -> None:
 @pytest.mark.parametrize("last_error", ["", "ack_timeout", "something else"])
 def test_a_last_error_forgotten(last_error: str) -> None:
     history = sound()
-    history.groups["g"].deliveries[A][1] = Seen("w", 2, "a", last_error)
+    history.groups["g"].deliveries[A][1] = ReceivedLine("w", 2, "a", last_error)
     with pytest.raises(AssertionError, match="attempt 2 has last error"):
         check(history)
 

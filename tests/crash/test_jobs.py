@@ -20,7 +20,7 @@ LEASE_MS = 10_000
 PAUSE_S = 0.02
 
 
-class Ledger:
+class EffectLog:
     """What the handlers did, outside of every server."""
 
     def __init__(self) -> None:
@@ -42,10 +42,10 @@ class Ledger:
 class Worker(threading.Thread):
     """Claims, runs and settles until told to stop; an answer that is lost is asked for again."""
 
-    def __init__(self, name: str, server: ServerProcess, ledger: Ledger) -> None:
+    def __init__(self, name: str, server: ServerProcess, effect_log: EffectLog) -> None:
         super().__init__(name=name, daemon=True)
         self._server = server
-        self._ledger = ledger
+        self._ledger = effect_log
         self._client = Client(server.port)
         self._chance = random.Random(name)
         self.stopping = threading.Event()
@@ -114,15 +114,15 @@ def wait_until(happened: Callable[[], bool], within_s: float) -> None:
 
 @pytest.mark.clause("J1", "J5", "J7", "J11", "W3")
 def test_a_kill_in_the_middle_of_a_thousand_jobs(server: ServerProcess) -> None:
-    ledger = Ledger()
-    workers = [Worker(f"worker-{number}", server, ledger) for number in range(WORKERS)]
+    effect_log = EffectLog()
+    workers = [Worker(f"worker-{number}", server, effect_log) for number in range(WORKERS)]
     producer = threading.Thread(target=enqueue, args=(server, range(JOBS)), daemon=True)
     for thread in (producer, *workers):
         thread.start()
     for share in (200, 500, 800):
-        wait_until(lambda share=share: ledger.done() >= share, 120)  # type: ignore[misc]
+        wait_until(lambda share=share: effect_log.done() >= share, 120)  # type: ignore[misc]
         server.restart()
-    wait_until(lambda: ledger.done() == JOBS, 120)
+    wait_until(lambda: effect_log.done() == JOBS, 120)
     producer.join(60)
     client = server.client()
     wait_until(lambda: len(client.get("/v1/jobs", state="in_flight").body["jobs"]) == 0, 60)
@@ -130,11 +130,11 @@ def test_a_kill_in_the_middle_of_a_thousand_jobs(server: ServerProcess) -> None:
         worker.stopping.set()
     for worker in workers:
         worker.join(60)
-    assert not ledger.surprises
-    assert ledger.effects == Counter(range(JOBS))  # Each once: no lease ended while its worker lived.
+    assert not effect_log.surprises
+    assert effect_log.effects == Counter(range(JOBS))  # Each once: no lease ended while its worker lived.
     states = Counter(job["state"] for job in _all_jobs(client))
     assert states == {"succeeded": JOBS}
-    assert all(tokens == sorted(set(tokens)) for tokens in ledger.tokens.values())
+    assert all(tokens == sorted(set(tokens)) for tokens in effect_log.tokens.values())
 
 
 def _all_jobs(client: Client) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tests.crash.history import History, Place, Seen, Settled
+from tests.crash.history import History, Place, ReceivedLine, Settled
 from tests.harness import Broken, Client, ServerProcess, Stream
 
 TOPIC = "orders"
@@ -127,7 +127,7 @@ class Worker(Actor):
         generation = self.server.starts
         place = Place(delivery["partition"], delivery["offset"])
         attempt = delivery["attempts"]
-        seen = Seen(self.name, attempt, delivery["value"], delivery["last_error"])
+        seen = ReceivedLine(self.name, attempt, delivery["value"], delivery["last_error"])
         self.history.deliver(self.group, place, seen)
         fate = 1.0 if attempt > 1 or self.calm.is_set() else self.chance.random()
         if fate < 0.03:

@@ -52,6 +52,10 @@ class Shell:
             if text.strip():
                 yield self._run(kind, text.replace(":8080", f":{self._port}"))
 
+    def run(self, command: str) -> Paste:
+        """One command, as a console block has it."""
+        return self._run("console", command.replace(":8080", f":{self._port}"))
+
     def _run(self, kind: str, text: str) -> Paste:
         failed = self._folder / "failed"
         failed.write_text("")

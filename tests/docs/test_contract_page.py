@@ -1,5 +1,7 @@
 """The contract page is made from the tests as they are written."""
 
+import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -95,7 +97,90 @@ def test_check_fails_until_the_page_is_written_again(project: Path) -> None:
     assert "Second.\n\n*not yet covered*\n" in page
 
 
+SPLIT = WORDING + 'Q2a = "Half."\nQ2b = "The other half, on Kafka."\n'
+
+
+def covered(project: Path) -> dict[str, bool]:
+    sections = contract.read_wording((project / contract.WORDING).read_text())
+    found = contract.coverage(sections, contract.collect(project), project)
+    return {clause: one.is_covered for clause, one in found.items()}
+
+
+def test_a_clause_is_covered_when_each_of_its_parts_is(project: Path) -> None:
+    (project / contract.WORDING).write_text(SPLIT.replace(", on Kafka", ""))
+    write_test(project, '@pytest.mark.clause("Q2", "Q2a")\ndef test_one(): ...\n')
+    assert covered(project) == {"Q1": False, "Q2": False, "Q2a": True, "Q2b": False}
+    write_test(project, '@pytest.mark.clause("Q2", "Q2b")\ndef test_two(): ...\n', name="test_more.py")
+    assert covered(project) == {"Q1": False, "Q2": True, "Q2a": True, "Q2b": True}
+
+
+def test_a_part_is_named_together_with_its_clause(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / contract.WORDING).write_text(SPLIT)
+    write_test(project, '@pytest.mark.clause("Q2a")\ndef test_one(): ...\n')
+    assert contract.main([], root=project) == 1
+    assert "test_one names Q2a without Q2" in capsys.readouterr().err
+
+
+def test_parts_follow_their_clause_in_order() -> None:
+    with pytest.raises(contract.ContractError, match="section Q"):
+        contract.read_wording(WORDING + 'Q2b = "No a before it."\n')
+
+
+def test_a_clause_that_names_a_system_needs_a_test_that_starts_it(project: Path) -> None:
+    (project / contract.WORDING).write_text(SPLIT)
+    marked = '@pytest.mark.clause("Q2", "Q2b")\ndef test_one(broker): ...\n'
+    write_test(project, marked)
+    assert not covered(project)["Q2b"]
+    contract.main([], root=project)
+    assert "*not yet covered: no test runs against Kafka*" in (project / contract.PAGE).read_text()
+    kafka = project / contract.TESTS / "unit/kafka"
+    kafka.mkdir()
+    (kafka / "conftest.py").write_text("from tests.services_kafka import broker\n")
+    (kafka / "test_kafka.py").write_text("import pytest\n" + marked)
+    assert covered(project)["Q2b"]
+
+
+@cache
+def really_covered() -> dict[str, bool]:
+    return covered(contract.ROOT)
+
+
+@pytest.mark.clause("O5")
+@pytest.mark.parametrize("clause", ["V2", "V3", "K5", "J12", "Y6", "Z4"])
+def test_a_promise_beyond_the_code_is_not_covered(clause: str) -> None:
+    """When the code keeps one of these promises, its test turns this one red: remove the clause here then."""
+    assert not really_covered()[clause]
+
+
+@pytest.mark.parametrize(
+    "part", ["V2a", "V2b", "V2c", "V3a", "V3b", "V3c", "K5a", "K5b", "K5c", "J12a", "Y6a"]
+)
+def test_the_parts_that_the_code_keeps_are_covered(part: str) -> None:
+    assert really_covered()[part]
+
+
+PLANNED = re.compile(r"\bplanned\b|\bnot yet (?:available|supported)\b", re.IGNORECASE)
+PAGES = [
+    page
+    for page in sorted([*contract.ROOT.glob("*.md"), *(contract.ROOT / "docs").rglob("*.md")])
+    if page.name not in ("CHANGELOG.md", "contract.md") and page.parent.name not in ("adr", "reference")
+]
+
+
+@pytest.mark.clause("O5")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(contract.ROOT).as_posix())
+def test_what_a_page_calls_planned_is_a_clause_that_no_test_covers(page: Path) -> None:
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if PLANNED.search(line):
+            clauses = re.findall(r"contract\.md#([a-z]\d+[a-z]?)", line)
+            assert clauses, f"name the clause: {line}"
+            assert [one for one in clauses if really_covered()[one[0].upper() + one[1:]]] == [], line
+
+
 def test_the_real_wording_has_every_clause() -> None:
     sections = contract.read_wording((contract.ROOT / contract.WORDING).read_text(encoding="utf-8"))
-    counts = " ".join(f"{section.letter}{len(section.clauses)}" for section in sections)
+    counts = " ".join(
+        f"{section.letter}{sum(not contract.is_part(clause) for clause in section.clauses)}"
+        for section in sections
+    )
     assert counts == "T7 P7 G6 A9 W9 E5 R7 I10 D8 H6 J13 S9 U6 K9 V4 Z6 X8 N3 Y8 O6"

@@ -1,9 +1,12 @@
 """The documents point to things that exist and keep their own promises."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -106,3 +109,19 @@ def test_the_guarantees_say_that_a_server_is_one_node() -> None:
     text = (ROOT / "docs/explanation/guarantees.md").read_text(encoding="utf-8")
     assert "## One server is one node" in text
     assert "never a second truth" in text
+
+
+def nav_pages(nav: list[Any]) -> Iterator[str]:
+    for entry in nav:
+        for target in [entry] if isinstance(entry, str) else entry.values():
+            yield from [target] if isinstance(target, str) else nav_pages(target)
+
+
+def test_the_navigation_has_every_page_once() -> None:
+    """Decisions may be left to their index, which another test compares with the folder."""
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    listed = list(nav_pages(nav))
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert len(listed) == len(set(listed))
+    assert set(listed) <= pages
+    assert {page for page in pages - set(listed) if not page.startswith("adr/")} == set()

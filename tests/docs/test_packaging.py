@@ -8,6 +8,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -53,3 +55,23 @@ def test_importing_costs_next_to_nothing() -> None:
         for _ in range(20)
     )
     assert any(one < 0.15 for one in took)  # The first one that nobody disturbed is enough.
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("sql", "postgres"), ("objects", "s3"), ("events", "postgres,s3"), ("tables", "parquet")]
+)
+def test_an_extra_of_earlier_releases_is_an_alias(old: str, new: str) -> None:
+    assert PROJECT["optional-dependencies"][old] == [f"driftq[{new}]"]
+
+
+def test_every_extra_that_a_text_tells_to_install_exists() -> None:
+    texts = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    told = {
+        extra.strip()
+        for path in texts
+        for extras in re.findall(r"install ['\"]?driftq\[([a-z0-9, ]+)\]", path.read_text(encoding="utf-8"))
+        for extra in extras.split(",")
+    }
+    assert told
+    assert told <= {"sqlite", "postgres", "parquet", "s3", "spark", "all", "testing"}
+    assert told <= set(PROJECT["optional-dependencies"])

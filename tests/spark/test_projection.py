@@ -64,7 +64,7 @@ def models(sinks: list[ReadModelSink], name: str) -> Iterator[ReadModel]:
         model.close()
 
 
-@pytest.mark.clause("V1", "V2", "X4", "Z6")
+@pytest.mark.clause("V1", "V2", "X4", "Z6", "V2a", "V2b", "V2c")
 @pytest.mark.timeout(300)
 def test_a_hundred_thousand_mixed_events_come_to_what_ordered_single_delivery_gives(
     spark: SparkSession, server: ServerProcess, options: PipelineOptions, sinks: list[ReadModelSink]
@@ -85,7 +85,7 @@ def test_a_hundred_thousand_mixed_events_come_to_what_ordered_single_delivery_gi
         assert sum(model.positions().values()) > 0
 
 
-@pytest.mark.clause("V3", "V1")
+@pytest.mark.clause("V3", "V1", "V3a", "V3b")
 @pytest.mark.timeout(300)
 def test_poison_is_set_aside_with_stage_and_error_and_holds_nobody_up(
     spark: SparkSession, server: ServerProcess, options: PipelineOptions
@@ -183,7 +183,7 @@ def test_differences_are_applied_in_order_whatever_order_they_come_in(
         assert len(list(model.dead_letters())) == 20
 
 
-@pytest.mark.clause("V3", "V1")
+@pytest.mark.clause("V3", "V1", "V3a")
 @pytest.mark.timeout(300)
 def test_a_fold_of_the_users_own_and_the_event_that_it_cannot_take(
     spark: SparkSession, server: ServerProcess, options: PipelineOptions, sink: SqliteSink

@@ -39,7 +39,7 @@ def registry_file(data: str) -> str:
 def opened(settings: Settings, file: str) -> Iterator[Database]:
     """The configured database, else this file; errors become a line and exit code 1."""
     if importlib.util.find_spec("sqlalchemy") is None:
-        say_error("this needs SQLAlchemy: install driftq[sql]")
+        say_error("this needs SQLAlchemy: install driftq[sqlite]")
         raise typer.Exit(1)
     from driftq.sql import open_database
     from driftq.sql.sqlite import SqliteDatabase

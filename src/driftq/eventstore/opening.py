@@ -41,7 +41,7 @@ class OpenEvents:
 def open_events(options: EventOptions, *, now_ms: Callable[[], int] | None = None) -> OpenEvents:
     """Open what the options name. Raises Unavailable when it is away, or cannot be used as it is."""
     if importlib.util.find_spec("sqlalchemy") is None:
-        raise EventStoreUnusable("SQLAlchemy is missing: install driftq[sql]")
+        raise EventStoreUnusable("SQLAlchemy is missing: install driftq[sqlite]")
     from driftq.eventstore import AllocatorMode, EventStore, MismatchMode, StoreOptions
     from driftq.eventstore.seal.sealer import Sealer
 
@@ -80,7 +80,7 @@ def open_event_database(options: EventOptions) -> Database:
             return SqliteDatabase(options.database_file or MEMORY)
         return open_database(options.database_url, schemas={"sequence": options.sequence_schema})
     except ModuleNotFoundError as missing:
-        raise EventStoreUnusable(f"{missing.name} is missing: install driftq[sql]") from missing
+        raise EventStoreUnusable(f"{missing.name} is missing: install driftq[postgres]") from missing
     except (SchemaError, InvalidArgument, OSError) as problem:
         raise EventStoreUnusable(str(problem)) from problem
 
@@ -91,7 +91,7 @@ def open_event_objects(options: EventOptions) -> BucketObjects | None:
         return None
     missing = [name for name in ("obstore", "pyarrow") if importlib.util.find_spec(name) is None]
     if missing:
-        logger.warning("cannot write segments without %s: install driftq[events]", " and ".join(missing))
+        logger.warning("cannot write segments without %s: install driftq[s3]", " and ".join(missing))
         return None
     from driftq.eventstore.objects import FolderObjects, S3Access, open_objects
 

@@ -44,7 +44,7 @@ from driftq.server.counters import Counters
 from driftq.server.maintenance.stage import MaintenanceOptions
 from driftq.server.ports import Background, Clock, Loop, SyncLost
 from driftq.server.reading import Damage, Reading
-from driftq.server.requests import ReadRequest, Request
+from driftq.server.requests import EngineRequest, ReadRequest
 from driftq.server.stages import Stages
 from driftq.server.turn import Commit, Turn
 from driftq.server.wakeup import CommitBackoff, Wakeup
@@ -106,7 +106,7 @@ class Engine:
         report_log_ahead(self.clock)
         return found
 
-    def submit(self, request: Request) -> None:
+    def submit(self, request: EngineRequest) -> None:
         """Queue a request for the next turn. It is answered when its outcome is durable."""
         if self.refusal is None:
             self.stages.submit(request)

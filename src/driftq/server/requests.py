@@ -20,7 +20,7 @@ from driftq.server.ports import ConsumerStream
 Reply = Callable[[Any], None]
 
 
-class Request(Protocol):
+class EngineRequest(Protocol):
     """Anything that waits for a turn."""
 
     @property

@@ -23,7 +23,7 @@ from driftq.server.lookup import MessageLookup
 from driftq.server.maintenance.stage import MaintenanceOptions, MaintenanceStage
 from driftq.server.ports import Background, Loop
 from driftq.server.produce.stage import ProduceStage
-from driftq.server.requests import Request
+from driftq.server.requests import EngineRequest
 from driftq.server.settle.dead_letters import DeadLetterWriter
 from driftq.server.settle.stage import SettleStage
 from driftq.server.topics.stage import TopicsStage
@@ -80,7 +80,7 @@ class Stages:
             DeliverStage(consumers, timers, dead_letters),
             self.maintenance,
         )
-        self._stage_of: dict[type[Request], Stage] = {
+        self._stage_of: dict[type[EngineRequest], Stage] = {
             kind: stage for stage in self._stages for kind in stage.handles
         }
         self._rejection: DriftQError | None = None
@@ -106,14 +106,14 @@ class Stages:
                 earliest = at
         return earliest
 
-    def submit(self, request: Request) -> None:
+    def submit(self, request: EngineRequest) -> None:
         self._stage_of[type(request)].submit(request)
 
-    def requeue_when_read(self, refs: list[MessageRef], request: Request) -> None:
+    def requeue_when_read(self, refs: list[MessageRef], request: EngineRequest) -> None:
         """Fetch these messages, then submit the request to its stage, or answer it with an error."""
         self.lookup.fetch(refs, partial(self._requeue, request))
 
-    def _requeue(self, request: Request, error: NotConfirmed | None) -> None:
+    def _requeue(self, request: EngineRequest, error: NotConfirmed | None) -> None:
         if error is None and self._rejection is not None:
             error = NotConfirmed(str(self._rejection))
         if error is None:

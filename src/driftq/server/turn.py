@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from driftq.core.keys import MessageRef
 from driftq.errors import DriftQError
-from driftq.server.requests import Reply, Request
+from driftq.server.requests import EngineRequest, Reply
 
 if TYPE_CHECKING:
     from driftq.server.counters import Counters
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from driftq.server.stages import Stages
     from driftq.storage.journal import Journal
 
-R = TypeVar("R", bound=Request)
+R = TypeVar("R", bound=EngineRequest)
 
 
 class Stage(Protocol):
     """One part of every turn. A submitted request belongs to its stage until the stage has decided it."""
 
     @property
-    def handles(self) -> tuple[type[Request], ...]:
+    def handles(self) -> tuple[type[EngineRequest], ...]:
         """The request types of this stage; no other stage has them."""
         ...
 
@@ -144,7 +144,7 @@ class Turn:
         self.commit = Commit()
         self._stages = stages
 
-    def reply(self, request: Request, answer: Any) -> None:
+    def reply(self, request: EngineRequest, answer: Any) -> None:
         """Answer the request when the commit is durable."""
         self.commit.replies.append((request.reply, answer))
 
@@ -156,11 +156,11 @@ class Turn:
         """Send the batch when the commit is durable."""
         self.commit.deliveries.append((outbox, batch))
 
-    def submit(self, request: Request) -> None:
+    def submit(self, request: EngineRequest) -> None:
         """Queue a request of the server itself: a later stage decides it in this turn."""
         self._stages.submit(request)
 
-    def requeue_when_read(self, refs: list[MessageRef], request: Request) -> None:
+    def requeue_when_read(self, refs: list[MessageRef], request: EngineRequest) -> None:
         """Read these messages off the loop, then submit the request a second time to its stage.
 
         The request is answered with an error instead when the messages cannot be read, or when the server

@@ -23,7 +23,7 @@ ROWS_MAX = 200_000
 SMALL_FILES_MAX = 8
 SMALL_ROWS = 100_000
 
-_HINT = "install driftq[tables]"
+_HINT = "install driftq[parquet]"
 
 
 class Tables:

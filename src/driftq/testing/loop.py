@@ -135,11 +135,11 @@ class SimBackground:
         self._after(latency_ms, run)
 
     def _end(self, done: Callable[[OSError | None], None], error: OSError | None) -> None:
-        def tell() -> None:
+        def finish() -> None:
             self.committing = False
             done(error)
 
-        self._loop.soon(tell)
+        self._loop.soon(finish)
 
     def read(self, work: Callable[[], _T], done: Callable[[_T | Exception], None]) -> None:
         def run() -> None:

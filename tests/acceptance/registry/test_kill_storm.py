@@ -13,7 +13,7 @@ EVENTS = 400
 KILLS = 10
 
 
-@pytest.mark.clause("K2", "K4", "X2", "X5")
+@pytest.mark.clause("K2", "K4", "X1", "X2", "X5")
 def test_every_event_of_a_stormy_run_has_its_effect_once(site: Site) -> None:
     random = Random(20)
     crew = [start(site, Effect.TRANSACTIONAL, events=EVENTS) for _ in range(2)]

@@ -54,7 +54,7 @@ class Story:
     def topic(self, step: str) -> str:
         return f"{self.folder.name}.{step}"
 
-    def tell(self) -> None:
+    def produce_each(self) -> None:
         for step in STEPS:
             self.client.create_topic(self.topic(step))
             self.client.produce(self.topic(step), step, idempotency_key="the-one")
@@ -157,7 +157,7 @@ def story(
     named = next((one for name, one in effect.items() if name in request.node.name), None)
     with driftq.Client(f"http://127.0.0.1:{server.port}") as client:
         told = Story(server, client, tmp_path, named or driftq.Effect.TRANSACTIONAL, databases)
-        told.tell()
+        told.produce_each()
         yield told
 
 

@@ -48,11 +48,11 @@ def test_what_a_parent_has_claimed_its_child_does_not_get(registry: SqlRegistry,
 def test_each_process_has_a_name_of_its_own(registry: SqlRegistry) -> None:
     named = FORK.SimpleQueue()
 
-    def tell() -> None:
+    def put_name() -> None:
         named.put(registry.incarnation)
 
-    run_in_child(tell)
-    run_in_child(tell)
+    run_in_child(put_name)
+    run_in_child(put_name)
     assert len({registry.incarnation, named.get(), named.get()}) == 3
 
 

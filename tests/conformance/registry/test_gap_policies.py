@@ -29,7 +29,7 @@ def test_ordered_waits_for_what_is_claimed_or_failed(registry: SqlRegistry, cloc
     assert registry.claim(BILLING, event(2)).granted
 
 
-@pytest.mark.clause("K8", "K5")
+@pytest.mark.clause("K8", "K5", "K5c")
 def test_ordered_goes_on_when_the_earlier_one_is_parked(registry: SqlRegistry) -> None:
     registry.mark_failed(registry.claim(BILLING, event(1)), error="no", retryable=False)
     assert registry.claim(BILLING, event(2)).granted

@@ -48,7 +48,7 @@ def test_forgetting_goes_in_steps(registry: SqlRegistry, clock: VirtualClock) ->
         registry.forget(older_than_ms=59_999)
 
 
-@pytest.mark.clause("J12")
+@pytest.mark.clause("J12", "J12a")
 def test_a_completed_job_is_remembered_for_a_week(database: Database, clock: VirtualClock) -> None:
     jobs = ProcessedJobs(database, scope="mail")
     assert jobs.find("job-1") is None
@@ -67,7 +67,7 @@ def test_a_completed_job_is_remembered_for_a_week(database: Database, clock: Vir
     assert jobs.record("job-1", result_hash="new")
 
 
-@pytest.mark.clause("J12")
+@pytest.mark.clause("J12", "J12c")
 def test_completed_jobs_are_cleaned_up_after_their_time(database: Database, clock: VirtualClock) -> None:
     brief = ProcessedJobs(database, ttl_ms=1000)
     for number in range(5):
@@ -78,7 +78,7 @@ def test_completed_jobs_are_cleaned_up_after_their_time(database: Database, cloc
     assert brief.find("job-kept") is not None
 
 
-@pytest.mark.clause("J12")
+@pytest.mark.clause("J12", "J12b")
 def test_a_completion_is_kept_or_dropped_with_the_jobs_own_changes(database: Database) -> None:
     jobs = ProcessedJobs(database)
     with pytest.raises(ZeroDivisionError), database.transaction() as transaction:

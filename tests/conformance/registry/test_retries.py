@@ -54,7 +54,7 @@ def test_the_delay_is_drawn_from_nothing_to_the_doubled_base_up_to_the_cap() -> 
     assert 1800 < sum(drawn) / len(drawn) < 2200
 
 
-@pytest.mark.clause("X6", "K5")
+@pytest.mark.clause("X6", "K5", "K5a")
 def test_n_retries_are_n_plus_one_attempts_and_then_a_dead_letter(
     registry: SqlRegistry, clock: VirtualClock
 ) -> None:
@@ -72,7 +72,7 @@ def test_n_retries_are_n_plus_one_attempts_and_then_a_dead_letter(
     assert (settled.outcome, settled.state) == (ClaimOutcome.DUPLICATE_DONE, ClaimState.DEAD)
 
 
-@pytest.mark.clause("K5")
+@pytest.mark.clause("K5", "K5a", "K5c")
 def test_workers_that_die_of_an_event_use_up_its_attempts(registry: SqlRegistry, clock: VirtualClock) -> None:
     for attempt in range(1, 4):
         assert registry.claim(BILLING, event()).attempt == attempt

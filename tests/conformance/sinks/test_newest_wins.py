@@ -11,7 +11,7 @@ from tests.conformance.sinks.cast import ORDERS, batch, change, dead_letter, see
 from tests.conformance.sinks.conftest import Connect
 
 
-@pytest.mark.clause("V1", "V2")
+@pytest.mark.clause("V1", "V2", "V2a", "V2b", "V2c")
 def test_the_newest_sequence_wins_in_whatever_order_it_comes(model: ReadModel) -> None:
     writer_epoch = model.take_over()
     model.apply(batch(change(2), change(1, of="o-2"), upto=4), writer_epoch)
@@ -54,7 +54,7 @@ def test_of_two_events_with_one_sequence_the_first_stays(model: ReadModel) -> No
     assert seen(model) == {("order", "o-1"): (1, {"at": 1})}
 
 
-@pytest.mark.clause("X7", "V2")
+@pytest.mark.clause("X7", "V2", "V2a", "V2b", "V2c")
 def test_keys_are_kept_byte_for_byte_and_states_as_they_are(model: ReadModel) -> None:
     names = [
         "a",
@@ -113,7 +113,7 @@ def test_shuffled_doubled_and_replayed_batches_converge(sink: ReadModelSink, dat
     model.close()
 
 
-@pytest.mark.clause("V3")
+@pytest.mark.clause("V3", "V3a")
 def test_dead_letters_are_kept_with_stage_and_error_whatever_they_hold(model: ReadModel) -> None:
     writer_epoch = model.take_over()
     odd = (dead_letter(1), dead_letter(0, error="a\x00b", value="c\x00d"), dead_letter(2, value=None))

@@ -11,7 +11,7 @@ from tests.conformance.sinks.cast import batch, change, seen
 from tests.services_postgres import PostgresServer
 
 
-@pytest.mark.clause("V3")
+@pytest.mark.clause("V3", "V3c")
 def test_postgres_goes_away_and_comes_back(private_postgres: PostgresServer) -> None:
     model = PostgresSink(private_postgres.url).connect("orders")
     writer_epoch = model.take_over()

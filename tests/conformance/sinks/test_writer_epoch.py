@@ -110,7 +110,7 @@ def test_a_rebuild_that_was_given_up_leaves_nothing_to_the_next(model: ReadModel
     assert seen(model) == {}
 
 
-@pytest.mark.clause("V2")
+@pytest.mark.clause("V2", "V2a", "V2b", "V2c")
 def test_many_rows_at_once_and_many_small_batches(model: ReadModel) -> None:
     writer_epoch = model.take_over()
     model.apply(batch(*(change(1, of=f"o-{number}") for number in range(3000)), upto=1), writer_epoch)

@@ -24,7 +24,7 @@ def test_what_is_not_newer_is_left_out_also_by_the_next_process(guarded: Stage, 
     assert guarded.registry.list_claims(ClaimState.DONE) == [], "nothing is claimed"
 
 
-@pytest.mark.clause("K9", "K5", "K8")
+@pytest.mark.clause("K9", "K5", "K8", "K5a", "K5c")
 def test_order_retries_and_dead_letters_are_the_same(guarded: Stage) -> None:
     broken = [True]
 

@@ -40,7 +40,7 @@ def test_the_handler_runs_under_a_claim_and_the_mark_comes_after_it(stage: Stage
     assert state(stage, "a-1") is state(stage, "a-2") is ClaimState.DONE
 
 
-@pytest.mark.clause("K5", "X6")
+@pytest.mark.clause("K5", "X6", "K5a", "K5c")
 def test_a_failing_event_is_retried_while_others_go_on_and_then_kept_as_a_dead_letter(stage: Stage) -> None:
     def handle(event: PublishedEvent, context: WorkerContext) -> None:
         stage.note(event, context)
@@ -56,7 +56,7 @@ def test_a_failing_event_is_retried_while_others_go_on_and_then_kept_as_a_dead_l
     assert stage.parked() == 1, "with its text"
 
 
-@pytest.mark.clause("K5", "X6")
+@pytest.mark.clause("K5", "X6", "K5a")
 def test_a_requeued_dead_letter_runs_again_from_its_kept_text(stage: Stage) -> None:
     broken = [True]
 
@@ -151,7 +151,7 @@ def test_a_handler_may_say_that_nobody_can_tell(stage: Stage) -> None:
     assert stage.seen == ["a1", "a2"]
 
 
-@pytest.mark.clause("K5")
+@pytest.mark.clause("K5", "K5c")
 def test_a_message_that_is_no_event_is_kept_and_holds_up_nobody(stage: Stage) -> None:
     worker = stage.worker(stage.note)
     assert stage.run(worker, "?", "a1") == {"dead": 1, "done": 1}

@@ -183,15 +183,15 @@ def test_the_tail_of_the_log_adds_what_the_history_does_not_know_yet(tmp_path: P
     names = Names({origin.groups["g"].id: (origin.id, "g")}, {})
     wanted = MessageQuery(origin.id, 0, 0, 0)
 
-    def tell() -> list[tuple[int, str | None]]:
+    def attempts() -> list[tuple[int, str | None]]:
         [past] = read_message_histories(story.folder, path, [wanted], names, end=story.log.confirmed).values()
         return [(attempt, one.outcome) for (_, attempt), one in past.attempts.items()]
 
-    assert tell() == []
+    assert attempts() == []
     story.deliver("t", "g", 1, lease_ms=1_000)
-    assert tell() == [(1, None)]
+    assert attempts() == [(1, None)]
     round_of(story, Path(path))
-    assert tell() == [(1, None)]
+    assert attempts() == [(1, None)]
     story.now += 1_000
     expired, _ = decide_expiries(
         story.state, origin, origin.groups["g"], 0, now=story.now, jitter=lambda: 0.0
@@ -201,7 +201,7 @@ def test_the_tail_of_the_log_adds_what_the_history_does_not_know_yet(tmp_path: P
     early = story.log.confirmed
     story.deliver("t", "g", 1)
     story.ack("t", "g", 0)
-    assert tell() == [(1, "expired"), (2, "acked")]
+    assert attempts() == [(1, "expired"), (2, "acked")]
     [past] = read_message_histories(story.folder, path, [wanted], names, end=early).values()
     assert [one.outcome for one in past.attempts.values()] == [None]
     story.produce("t", "b", envelope=Envelope(run_id="r", step_id="2", parent_step_id="1"))

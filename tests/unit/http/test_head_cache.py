@@ -21,7 +21,7 @@ class _Forgetful(HeadCache):
         """Every request is the parser's."""
 
 
-class _Desk:
+class _RequestSource:
     """Takes the requests of one connection."""
 
     def __init__(self, known: HeadCache) -> None:
@@ -64,14 +64,14 @@ streams = st.lists(st.sampled_from(REQUESTS), min_size=1, max_size=12)
 @pytest.mark.clause("H1")
 @given(streams, st.data())
 def test_known_heads_give_the_same_requests(asked: list[bytes], data: st.DataObject) -> None:
-    wanted = _Desk(_Forgetful())
+    wanted = _RequestSource(_Forgetful())
     for request in asked:
         wanted.reader.feed(request)
     assert len(wanted.seen) == len(asked)
     known = HeadCache()
     whole = b"".join(asked)
     for _ in range(2):  # The second connection knows what the first one has learned.
-        found = _Desk(known)
+        found = _RequestSource(known)
         cuts = sorted(data.draw(st.sets(st.integers(0, len(whole)), max_size=8)))
         for start, stop in zip([0, *cuts], [*cuts, len(whole)], strict=True):
             found.reader.feed(whole[start:stop])
@@ -79,44 +79,44 @@ def test_known_heads_give_the_same_requests(asked: list[bytes], data: st.DataObj
 
 
 def test_a_head_is_learned_once_and_the_parser_is_left_alone() -> None:
-    desk = _Desk(HeadCache())
-    desk.reader.feed(REQUESTS[3])
-    desk.reader._parser = cast(Any, None)  # Whoever uses it now fails.
-    desk.reader.feed(REQUESTS[4] + REQUESTS[3])
-    assert [body for *_, body in desk.seen] == [b'{"value":"a"}', b'{"value":"b"}', b'{"value":"a"}']
+    source = _RequestSource(HeadCache())
+    source.reader.feed(REQUESTS[3])
+    source.reader._parser = cast(Any, None)  # Whoever uses it now fails.
+    source.reader.feed(REQUESTS[4] + REQUESTS[3])
+    assert [body for *_, body in source.seen] == [b'{"value":"a"}', b'{"value":"b"}', b'{"value":"a"}']
 
 
 def test_what_does_not_begin_with_its_head_is_not_learned() -> None:
     known = HeadCache()
-    desk = _Desk(known)
-    desk.reader.feed(REQUESTS[2])
-    desk.reader.feed(REQUESTS[8])
-    desk.reader.feed(b"GET /v1/old HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
-    assert len(desk.seen) == 3
+    source = _RequestSource(known)
+    source.reader.feed(REQUESTS[2])
+    source.reader.feed(REQUESTS[8])
+    source.reader.feed(b"GET /v1/old HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+    assert len(source.seen) == 3
     assert not known
 
 
 @pytest.mark.clause("Y6")
 def test_a_head_that_is_refused_is_not_learned() -> None:
     known = HeadCache()
-    desk = _Desk(known)
+    source = _RequestSource(known)
     for request in (*REQUESTS[-2:], *REQUESTS[-2:]):
-        desk.reader.feed(request)
-    assert [refused for *_, refused, _ in desk.seen] == [True] * 4
+        source.reader.feed(request)
+    assert [refused for *_, refused, _ in source.seen] == [True] * 4
     assert not known
 
 
 def test_few_heads_are_kept() -> None:
-    desk = _Desk(HeadCache())
+    source = _RequestSource(HeadCache())
     for number in range(HEADS_MAX + 10):
-        desk.reader.feed(b"GET /v1/topics/%d HTTP/1.1\r\n\r\n" % number)
-    assert len(desk.seen) == HEADS_MAX + 10
-    assert len(desk.reader._known) == 10
+        source.reader.feed(b"GET /v1/topics/%d HTTP/1.1\r\n\r\n" % number)
+    assert len(source.seen) == HEADS_MAX + 10
+    assert len(source.reader._known) == 10
 
 
 def test_noise_behind_a_known_head_is_refused() -> None:
-    desk = _Desk(HeadCache())
-    desk.reader.feed(REQUESTS[0])
+    source = _RequestSource(HeadCache())
+    source.reader.feed(REQUESTS[0])
     with pytest.raises(InvalidArgument):
-        desk.reader.feed(REQUESTS[0] + b"noise\r\n\r\n")
-    assert len(desk.seen) == 2
+        source.reader.feed(REQUESTS[0] + b"noise\r\n\r\n")
+    assert len(source.seen) == 2

@@ -34,7 +34,7 @@ def account(database: Database) -> tuple:
         return tuple(execute(transaction, "SELECT balance, state, version FROM account").one())
 
 
-@pytest.mark.clause("J12", "J13")
+@pytest.mark.clause("J12", "J13", "J12a")
 def test_key_check(database: Database) -> None:
     processed = ProcessedJobs(database, scope="invoices")
 
@@ -50,7 +50,7 @@ def test_key_check(database: Database) -> None:
     assert processed.find("invoice-17") is not None
 
 
-@pytest.mark.clause("J12", "J13")
+@pytest.mark.clause("J12", "J13", "J12b")
 def test_key_check_leaves_no_trace_of_a_change_that_failed(database: Database) -> None:
     processed = ProcessedJobs(database)
 

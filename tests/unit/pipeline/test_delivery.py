@@ -48,7 +48,7 @@ def make_dead_letter(change: Change, why: str) -> ProjectionDeadLetter:
     )
 
 
-@pytest.mark.clause("V3")
+@pytest.mark.clause("V3", "V3c")
 def test_an_outage_costs_no_retry_and_no_event(model: Moody) -> None:
     writer_epoch = model.take_over()
     times = iter(range(20))
@@ -65,7 +65,7 @@ def test_an_outage_costs_no_retry_and_no_event(model: Moody) -> None:
     assert list(model.dead_letters()) == []
 
 
-@pytest.mark.clause("V3")
+@pytest.mark.clause("V3", "V3c")
 def test_an_outage_that_lasts_is_told_and_the_position_stays(model: Moody) -> None:
     def away(_: Application) -> None:
         raise DatabaseUnavailable("there", cause="gone")
@@ -83,7 +83,7 @@ def test_an_outage_that_lasts_is_told_and_the_position_stays(model: Moody) -> No
     assert model.positions() == {}
 
 
-@pytest.mark.clause("V3")
+@pytest.mark.clause("V3", "V3a", "V3b")
 def test_rows_that_are_refused_become_dead_letters_and_all_others_are_kept(model: Moody) -> None:
     writer_epoch = model.take_over()
 
@@ -101,7 +101,7 @@ def test_rows_that_are_refused_become_dead_letters_and_all_others_are_kept(model
     assert model.positions() == {PLACE: 19}
 
 
-@pytest.mark.clause("V3")
+@pytest.mark.clause("V3", "V3a")
 def test_a_refusal_is_tried_again_before_anything_is_buried(model: Moody) -> None:
     writer_epoch = model.take_over()
     times = iter(range(9))

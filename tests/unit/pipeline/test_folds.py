@@ -134,7 +134,7 @@ def test_differences_wait_for_a_gap_and_are_applied_when_it_is_closed() -> None:
     assert not model.early
 
 
-@pytest.mark.clause("V3")
+@pytest.mark.clause("V3", "V3a")
 def test_a_step_that_fails_is_tried_again_and_then_its_event_is_a_dead_letter() -> None:
     calls: list[int] = []
 
@@ -153,7 +153,7 @@ def test_a_step_that_fails_is_tried_again_and_then_its_event_is_a_dead_letter() 
     assert (row.sequence_number, json.loads(row.state or "")) == (3, {"seen": [1, 3]})
 
 
-@pytest.mark.clause("V3")
+@pytest.mark.clause("V3", "V3b")
 @pytest.mark.parametrize(
     ("poison", "why"),
     [

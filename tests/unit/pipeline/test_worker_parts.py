@@ -56,7 +56,7 @@ def test_a_handler_that_never_pauses_keeps_its_lease(tmp_path: Path) -> None:
             assert time.monotonic() < end, "nobody was told"
 
 
-@pytest.mark.clause("K5", "N1")
+@pytest.mark.clause("K5", "N1", "K5b")
 def test_each_family_has_its_own_number_of_retries() -> None:
     settings = load_settings(
         environ={"INSTANCE_WORKER_MAX_RETRY_ATTEMPTS": "2", "ONTOLOGY_WORKER_MAX_RETRY_ATTEMPTS": "7"}

@@ -250,7 +250,7 @@ def test_a_missing_arrow_is_said_and_stops_nothing(
         without.delitem(sys.modules, "driftq.tables.parquet", raising=False)
         without.setitem(sys.modules, "pyarrow", None)
         round_of(story, tmp_path)
-    assert "install driftq[tables]" in capsys.readouterr().err
+    assert "install driftq[parquet]" in capsys.readouterr().err
     produce(story, 20, 20)
     seal(story)
     round_of(story, tmp_path)

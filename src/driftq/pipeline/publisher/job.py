@@ -85,7 +85,7 @@ class Publisher:
         """Take over: every older publisher of this log is shut out from here on."""
         objects = open_event_objects(self._options.events)
         if objects is None:
-            raise EventStoreUnusable("the publisher needs the event log's segments: install driftq[events]")
+            raise EventStoreUnusable("the publisher needs the event log's segments: install driftq[s3]")
         self._store = CheckpointStore(objects)
         server = Server(self._options.url)
         try:

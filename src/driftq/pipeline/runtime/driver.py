@@ -27,7 +27,7 @@ from driftq.pipeline.runtime.supervisor import REFUSED
 from driftq.pipeline.runtime.work import do_work
 
 
-class Stopping:
+class StopSignal:
     """Whether the end was asked for. Work that cannot look at it is interrupted."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Stopping:
 
 def main() -> NoReturn:
     """Do what stdin says, and end with an exit code that the supervisor understands."""
-    stopping = Stopping()
+    stopping = StopSignal()
     signal.signal(signal.SIGTERM, stopping.ask)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor, which then asks us.
     assignment = msgspec.json.decode(sys.stdin.buffer.readline(), type=DriverSpec)
@@ -59,7 +59,7 @@ def main() -> NoReturn:
     os._exit(code)  # Threads of Spark's and of a user's must not hold us back.
 
 
-def _work(assignment: DriverSpec, reporter: Reporter, stopping: Stopping) -> int:
+def _work(assignment: DriverSpec, reporter: Reporter, stopping: StopSignal) -> int:
     try:
         do_work(assignment, reporter, stopping)
     except (AppNotUsable, DriftQError, SparkUnusable) as refused:

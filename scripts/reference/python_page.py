@@ -1,27 +1,12 @@
-"""Write docs/reference/python.md: the public names of `driftq`, from their signatures and docstrings.
+"""docs/reference/python.md: the public names of `driftq`, from their signatures and docstrings."""
 
-python scripts/reference.py            write the page
-python scripts/reference.py --check    fail if the page is not what would be written
-"""
-
-import argparse
 import inspect
 import re
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, get_type_hints
 
-_MODULE = re.compile(r"\b(?:driftq|typing|datetime|collections)(?:\.[a-z_]+)*\.(?=[A-Za-z])")
-_OPTIONAL = re.compile(r"Optional\[(\w+)\]")
-
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/reference/python.md"
-sys.path.insert(0, str(ROOT / "src"))
-
-import driftq  # noqa: E402 - from this very tree.
-from driftq import errors  # noqa: E402
-from driftq.client import (  # noqa: E402
+import driftq
+from driftq.client import (
     AsyncConsumer,
     Consumer,
     DeadLetters,
@@ -36,6 +21,10 @@ from driftq.client import (  # noqa: E402
     Redriven,
     TimelineEntry,
 )
+from scripts.reference.markdown import head, joined, with_guides
+
+_MODULE = re.compile(r"\b(?:driftq|typing|datetime|collections)(?:\.[a-z_]+)*\.(?=[A-Za-z])")
+_OPTIONAL = re.compile(r"Optional\[(\w+)\]")
 
 CLASSES: tuple[type, ...] = (
     driftq.Client,
@@ -83,7 +72,7 @@ def text_of(thing: object) -> str:
 
 
 def signature_of(function: Callable[..., object]) -> str:
-    """As a reader wants it: without the rooms that types live in."""
+    """As a reader wants it: without the modules that types live in."""
     signature = inspect.signature(function)
     parts: list[str] = []
     for name, parameter in signature.parameters.items():
@@ -132,8 +121,8 @@ def fields(kind: type) -> Iterator[str]:
 
 def page() -> str:
     parts = [
-        "# Python reference",
-        "Made from the code by `make reference`. See also [how to use it](../how-to/client.md).",
+        *head("Python", "the signatures and docstrings of `driftq`"),
+        with_guides("The [client guide](guide:client.md) shows these names in use."),
         "## Functions",
     ]
     for function in (driftq.open, driftq.open_async, driftq.table_files, driftq.new_event_id):
@@ -147,23 +136,5 @@ def page() -> str:
         if hasattr(kind, "__struct_fields__") or hasattr(kind, "__dataclass_fields__"):
             parts.append(" · ".join(fields(kind)))
         parts += members(kind)
-    tree = (errors.__doc__ or "").split("\n\n")[1]
-    parts += ["## Errors", f"```text\n{inspect.cleandoc(tree)}\n```"]
-    return "\n\n".join(parts) + "\n"
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true")
-    wanted = page()
-    if parser.parse_args().check:
-        if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != wanted:
-            print("docs/reference/python.md is not what the code says: run `make reference`")
-            return 1
-        return 0
-    PAGE.write_text(wanted, encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+    parts += ["## Exceptions", "Every class of `driftq.errors` is on the page of [errors](errors.md)."]
+    return joined(parts)

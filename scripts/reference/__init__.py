@@ -1,0 +1,1 @@
+"""The pages of docs/reference, each made from the code that it describes: `python -m scripts.reference`."""

@@ -18,7 +18,7 @@ from driftq.errors import NotConfirmed
 from driftq.log.log import Log
 from driftq.model.options.limits import Limits
 from driftq.server.deliver.consumers import Consumers
-from driftq.server.deliver.timers import Timers
+from driftq.server.deliver.stage import Timers
 from driftq.server.engine import Engine
 from driftq.server.topics.stage import TopicsStage
 from driftq.server.turn import Commit

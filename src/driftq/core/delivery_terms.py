@@ -11,15 +11,13 @@ from collections.abc import Sequence
 class TermsTable:
     """Terms and deadlines by ordinal."""
 
-    __slots__ = ("_deadlines", "_ordinals", "_terms")
+    __slots__ = ("_deadlines", "_terms", "ordinals")
 
     def __init__(self) -> None:
-        self._ordinals = array("Q")
+        self.ordinals = array("Q")
+        """Of the messages that have any."""
         self._terms = array("I")
         self._deadlines = array("Q")
-
-    def __bool__(self) -> bool:
-        return bool(self._ordinals)
 
     def add_run(self, first: int, terms: Sequence[int] | None, deadlines: Sequence[int] | None) -> None:
         """Note what consecutive messages have, from this ordinal on; 0 is nothing."""
@@ -28,7 +26,7 @@ class TermsTable:
             range(first, first + count), terms or bytes(count), deadlines or bytes(count), strict=True
         ):
             if number or deadline:
-                self._ordinals.append(ordinal)
+                self.ordinals.append(ordinal)
                 self._terms.append(number)
                 self._deadlines.append(deadline)
 
@@ -43,19 +41,19 @@ class TermsTable:
         return 0 if slot is None else self._deadlines[slot]
 
     def _slot(self, ordinal: int) -> int | None:
-        slot = bisect_left(self._ordinals, ordinal)
-        found = slot < len(self._ordinals) and self._ordinals[slot] == ordinal
+        slot = bisect_left(self.ordinals, ordinal)
+        found = slot < len(self.ordinals) and self.ordinals[slot] == ordinal
         return slot if found else None
 
     def trim(self, first: int) -> None:
         """Forget messages below this ordinal."""
-        gone = bisect_left(self._ordinals, first)
+        gone = bisect_left(self.ordinals, first)
         if gone:
-            del self._ordinals[:gone], self._terms[:gone], self._deadlines[:gone]
+            del self.ordinals[:gone], self._terms[:gone], self._deadlines[:gone]
 
     def dump(self) -> tuple[bytes, bytes, bytes]:
-        return self._ordinals.tobytes(), self._terms.tobytes(), self._deadlines.tobytes()
+        return self.ordinals.tobytes(), self._terms.tobytes(), self._deadlines.tobytes()
 
     def load(self, dumped: tuple[bytes, bytes, bytes]) -> None:
-        for numbers, octets in zip((self._ordinals, self._terms, self._deadlines), dumped, strict=True):
+        for numbers, octets in zip((self.ordinals, self._terms, self._deadlines), dumped, strict=True):
             numbers.frombytes(octets)

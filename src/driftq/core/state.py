@@ -2,12 +2,11 @@
 
 from driftq.core.effects import EffectTable
 from driftq.core.group import Group, GroupPartition
-from driftq.core.index import PartitionIndex
+from driftq.core.index import PartitionIndex, TimeIndex
 from driftq.core.jobs.table import JobTable
 from driftq.core.keys import KeyTable
 from driftq.core.memory import DeletedTopic, Memory
 from driftq.core.records import ORDINARY, DeliveryTerms
-from driftq.core.time_index import TimeIndex
 from driftq.core.writers import PositionWriter
 from driftq.model import TopicOptions
 from driftq.model.options.limits import Limits
@@ -155,7 +154,3 @@ class State:
 
     def progress(self, group: int, partition: int) -> GroupPartition:
         return self.groups_by_id[group].partitions[partition]
-
-    def find_group(self, topic: str, group: str) -> Group | None:
-        found = self.topics.get(topic)
-        return found.groups.get(group) if found else None

@@ -20,8 +20,9 @@ from driftq.core.jobs.records import (
     JobsEnqueued,
     JobsFailed,
 )
+from driftq.core.jobs.table import is_by_wall
 from driftq.core.records import MessagesStored, Record, unpack_array
-from driftq.storage.job_entry import without_large_payload
+from driftq.storage.entry import without_large_payload
 
 if TYPE_CHECKING:
     import sqlite3
@@ -101,7 +102,7 @@ class JobTimelines:
             case JobsEnqueued():
                 for number, past in self._of([terms.offset for terms in record.jobs]):
                     terms = record.jobs[number]
-                    past.due_at = terms.run_at if terms.is_by_wall(record.at) else record.at
+                    past.due_at = terms.run_at if is_by_wall(terms, at=record.at) else record.at
             case JobsClaimed():
                 for number, past in self._of(record.offsets):
                     past.runs[record.first_token + number] = JobRun(record.owner, record.at)

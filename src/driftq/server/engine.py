@@ -109,7 +109,7 @@ class Engine:
     def submit(self, request: EngineRequest) -> None:
         """Queue a request for the next turn. It is answered when its outcome is durable."""
         if self.refusal is None:
-            self.stages.submit(request)
+            self.stages.by_request[type(request)].submit(request)
             self.want_turn()
         else:
             request.reply(self.refusal)
@@ -150,7 +150,8 @@ class Engine:
             self._committing = True
             self.counters.commits += 1
             self.counters.committed_bytes += sum([frame.size for frame in frames])
-            self._turn_wanted = bool(self._reads or self._on_idle or self.stages.has_work)
+            waiting = self.stages.pending or self.stages.consumers.is_awake
+            self._turn_wanted = bool(self._reads or self._on_idle or waiting)
             self._set_wakeup()
             self._background.commit(frames, lambda error: self._committed(commit, error))
             return
@@ -186,9 +187,7 @@ class Engine:
         )
         try:
             self.stages.decide(turn)
-        except (
-            Exception
-        ) as mistake:  # Ours: memory is not to be trusted any more, so the server ends, loudly.
+        except Exception as mistake:  # A bug: memory is not to be trusted any more, so the server ends.
             logger.critical("a decision failed in a way it never should: %r", mistake)
             turn.commit.fail(NotConfirmed(f"internal: {mistake!r}"))
             self._stop_writing(f"internal: {mistake!r}")
@@ -199,8 +198,7 @@ class Engine:
 
     def _set_wakeup(self) -> None:
         """Have a turn when a stage needs one, and none before a quiet time is over."""
-        at = self.stages.next_at
-        quiet_until = self._backoff.quiet_until
+        at, quiet_until = self.stages.next_at, self._backoff.quiet_until
         if quiet_until and self.clock.now() < quiet_until:
             at = quiet_until
         if isinstance(self.refusal, WritingStopped):
@@ -215,8 +213,10 @@ class Engine:
         if error is not None:
             self._failed(commit, error)
             return
-        self._backoff.over()
-        self.stages.maintenance.committed(self.clock.now())
+        if self._backoff.quiet_until:
+            self._backoff.over()
+        if self._log.sealed > self._journal.adopted:
+            self.stages.maintenance.committed(self.clock.now())
         if wanted:
             self._turn()  # The next commit is on its way to the disk while the answers of this one go out.
         commit.release()

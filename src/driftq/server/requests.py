@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import msgspec
+
 from driftq.core.commands import Ack, AppendByPosition, Extend, Nack, Produce
 from driftq.core.decide.delete import ResetTo
 from driftq.core.decide.produce import Outcome
@@ -27,44 +29,36 @@ class EngineRequest(Protocol):
     def reply(self) -> Reply: ...
 
 
-class ProduceRequest:
+class ProduceRequest(msgspec.Struct, eq=False):
     """Messages that are answered together: a list of outcomes in their order.
 
     `atomic`: all or nothing. `doomed`: an atomic request that is known to fail; its messages are only judged.
     """
 
-    __slots__ = ("atomic", "commands", "doomed", "outcomes", "reply")
-
-    def __init__(
-        self, commands: list[Produce], reply: Reply, *, atomic: bool = False, doomed: bool = False
-    ) -> None:
-        self.commands = commands
-        self.reply = reply
-        self.atomic = atomic
-        self.doomed = doomed
-        self.outcomes: list[Outcome] = []
+    commands: list[Produce]
+    reply: Reply
+    atomic: bool = False
+    doomed: bool = False
+    outcomes: list[Outcome] = []
 
 
-class AppendRequest(ProduceRequest):
-    """Messages of one writer's lane, all or nothing; answered by Appended."""
+class AppendRequest(ProduceRequest, kw_only=True, eq=False):
+    """Messages of one writer's lane, all or nothing; answered by AppendedMessages."""
 
-    __slots__ = ("append",)
+    append: AppendByPosition
 
-    def __init__(self, append: AppendByPosition, reply: Reply) -> None:
-        super().__init__(append.messages, reply, atomic=True)
-        self.append = append
+    @classmethod
+    def of(cls, append: AppendByPosition, reply: Reply) -> AppendRequest:
+        return cls(append.messages, reply, atomic=True, append=append)
 
 
-class AckRequest:
+class AckRequest(msgspec.Struct, frozen=True, eq=False):
     """Acks of one owner in one group; answered by a list with None or an error for each."""
 
-    __slots__ = ("acks", "group", "reply", "topic")
-
-    def __init__(self, topic: str, group: str, acks: list[Ack], reply: Reply) -> None:
-        self.topic = topic
-        self.group = group
-        self.acks = acks
-        self.reply = reply
+    topic: str
+    group: str
+    acks: list[Ack]
+    reply: Reply
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from driftq.log.log import Log
 from driftq.server.counters import Counters
 from driftq.server.deliver.consumers import Consumers
 from driftq.server.deliver.outbox import Outbox
-from driftq.server.deliver.stage import DeliverStage
-from driftq.server.deliver.timers import Timers
+from driftq.server.deliver.stage import DeliverStage, Timers
 from driftq.server.dlq.stage import DlqStage
 from driftq.server.effects.stage import EffectsStage
 from driftq.server.jobs.stage import JobsStage
@@ -80,7 +79,7 @@ class Stages:
             DeliverStage(consumers, timers, dead_letters),
             self.maintenance,
         )
-        self._stage_of: dict[type[EngineRequest], Stage] = {
+        self.by_request: dict[type[EngineRequest], Stage] = {
             kind: stage for stage in self._stages for kind in stage.handles
         }
         self._rejection: DriftQError | None = None
@@ -93,11 +92,6 @@ class Stages:
         return False
 
     @property
-    def has_work(self) -> bool:
-        """Whether another turn would do something: also groups woken while this one delivered count."""
-        return self.pending or self.consumers.is_awake
-
-    @property
     def next_at(self) -> int | None:
         earliest = None
         for stage in self._stages:
@@ -107,7 +101,7 @@ class Stages:
         return earliest
 
     def submit(self, request: EngineRequest) -> None:
-        self._stage_of[type(request)].submit(request)
+        self.by_request[type(request)].submit(request)
 
     def requeue_when_read(self, refs: list[MessageRef], request: EngineRequest) -> None:
         """Fetch these messages, then submit the request to its stage, or answer it with an error."""

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from random import Random
 
-from driftq.core.jobs.run import JobState
+from driftq.core.jobs.table import JobState
 from driftq.core.state import State
 from driftq.errors import WritingStopped
 from driftq.model.options.limits import Limits

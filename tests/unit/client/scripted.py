@@ -12,7 +12,7 @@ from httptools import HttpRequestParser
 
 from driftq.client.wire.connection import HttpConnection
 from driftq.errors import DriftQError, ServerUnreachable
-from driftq.http.wire.responses import Heads, error_body, error_headers
+from driftq.http.wire.exchange import Heads, error_body, error_headers
 
 DROP = "drop the connection"
 SILENCE = "say nothing"

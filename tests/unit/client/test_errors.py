@@ -8,7 +8,7 @@ import pytest
 
 from driftq import errors
 from driftq.errors import DriftQError
-from driftq.http.wire.responses import error_body
+from driftq.http.wire.exchange import error_body
 from driftq.transport.errors import all_errors, read_error, rebuild
 
 TREE = sorted(all_errors(), key=lambda kind: kind.__name__)

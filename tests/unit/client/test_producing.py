@@ -30,7 +30,7 @@ def refusing(*errors: DriftQError | None) -> Any:
     """Some messages of a batch are refused."""
 
     def reply(request: Request) -> dict[str, Any]:
-        from driftq.http.wire.responses import error_fields
+        from driftq.http.wire.exchange import error_fields
 
         answer = stored(request)
         for place, error in enumerate(errors):

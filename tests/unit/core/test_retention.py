@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
+from driftq.core.index import TimeIndex
 from driftq.core.records import ReaderReported
-from driftq.core.time_index import TimeIndex
 from driftq.errors import Overloaded
 from driftq.model.options.limits import Limits
 from driftq.testing.disk import SimFolder

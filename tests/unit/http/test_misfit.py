@@ -11,7 +11,7 @@ from msgspec import Meta
 from driftq.errors import InvalidArgument
 from driftq.errors.misfit import misfit
 from driftq.http.api.params import Form, body_problem
-from driftq.http.messages.produce import read_message
+from driftq.http.messages.handlers import read_message
 from driftq.model.wire.fields import Request
 
 

@@ -2,8 +2,15 @@
 
 from driftq.core.decide.deliver import decide_deliveries
 from driftq.core.decide.produce import Accepted, Duplicate, Lookup, decide_produce
-from driftq.core.decide.settle import decide_acks, decide_expiries, decide_extend, decide_nack, decide_release
-from driftq.core.decide.skip import decide_skips, settled
+from driftq.core.decide.settle import (
+    decide_acks,
+    decide_expiries,
+    decide_extend,
+    decide_nack,
+    decide_release,
+    settled,
+)
+from driftq.core.decide.skip import decide_skips
 from driftq.core.decide.topics import decide_group, decide_reader, decide_topic
 
 __all__ = [

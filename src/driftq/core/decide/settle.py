@@ -4,6 +4,7 @@ A delivery can be settled only by the owner that holds it, while its lease runs.
 and changes nothing.
 """
 
+from array import array
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -11,7 +12,6 @@ import msgspec
 from driftq.core.commands import Ack, Extend, Nack
 from driftq.core.dead_lettered import MAX_ATTEMPTS, NOT_RETRYABLE, DeadLettered
 from driftq.core.decide.backoff import retry_delay_ms
-from driftq.core.decide.skip import settled, settled_between
 from driftq.core.group import ACK_TIMEOUT, CONSUMER_CLOSED, Group, GroupPartition
 from driftq.core.lease import Credit
 from driftq.core.records import (
@@ -24,6 +24,7 @@ from driftq.core.records import (
     EndedDelivery,
     LeaseExtended,
     MessagesSettled,
+    run_of,
 )
 from driftq.core.state import State, Topic
 from driftq.errors import (
@@ -317,3 +318,23 @@ def decide_release(
                 )
             )
     return records, dead
+
+
+def settled(
+    group: Group, partition: int, ordinals: Sequence[int], *, cause: int, now: int
+) -> MessagesSettled:
+    """These messages, none twice, are over for the group."""
+    return settled_between(
+        group, partition, ordinals, low=min(ordinals), high=max(ordinals), cause=cause, now=now
+    )
+
+
+def settled_between(
+    group: Group, partition: int, ordinals: Sequence[int], *, low: int, high: int, cause: int, now: int
+) -> MessagesSettled:
+    """The same where the lowest and the highest of them are known."""
+    if high - low == len(ordinals) - 1:
+        deltas = run_of(len(ordinals))
+    else:
+        deltas = array("I", [ordinal - low for ordinal in ordinals]).tobytes()
+    return MessagesSettled(at=now, group=group.id, partition=partition, base=low, deltas=deltas, cause=cause)

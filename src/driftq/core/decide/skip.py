@@ -1,11 +1,7 @@
-"""Messages that a group is not given: those for another group alone, and those whose deadline has skipped."""
-
-from array import array
-from collections.abc import Sequence
+"""Messages that a group is not given: those for another group alone, and those whose deadline has passed."""
 
 from driftq.core.dead_lettered import DEADLINE_EXCEEDED, DeadLettered
 from driftq.core.group import Group, GroupPartition
-from driftq.core.records import MessagesSettled, run_of
 from driftq.core.state import State, Topic
 
 _LOOK_AHEAD = 1_000
@@ -24,7 +20,7 @@ def decide_skips(
     """
     progress = group.partitions[partition]
     index = progress.index
-    if not index.specials:
+    if not index.specials.ordinals:
         return [], [], index.end
     skipped: list[int] = []
     late: list[DeadLettered] = []
@@ -79,23 +75,3 @@ def _late(topic: Topic, group: Group, partition: int, ordinal: int, *, attempts:
         last_error=DEADLINE_EXCEEDED,
         reason=DEADLINE_EXCEEDED,
     )
-
-
-def settled(
-    group: Group, partition: int, ordinals: Sequence[int], *, cause: int, now: int
-) -> MessagesSettled:
-    """These messages, none twice, are over for the group."""
-    return settled_between(
-        group, partition, ordinals, low=min(ordinals), high=max(ordinals), cause=cause, now=now
-    )
-
-
-def settled_between(
-    group: Group, partition: int, ordinals: Sequence[int], *, low: int, high: int, cause: int, now: int
-) -> MessagesSettled:
-    """The same where the lowest and the highest of them are known."""
-    if high - low == len(ordinals) - 1:
-        deltas = run_of(len(ordinals))
-    else:
-        deltas = array("I", [ordinal - low for ordinal in ordinals]).tobytes()
-    return MessagesSettled(at=now, group=group.id, partition=partition, base=low, deltas=deltas, cause=cause)

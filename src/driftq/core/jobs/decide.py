@@ -23,8 +23,7 @@ from driftq.core.jobs.records import (
     JobsCompleted,
     JobsFailed,
 )
-from driftq.core.jobs.run import JobGrant, JobState
-from driftq.core.jobs.table import JobTable
+from driftq.core.jobs.table import JobGrant, JobState, JobTable
 from driftq.errors import DriftQError, InvalidArgument, JobNotFound, StaleLease, WrongJobState
 from driftq.model.backoff import Backoff
 from driftq.model.job import job_id

@@ -14,8 +14,7 @@ from driftq.core.jobs.records import (
     JobsEnqueued,
     JobsFailed,
 )
-from driftq.core.jobs.run import EndedRun, JobGrant, JobState
-from driftq.core.jobs.table import JobTable
+from driftq.core.jobs.table import EndedRun, JobGrant, JobState, JobTable
 from driftq.core.records import Record
 
 CANCELLED = "cancelled"

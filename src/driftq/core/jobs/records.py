@@ -25,10 +25,6 @@ class JobTerms(msgspec.Struct, array_like=True, gc=False):
     by_wall: bool = False
     """Whether `run_at` is the user's instant. Older logs do not say: there it is one when it lies ahead."""
 
-    def is_by_wall(self, at: int) -> bool:
-        """Whether the wall clock decides when it is due; `at` is the time of its record."""
-        return self.by_wall or self.run_at > at
-
 
 class JobsEnqueued(Record):
     """New jobs; their payloads are messages in the same frame."""

@@ -13,10 +13,12 @@ import heapq
 from array import array
 from collections import deque
 from collections.abc import Iterator
+from enum import IntEnum
+
+import msgspec
 
 from driftq.core.fingerprints import FingerprintTable
 from driftq.core.jobs.records import JobTerms
-from driftq.core.jobs.run import EndedRun, JobGrant, JobState
 
 JOBS_TOPIC = "~jobs"
 PRIORITIES = 10
@@ -26,6 +28,40 @@ _RECENT = 10_000
 _RECENT_BYTES = 64 << 20
 _BITS = 44
 _MASK = (1 << _BITS) - 1
+
+
+class JobState(IntEnum):
+    """What is logged of a job; the wire has `ready` and `scheduled` for WAITING."""
+
+    WAITING = 1
+    IN_FLIGHT = 2
+    SUCCEEDED = 3
+    DEAD = 4
+
+
+class JobGrant(msgspec.Struct, gc=False):
+    """A job in somebody's hands."""
+
+    owner: str
+    token: int
+    lease_ms: int
+    lease_until: int
+    times_out_at: int
+    """When its execution is over whatever the heartbeats say; 0 is never."""
+    claimed_at: int
+
+    def ends_at(self) -> int:
+        return min(self.lease_until, self.times_out_at) if self.times_out_at else self.lease_until
+
+
+class EndedRun(msgspec.Struct, gc=False):
+    """One run of a job."""
+
+    owner: str
+    started_at: int
+    ended_at: int
+    error: str | None
+    """None when it succeeded."""
 
 
 class JobQueue:
@@ -241,13 +277,13 @@ class JobTable:
         if terms.fingerprint:
             self.keys.add(terms.fingerprint, terms.offset)
             self.prints[terms.offset] = terms.fingerprint
-        if terms.is_by_wall(at):
+        if is_by_wall(terms, at=at):
             self.wait(terms.offset, terms.run_at, by_wall=True)
         else:
             self.wait(terms.offset, at)
 
     def queue(self, name: str) -> JobQueue:
-        """The queue of this name, made on need."""
+        """The queue of this name; it is created if there is none."""
         queue = self.queues.get(name)
         if queue is None:
             queue = self.queues[name] = JobQueue(name, len(self.queue_names))
@@ -307,3 +343,8 @@ class JobTable:
                 continue  # It was requeued, and has not ended yet or ended later.
             del self.ended_at[offset]
             self.keys.remove(self.prints.pop(offset), offset)
+
+
+def is_by_wall(terms: JobTerms, *, at: int) -> bool:
+    """Whether the wall clock decides when a job is due; `at` is the time of its record."""
+    return terms.by_wall or terms.run_at > at

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from driftq.core.effects import EffectTable, FailedEffect, Identity, PendingEffect
-from driftq.core.jobs.run import EndedRun, JobGrant, JobState
-from driftq.core.jobs.table import JobTable
+from driftq.core.jobs.table import EndedRun, JobGrant, JobState, JobTable
 from driftq.core.records import DeliveryTerms
 from driftq.core.state import State
 

@@ -2,7 +2,8 @@
 
 from driftq.http.api.route import ResponseSpec, Route
 from driftq.http.dlq import handlers as dlq
-from driftq.http.messages import append, batch, consume, produce, records, settle, spans
+from driftq.http.messages import append, batch, records, spans
+from driftq.http.messages import handlers as messages
 from driftq.http.system import handlers as system
 from driftq.http.topics import delete
 from driftq.http.topics import handlers as topics
@@ -197,7 +198,7 @@ BROKER_ROUTES = (
     Route(
         method="POST",
         path="/v1/produce",
-        handler=produce.produce,
+        handler=messages.produce,
         summary="Produce a message",
         query=ProduceQuery,
         body=ProduceBody,
@@ -224,7 +225,7 @@ BROKER_ROUTES = (
     Route(
         method="GET",
         path="/v1/consume",
-        handler=consume.consume,
+        handler=messages.consume,
         summary="Receive messages as a stream",
         query=ConsumeBody,
         responses={200: ResponseSpec(text="One delivery a line", body=DeliveryLine, content_type=_NDJSON)},
@@ -235,7 +236,7 @@ BROKER_ROUTES = (
     Route(
         method="POST",
         path="/v1/ack",
-        handler=settle.ack,
+        handler=messages.ack,
         summary="Done with a message",
         query=AckBody,
         body=AckBody,
@@ -245,7 +246,7 @@ BROKER_ROUTES = (
     Route(
         method="POST",
         path="/v1/nack",
-        handler=settle.nack,
+        handler=messages.nack,
         summary="A message failed or was not started: deliver it again, or never",
         query=NackBody,
         body=NackBody,
@@ -255,7 +256,7 @@ BROKER_ROUTES = (
     Route(
         method="POST",
         path="/v1/ack/batch",
-        handler=settle.ack_batch,
+        handler=messages.ack_batch,
         summary="Done with many messages",
         query=AckBatchBody,
         body=AckBatchBody,
@@ -265,7 +266,7 @@ BROKER_ROUTES = (
     Route(
         method="POST",
         path="/v1/lease/extend",
-        handler=settle.extend,
+        handler=messages.extend,
         summary="Keep a message longer",
         query=ExtendBody,
         body=ExtendBody,

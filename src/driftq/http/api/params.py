@@ -14,6 +14,7 @@ import msgspec
 
 from driftq.errors import InvalidArgument, PayloadTooLarge
 from driftq.errors.misfit import misfit
+from driftq.http.wire.exchange import Exchange
 from driftq.model.wire.fields import Request
 
 T = TypeVar("T", bound=Request)
@@ -157,3 +158,23 @@ def _reader_of(annotation: Any) -> Callable[[str, str], Any] | None:
         if type(part) in _READERS:
             return _READERS[type(part)]
     return None
+
+
+_Whole = TypeVar("_Whole", bound=Request)
+_Parts = TypeVar("_Parts", bound=Request)
+
+
+def read_many(exchange: Exchange, form: Form[_Whole], parts: msgspec.json.Decoder[_Parts]) -> _Whole | _Parts:
+    """The whole body; or, when one in it is bad, the same with each left as it came: it fails alone."""
+    try:
+        return form.read(exchange.body, exchange.query)
+    except InvalidArgument:
+        if not exchange.body:
+            raise
+        form.check_query(exchange.query)
+        return decode(parts, exchange.body)
+
+
+def check_count(exchange: Exchange, field: str, given: int) -> None:
+    if given > exchange.edge.options.batch_max:
+        raise InvalidArgument(field, f"at most {exchange.edge.options.batch_max} in one request")

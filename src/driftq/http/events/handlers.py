@@ -14,8 +14,7 @@ from msgspec import UNSET
 
 from driftq.errors import DriftQError, EventStoreUnusable, InvalidArgument
 from driftq.http.api.params import Form, body_problem
-from driftq.http.wire.exchange import Exchange
-from driftq.http.wire.responses import NDJSON, error_fields
+from driftq.http.wire.exchange import NDJSON, Exchange, error_fields
 from driftq.model.wire.events import (
     AggregateQuery,
     EventBody,

@@ -11,8 +11,7 @@ from driftq.core.effects import Identity
 from driftq.core.records import EffectBegun
 from driftq.errors import InvalidArgument
 from driftq.http.api.params import Form, check_json, check_name
-from driftq.http.messages.settle import reply_outcome
-from driftq.http.wire.exchange import Exchange
+from driftq.http.wire.exchange import Exchange, reply_outcome
 from driftq.model.time import rfc3339
 from driftq.model.wire.idempotency import (
     ABSENT,

@@ -1,19 +1,46 @@
-"""Jobs: enqueue, list, cancel, requeue."""
+"""Jobs: enqueue, list, cancel, requeue; and for their workers claim, heartbeat, complete, fail and settle."""
 
 from __future__ import annotations
 
 from functools import partial
 
+import msgspec
+
+from driftq.core.jobs.decide import Settlement
 from driftq.core.state import State
 from driftq.errors import DriftQError, InvalidArgument, JobNotFound
-from driftq.http.api.params import Form, check_json, check_name
-from driftq.http.reads import read_jobs
-from driftq.http.wire.exchange import Exchange
+from driftq.http.api.params import Form, body_problem, check_count, check_json, check_name, read_many
+from driftq.http.reads import read_claimed_jobs, read_jobs
+from driftq.http.wire.exchange import Exchange, reply_each, reply_only, reply_outcome
 from driftq.model.job import JOB_PAYLOAD_MAX, JobRequest, job_id, job_offset
 from driftq.model.time import parse_rfc3339
 from driftq.model.wire.fields import Request
-from driftq.model.wire.jobs import EnqueuedJob, JobBody, JobReply, JobsQuery, JobsReply, JobView
-from driftq.server.jobs.requests import EnqueueRequest, cancel, requeue
+from driftq.model.wire.jobs import (
+    ClaimBody,
+    ClaimedJob,
+    ClaimReply,
+    CompleteBody,
+    EnqueuedJob,
+    FailBody,
+    HeartbeatBody,
+    JobBody,
+    JobReply,
+    JobSettlement,
+    JobsQuery,
+    JobsReply,
+    JobView,
+    SettleBody,
+    SettleParts,
+)
+from driftq.server.jobs.requests import (
+    ClaimRequest,
+    EnqueueRequest,
+    JobsGranted,
+    SettleRequest,
+    cancel,
+    heartbeat,
+    requeue,
+)
 from driftq.server.jobs.views import JobPage, list_jobs
 from driftq.server.requests import ReadRequest
 
@@ -24,6 +51,13 @@ PAGE = 100
 _PRIORITY = 5
 _RETRIES = 3
 _YEAR_10000_MS = 253_402_300_800_000
+CLAIM = Form(ClaimBody)
+HEARTBEAT = Form(HeartbeatBody)
+COMPLETE = Form(CompleteBody)
+FAIL = Form(FailBody)
+SETTLE = Form(SettleBody)
+_parts = msgspec.json.Decoder(SettleParts)
+_decode_part = msgspec.json.Decoder(JobSettlement).decode
 
 
 def offset_of(name: str) -> int:
@@ -113,3 +147,99 @@ def _moved(exchange: Exchange, offset: int, state: str, refused: DriftQError | N
         exchange.reply_json(JobReply(job_id(offset), state))
     else:
         exchange.reply_error(refused)
+
+
+# For workers
+
+
+def claim(exchange: Exchange) -> None:
+    """Jobs for one owner. A client that goes while it waits is forgotten, so that no job is lost on it."""
+    asked = CLAIM.read(exchange.body, exchange.query)
+    check_name("owner", asked.owner)
+    edge = exchange.edge
+    wait_ms = asked.wait_ms or 0
+    reply = exchange.answering(partial(_claimed, exchange))
+    if wait_ms:
+        exchange.on_lost = partial(edge.engine.stages.jobs.withdraw, reply)
+    queues = list(dict.fromkeys(asked.queues))
+    until = edge.clock.now() + wait_ms
+    edge.engine.submit(ClaimRequest(queues, asked.owner, asked.lease_ms, asked.max, until, reply))
+
+
+def _claimed(exchange: Exchange, granted: JobsGranted | None) -> None:
+    exchange.on_lost = None
+    if granted is None:
+        exchange.reply_json(ClaimReply([]))
+        return
+
+    def send(jobs: list[ClaimedJob]) -> None:
+        exchange.reply_json(ClaimReply(jobs))
+
+    read_claimed_jobs(exchange, granted, send)
+
+
+def beat(exchange: Exchange) -> None:
+    asked = HEARTBEAT.read(exchange.body, exchange.query)
+    offset = offset_of(exchange.names["job_id"])
+    reply = partial(reply_outcome, exchange)
+    exchange.edge.engine.submit(heartbeat(offset, token=asked.token, lease_ms=asked.lease_ms, reply=reply))
+
+
+def complete(exchange: Exchange) -> None:
+    asked = COMPLETE.read(exchange.body, exchange.query)
+    offset = offset_of(exchange.names["job_id"])
+    _settle_one(exchange, Settlement(offset, asked.token, result=_result(asked.result)))
+
+
+def fail(exchange: Exchange) -> None:
+    asked = FAIL.read(exchange.body, exchange.query)
+    offset = offset_of(exchange.names["job_id"])
+    retryable = asked.retryable is not False
+    _settle_one(exchange, Settlement(offset, asked.token, error=asked.error, retryable=retryable))
+
+
+def _result(given: msgspec.Raw | msgspec.UnsetType) -> str | None:
+    if not isinstance(given, msgspec.Raw):
+        return None
+    check_json("result", given, limit_bytes=JOB_PAYLOAD_MAX)
+    return bytes(given).decode()
+
+
+def _settle_one(exchange: Exchange, settlement: Settlement) -> None:
+    exchange.edge.engine.submit(SettleRequest([settlement], partial(reply_only, exchange)))
+
+
+def settle(exchange: Exchange) -> None:
+    """Many ends of runs; a bad one fails alone."""
+    errors: dict[int, DriftQError] = {}
+    asked = read_many(exchange, SETTLE, _parts)
+    check_count(exchange, "results", len(asked.results))
+    check_name("owner", asked.owner)
+    settlements: list[Settlement] = []
+    given: list[JobSettlement | msgspec.Raw] = [*asked.results]
+    for slot, end in enumerate(given):
+        try:
+            settlements.append(_settlement(end))
+        except DriftQError as refused:
+            errors[slot] = refused
+    reply = partial(reply_each, exchange, b'{"status":"settled"}', errors)
+    exchange.edge.engine.submit(SettleRequest(settlements, reply))
+
+
+def _settlement(given: JobSettlement | msgspec.Raw) -> Settlement:
+    """One end of a run; raises what is wrong with it."""
+    if isinstance(given, msgspec.Raw):
+        try:
+            given = _decode_part(given)
+        except (ValueError, RecursionError) as error:
+            raise body_problem(error) from None
+    offset = offset_of(given.job_id)
+    if given.outcome == "complete":
+        if given.error is not None or given.retryable is not None:
+            raise InvalidArgument("error", 'is for the outcome "fail"')
+        return Settlement(offset, given.token, result=_result(given.result))
+    if isinstance(given.result, msgspec.Raw):
+        raise InvalidArgument("result", 'is for the outcome "complete"')
+    if given.error is None:
+        raise InvalidArgument("error", 'has to be given with the outcome "fail"')
+    return Settlement(offset, given.token, error=given.error, retryable=given.retryable is not False)

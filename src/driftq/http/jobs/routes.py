@@ -3,7 +3,6 @@
 from driftq.http.api.route import ResponseSpec, Route
 from driftq.http.jobs import handlers as jobs
 from driftq.http.jobs import show as job_showing
-from driftq.http.jobs import work as job_work
 from driftq.model.wire.jobs import (
     ClaimBody,
     ClaimReply,
@@ -48,7 +47,7 @@ JOB_ROUTES = (
     Route(
         method="POST",
         path="/v1/jobs/claim",
-        handler=job_work.claim,
+        handler=jobs.claim,
         summary="Take the next jobs of some queues",
         query=ClaimBody,
         body=ClaimBody,
@@ -57,7 +56,7 @@ JOB_ROUTES = (
     Route(
         method="POST",
         path="/v1/jobs/settle",
-        handler=job_work.settle,
+        handler=jobs.settle,
         summary="Complete and fail many jobs",
         query=SettleBody,
         body=SettleBody,
@@ -74,7 +73,7 @@ JOB_ROUTES = (
     Route(
         method="POST",
         path="/v1/jobs/{job_id}/heartbeat",
-        handler=job_work.beat,
+        handler=jobs.beat,
         summary="Still working: the lease starts over",
         query=HeartbeatBody,
         body=HeartbeatBody,
@@ -84,7 +83,7 @@ JOB_ROUTES = (
     Route(
         method="POST",
         path="/v1/jobs/{job_id}/complete",
-        handler=job_work.complete,
+        handler=jobs.complete,
         summary="The job is done",
         query=CompleteBody,
         body=CompleteBody,
@@ -94,7 +93,7 @@ JOB_ROUTES = (
     Route(
         method="POST",
         path="/v1/jobs/{job_id}/fail",
-        handler=job_work.fail,
+        handler=jobs.fail,
         summary="The attempt failed: retry it later, or give it up",
         query=FailBody,
         body=FailBody,

@@ -11,7 +11,7 @@ from driftq.core.commands import AppendByPosition, Produce
 from driftq.core.decide.append import AppendedMessages, OpenedWriter
 from driftq.errors import InvalidArgument
 from driftq.http.api.params import Form, check_name
-from driftq.http.messages.produce import to_envelope
+from driftq.http.messages.handlers import to_envelope
 from driftq.http.wire.exchange import Exchange
 from driftq.model import Envelope
 from driftq.model.wire.append import AppendBody, AppendMessage, AppendReceipt, OpenWriter, WriterBody
@@ -53,7 +53,7 @@ def append(exchange: Exchange) -> None:
     def send(done: AppendedMessages) -> None:
         exchange.reply_json(AppendReceipt(done.appended, done.skipped, done.position))
 
-    exchange.edge.engine.submit(AppendRequest(command, exchange.answering(send)))
+    exchange.edge.engine.submit(AppendRequest.of(command, exchange.answering(send)))
 
 
 def _prepared(exchange: Exchange, given: list[AppendMessage]) -> list[Produce]:

@@ -18,9 +18,8 @@ from driftq.core.commands import Produce
 from driftq.core.decide.produce import Accepted, Outcome
 from driftq.errors import DriftQError, FailedPrecondition, InvalidArgument
 from driftq.http.api.params import Form, decode
-from driftq.http.messages.produce import produced, read_message, whole_message
-from driftq.http.wire.exchange import Exchange
-from driftq.http.wire.responses import error_body, error_fields, error_headers
+from driftq.http.messages.handlers import produced, read_message, whole_message
+from driftq.http.wire.exchange import Exchange, error_body, error_fields, error_headers
 from driftq.model.wire.produce import BatchBody, BatchParts, BatchQuery, BatchReply, ProduceBody
 from driftq.server.produce.prepare import Produced, prepare_all
 from driftq.server.requests import ProduceRequest

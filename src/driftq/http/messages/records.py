@@ -17,8 +17,7 @@ from driftq.core.state import State
 from driftq.errors import InvalidArgument, Unavailable
 from driftq.http.api.params import Form
 from driftq.http.reads import read_stored
-from driftq.http.wire.exchange import Exchange
-from driftq.http.wire.responses import LAST_CHUNK, NDJSON, chunk
+from driftq.http.wire.exchange import LAST_CHUNK, NDJSON, Exchange, chunk
 from driftq.model.wire.messages import RecordsQuery
 from driftq.server.requests import ReadRequest
 from driftq.server.topics.views import find_topic

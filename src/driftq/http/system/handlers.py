@@ -6,8 +6,7 @@ from driftq.core.state import State
 from driftq.http.api.docs_page import PAGE
 from driftq.http.api.params import Form
 from driftq.http.system.metrics import new_registry
-from driftq.http.wire.exchange import Exchange
-from driftq.http.wire.responses import HTML
+from driftq.http.wire.exchange import HTML, Exchange
 from driftq.model.wire.fields import Request
 from driftq.model.wire.system import ClockWarning, ReadyReply, StatusReply, VersionReply
 from driftq.server.clock import log_ahead_ms, log_ahead_text

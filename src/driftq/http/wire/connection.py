@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from driftq.errors import DriftQError, RequestTimeout, Unavailable
 from driftq.http.api.router import dispatch
-from driftq.http.wire import responses
-from driftq.http.wire.exchange import Exchange
+from driftq.http.wire.exchange import CONTINUE, Exchange
 from driftq.http.wire.parser import RequestReader
 
 if TYPE_CHECKING:
@@ -189,7 +188,7 @@ class ServerConnection(asyncio.Protocol):
     def _pay_continue(self) -> None:
         if not self._line:
             self._owes_continue = False
-            self._transport.write(responses.CONTINUE)
+            self._transport.write(CONTINUE)
 
     def _refuse(self, error: DriftQError) -> None:
         """Answer what cannot be understood, and close."""

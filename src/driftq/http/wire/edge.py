@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from driftq.errors import DriftQError, ShuttingDown
-from driftq.http.wire.exchange import Exchange
+from driftq.http.wire.exchange import Exchange, Heads
 from driftq.http.wire.hosts import HostRule
 from driftq.http.wire.parser import HeadCache
-from driftq.http.wire.responses import Heads
 from driftq.server.broker import Broker
 
 if TYPE_CHECKING:

@@ -1,15 +1,16 @@
-"""One request and its place in the order of answers on its connection."""
+"""One request and its answer: its place in the order of answers on a connection, and the answer as bytes."""
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
+from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from driftq.errors import DriftQError
-from driftq.http.wire import responses
+from driftq.errors import DriftQError, MethodNotAllowed, ResourceExhausted
 
 if TYPE_CHECKING:
     from driftq.http.wire.connection import ServerConnection
@@ -17,6 +18,31 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("driftq.http")
 _encode = msgspec.json.Encoder().encode
+
+JSON = b"application/json"
+NDJSON = b"application/x-ndjson; charset=utf-8"
+HTML = b"text/html; charset=utf-8"
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+LAST_CHUNK = b"0\r\n\r\n"
+
+REASONS = {
+    200: "OK",
+    201: "Created",
+    204: "No Content",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    408: "Request Timeout",
+    409: "Conflict",
+    413: "Content Too Large",
+    429: "Too Many Requests",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+
+_MESSAGE_MAX = 1_000
 
 
 class Internal(DriftQError):
@@ -69,9 +95,9 @@ class Exchange:
     def reply(self, answer: bytes) -> None:
         """Give a complete answer."""
         if self.ends_connection:
-            answer = responses.with_connection(answer, b"close")
+            answer = with_connection(answer, b"close")
         elif self.old:
-            answer = responses.with_connection(answer, b"keep-alive")
+            answer = with_connection(answer, b"keep-alive")
         self.connection.answered(self, answer)
 
     def reply_json(self, content: object, *, status: int = 200) -> None:
@@ -84,8 +110,8 @@ class Exchange:
         self.reply(self.edge.heads.no_content)
 
     def reply_error(self, error: DriftQError) -> None:
-        body = responses.error_body(error)
-        answer = self.edge.heads.whole(error.status, body, extra=responses.error_headers(error))
+        body = error_body(error)
+        answer = self.edge.heads.whole(error.status, body, extra=error_headers(error))
         if self.method == b"HEAD":  # Whatever it is told, it must not get a body.
             answer = answer[: -len(body)]
         self.reply(answer)
@@ -111,3 +137,115 @@ class Exchange:
                 self.failed(error)
 
         return reply
+
+
+# Outcomes of the engine
+
+
+Outcomes = list[DriftQError | None] | DriftQError
+"""None for each that was done; or one error for all."""
+
+
+def reply_outcome(exchange: Exchange, outcome: DriftQError | None) -> None:
+    if outcome is None:
+        exchange.reply_done()
+    else:
+        exchange.reply_error(outcome)
+
+
+def reply_only(exchange: Exchange, outcomes: Outcomes) -> None:
+    """The outcome of the one that was asked for."""
+    reply_outcome(exchange, outcomes if isinstance(outcomes, DriftQError) else outcomes[0])
+
+
+def reply_each(exchange: Exchange, done: bytes, errors: dict[int, DriftQError], outcomes: Outcomes) -> None:
+    """`done`, or its error, for each in order; `errors` are those, by place, that could not be asked."""
+    if isinstance(outcomes, DriftQError):
+        exchange.reply_error(outcomes)
+        return
+    results = list(outcomes)
+    for slot, error in sorted(errors.items()):
+        results.insert(slot, error)
+    texts = [done if result is None else error_body(result) for result in results]
+    exchange.reply_ok(b'{"results":[%b]}' % b",".join(texts))
+
+
+# Answers as bytes
+
+
+class Heads:
+    """The beginning of every answer up to its length, one a status, with a date that is set once a second."""
+
+    __slots__ = ("_by_status", "created", "no_content", "ok")
+
+    def __init__(self) -> None:
+        self.refresh()
+
+    def refresh(self) -> None:
+        date = formatdate(usegmt=True).encode()
+        self._by_status = {
+            status: b"HTTP/1.1 %d %b\r\nDate: %b\r\n" % (status, reason.encode(), date)
+            for status, reason in REASONS.items()
+        }
+        self.ok = self._by_status[200] + b"Content-Type: application/json\r\nContent-Length: "
+        self.created = self._by_status[201] + b"Content-Type: application/json\r\nContent-Length: "
+        self.no_content = self._by_status[204] + b"\r\n"
+
+    def whole(self, status: int, body: bytes, *, content_type: bytes = JSON, extra: bytes = b"") -> bytes:
+        """A complete answer; `extra` are header lines, each with its line end."""
+        return b"%b%bContent-Type: %b\r\nContent-Length: %d\r\n\r\n%b" % (
+            self._by_status[status],
+            extra,
+            content_type,
+            len(body),
+            body,
+        )
+
+    def stream(self, *, content_type: bytes, chunked: bool, close: bool) -> bytes:
+        """The head of an answer whose length is not known; without chunks it ends with the connection."""
+        return b"%bContent-Type: %b\r\nCache-Control: no-store\r\n%b%b\r\n" % (
+            self._by_status[200],
+            content_type,
+            b"Transfer-Encoding: chunked\r\n" if chunked else b"",
+            b"Connection: close\r\n" if close else b"",
+        )
+
+
+def chunk(content: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(content), content)
+
+
+def with_connection(answer: bytes, word: bytes) -> bytes:
+    """The same answer with a Connection header behind its status line."""
+    return answer.replace(b"\r\n", b"\r\nConnection: %b\r\n" % word, 1)
+
+
+def error_fields(error: DriftQError) -> dict[str, Any]:
+    """An error as the wire shows it: code and message, then its class and the fields it was raised with."""
+    fields: dict[str, Any] = {"error": error.code, "message": _short(error.message)}
+    if error.reason is not None:
+        fields["reason"] = error.reason
+    if isinstance(error, ResourceExhausted):
+        fields["retry_after_ms"] = error.retry_after_ms
+    fields["kind"] = type(error).__name__
+    for name, value in vars(error).items():
+        if name not in fields:
+            fields[name] = _short(value) if isinstance(value, str) else value
+    return fields
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MESSAGE_MAX else text[:_MESSAGE_MAX] + "…"
+
+
+def error_body(error: DriftQError) -> bytes:
+    return _encode(error_fields(error))
+
+
+def error_headers(error: DriftQError) -> bytes:
+    """Header lines that belong to an error."""
+    if isinstance(error, MethodNotAllowed):
+        return b"Allow: %b\r\n" % error.allow.encode()
+    if isinstance(error, ResourceExhausted):
+        return b"Retry-After: %d\r\n" % max(1, math.ceil(error.retry_after_ms / 1000))
+    return b""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import heapq
 from typing import ClassVar
 
 from driftq.core.decide import decide_deliveries, decide_skips, settled
-from driftq.core.group import Group
+from driftq.core.group import Group, GroupPartition
+from driftq.core.keys import MessageRef
 from driftq.core.records import SETTLED_SKIPPED
-from driftq.errors import DriftQError
+from driftq.errors import DriftQError, NotConfirmed
 from driftq.server.deliver.consumers import Consumers, Members
 from driftq.server.deliver.outbox import DeliveryBatch
-from driftq.server.deliver.timers import Timers
 from driftq.server.requests import DrainedRequest
 from driftq.server.settle.dead_letters import DeadLetterWriter
 from driftq.server.turn import Turn
+
+_READ_RETRY_MS = 1_000
 
 
 class DeliverStage:
@@ -51,7 +54,8 @@ class DeliverStage:
             consumers.wake_due(turn.now)
         if consumers.is_awake:
             for members in consumers.take_awake():
-                group = turn.state.find_group(members.topic, members.group)
+                topic = turn.state.topics.get(members.topic)
+                group = topic.groups.get(members.group) if topic is not None else None
                 if group is not None:
                     for partition in list(members.ready):
                         if not self._deliver_partition(turn, members, group, partition):
@@ -62,7 +66,7 @@ class DeliverStage:
         progress, now = group.partitions[partition], turn.now
         while progress.has_work(now):
             end = progress.index.end
-            if progress.index.specials:
+            if progress.index.specials.ordinals:
                 clear, end = self._skip(turn, group, partition)
                 if not clear:
                     del members.ready[partition]
@@ -111,3 +115,64 @@ class DeliverStage:
                 return False, end
             if not skipped and not late:
                 return True, end
+
+
+class Timers:
+    """When a turn looks at which partition of a group: at ends of leases and due retries, never by a scan.
+
+    There is at most one live entry a partition of a group; an overtaken one is skipped when its time comes.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, int]] = []
+        self._groups: dict[int, Group] = {}
+
+    def clear(self) -> None:
+        self._heap.clear()
+        self._groups.clear()
+
+    def note(self, group: Group, partition: int) -> None:
+        """Look when the next lease ends or the next retry is due."""
+        progress = group.partitions[partition]
+        due = _next(progress)
+        if due is not None and (progress.timer_at is None or due < progress.timer_at):
+            progress.timer_at = due
+            self._groups[group.id] = group
+            heapq.heappush(self._heap, (due, group.id, partition))
+
+    def set(self, group: Group, partition: int, *, at: int) -> None:
+        """Look at this time, whatever else is due."""
+        group.partitions[partition].timer_at = at
+        self._groups[group.id] = group
+        heapq.heappush(self._heap, (at, group.id, partition))
+
+    def set_when_read(self, turn: Turn, refs: list[MessageRef], group: Group, partition: int) -> None:
+        """Read these messages off the loop, then look at once, or a bit later if they cannot be read."""
+        now = turn.now
+
+        def read(error: NotConfirmed | None) -> None:
+            self.set(group, partition, at=now if error is None else now + _READ_RETRY_MS)
+
+        turn.lookup.fetch(refs, read)
+
+    def next_at(self) -> int | None:
+        return self._heap[0][0] if self._heap else None
+
+    def pop_due(self, now: int) -> list[tuple[Group, int]]:
+        """The partitions whose time has come."""
+        due: list[tuple[Group, int]] = []
+        while self._heap and self._heap[0][0] <= now:
+            at, group_id, partition = heapq.heappop(self._heap)
+            group = self._groups[group_id]
+            progress = group.partitions[partition]
+            if progress.timer_at == at:
+                progress.timer_at = None
+                due.append((group, partition))
+        return due
+
+
+def _next(progress: GroupPartition) -> int | None:
+    lease_end, due = progress.leases.next_end(), progress.next_due()
+    if lease_end is None or due is None:
+        return lease_end if due is None else due
+    return min(lease_end, due)

@@ -28,7 +28,7 @@ from driftq.server.jobs.requests import (
 )
 from driftq.server.requests import Reply
 from driftq.server.turn import Turn
-from driftq.storage.job_entry import decode_job, encode_job, is_same
+from driftq.storage.entry import decode_job, encode_job, is_same
 from driftq.storage.journal import Journal
 
 _TOGETHER_BYTES = 4 << 20

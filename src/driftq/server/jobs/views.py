@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from driftq.core.jobs.run import JobState
-from driftq.core.jobs.table import JOBS_TOPIC, JobTable
+from driftq.core.jobs.table import JOBS_TOPIC, JobState, JobTable
 from driftq.core.keys import MessageRef
 from driftq.core.state import State
 from driftq.errors import JobNotFound, NotConfirmed
@@ -17,8 +16,7 @@ from driftq.model.time import rfc3339
 from driftq.model.wire.jobs import ClaimedJob, JobAttempt, JobView
 from driftq.server.jobs.requests import JobsGranted
 from driftq.server.lookup import MessageLookup
-from driftq.storage.entry import produced_at
-from driftq.storage.job_entry import decode_job
+from driftq.storage.entry import decode_job, produced_at
 from driftq.storage.journal import Journal
 
 PAGE_BYTES = 4 << 20

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -26,11 +27,13 @@ from driftq.model import DeadLetterFacts, Envelope
 from driftq.model.time import rfc3339
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.deliver.consumers import Consumers
-from driftq.server.deliver.timers import Timers
 from driftq.server.produce.prepare import size_of
 from driftq.server.turn import Turn
 from driftq.server.wakeup import CommitBackoff
 from driftq.storage.entry import decode_entry, encode_entry, encode_time
+
+if TYPE_CHECKING:
+    from driftq.server.deliver.stage import Timers
 
 _TOGETHER_BYTES = 4 << 20
 _OVERHEAD_BYTES = 4_096

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from driftq.core.commands import Ack
 from driftq.core.dead_lettered import DeadLettered
@@ -24,13 +24,15 @@ from driftq.core.state import Topic
 from driftq.errors import DriftQError, TopicNotFound
 from driftq.model import StoredMessage
 from driftq.server.deliver.consumers import Consumers
-from driftq.server.deliver.timers import Timers
 from driftq.server.effects.stage import cold_effects, identity_of, is_committed
 from driftq.server.requests import AckRequest, ExtendRequest, NackRequest, ReleaseRequest
 from driftq.server.settle.dead_letters import DeadLetterWriter
 from driftq.server.topics.views import find_topic
 from driftq.server.turn import RequestQueue, Turn
 from driftq.storage.entry import decode_entry, produced_at
+
+if TYPE_CHECKING:
+    from driftq.server.deliver.stage import Timers
 
 
 class SettleStage(RequestQueue[NackRequest | ExtendRequest | ReleaseRequest]):

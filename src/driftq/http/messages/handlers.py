@@ -1,0 +1,320 @@
+"""Messages: produce one, consume a stream of deliveries, ack, nack, extend: the hottest paths of the edge."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import cast
+
+import msgspec
+
+from driftq.core.commands import Ack, Extend, Nack, Produce
+from driftq.core.decide.produce import Outcome
+from driftq.core.lease import Credit
+from driftq.errors import DriftQError, InvalidArgument
+from driftq.http.api.params import Form, body_problem, check_count, check_name, read_many
+from driftq.http.wire.exchange import (
+    LAST_CHUNK,
+    NDJSON,
+    Exchange,
+    chunk,
+    reply_each,
+    reply_only,
+    reply_outcome,
+)
+from driftq.model import Envelope, Message, RetryPolicy
+from driftq.model.envelope import EnvelopeBody
+from driftq.model.wire.messages import ConsumeBody
+from driftq.model.wire.produce import InProcessBody, NullableProduceBody, ProduceBody, ProduceQuery
+from driftq.model.wire.settle import AckBatchBody, AckBatchParts, AckBody, AckPart, ExtendBody, NackBody
+from driftq.server.produce.prepare import Produced, prepare
+from driftq.server.requests import (
+    AckRequest,
+    DrainedRequest,
+    ExtendRequest,
+    JoinRequest,
+    LeaveRequest,
+    NackRequest,
+    ProduceRequest,
+)
+from driftq.server.routing.service import RoutingService
+
+QUERY = Form(ProduceQuery)
+_VALUE_HINT = (
+    'a value is text, so send JSON as a string, as in "value": "{\\"total\\": 12}"; '
+    "the Python client writes objects as JSON by itself"
+)
+_decode = msgspec.json.Decoder(ProduceBody).decode
+_decode_nullable = msgspec.json.Decoder(NullableProduceBody).decode
+_decode_in_process = msgspec.json.Decoder(InProcessBody).decode
+CONSUME = Form(ConsumeBody)
+ACK = Form(AckBody)
+NACK = Form(NackBody)
+EXTEND = Form(ExtendBody)
+ACK_BATCH = Form(AckBatchBody)
+_parts = msgspec.json.Decoder(AckBatchParts)
+_decode_part = msgspec.json.Decoder(AckPart).decode
+
+
+# Produce
+
+
+def produce(exchange: Exchange) -> None:
+    body = exchange.body
+    if body:
+        if exchange.query:
+            QUERY.check_query(exchange.query)
+        message = read_message(body, in_process=exchange.edge.options.in_process)
+    else:
+        message = _from_query(QUERY.from_query(exchange.query))
+    edge = exchange.edge
+    if edge.routing is not None and edge.routing.wants(message.topic):
+        edge.spawn(exchange, _route(exchange, edge.routing, message))
+    else:
+        _store(exchange, message)
+
+
+async def _route(exchange: Exchange, routing: RoutingService, message: Produced) -> None:
+    whole = whole_message(message)
+    try:
+        with routing.holding([whole]) as (refused,):
+            if refused is not None:
+                raise refused
+            _store(exchange, await routing.route(whole))
+    except DriftQError as error:
+        exchange.reply_error(error)
+
+
+def _store(exchange: Exchange, message: Produced) -> None:
+    edge = exchange.edge
+    command = prepare(message, at=edge.clock.now())
+    edge.engine.submit(ProduceRequest([command], partial(_stored, exchange, command)))
+
+
+def _stored(exchange: Exchange, command: Produce, outcomes: list[Outcome] | DriftQError) -> None:
+    outcome = outcomes if isinstance(outcomes, DriftQError) else outcomes[0]
+    if isinstance(outcome, DriftQError):
+        exchange.reply_error(outcome)
+    else:
+        exchange.reply_ok(produced(command, outcome))
+
+
+def produced(command: Produce, outcome: Outcome) -> bytes:
+    """The answer for a message that is there."""
+    if type(outcome) is tuple:
+        return b'{"status":"produced","topic":"%b","partition":%d,"offset":%d,"duplicate":false}' % (
+            command.topic.encode(),
+            *outcome,
+        )
+    assert not isinstance(outcome, (tuple, DriftQError))
+    return b'{"status":"produced","topic":"%b","partition":%d,"offset":%d,"duplicate":true%b}' % (
+        outcome.topic.encode(),
+        outcome.partition,
+        outcome.offset,
+        b',"payload_mismatch":true' if outcome.payload_mismatch else b"",
+    )
+
+
+def read_message(body: bytes | msgspec.Raw, *, in_process: bool = False) -> Produced:
+    """One message from its JSON; raises InvalidArgument."""
+    try:
+        return cast(Produced, _decode(body))
+    except msgspec.ValidationError:
+        pass
+    except (ValueError, RecursionError) as error:
+        raise body_problem(error) from None
+    try:
+        if in_process:
+            return _decode_in_process(body)
+        given = _decode_nullable(body)
+        return cast(Produced, ProduceBody(given.topic, given.value, given.key or "", given.envelope))
+    except (ValueError, RecursionError) as error:
+        raise _message_problem(error) from None
+
+
+def _message_problem(error: Exception) -> InvalidArgument:
+    """What is wrong with a message; a value that is no string is the mistake that everybody makes once."""
+    problem = body_problem(error)
+    if problem.field == "value" and isinstance(error, msgspec.ValidationError):
+        return InvalidArgument("value", f"{problem.problem}; {_VALUE_HINT}")
+    return problem
+
+
+def whole_message(message: Produced) -> Message:
+    """A message as the model has it, for those outside who look at it."""
+    envelope: Envelope | EnvelopeBody | None = message.envelope
+    if envelope is not None and not isinstance(envelope, Envelope):
+        envelope = to_envelope(envelope)
+    return Message(message.topic, message.value, message.key, envelope, message.routing)
+
+
+def to_envelope(body: EnvelopeBody) -> Envelope:
+    """An envelope as the model has it."""
+    return Envelope(*(getattr(body, name) for name in body.__struct_fields__))
+
+
+def _from_query(query: ProduceQuery) -> Produced:
+    for alias, name in (("tenant", "tenant_id"), ("idem_key", "idempotency_key")):
+        if getattr(query, alias) is not None and getattr(query, name) is not None:
+            raise InvalidArgument(alias, f"is another name for {name}: give one of them")
+    limits = RetryPolicy(query.retry_max_attempts, query.retry_backoff_ms, query.retry_max_backoff_ms)
+    envelope = EnvelopeBody(
+        run_id=query.run_id,
+        step_id=query.step_id,
+        parent_step_id=query.parent_step_id,
+        tenant_id=query.tenant_id if query.tenant is None else query.tenant,
+        idempotency_key=query.idempotency_key if query.idem_key is None else query.idem_key,
+        target_topic=query.target_topic,
+        partition_override=query.partition_override,
+        deadline=query.deadline,
+        retry_policy=None if limits == RetryPolicy() else limits,
+        traceparent=query.traceparent,
+    )
+    given = None if envelope == EnvelopeBody() else envelope
+    return cast(Produced, ProduceBody(query.topic, query.value, query.key or "", given))
+
+
+# Consume
+
+
+def consume(exchange: Exchange) -> None:
+    asked = CONSUME.read(exchange.body, exchange.query)
+    check_name("group", asked.group)
+    check_name("owner", asked.owner)
+    stream = ConsumeStream(exchange, asked)
+    exchange.edge.engine.submit(JoinRequest(stream, stream.joined))
+
+
+class ConsumeStream:
+    """A consumer of a group, as long as its connection lasts."""
+
+    def __init__(self, exchange: Exchange, params: ConsumeBody) -> None:
+        edge = exchange.edge
+        self.topic = params.topic
+        self.group = params.group
+        self.owner = params.owner
+        self.lease_ms = params.lease_ms or edge.broker.options.limits.ack_timeout_ms
+        self.prefetch = params.prefetch or edge.options.prefetch
+        self.prefetch_bytes = edge.options.prefetch_bytes
+        self.latest = params.start == "latest"
+        self.release_on_close = params.release_on_close is True
+        self.credit = Credit()
+        self._exchange = exchange
+        self._connection = exchange.connection
+        self._edge = edge
+        self._chunked = not exchange.old
+        self._open = False
+
+    def joined(self, refused: DriftQError | None) -> None:
+        """The engine has decided: the headers go out before there is a message."""
+        if refused is not None:
+            self._leave()  # A join that is not confirmed may be in force.
+            self._exchange.reply_error(refused)
+            return
+        if not self._connection.is_first(self._exchange):
+            self._leave()  # The client did not wait.
+            return
+        self._open = True
+        self._edge.streams.add(self)
+        self._edge.counters.streams += 1
+        head = self._edge.heads.stream(content_type=NDJSON, chunked=self._chunked, close=True)
+        self._connection.begin(self._exchange, head, self)
+        self._connection.listen_no_more()
+
+    def _leave(self) -> None:
+        self._edge.engine.submit(LeaveRequest(self))
+
+    # What the broker asks of a consumer
+
+    def send(self, lines: bytes) -> None:
+        if self._open:
+            self._connection.write(chunk(lines) if self._chunked else lines)
+
+    def unsent_bytes(self) -> int:
+        return self._connection.unsent_bytes()
+
+    def end(self) -> None:
+        """The server closes the stream."""
+        if self._open:
+            self._open = False
+            self._edge.streams.discard(self)
+            if self._chunked:
+                self._connection.write(LAST_CHUNK)
+            self._leave()
+            self._connection.close()
+
+    # What the connection tells a stream
+
+    def resumed(self) -> None:
+        self._edge.engine.submit(DrainedRequest(self.topic, self.group))
+
+    def lost(self) -> None:
+        if self._open:
+            self._open = False
+            self._edge.streams.discard(self)
+            self._leave()
+
+
+# Ack, nack, extend
+
+
+def ack(exchange: Exchange) -> None:
+    asked = ACK.read(exchange.body, exchange.query)
+    check_name("group", asked.group)
+    check_name("owner", asked.owner)
+    mine = Ack(asked.owner, asked.partition, asked.offset, asked.attempt)
+    exchange.edge.engine.submit(AckRequest(asked.topic, asked.group, [mine], partial(reply_only, exchange)))
+
+
+def nack(exchange: Exchange) -> None:
+    asked = NACK.read(exchange.body, exchange.query)
+    check_name("group", asked.group)
+    check_name("owner", asked.owner)
+    mine = Nack(
+        asked.owner,
+        asked.partition,
+        asked.offset,
+        reason=asked.reason or "",
+        attempt=asked.attempt,
+        retryable=asked.retryable is not False,
+        started=asked.started is not False,
+    )
+    exchange.edge.engine.submit(NackRequest(asked.topic, asked.group, mine, partial(reply_outcome, exchange)))
+
+
+def extend(exchange: Exchange) -> None:
+    asked = EXTEND.read(exchange.body, exchange.query)
+    check_name("group", asked.group)
+    check_name("owner", asked.owner)
+    mine = Extend(asked.owner, asked.partition, asked.offset, asked.lease_ms, asked.attempt)
+    exchange.edge.engine.submit(
+        ExtendRequest(asked.topic, asked.group, mine, partial(reply_outcome, exchange))
+    )
+
+
+def ack_batch(exchange: Exchange) -> None:
+    """Many acks of one owner; a bad one fails alone."""
+    errors: dict[int, DriftQError] = {}
+    asked = read_many(exchange, ACK_BATCH, _parts)
+    if isinstance(asked, AckBatchBody):
+        acks = [Ack(asked.owner, one.partition, one.offset, one.attempt) for one in asked.acks]
+    else:
+        acks, errors = _read_parts(asked)
+    check_count(exchange, "acks", len(asked.acks))
+    check_name("group", asked.group)
+    check_name("owner", asked.owner)
+    reply = partial(reply_each, exchange, b'{"status":"acked"}', errors)
+    exchange.edge.engine.submit(AckRequest(asked.topic, asked.group, acks, reply))
+
+
+def _read_parts(batch: AckBatchParts) -> tuple[list[Ack], dict[int, DriftQError]]:
+    """The acks that can be read, and by their place the errors of the others."""
+    acks: list[Ack] = []
+    errors: dict[int, DriftQError] = {}
+    for slot, part in enumerate(batch.acks):
+        try:
+            ack = _decode_part(part)
+        except (ValueError, RecursionError) as error:
+            errors[slot] = body_problem(error)
+        else:
+            acks.append(Ack(batch.owner, ack.partition, ack.offset, ack.attempt))
+    return acks, errors

@@ -21,7 +21,7 @@ def test_new_messages_are_dealt_in_stripes(broker: PureBroker) -> None:
 
 
 @pytest.mark.clause("G1")
-def test_a_taker_without_room_is_passed_over(broker: PureBroker) -> None:
+def test_a_consumer_without_room_is_skipped(broker: PureBroker) -> None:
     broker.group()
     broker.produce(*"abcde")
     record = broker.deliver(("a", 1), ("b", 9), ("c", 0))

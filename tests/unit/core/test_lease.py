@@ -37,7 +37,7 @@ def test_a_block_behind_a_live_one_can_finish_first() -> None:
 
 
 @pytest.mark.clause("G6")
-def test_a_holder_is_charged_for_what_it_holds() -> None:
+def test_a_consumer_is_charged_for_what_it_has_in_flight() -> None:
     leases, credit = LeaseTable(), Credit()
     block = _block(0, 1, 2)
     leases.grant(block)

@@ -22,7 +22,7 @@ async def test_every_request_type_belongs_to_one_stage() -> None:
     client = start(MemoryFolder())
     stages = client.engine.stages
     kinds = [kind for stage in stages._stages for kind in stage.handles]
-    assert len(kinds) == len(set(kinds)) == len(stages._stage_of)
+    assert len(kinds) == len(set(kinds)) == len(stages.by_request)
     await client.broker.close()
 
 

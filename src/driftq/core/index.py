@@ -44,7 +44,7 @@ def pack_place(position: int, length: int, flags: int = 0) -> int:
 
 
 def pack_places(start: int, lengths: array[int], flags: bytes) -> array[int]:
-    """The places of stored forms that lie one behind the other; no flags at all are none for each."""
+    """The places of consecutive stored forms; an empty `flags` means none for each."""
     if len(lengths) == 1:
         return array("Q", (pack_place(start, lengths[0], flags[0] if flags else 0),))
     halves = array("I", bytes(8 * len(lengths)))  # The low half of each place is first in memory.
@@ -58,7 +58,7 @@ def pack_places(start: int, lengths: array[int], flags: bytes) -> array[int]:
 
 
 Numbers: TypeAlias = "array[int] | memoryview"
-"""64-bit integers in memory of our own, or where a file lies in memory."""
+"""64-bit integers in our own memory, or in a memory-mapped file."""
 
 
 class Chunk:
@@ -80,7 +80,7 @@ class Chunk:
         self.offsets = array("Q") if offsets is None else offsets
         self.places = array("Q") if places is None else places
         self.ends = array("Q") if ends is None else ends
-        """Bytes of keys and values up to and with each message, since the partition began."""
+        """Bytes of keys and values up to and including each message, since the partition began."""
 
     @property
     def end(self) -> int:
@@ -98,7 +98,7 @@ class Chunk:
 
 
 class PartitionIndex:
-    """All kept messages of a partition, by ordinal."""
+    """All stored messages of a partition, by ordinal."""
 
     __slots__ = (
         "_first_offsets",
@@ -119,11 +119,11 @@ class PartitionIndex:
         self.first_offset = 0
         """Below this offset nothing of the partition is kept."""
         self.end = 0
-        """Ordinal behind the newest."""
+        """Ordinal after the newest."""
         self.total_bytes = 0
         """Bytes of keys and values ever stored."""
         self.bytes_before = 0
-        """As much of them as lies before `first`."""
+        """Of these, the bytes before `first`."""
         self.specials = TermsTable()
 
     def add_run(
@@ -158,7 +158,7 @@ class PartitionIndex:
         self.end += len(sizes)
 
     def attach(self, chunk: Chunk) -> None:
-        """Put a chunk that is complete in the place of those that hold the same messages now."""
+        """Replace the chunks that hold the same messages with a complete one."""
         if chunk.end <= self.first:
             return  # All of it was dropped meanwhile.
         before = [one for one in self.chunks if one.end <= chunk.first]
@@ -194,7 +194,7 @@ class PartitionIndex:
         return self.chunks[number].find(offset)
 
     def dense_tail(self) -> tuple[int, int, int]:
-        """First and last offset of the newest chunk and what makes an ordinal of them, if it has no holes."""
+        """First and last offset of the newest chunk and their distance to ordinals, if it has no holes."""
         if self.chunks:
             chunk = self.chunks[-1]
             first, last = chunk.offsets[0], chunk.offsets[-1]

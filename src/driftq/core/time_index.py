@@ -1,4 +1,4 @@
-"""How old the messages of a partition are: a mark for each stretch of time, not one a message."""
+"""The age of a partition's messages: one mark for each span of time, not for each message."""
 
 from array import array
 from bisect import bisect_right
@@ -8,10 +8,10 @@ _WIDTH_MS_MAX = 60_000
 
 
 class TimeIndex:
-    """Marks (latest time, ordinal behind): every message below the ordinal was produced by that time.
+    """Marks (latest time, next ordinal): every message below the ordinal was produced by that time.
 
-    A mark takes in what is produced within a 64th of the retention, at most a minute. So a message is found
-    to be old enough that much too late at most, and never too early.
+    A mark covers the messages of a 64th of the retention, at most a minute. So a message expires at most that
+    much too late, and never too early.
     """
 
     __slots__ = ("_began", "_ends", "_times")
@@ -33,7 +33,7 @@ class TimeIndex:
             self._ends.append(end)
 
     def end_by(self, at: int) -> int:
-        """The ordinal behind the last message that is known to have been produced by `at`; 0 for none."""
+        """The ordinal after the last message that is known to have been produced by `at`; 0 for none."""
         number = bisect_right(self._times, at)
         return self._ends[number - 1] if number else 0
 
@@ -42,7 +42,7 @@ class TimeIndex:
         return self.end_by(at)
 
     def forget_below(self, first: int) -> None:
-        """Drop the marks that only speak of messages below this ordinal."""
+        """Drop the marks that only cover messages below this ordinal."""
         number = bisect_right(self._ends, first)
         if number:
             del self._times[:number], self._ends[:number]

@@ -9,7 +9,7 @@ from driftq.log.segment import SEGMENT_HEADER_BYTES
 
 
 class Layout:
-    """Lays frames out one behind the other, ahead of the writer.
+    """Lays frames out one after the other, ahead of the writer.
 
     `waiting` holds the finished frames in order: this side adds at the right, the writer takes from the left.
     """
@@ -24,7 +24,7 @@ class Layout:
         self.waiting: deque[Frame] = deque()
 
     def start_over(self, end: LogEnd, *, records: int = 0) -> None:
-        """Forget every frame that was laid out; the next one follows `end`, behind so many records there."""
+        """Forget every frame that was laid out; the next one follows `end`, after that many records."""
         self._end = end
         self._records = records
         self._open = None

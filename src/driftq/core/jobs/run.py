@@ -6,7 +6,7 @@ import msgspec
 
 
 class JobState(IntEnum):
-    """What is logged of a job; the wire has `ready` and `scheduled` for WAITING."""
+    """A job's state in the log; the wire splits WAITING into `ready` and `scheduled`."""
 
     WAITING = 1
     IN_FLIGHT = 2
@@ -15,14 +15,14 @@ class JobState(IntEnum):
 
 
 class JobGrant(msgspec.Struct, gc=False):
-    """A job in somebody's hands."""
+    """A job under lease."""
 
     owner: str
     token: int
     lease_ms: int
     lease_until: int
     times_out_at: int
-    """When its execution is over whatever the heartbeats say; 0 is never."""
+    """When its execution times out despite heartbeats; 0 is never."""
     claimed_at: int
 
     def ends_at(self) -> int:

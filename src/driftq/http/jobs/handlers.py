@@ -27,7 +27,7 @@ _YEAR_10000_MS = 253_402_300_800_000
 
 
 def offset_of(name: str) -> int:
-    """The job that a path or a body names."""
+    """The job that the path or the body names."""
     offset = job_offset(name)
     if offset is None:
         raise JobNotFound(name[:100])

@@ -1,4 +1,4 @@
-"""Working on jobs: claim, heartbeat, complete, fail, and many ends in one request."""
+"""Working on jobs: claim, heartbeat, complete, fail, and many settlements in one request."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _decode_part = msgspec.json.Decoder(JobSettlement).decode
 
 
 def claim(exchange: Exchange) -> None:
-    """Jobs for one owner. A client that goes while it waits is forgotten, so that no job is lost on it."""
+    """Jobs for one owner. A client that disconnects while it waits gets none, so that no lease is wasted."""
     asked = CLAIM.read(exchange.body, exchange.query)
     check_name("owner", asked.owner)
     edge = exchange.edge
@@ -94,7 +94,7 @@ def _settle_one(exchange: Exchange, settlement: Settlement) -> None:
 
 
 def settle(exchange: Exchange) -> None:
-    """Many ends of runs; a bad one fails alone."""
+    """Many settlements; an invalid one fails alone."""
     errors: dict[int, DriftQError] = {}
     asked = read_many(exchange, SETTLE, _parts)
     check_count(exchange, "results", len(asked.results))
@@ -111,7 +111,7 @@ def settle(exchange: Exchange) -> None:
 
 
 def _settlement(given: JobSettlement | msgspec.Raw) -> Settlement:
-    """One end of a run; raises what is wrong with it."""
+    """One settlement; raises its error."""
     if isinstance(given, msgspec.Raw):
         try:
             given = _decode_part(given)

@@ -44,7 +44,7 @@ class ConsumeStream:
     def joined(self, refused: DriftQError | None) -> None:
         """The engine has decided: the headers go out before there is a message."""
         if refused is not None:
-            self._leave()  # A join that is not confirmed may be in force.
+            self._leave()  # An unconfirmed join may still take effect.
             self._exchange.reply_error(refused)
             return
         if not self._connection.is_first(self._exchange):
@@ -60,7 +60,7 @@ class ConsumeStream:
     def _leave(self) -> None:
         self._edge.engine.submit(LeaveRequest(self))
 
-    # What the broker asks of a consumer
+    # What the broker calls on a consumer
 
     def send(self, lines: bytes) -> None:
         if self._open:
@@ -79,7 +79,7 @@ class ConsumeStream:
             self._leave()
             self._connection.close()
 
-    # What the connection tells a stream
+    # What the connection calls on a stream
 
     def resumed(self) -> None:
         self._edge.engine.submit(DrainedRequest(self.topic, self.group))

@@ -20,7 +20,7 @@ from driftq.server.routing.service import RoutingService
 QUERY = Form(ProduceQuery)
 _VALUE_HINT = (
     'a value is text, so send JSON as a string, as in "value": "{\\"total\\": 12}"; '
-    "the Python client writes objects as JSON by itself"
+    "the Python client encodes objects as JSON itself"
 )
 _decode = msgspec.json.Decoder(ProduceBody).decode
 _decode_nullable = msgspec.json.Decoder(NullableProduceBody).decode
@@ -68,7 +68,7 @@ def _stored(exchange: Exchange, command: Produce, outcomes: list[Outcome] | Drif
 
 
 def produced(command: Produce, outcome: Outcome) -> bytes:
-    """The answer for a message that is there."""
+    """The reply for a stored message."""
     if type(outcome) is tuple:
         return b'{"status":"produced","topic":"%b","partition":%d,"offset":%d,"duplicate":false}' % (
             command.topic.encode(),
@@ -101,7 +101,7 @@ def read_message(body: bytes | msgspec.Raw, *, in_process: bool = False) -> Prod
 
 
 def _message_problem(error: Exception) -> InvalidArgument:
-    """What is wrong with a message; a value that is no string is the mistake that everybody makes once."""
+    """The problem with a message; a value that is not a string is the most common mistake."""
     problem = body_problem(error)
     if problem.field == "value" and isinstance(error, msgspec.ValidationError):
         return InvalidArgument("value", f"{problem.problem}; {_VALUE_HINT}")
@@ -109,7 +109,7 @@ def _message_problem(error: Exception) -> InvalidArgument:
 
 
 def whole_message(message: Produced) -> Message:
-    """A message as the model has it, for those outside who look at it."""
+    """A message in the model's form, for routers and observers."""
     envelope: Envelope | EnvelopeBody | None = message.envelope
     if envelope is not None and not isinstance(envelope, Envelope):
         envelope = to_envelope(envelope)
@@ -117,7 +117,7 @@ def whole_message(message: Produced) -> Message:
 
 
 def to_envelope(body: EnvelopeBody) -> Envelope:
-    """An envelope as the model has it."""
+    """An envelope in the model's form."""
     return Envelope(*(getattr(body, name) for name in body.__struct_fields__))
 
 

@@ -23,7 +23,7 @@ _decode_part = msgspec.json.Decoder(AckPart).decode
 
 
 Outcomes = list[DriftQError | None] | DriftQError
-"""None for each that was done; or one error for all."""
+"""None for each that succeeded; or one error for all."""
 _Whole = TypeVar("_Whole", bound=Request)
 _Parts = TypeVar("_Parts", bound=Request)
 
@@ -63,7 +63,7 @@ def extend(exchange: Exchange) -> None:
 
 
 def ack_batch(exchange: Exchange) -> None:
-    """Many acks of one owner; a bad one fails alone."""
+    """Many acks of one owner; an invalid one fails alone."""
     errors: dict[int, DriftQError] = {}
     asked = read_many(exchange, ACK_BATCH, _parts)
     if isinstance(asked, AckBatchBody):
@@ -78,7 +78,7 @@ def ack_batch(exchange: Exchange) -> None:
 
 
 def _read_parts(batch: AckBatchParts) -> tuple[list[Ack], dict[int, DriftQError]]:
-    """The acks that can be read, and by their place the errors of the others."""
+    """The acks that could be decoded, and the errors of the others by index."""
     acks: list[Ack] = []
     errors: dict[int, DriftQError] = {}
     for slot, part in enumerate(batch.acks):
@@ -102,12 +102,12 @@ def reply_outcome(exchange: Exchange, outcome: DriftQError | None) -> None:
 
 
 def reply_only(exchange: Exchange, outcomes: Outcomes) -> None:
-    """The outcome of the one that was asked for."""
+    """The outcome of a request for one."""
     reply_outcome(exchange, outcomes if isinstance(outcomes, DriftQError) else outcomes[0])
 
 
 def reply_each(exchange: Exchange, done: bytes, errors: dict[int, DriftQError], outcomes: Outcomes) -> None:
-    """`done`, or its error, for each in order; `errors` are those, by place, that could not be asked."""
+    """`done`, or its error, for each in order; `errors` are those, by index, that could not be decoded."""
     if isinstance(outcomes, DriftQError):
         exchange.reply_error(outcomes)
         return
@@ -119,7 +119,7 @@ def reply_each(exchange: Exchange, done: bytes, errors: dict[int, DriftQError], 
 
 
 def read_many(exchange: Exchange, form: Form[_Whole], parts: msgspec.json.Decoder[_Parts]) -> _Whole | _Parts:
-    """The whole body; or, when one in it is bad, the same with each left as it came: it fails alone."""
+    """The whole body; or, when one item is invalid, the body with undecoded items, so that it fails alone."""
     try:
         return form.read(exchange.body, exchange.query)
     except InvalidArgument:

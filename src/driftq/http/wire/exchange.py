@@ -1,4 +1,4 @@
-"""One request and its place in the order of answers on its connection."""
+"""One request and its place in the order of replies on its connection."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Internal(DriftQError):
-    """Something that should not have happened; what it was is in the server's log."""
+    """An unexpected error; the server's log has the details."""
 
 
 class Exchange:
-    """A request that wants one answer. The answer is written when all before it on the connection are."""
+    """A request with one reply. The reply is written when all earlier ones on the connection are."""
 
     __slots__ = (
         "answer",
@@ -56,18 +56,18 @@ class Exchange:
         self.group = ""
         """From the path, where the route has one."""
         self.names: dict[str, str] = {}
-        """All names in the path."""
+        """All parameters in the path."""
         self.on_lost: Callable[[], None] | None = None
-        """Called when the client goes away before it has its answer. Only those who wait long have one."""
+        """Called when the client disconnects before its reply. Only long waits set it."""
         self.old = False
-        """HTTP/1.0: no chunks, and keep-alive has to be said."""
+        """HTTP/1.0: no chunks, and keep-alive must be stated."""
         self.ends_connection = False
         self.answer: bytes | None = None
         self.parked = False
-        """Its answer is a stream, which has to wait until it is first in line."""
+        """Its reply is a stream, which waits until all earlier replies are written."""
 
     def reply(self, answer: bytes) -> None:
-        """Give a complete answer."""
+        """Send a complete reply."""
         if self.ends_connection:
             answer = responses.with_connection(answer, b"close")
         elif self.old:
@@ -86,20 +86,20 @@ class Exchange:
     def reply_error(self, error: DriftQError) -> None:
         body = responses.error_body(error)
         answer = self.edge.heads.whole(error.status, body, extra=responses.error_headers(error))
-        if self.method == b"HEAD":  # Whatever it is told, it must not get a body.
+        if self.method == b"HEAD":  # A reply to HEAD must not have a body.
             answer = answer[: -len(body)]
         self.reply(answer)
 
     def failed(self, error: BaseException) -> None:
-        """This server's own mistake: logged here, told to the client without details."""
+        """The server's own error: logged here, reported to the client without details."""
         logger.error("a request failed: %s %s", self.method, self.path[:200], exc_info=error)
         if self.answer is not None:
-            self.connection.abort()  # A cut connection says what a status no longer can.
+            self.connection.abort()  # The status is sent: only a cut connection can report the error.
         else:
             self.reply_error(Internal("an unexpected error; the server's log has it"))
 
     def answering(self, give: Callable[[Any], None]) -> Callable[[Any], None]:
-        """A reply for the engine: errors are answered as such, results go to `give`."""
+        """A callback for the engine: errors become error replies, results go to `give`."""
 
         def reply(result: Any) -> None:
             if isinstance(result, DriftQError):

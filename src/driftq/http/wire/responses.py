@@ -1,4 +1,4 @@
-"""Answers as bytes: status lines and heads made beforehand, bodies put behind them."""
+"""Replies as bytes: prepared status lines and heads, followed by the bodies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Heads:
-    """The beginning of every answer up to its length, one a status, with a date that is set once a second."""
+    """The start of every reply up to its length, one for each status; the date is set once a second."""
 
     __slots__ = ("_by_status", "created", "no_content", "ok")
 
@@ -55,7 +55,7 @@ class Heads:
         self.no_content = self._by_status[204] + b"\r\n"
 
     def whole(self, status: int, body: bytes, *, content_type: bytes = JSON, extra: bytes = b"") -> bytes:
-        """A complete answer; `extra` are header lines, each with its line end."""
+        """A complete reply; `extra` are header lines, each with its line end."""
         return b"%b%bContent-Type: %b\r\nContent-Length: %d\r\n\r\n%b" % (
             self._by_status[status],
             extra,
@@ -65,7 +65,7 @@ class Heads:
         )
 
     def stream(self, *, content_type: bytes, chunked: bool, close: bool) -> bytes:
-        """The head of an answer whose length is not known; without chunks it ends with the connection."""
+        """The head of a reply of unknown length; without chunks it ends with the connection."""
         return b"%bContent-Type: %b\r\nCache-Control: no-store\r\n%b%b\r\n" % (
             self._by_status[200],
             content_type,
@@ -82,12 +82,12 @@ LAST_CHUNK = b"0\r\n\r\n"
 
 
 def with_connection(answer: bytes, word: bytes) -> bytes:
-    """The same answer with a Connection header behind its status line."""
+    """The same reply with a Connection header after its status line."""
     return answer.replace(b"\r\n", b"\r\nConnection: %b\r\n" % word, 1)
 
 
 def error_fields(error: DriftQError) -> dict[str, Any]:
-    """An error as the wire shows it: code and message, then its class and the fields it was raised with."""
+    """An error in its wire form: code and message, then its class and the fields it was raised with."""
     fields: dict[str, Any] = {"error": error.code, "message": _short(error.message)}
     if error.reason is not None:
         fields["reason"] = error.reason

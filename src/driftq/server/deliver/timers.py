@@ -1,4 +1,4 @@
-"""When a turn looks at which partition of a group: ends of leases and due retries, exact, never a scan."""
+"""Timers of a group's partitions, for expiring leases and due retries: exact, without a scan."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _READ_RETRY_MS = 1_000
 
 
 class Timers:
-    """At most one live entry a partition of a group; an overtaken one is skipped when its time comes."""
+    """At most one live entry for each partition of a group; a superseded one is skipped when it is due."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, int]] = []
@@ -36,13 +36,13 @@ class Timers:
             heapq.heappush(self._heap, (due, group.id, partition))
 
     def set(self, group: Group, partition: int, *, at: int) -> None:
-        """Look at this time, whatever else is due."""
+        """Look at this time in any case."""
         group.partitions[partition].timer_at = at
         self._groups[group.id] = group
         heapq.heappush(self._heap, (at, group.id, partition))
 
     def set_when_read(self, turn: Turn, refs: list[MessageRef], group: Group, partition: int) -> None:
-        """Read these messages off the loop, then look at once, or a bit later if they cannot be read."""
+        """Read these messages off the loop, then look at once, or after a pause if they cannot be read."""
         now = turn.now
 
         def read(error: NotConfirmed | None) -> None:
@@ -54,7 +54,7 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now: int) -> list[tuple[Group, int]]:
-        """The partitions whose time has come."""
+        """The partitions that are due."""
         due: list[tuple[Group, int]] = []
         while self._heap and self._heap[0][0] <= now:
             at, group_id, partition = heapq.heappop(self._heap)

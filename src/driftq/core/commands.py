@@ -1,4 +1,4 @@
-"""What the outside asks of the machine."""
+"""Commands: the requests that the machine decides."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ from driftq.core.records import DeliveryTerms
 class Produce(msgspec.Struct, gc=False):
     """One message, encoded and ready to be stored.
 
-    Plain ones need nothing but room: they have none of the fields behind `entry`.
+    Plain ones only need space: they have none of the fields after `entry`.
     """
 
     topic: str
@@ -40,11 +40,11 @@ class AppendByPosition(msgspec.Struct, gc=False):
     positions: list[int]
     messages: list[Produce]
     after: int | None = None
-    """What the writer knows to be stored: where the lane has less, something was lost."""
+    """The position that the writer knows to be stored: if the lane is behind it, messages were lost."""
 
 
 class Ack(msgspec.Struct, gc=False):
-    """Done with one delivery. Without an attempt the owner alone is checked."""
+    """Ack one delivery. Without an attempt only the owner is checked."""
 
     owner: str
     partition: int
@@ -53,7 +53,7 @@ class Ack(msgspec.Struct, gc=False):
 
 
 class Nack(msgspec.Struct, gc=False):
-    """One delivery failed, or, where `started` is False, nobody began to handle it."""
+    """One delivery failed, or, where `started` is False, no handler began it."""
 
     owner: str
     partition: int
@@ -65,7 +65,7 @@ class Nack(msgspec.Struct, gc=False):
 
 
 class Extend(msgspec.Struct, gc=False):
-    """Hold one delivery for so long from now."""
+    """Extend the lease of one delivery to `lease_ms` from now."""
 
     owner: str
     partition: int
@@ -75,11 +75,11 @@ class Extend(msgspec.Struct, gc=False):
 
 
 class Capacity(msgspec.Struct, gc=False):
-    """A consumer with room for so many messages; `member` is its number among those of the call."""
+    """A consumer's credit in messages; `member` is its index among those of the call."""
 
     member: int
     owner: str
     lease_ms: int
     room: int
     stalled: bool = False
-    """Its owner gives no sign of life: what was delivered before goes to the others first."""
+    """Its owner gives no sign of life: redeliveries go to the others first."""

@@ -1,4 +1,4 @@
-"""A message that a group has given up, on its way to the dead letters."""
+"""A message that a group dead-letters."""
 
 import msgspec
 

@@ -1,6 +1,6 @@
-"""What is out of the ordinary in a partition: terms and deadlines, for the few messages that have them.
+"""Delivery terms and deadlines of a partition, for the few messages that have them.
 
-Three arrays in the order of ordinals, 20 bytes a message that has any and nothing for the others.
+Three arrays in the order of ordinals: 20 bytes for a message that has any, nothing for the others.
 """
 
 from array import array
@@ -20,7 +20,7 @@ class TermsTable:
         self._deadlines = array("Q")
 
     def add_run(self, first: int, terms: Sequence[int] | None, deadlines: Sequence[int] | None) -> None:
-        """Note what consecutive messages have, from this ordinal on; 0 is nothing."""
+        """Record the terms and deadlines of consecutive messages, from this ordinal on; 0 is none."""
         count = len(terms or deadlines or ())
         for ordinal, number, deadline in zip(
             range(first, first + count), terms or bytes(count), deadlines or bytes(count), strict=True
@@ -31,7 +31,7 @@ class TermsTable:
                 self._deadlines.append(deadline)
 
     def terms_at(self, ordinal: int) -> int:
-        """Number of the message's terms; 0 is ordinary."""
+        """Number of the message's terms; 0 is the default."""
         slot = self._slot(ordinal)
         return 0 if slot is None else self._terms[slot]
 

@@ -4,8 +4,8 @@ An identity is (tenant, requested topic, group, key). While its effect is under 
 for a lease, under a fencing token that grows with every grant. A finished effect is a message in an internal
 topic, so that results live on disk; here there is only its fingerprint.
 
-The identity names the topic; the effect belongs to the topic's id. Of a name whose topic was deleted and made
-again there may be two effects with one identity, and neither stands in the other's way.
+The identity names the topic; the effect belongs to the topic's id. After a topic is deleted and recreated
+there may be two effects with one identity, and neither blocks the other.
 """
 
 import heapq
@@ -26,7 +26,7 @@ ANY_TOPIC = range(1 << 62)
 
 
 def belongs(topic: int, to: range) -> bool:
-    """Whether an effect of this topic id counts where the effects of these topics do."""
+    """Whether an effect of this topic id is among those of these topics."""
     return topic == 0 or topic in to
 
 
@@ -58,11 +58,11 @@ class EffectTable:
         self.pending: dict[EffectKey, PendingEffect] = {}
         self.failed: dict[EffectKey, FailedEffect] = {}
         self._keys: dict[int, EffectKey] = {}
-        """What each token stands for that is in one of these two."""
+        """The effect of each token in one of these two."""
         self.committed = KeyTable(ttl_ms=ttl_ms)
         self.next_token = 1
         self.leaving: list[tuple[int, Identity, int]] = []
-        """Heap of when to look whether something is too old; one note a grant, however often extended."""
+        """Heap of the times to check for expiry; one entry for each grant, however often extended."""
 
     def pending_for(self, identity: Identity, topic: int) -> PendingEffect | None:
         """The grant of this identity that counts for the topic."""
@@ -73,17 +73,17 @@ class EffectTable:
         return self.failed.get((identity, topic)) or self.failed.get((identity, 0))
 
     def pending_under(self, identity: Identity, token: int) -> PendingEffect | None:
-        """The grant that this token stands for, whichever topic has the name by now."""
+        """The grant of this token, whichever topic has the name by now."""
         key = self._keys.get(token)
         return self.pending.get(key) if key is not None and key[0] == identity else None
 
     def failed_under(self, identity: Identity, token: int) -> FailedEffect | None:
-        """The failure that was told under this token."""
+        """The failure that was reported under this token."""
         key = self._keys.get(token)
         return self.failed.get(key) if key is not None and key[0] == identity else None
 
     def begin(self, identity: Identity, pending: PendingEffect) -> None:
-        """Grant it, or grant it for longer when the token is the one it has."""
+        """Grant it, or extend the grant when the token is its current one."""
         key = (identity, pending.topic)
         before = self._drop((identity, 0)) if pending.topic else None
         before = self._drop(key) or before
@@ -100,20 +100,20 @@ class EffectTable:
         self._note(identity, pending.token, at + self._ttl_ms)
 
     def commit(self, identity: Identity, *, topic: int) -> None:
-        """It is over here; its message has claimed the fingerprint."""
+        """Drop the grant; the committed effect's message has claimed the fingerprint."""
         self._drop((identity, topic))
 
     def restore(
         self, pending: list[tuple[Identity, PendingEffect]], failed: list[tuple[Identity, FailedEffect]]
     ) -> None:
-        """Take over what a snapshot has of effects that are not done."""
+        """Load a snapshot's effects that are not done."""
         self.pending.update({(identity, one.topic): one for identity, one in pending})
         self.failed.update({(identity, one.topic): one for identity, one in failed})
         for table in (self.pending, self.failed):
             self._keys.update({one.token: key for key, one in table.items()})
 
     def _drop(self, key: EffectKey) -> PendingEffect | None:
-        """Forget what is known under this key; the grant, if it was one."""
+        """Drop the entry of this key; returns the grant, if it was one."""
         pending, failed = self.pending.pop(key, None), self.failed.pop(key, None)
         for one in (pending, failed):
             if one is not None:
@@ -121,7 +121,7 @@ class EffectTable:
         return pending
 
     def expire(self, now: int) -> None:
-        """Forget what is older than its time to live. What is held under a live lease stays."""
+        """Drop entries older than their time to live. An effect under a live lease stays."""
         self.committed.expire(now)
         while self.leaving and self.leaving[0][0] <= now:
             _, identity, token = heapq.heappop(self.leaving)
@@ -141,7 +141,7 @@ class EffectTable:
     def _note(self, identity: Identity, token: int, at: int) -> None:
         heapq.heappush(self.leaving, (at, identity, token))
         if len(self.leaving) > 64 and len(self.leaving) > 4 * (len(self.pending) + len(self.failed)):
-            self.leaving = [  # Most notes are of effects that are done.
+            self.leaving = [  # Most entries are of effects that are done.
                 *((self._leaves_at(one), key[0], one.token) for key, one in self.pending.items()),
                 *((one.at + self._ttl_ms, key[0], one.token) for key, one in self.failed.items()),
             ]

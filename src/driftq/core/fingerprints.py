@@ -1,4 +1,4 @@
-"""A table from 64-bit fingerprints to 64-bit numbers, in arrays: no object a key, no long pause to grow.
+"""A table from 64-bit fingerprints to 64-bit numbers, in arrays: no object per key, no long pause to grow.
 
 Keys are spread over many small tables with linear probing, in which a number lies beside its fingerprint. A
 small table grows alone, and each has a load of its own at which it does, so that they do not all grow at
@@ -17,9 +17,9 @@ _SMALLEST = 4
 _SMALL = 128
 """Slots up to which a table grows to four times its size: all of them together take little then."""
 _EMPTY = array("Q", bytes(16))
-"""What a small table is before the first key; nobody writes to it."""
+"""A small table before its first key; it is never written to."""
 RAW_FROM = 100_000
-"""So many keys are written as the tables they are in; fewer are put in again one by one."""
+"""From this many keys on a snapshot holds the raw tables; fewer are inserted again one by one."""
 
 
 class FingerprintTable:
@@ -34,7 +34,7 @@ class FingerprintTable:
         self.count = 0
 
     def find(self, print_: int) -> list[int]:
-        """The numbers under a fingerprint, in no order."""
+        """The numbers under a fingerprint, in any order."""
         table = self._tables[print_ & _LAST]
         mask = len(table) - 2
         slot = print_ >> _SHIFT & mask
@@ -46,7 +46,7 @@ class FingerprintTable:
         return found
 
     def has_any(self, prints: Iterable[int]) -> bool:
-        """Whether one of these fingerprints is there; 0 never is."""
+        """Whether one of these fingerprints is present; 0 never is."""
         tables, last, shift = self._tables, _LAST, _SHIFT
         for print_ in prints:
             table = tables[print_ & last]
@@ -80,7 +80,7 @@ class FingerprintTable:
         self.count += added
 
     def remove(self, print_: int, value: int) -> bool:
-        """Forget one number under a fingerprint; False when it was not there."""
+        """Remove one number under a fingerprint; False when it was not present."""
         shard = print_ & _LAST
         table = self._tables[shard]
         mask = len(table) - 2
@@ -100,7 +100,7 @@ class FingerprintTable:
                 yield from _pairs(table)
 
     def dump(self, name: str) -> dict[str, bytes]:
-        """Everything in it, as raw arrays under this name; nothing when it is quickly made again."""
+        """The whole table as raw arrays under this name; nothing when it is quick to rebuild."""
         if self.count < RAW_FROM:
             return {}
         return {
@@ -110,7 +110,7 @@ class FingerprintTable:
         }
 
     def load(self, parts: Mapping[str, memoryview], name: str) -> bool:
-        """Take over what `dump` gave; False when it gave nothing, or tables of another number."""
+        """Load the result of `dump`; False when it is empty or has another number of tables."""
         sizes = parts.get(f"{name}.slots_sizes")
         if sizes is None or len(sizes) != 8 * _SHARDS:
             return False
@@ -130,7 +130,7 @@ class FingerprintTable:
         return True
 
     def _grow(self, shard: int) -> int:
-        """Twice the slots, or more; gives how many more keys there is room for now."""
+        """Double the slots, or more; returns how many more keys fit now."""
         old = self._tables[shard]
         slots = len(old) // 2
         size = _SMALLEST if old is _EMPTY else slots * (4 if slots <= _SMALL else 2)
@@ -150,7 +150,7 @@ class FingerprintTable:
 
 
 def _limit(shard: int, size: int) -> int:
-    """How full a small table may be: from 60 % to 85 %, another share in each shard."""
+    """How full a small table may be: from 60 % to 85 %, different in each shard."""
     return size * (60 + shard * 25 // _SHARDS) // 100
 
 
@@ -161,7 +161,7 @@ def _pairs(table: "array[int]") -> Iterator[tuple[int, int]]:
 
 
 def _close_gap(table: "array[int]", gap: int) -> None:
-    """Move later ones of the same run forward, so that no search ends too early."""
+    """Move later entries of the same run forward, so that no search ends too early."""
     mask = len(table) - 2
     slot = gap + 2 & mask
     while table[slot]:

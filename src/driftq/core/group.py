@@ -42,7 +42,7 @@ class GroupPartition:
         self.index = index
         self.floor = start
         self.upto = start
-        """Ordinal behind the last one ever delivered."""
+        """Ordinal after the last one ever delivered."""
         self.acked = -1
         """Highest acked offset."""
         self.ahead = bytearray()
@@ -50,20 +50,20 @@ class GroupPartition:
         self.ahead_bytes = 0
         self.leases = LeaseTable()
         self.attempt_base = attempt_base
-        """Attempts are numbered above this: those up to it were handed out before the group began anew."""
+        """Attempts are numbered above this: those up to it were used before the group was reset."""
         self.highest_attempt = attempt_base
-        """The highest attempt ever handed out here, of settled messages too."""
+        """The highest attempt ever used here, of settled messages too."""
         self.attempts: dict[int, int] = {}
         """The latest attempt of messages that had more than one, or that wait for the next."""
         self.uncounted: dict[int, int] = {}
-        """How many deliveries of a message were given back before anybody began to handle them."""
+        """How many deliveries of a message were returned before a handler began them."""
         self.errors: dict[int, str] = {}
         self.waiting: dict[int, int] = {}
         """When each waiting message may be delivered again."""
         self._schedule: list[int] = []
         self._ready: list[int] = []
         self.timer_at: int | None = None
-        """The server's note of when it will look at this partition next."""
+        """When the server will look at this partition next."""
 
     @property
     def unsettled(self) -> int:
@@ -82,8 +82,8 @@ class GroupPartition:
     def tries_of(self, ordinal: int) -> int:
         """How many deliveries count for the retry policy.
 
-        Those since the group began anew, without those that nobody began to handle. The attempt number is a
-        fencing token and grows with every delivery; this is what `max_attempts` and the backoff go by.
+        Those since the group was reset, without those that no handler began. The attempt number is a fencing
+        token and grows with every delivery; `max_attempts` and the backoff use this count.
         """
         return max(0, self.attempt_of(ordinal) - self.attempt_base - self.uncounted.get(ordinal, 0))
 
@@ -94,7 +94,7 @@ class GroupPartition:
         return slot < len(self.ahead) and self.ahead[slot] == 1
 
     def cover(self, upto: int) -> None:
-        """Make room in `ahead` for what is delivered now."""
+        """Grow `ahead` for the messages that are delivered now."""
         if upto > self.upto:
             self.upto = upto
             missing = upto - self.floor - len(self.ahead)
@@ -110,7 +110,7 @@ class GroupPartition:
             self._forget(ordinal)
 
     def _forget(self, ordinal: int) -> None:
-        """What was known of its deliveries no longer matters."""
+        """Drop the facts of its deliveries."""
         self.attempts.pop(ordinal, None)
         self.uncounted.pop(ordinal, None)
         self.errors.pop(ordinal, None)
@@ -140,7 +140,7 @@ class GroupPartition:
         self.advance()
 
     def skip_to(self, first: int) -> None:
-        """Everything below `first` is gone: settled or not, it is no longer waited for."""
+        """Everything below `first` was dropped: settled or not, the group no longer waits for it."""
         if first <= self.floor:
             return
         gone = range(self.floor, min(first, self.upto))
@@ -178,7 +178,7 @@ class GroupPartition:
         return None
 
     def find_due(self, now: int) -> None:
-        """Note which waiting messages have become due."""
+        """Find the waiting messages that have become due."""
         schedule = self._schedule
         while schedule and schedule[0] >> ORDINAL_BITS <= now:
             packed = heapq.heappop(schedule)
@@ -187,7 +187,7 @@ class GroupPartition:
                 heapq.heappush(self._ready, ordinal)
 
     def due(self, now: int, *, limit: int) -> list[int]:
-        """Up to so many messages that are to be delivered again now, lowest first."""
+        """At most `limit` messages to redeliver now, lowest first."""
         self.find_due(now)
         ready: list[int] = []
         heap = self._ready
@@ -197,11 +197,11 @@ class GroupPartition:
             if due_at is not None and due_at <= now and (not ready or ready[-1] != ordinal):
                 ready.append(ordinal)
         for ordinal in ready:
-            heapq.heappush(heap, ordinal)  # They leave when their delivery is a fact.
+            heapq.heappush(heap, ordinal)  # They leave when their delivery is recorded.
         return ready
 
     def has_work(self, now: int) -> bool:
-        """Whether anything could be delivered if a consumer had room."""
+        """Whether anything could be delivered if a consumer had credit."""
         return self.upto < self.index.end or bool(self.waiting and self.due(now, limit=1))
 
 
@@ -216,4 +216,4 @@ class Group:
         self.topic = topic
         self.partitions = partitions
         self.seen_at = 0
-        """When one of its consumers last took or settled something."""
+        """When one of its consumers last got or settled a message."""

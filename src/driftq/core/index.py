@@ -47,7 +47,7 @@ def pack_place(position: int, length: int, flags: int = 0) -> int:
 
 
 def pack_places(start: int, lengths: array[int], flags: bytes) -> array[int]:
-    """The places of stored forms that lie one behind the other; no flags at all are none for each."""
+    """The places of consecutive stored forms; an empty `flags` means none for each."""
     if len(lengths) == 1:
         return array("Q", (pack_place(start, lengths[0], flags[0] if flags else 0),))
     halves = array("I", bytes(8 * len(lengths)))  # The low half of each place is first in memory.
@@ -61,7 +61,7 @@ def pack_places(start: int, lengths: array[int], flags: bytes) -> array[int]:
 
 
 Numbers: TypeAlias = "array[int] | memoryview"
-"""64-bit integers in memory of our own, or where a file lies in memory."""
+"""64-bit integers in our own memory, or in a memory-mapped file."""
 
 
 class Chunk:
@@ -83,7 +83,7 @@ class Chunk:
         self.offsets = array("Q") if offsets is None else offsets
         self.places = array("Q") if places is None else places
         self.ends = array("Q") if ends is None else ends
-        """Bytes of keys and values up to and with each message, since the partition began."""
+        """Bytes of keys and values up to and including each message, since the partition began."""
 
     @property
     def end(self) -> int:
@@ -101,7 +101,7 @@ class Chunk:
 
 
 class PartitionIndex:
-    """All kept messages of a partition, by ordinal."""
+    """All stored messages of a partition, by ordinal."""
 
     __slots__ = (
         "_first_offsets",
@@ -122,11 +122,11 @@ class PartitionIndex:
         self.first_offset = 0
         """Below this offset nothing of the partition is kept."""
         self.end = 0
-        """Ordinal behind the newest."""
+        """Ordinal after the newest."""
         self.total_bytes = 0
         """Bytes of keys and values ever stored."""
         self.bytes_before = 0
-        """As much of them as lies before `first`."""
+        """Of these, the bytes before `first`."""
         self.specials = TermsTable()
 
     def add_run(
@@ -161,7 +161,7 @@ class PartitionIndex:
         self.end += len(sizes)
 
     def attach(self, chunk: Chunk) -> None:
-        """Put a chunk that is complete in the place of those that hold the same messages now."""
+        """Replace the chunks that hold the same messages with a complete one."""
         if chunk.end <= self.first:
             return  # All of it was dropped meanwhile.
         before = [one for one in self.chunks if one.end <= chunk.first]
@@ -197,7 +197,7 @@ class PartitionIndex:
         return self.chunks[number].find(offset)
 
     def dense_tail(self) -> tuple[int, int, int]:
-        """First and last offset of the newest chunk and what makes an ordinal of them, if it has no holes."""
+        """First and last offset of the newest chunk and their distance to ordinals, if it has no holes."""
         if self.chunks:
             chunk = self.chunks[-1]
             first, last = chunk.offsets[0], chunk.offsets[-1]
@@ -246,10 +246,10 @@ def _first_of(chunk: Chunk) -> int:
 
 
 class TimeIndex:
-    """Marks (latest time, ordinal behind): every message below the ordinal was produced by that time.
+    """Marks (latest time, next ordinal): every message below the ordinal was produced by that time.
 
-    A mark takes in what is produced within a 64th of the retention, at most a minute. So a message is found
-    to be old enough that much too late at most, and never too early.
+    A mark covers the messages of a 64th of the retention, at most a minute. So a message expires at most that
+    much too late, and never too early.
     """
 
     __slots__ = ("_began", "_ends", "_times")
@@ -271,7 +271,7 @@ class TimeIndex:
             self._ends.append(end)
 
     def end_by(self, at: int) -> int:
-        """The ordinal behind the last message that is known to have been produced by `at`; 0 for none."""
+        """The ordinal after the last message that is known to have been produced by `at`; 0 for none."""
         number = bisect_right(self._times, at)
         return self._ends[number - 1] if number else 0
 
@@ -280,7 +280,7 @@ class TimeIndex:
         return self.end_by(at)
 
     def forget_below(self, first: int) -> None:
-        """Drop the marks that only speak of messages below this ordinal."""
+        """Drop the marks that only cover messages below this ordinal."""
         number = bisect_right(self._ends, first)
         if number:
             del self._times[:number], self._ends[:number]

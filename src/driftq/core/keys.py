@@ -1,7 +1,7 @@
 """Which idempotency keys are live, as 64-bit fingerprints that point at the message which claimed them.
 
-A fingerprint may collide, so a hit is a question, not an answer: the caller compares the stored message.
-Keys leave in the order of their time, in buckets, so that expiry costs what expires.
+Fingerprints may collide, so a hit proves nothing: the caller compares the stored message.
+Keys expire in the order of their time, in buckets, so that expiry costs only the expired keys.
 """
 
 from array import array
@@ -18,7 +18,7 @@ _OFFSET_BITS = 40
 _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 _encode = msgspec.msgpack.Encoder().encode
 _blank = blake2b(digest_size=8)
-"""Copied for each fingerprint, which is quicker than to make a new one."""
+"""Copied for each fingerprint, which is quicker than creating a new one."""
 
 
 def fingerprint(*identity: str) -> int:
@@ -92,7 +92,7 @@ class KeyTable:
         bucket_refs.extend(refs)
 
     def dump(self, name: str) -> dict[str, bytes]:
-        """Everything in it, as raw arrays under this name."""
+        """The whole table as raw arrays under this name."""
         return {
             f"{name}.ends": array("Q", [end for end, _, _ in self._buckets]).tobytes(),
             f"{name}.sizes": array("Q", [len(prints) for _, prints, _ in self._buckets]).tobytes(),
@@ -102,7 +102,7 @@ class KeyTable:
         }
 
     def load(self, parts: Mapping[str, memoryview], name: str) -> None:
-        """Take over what `dump` gave, into a table that is empty."""
+        """Load the result of `dump` into an empty table."""
         if f"{name}.ends" not in parts:
             return
         prints, refs = parts[f"{name}.prints"], parts[f"{name}.claims"]
@@ -119,11 +119,11 @@ class KeyTable:
                 self._refs.add_all(bucket_prints, bucket_refs)
 
     def remove(self, print_: int, *, topic: int, offset: int) -> None:
-        """Forget one key before its time."""
+        """Drop one key before it expires."""
         self._refs.remove(print_, topic << _OFFSET_BITS | offset)
 
     def expire(self, now: int) -> None:
-        """Forget keys older than their time to live."""
+        """Drop keys older than their time to live."""
         while self._buckets and self._buckets[0][0] + self._ttl_ms <= now:
             _, prints, refs = self._buckets.popleft()
             for print_, packed in zip(prints, refs, strict=True):

@@ -1,7 +1,7 @@
-"""Leases: who holds which deliveries, and until when.
+"""Leases: which owner holds which deliveries, and until when.
 
 One dispatch is one block. Blocks of the same lease length end in the order they began, so each length has a
-FIFO and only heads are ever looked at. A block whose messages are all done is dropped when it reaches the
+FIFO and only heads are examined. A block whose messages are all done is dropped when it reaches the
 head, or when finished blocks outnumber the others.
 """
 
@@ -13,7 +13,7 @@ _COMPACT_FROM = 64
 
 
 class Credit:
-    """What one consumer has in flight. Not part of the log: after a restart nothing counts as in flight."""
+    """One consumer's messages in flight. Not part of the log: after a restart nothing counts as in flight."""
 
     __slots__ = ("in_flight", "in_flight_bytes", "signs")
 
@@ -25,7 +25,7 @@ class Credit:
 
 
 NOBODY = Credit()
-"""Of a lease whose consumer is not known."""
+"""The credit of a lease whose consumer is unknown."""
 
 
 class LeaseBlock:
@@ -44,7 +44,7 @@ class LeaseBlock:
         self.size_bytes = 0
 
     def charge_to(self, credit: Credit, *, size_bytes: int) -> None:
-        """Count what this block holds against the credit of a consumer."""
+        """Count this block's messages against the credit of a consumer."""
         self.credit = credit
         self.signs = credit.signs
         self.size_bytes = size_bytes
@@ -57,7 +57,7 @@ class LeaseBlock:
         return self.credit is not NOBODY and self.credit.signs == self.signs
 
     def drop(self, count: int) -> None:
-        """So many of its messages are no longer leased."""
+        """`count` of its messages are no longer leased."""
         share = self.size_bytes * count // self.remaining
         self.remaining -= count
         self.size_bytes -= share
@@ -100,7 +100,7 @@ class LeaseTable:
     def release_all(self, ordinals: Sequence[int]) -> None:
         """End many leases at once; those that are not leased are left out."""
         blocks = list(map(self.leased.pop, ordinals, repeat(None)))
-        if blocks and blocks.count(blocks[0]) == len(blocks):  # What was given out together comes back so.
+        if blocks and blocks.count(blocks[0]) == len(blocks):  # Delivered and settled together.
             self._drop(blocks[0], len(blocks))
             return
         for block, same in groupby(blocks):
@@ -113,7 +113,7 @@ class LeaseTable:
                 self._finish(block)
 
     def expired(self, now: int) -> Iterator[LeaseBlock]:
-        """Blocks whose time is over and that still hold something."""
+        """Expired blocks that still hold messages."""
         for fifo in self._fifos.values():
             for block in fifo:
                 if block.until > now:
@@ -127,7 +127,7 @@ class LeaseTable:
         return [ordinal for ordinal in block.ordinals if leased.get(ordinal) is block]
 
     def blocks(self) -> Iterator[tuple[LeaseBlock, list[int]]]:
-        """Every block that holds something, with what it holds, in the order in which they end."""
+        """Every block that holds messages, with those, in the order in which they end."""
         for fifo in self._fifos.values():
             for block in fifo:
                 if block.remaining:

@@ -1,7 +1,7 @@
-"""What is remembered of topics and groups that were deleted, so that no number is given out twice.
+"""Facts of deleted topics and groups, kept so that no number is used twice.
 
-Entries lie in the order of their deletion. Those whose time is over leave from the front when the next one
-comes, so that forgetting costs what is forgotten.
+Entries are in the order of deletion. Expired ones leave from the front when the next one is added, so that
+expiry costs only the expired entries.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class DeletedTopic(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     id: int
     next_offset: int
-    """All offsets that any topic of this name gave out are below."""
+    """All offsets that any topic of this name used are below this."""
 
 
 class Memory(Generic[T]):
@@ -30,25 +30,25 @@ class Memory(Generic[T]):
 
     def __init__(self) -> None:
         self._facts: dict[str, tuple[int, T]] = {}
-        """When each is forgotten, and what it says."""
+        """When each expires, and the fact."""
 
     def find(self, name: str, *, now: int) -> T | None:
-        """What is remembered of this name; None when that is nothing, or too long ago."""
+        """The fact of this name; None when there is none, or it has expired."""
         until, fact = self._facts.get(name, (0, None))
         return fact if until > now else None
 
     def remember(self, name: str, fact: T, *, at: int) -> None:
-        """Put this in the place of what was known of the name."""
+        """Replace the fact of this name."""
         facts = self._facts
-        facts.pop(name, None)  # The newest lies behind all others.
+        facts.pop(name, None)  # The newest goes to the end.
         facts[name] = (at + REMEMBERED_MS, fact)
         while (oldest := next(iter(facts))) != name and facts[oldest][0] <= at:
             del facts[oldest]
 
     def dump(self, *, now: int) -> list[tuple[str, int, T]]:
-        """Name, end and fact of all that is not over, oldest first."""
+        """Name, expiry and fact of all that have not expired, oldest first."""
         return [(name, until, fact) for name, (until, fact) in self._facts.items() if until > now]
 
     def load(self, dumped: list[tuple[str, int, T]]) -> None:
-        """Take over what `dump` gave."""
+        """Load the result of `dump`."""
         self._facts.update({name: (until, fact) for name, until, fact in dumped})

@@ -36,16 +36,16 @@ class TopicCreated(Record):
     partitions: int
     options: TopicOptions = TopicOptions()
     start_offset: int = 0
-    """Its first message's: behind those of the topic that had this name before."""
+    """Of its first message: after those of an earlier topic of this name."""
 
 
 class DeliveryTerms(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """How a message may be delivered, beyond the ordinary. Shared by all messages that say the same."""
+    """How a message may be delivered, beyond the defaults. Shared by all messages with the same terms."""
 
     max_attempts: int = 0
     """0 is no limit."""
     backoff_ms: int = -1
-    """-1 is the ordinary delay."""
+    """-1 is the default delay."""
     max_backoff_ms: int = 30_000
     group: int = 0
     """The only group that gets it; 0 is every group."""
@@ -68,7 +68,7 @@ class MessagesStored(Record):
     fingerprints: bytes = b""
     terms: list[DeliveryTerms] = []
     terms_of: bytes = b""
-    """For each message its place in `terms`, from 1; 0 is ordinary."""
+    """For each message its index in `terms`, from 1; 0 is the default."""
     deadlines: bytes = b""
     """For each message its deadline in milliseconds; 0 is none."""
 
@@ -79,7 +79,7 @@ class GroupCreated(Record):
     name: str
     starts: list[int]
     attempt_base: int = 0
-    """Its attempts are numbered above this: a group of this name handed out as many before it was deleted."""
+    """Its attempts are numbered above this: a deleted group of this name used those up to it."""
 
 
 class FreshBlock(msgspec.Struct, array_like=True, gc=False):
@@ -91,7 +91,7 @@ class FreshBlock(msgspec.Struct, array_like=True, gc=False):
     stop: int
     step: int
     attempt: int = 1
-    """The number of these deliveries: above 1 where the group was reset or made again."""
+    """The attempt of these deliveries: above 1 where the group was reset or recreated."""
 
 
 class RedeliveredBlock(msgspec.Struct, array_like=True, gc=False):
@@ -106,7 +106,7 @@ class MessagesDelivered(Record):
     group: int
     partition: int
     upto: int
-    """The ordinal behind the last one that was ever delivered."""
+    """The ordinal after the last one that was ever delivered."""
     fresh: list[FreshBlock]
     redelivered: list[RedeliveredBlock]
 
@@ -127,7 +127,7 @@ class EndedDelivery(msgspec.Struct, array_like=True, gc=False):
 
 
 class DeliveriesEnded(Record):
-    """Deliveries over without a settlement: nacked, expired or given back."""
+    """Deliveries that ended without a settlement: nacked, expired or released."""
 
     group: int
     partition: int
@@ -170,12 +170,12 @@ class TopicDeleted(Record):
 
 
 class GroupReset(Record):
-    """A group begins anew, at these ordinals."""
+    """A group is reset to these ordinals."""
 
     group: int
     starts: list[int]
     attempts: list[int] = []
-    """For each partition the highest attempt handed out so far: later ones are numbered above it."""
+    """For each partition the highest attempt used so far: later ones are numbered above it."""
 
 
 class GroupDeleted(Record):
@@ -183,7 +183,7 @@ class GroupDeleted(Record):
 
 
 class SegmentRolled(Record):
-    """Nothing but a first record for a new segment, so that the one before it can be sealed."""
+    """Only the first record of a new segment, so that the one before it can be sealed."""
 
 
 class EffectBegun(Record):
@@ -209,7 +209,7 @@ class EffectCommitted(Record):
 
 
 class DeadLettersRedriven(Record):
-    """Dead letters that were sent again, and by whom."""
+    """Dead letters that were redriven, and by whom."""
 
     topic: int
     offsets: list[int]
@@ -217,14 +217,14 @@ class DeadLettersRedriven(Record):
 
 
 class DeadLettersPurged(Record):
-    """Dead letters that nobody wants any more."""
+    """Dead letters that were purged."""
 
     topic: int
     offsets: list[int]
 
 
 class WriterOpened(Record):
-    """From now on a writer's appends need at least this epoch: older runs of it are shut out."""
+    """From now on a writer's appends need at least this epoch: older runs are fenced."""
 
     topic: int
     writer: str
@@ -246,7 +246,7 @@ class LaneMoved(Record):
 
 SETTLED_BY_ACK = 1
 SETTLED_DEAD = 2
-"""Given up: it is in the dead-letter topic."""
+"""Dead-lettered: it is in the dead-letter topic."""
 SETTLED_SKIPPED = 3
 """Never meant for this group."""
 
@@ -254,7 +254,7 @@ CAUSE_NACKED = 1
 CAUSE_EXPIRED = 2
 CAUSE_RELEASED = 3
 CAUSE_UNSTARTED = 4
-"""Given back before anybody began to handle it: this delivery does not count as a try."""
+"""Returned before a handler began it: this delivery does not count as a try."""
 
 _KINDS: dict[int, type[Record]] = {
     1: TopicCreated,
@@ -284,7 +284,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def register(kind: int, record: type[Record]) -> None:
-    """Give a kind of record its number in the log."""
+    """Register a kind of record under its number in the log."""
     _KINDS[kind] = record
     _KIND_OF[record] = kind
     _DECODERS[kind] = msgspec.msgpack.Decoder(record)

@@ -1,4 +1,4 @@
-"""Everything the broker knows: topics with their index, groups with their progress, live keys."""
+"""The broker's state: topics with their index, groups with their progress, live keys."""
 
 from driftq.core.effects import EffectTable
 from driftq.core.group import Group, GroupPartition
@@ -16,8 +16,8 @@ from driftq.model.topic import DEAD_LETTER_PREFIX
 class Partition:
     """One partition: its messages and how much of them is not settled yet.
 
-    `pressure` and `pressure_bytes` are never below the truth: producing raises them, and only when they say
-    "full" and something was settled since are they counted anew.
+    `pressure` and `pressure_bytes` are upper bounds: producing raises them, and they are recounted only when
+    they reach the limit and messages were settled since.
     """
 
     __slots__ = ("ages", "counted_at", "index", "pressure", "pressure_bytes", "relieved")
@@ -29,7 +29,7 @@ class Partition:
         self.pressure_bytes = 0
         self.relieved = True
         self.counted_at = 0
-        """When the pressure was counted last; with time alone somebody may have stopped to count."""
+        """When the pressure was counted last: time alone may end the count of an absent group."""
 
 
 class Topic:
@@ -80,14 +80,14 @@ class Topic:
         self.seen_at: dict[str, int] = {}
         """When each reader reported last."""
         self.redriven: dict[int, tuple[int, str]] = {}
-        """Of a dead-letter topic: when and by whom a letter was sent again."""
+        """Of a dead-letter topic: when and by whom a dead letter was redriven."""
         self.purged: set[int] = set()
-        """Of a dead-letter topic: the letters that are gone."""
+        """Of a dead-letter topic: the purged dead letters."""
         self.writers: dict[str, PositionWriter] = {}
 
     @property
     def has_dead_letters(self) -> bool:
-        """Whether what is given up here goes to a dead-letter topic: it does, except from one."""
+        """Whether messages of this topic can be dead-lettered: all but those of a dead-letter topic."""
         return not self.name.startswith(DEAD_LETTER_PREFIX)
 
     def locate(self, offset: int) -> tuple[int, int] | None:
@@ -103,7 +103,7 @@ class Topic:
         return limits.retention_ms if own is None else own
 
     def count_pressure(self, partition: int, *, limits: Limits, now: int) -> None:
-        """Count what the slowest group or reader has not settled, of those seen within the retention."""
+        """Count the unsettled messages of the slowest group or reader active within the retention."""
         part = self.partitions[partition]
         index = part.index
         count = size_bytes = 0
@@ -140,12 +140,12 @@ class State:
         self.effects = EffectTable(ttl_ms=limits.effect_ttl_ms)
         self.jobs = JobTable()
         self.last_at = 0
-        """The latest time in the log: the clock never falls behind it."""
+        """The latest time in the log: engine time is never earlier."""
         self.next_topic = 1
         self.next_group = 1
 
     def number_of(self, terms: DeliveryTerms) -> int:
-        """The number under which these terms are kept in the index."""
+        """The number of these terms in the index."""
         number = self.terms_numbers.get(terms)
         if number is None:
             number = self.terms_numbers[terms] = len(self.terms)

@@ -1,7 +1,7 @@
-"""Writers: those who append by position, each with the epoch in force and how far its lanes are.
+"""Writers: clients that append by position, each with its current epoch and the position of its lanes.
 
-A lane is an ordered part of what a writer has to say. Positions in it rise, so that what came before is known
-when it comes again, and an epoch is a fencing token: of two runs of one writer the older is shut out.
+A lane is an ordered part of a writer's messages. Positions in it rise, so that a repeated message is
+recognized. An epoch is a fencing token: of two runs of one writer the older is refused.
 """
 
 import msgspec
@@ -11,7 +11,7 @@ NOTHING_YET = -1
 
 
 class PositionWriter(msgspec.Struct):
-    """One writer on one topic. It is remembered as long as the topic: a forgotten one would write twice."""
+    """One writer on one topic. It is kept as long as its topic: a forgotten one would write twice."""
 
     epoch: int = 0
     lanes: dict[int, int] = msgspec.field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""Opening a folder: the broker runs here, or, where a server has the folder already, is asked there.
+"""Opening a folder: the broker runs in this process, or calls go to the server that already has the folder.
 
-The calls are those of a client of a server, and so is everything behind them but the network: requests and
-answers go through memory. So whatever a server can do, an embedded broker can.
+The calls are those of a server's client, and so is all code behind them except the network: requests and
+replies go through memory. So an embedded broker can do everything that a server can.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from driftq.settings import load_settings
 from driftq.storage.address import read_address, remove_address
 
 _STARTING_S = 3.0
-"""How long a server that holds the folder may take until it says where it listens."""
+"""How long to wait for a server that holds the folder to write its address."""
 
 logger = logging.getLogger("driftq.embedded")
 
@@ -47,7 +47,7 @@ class EmbeddedConnector:
     def __init__(
         self, folder: Folder, options: BrokerOptions, *, clock: Clock | None = None, turns: Loop | None = None
     ) -> None:
-        """On a running loop. LogLocked when another process has the folder; LogCorrupt and its like."""
+        """On a running loop. LogLocked when another process has the folder; other LogErrors."""
         self.url = folder.path
         self._folder = folder
         self.broker = open_broker(folder, options, on_fatal=self._damaged, clock=clock, turns=turns)
@@ -87,7 +87,7 @@ class EmbeddedConnector:
 
     async def close(self) -> None:
         if self._left_behind:
-            return  # It goes on in the parent.
+            return  # The broker goes on in the parent.
         await self._server.stop()
         self._folder.close()
 
@@ -99,9 +99,9 @@ def open(  # noqa: A001 - said as `driftq.open`.
     router: Router | None = None,
     timeout_s: float = TIMEOUT_S,
 ) -> Client:
-    """The broker of a folder, in this process; the folder is made if it is missing.
+    """The broker of a folder, in this process; the folder is created if it is missing.
 
-    If a server has the folder, the client talks to it, and `fsync` and `router` are that server's own.
+    If a server has the folder, the client talks to that server, which uses its own `fsync` and `router`.
     """
     thread = LoopThread("driftq-embedded")
     try:
@@ -139,7 +139,7 @@ async def open_async(
     except BaseException:
         folder.close()
         raise
-    remove_address(path)  # What stands there is of a server that is no more.
+    remove_address(path)  # The address is that of a server that has ended.
     return AsyncClient(options=options, connector=connector)
 
 
@@ -149,7 +149,7 @@ def _absolute(path: str | os.PathLike[str]) -> str:
 
 
 async def _find_server(path: str | os.PathLike[str]) -> str:
-    """Where the server of the folder listens; LogLocked when the process that holds it is not a server."""
+    """The address of the folder's server; LogLocked when the process that holds it is not a server."""
     end = asyncio.get_running_loop().time() + _STARTING_S
     while (url := read_address(path)) is None:
         if asyncio.get_running_loop().time() > end:

@@ -1,4 +1,4 @@
-"""Two ends of a connection on one loop: what is written at one end comes out at the other."""
+"""Two ends of a connection on one loop: bytes written at one end arrive at the other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LOW_BYTES = 64 << 10
 
 
 class PipeEnd(asyncio.Transport):
-    """What a protocol writes to; its peer's protocol gets it in a later turn of the loop."""
+    """A protocol's transport; the peer's protocol gets the bytes in a later turn of the loop."""
 
     def __init__(self, protocol: asyncio.Protocol, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class PipeEnd(asyncio.Transport):
         self._closing = False
         self._gone = False
         self._eof = False
-        """The peer has written its last and still reads."""
+        """The peer has finished writing and still reads."""
         self._ended = False
         """The peer is closed."""
 
@@ -51,7 +51,7 @@ class PipeEnd(asyncio.Transport):
         return True
 
     def write_eof(self) -> None:
-        """Nothing more from here; what the peer writes until it closes still arrives."""
+        """Finish writing; bytes that the peer writes until it closes still arrive."""
         self._peer._eof = True
         self._peer._want_turn()
 
@@ -101,7 +101,7 @@ class PipeEnd(asyncio.Transport):
         return self._closing
 
     def close(self) -> None:
-        """Nothing more from here; what was written still arrives."""
+        """Close; bytes already written still arrive."""
         if not self._closing:
             self._closing = True
             self._peer._ended = True

@@ -1,7 +1,7 @@
 """Everything DriftQ refuses or fails to do, with the facts of each case.
 
     DriftQError
-    ├── InvalidArgument            400  the request cannot be meant
+    ├── InvalidArgument            400  the request is malformed or has no meaning
     ├── Unauthenticated            401
     ├── PermissionDenied           403
     │   ├── PageRefused
@@ -54,16 +54,16 @@
         ├── EventStoreUnusable
         ├── EventDamaged
         ├── ReadModelUnavailable
-        └── ServerUnreachable      (the client's own: there was no answer)
+        └── ServerUnreachable      (the client's own: the server did not answer)
     BatchRefused                   the client's: some of many messages were refused, each with its error
-    ClientClosed                   the client's: it was used after its end
-    UsedAfterFork                  a forked child's: it belongs to the parent
+    ClientClosed                   the client's: it was used after it was closed
+    UsedAfterFork                  in a forked child: the object belongs to the parent
     SparkUnusable                  the pipeline's: Spark, or a Java for it, is missing
-    MessagesExpired                the pipeline's: what a query has not read yet is no longer kept
-    PublisherReplaced              the pipeline's: another publisher has begun
+    MessagesExpired                the pipeline's: retention removed messages that a query has not read
+    PublisherReplaced              the pipeline's: another publisher has started
     TopicBehind                    the pipeline's: a topic lost what the publisher had confirmed
-    TopicStartedOver               the pipeline's: a topic ends before the place where a query is
-    LogError                       the files, never sent to a client as such
+    TopicStartedOver               the pipeline's: a topic ends before the offset of a query
+    LogError                       the log's files, never sent to a client as such
     ├── LogLocked
     ├── LogCorrupt
     ├── SnapshotDamaged
@@ -84,19 +84,19 @@
     ├── SchemaTooNew
     └── DatabaseUnsuitable
 
-Each error carries fields; its text is made from them, and nobody branches on the text.
-The classes live in one module for each room, and here are all of them.
+Each error carries fields; its text is made from them, and no code branches on the text.
+Each package has its own module of errors; this one exports them all.
 """
 
-from driftq.errors.broker import *  # noqa: F403 - every error of the room.
-from driftq.errors.client import *  # noqa: F403 - every error of the room.
-from driftq.errors.database import *  # noqa: F403 - every error of the room.
-from driftq.errors.effects import *  # noqa: F403 - every error of the room.
-from driftq.errors.events import *  # noqa: F403 - every error of the room.
-from driftq.errors.forking import *  # noqa: F403 - every error of the room.
-from driftq.errors.jobs import *  # noqa: F403 - every error of the room.
-from driftq.errors.kinds import *  # noqa: F403 - every error of the room.
-from driftq.errors.log import *  # noqa: F403 - every error of the room.
-from driftq.errors.pipeline import *  # noqa: F403 - every error of the room.
-from driftq.errors.projections import *  # noqa: F403 - every error of the room.
-from driftq.errors.registry import *  # noqa: F403 - every error of the room.
+from driftq.errors.broker import *  # noqa: F403 - every error of the module.
+from driftq.errors.client import *  # noqa: F403 - every error of the module.
+from driftq.errors.database import *  # noqa: F403 - every error of the module.
+from driftq.errors.effects import *  # noqa: F403 - every error of the module.
+from driftq.errors.events import *  # noqa: F403 - every error of the module.
+from driftq.errors.forking import *  # noqa: F403 - every error of the module.
+from driftq.errors.jobs import *  # noqa: F403 - every error of the module.
+from driftq.errors.kinds import *  # noqa: F403 - every error of the module.
+from driftq.errors.log import *  # noqa: F403 - every error of the module.
+from driftq.errors.pipeline import *  # noqa: F403 - every error of the module.
+from driftq.errors.projections import *  # noqa: F403 - every error of the module.
+from driftq.errors.registry import *  # noqa: F403 - every error of the module.

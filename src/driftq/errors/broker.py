@@ -20,14 +20,14 @@ class GroupNotFound(NotFound):
 
 class MessageNotFound(NotFound):
     def __init__(self, topic: str, *, offset: int) -> None:
-        super().__init__(f"no message with offset {offset} is kept in topic {topic!r}")
+        super().__init__(f"topic {topic!r} stores no message with offset {offset}")
         self.topic = topic
         self.offset = offset
 
 
 class RunNotFound(NotFound):
     def __init__(self, run_id: str) -> None:
-        super().__init__(f"no message of run {run_id!r} is kept")
+        super().__init__(f"no stored message belongs to run {run_id!r}")
         self.run_id = run_id
 
 
@@ -43,21 +43,21 @@ class TopicExists(DriftQError):
 
 
 class NotOwner(FailedPrecondition):
-    """The message is leased to somebody else."""
+    """Another owner holds the lease on the message."""
 
     def __init__(self) -> None:
         super().__init__("not owner")
 
 
 class NoCurrentDelivery(FailedPrecondition):
-    """Never delivered, lease ended, or waiting for its retry."""
+    """The message was never delivered, its lease has expired, or it waits for its retry."""
 
     def __init__(self) -> None:
         super().__init__("no current delivery")
 
 
 class StaleAttempt(FailedPrecondition):
-    """The attempt given is not the one that is under way."""
+    """The given attempt is not the current one."""
 
     def __init__(self, *, held: int, given: int) -> None:
         super().__init__("stale attempt")
@@ -71,7 +71,7 @@ class AlreadySettled(FailedPrecondition):
 
 
 class DeadLetterGroupGone(FailedPrecondition):
-    """Nothing was redriven: the group that gave the letters up is gone, as are `others` more."""
+    """Nothing was redriven: the group that dead-lettered the messages is deleted, as are `others` more."""
 
     reason = "group_deleted"
 
@@ -91,19 +91,19 @@ class DeadLetterGroupGone(FailedPrecondition):
 
 
 class WriterFenced(FailedPrecondition):
-    """A newer run of this writer has begun: the older one must stop."""
+    """A newer run of this writer has started: the older one must stop."""
 
     reason = "writer_fenced"
 
     def __init__(self, writer: str, *, newest: int, given: int) -> None:
-        super().__init__(f"writer {writer!r} goes on under epoch {newest}; {given} is over")
+        super().__init__(f"writer {writer!r} is at epoch {newest}; epoch {given} is fenced")
         self.writer = writer
         self.newest = newest
         self.given = given
 
 
 class LaneBehind(FailedPrecondition):
-    """The topic has less of a writer than the writer knows to be stored: it was deleted or restored."""
+    """The topic holds fewer of the writer's messages than were confirmed: it was deleted or restored."""
 
     reason = "lane_behind"
 
@@ -116,7 +116,7 @@ class LaneBehind(FailedPrecondition):
 
 
 class Overloaded(ResourceExhausted):
-    """The partition holds as much unsettled work as it may."""
+    """The partition has reached its limit of unsettled messages."""
 
     reason = "overloaded"
 

@@ -1,4 +1,4 @@
-"""The client's own: no server has said these."""
+"""Errors that the client raises itself, without a server's reply."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from driftq.errors.kinds import DriftQError, Unavailable
 
 
 class ServerUnreachable(Unavailable):
-    """No answer: what was asked may or may not have been done."""
+    """The server did not answer: it may or may not have handled the request."""
 
     reason = "unreachable"
 
@@ -17,7 +17,7 @@ class ServerUnreachable(Unavailable):
 
 
 class BatchRefused(Exception):
-    """Some of many messages were refused: `errors` by their place, `receipts` of the others."""
+    """Some of many messages were refused: `errors` by index, `receipts` of the others."""
 
     def __init__(self, errors: dict[int, DriftQError], *, receipts: dict[int, object]) -> None:
         first = min(errors)
@@ -30,7 +30,7 @@ class BatchRefused(Exception):
 
 
 class ClientClosed(Exception):
-    """The client is closed, or was closed before this was sent."""
+    """The client is closed, or was closed before the request was sent."""
 
     def __init__(self) -> None:
         super().__init__("the client is closed")

@@ -19,13 +19,13 @@ class DatabaseUnavailable(Unavailable):
 
 
 class DatabaseDamaged(DatabaseUnavailable):
-    """The database says that its file is not what was written, or gives a text that is none."""
+    """The database reports that its file is damaged, or returns text that is not valid."""
 
     reason = "database_damaged"
 
 
 class DatabaseBusy(Unavailable):
-    """Others held the database, or the rows, for longer than we wait. Nothing was changed."""
+    """Other transactions held the database, or the rows, beyond the wait limit. Nothing was changed."""
 
     reason = "database_busy"
 
@@ -36,7 +36,7 @@ class DatabaseBusy(Unavailable):
 
 
 class TransactionConflict(Unavailable):
-    """The database broke a tie between two transactions against this one. Nothing was changed; repeat it."""
+    """The database rolled this transaction back in favour of another. Nothing was changed; repeat it."""
 
     reason = "transaction_conflict"
 
@@ -47,7 +47,7 @@ class TransactionConflict(Unavailable):
 
 
 class SchemaError(Exception):
-    """The tables of the database are not those that this release works with."""
+    """The tables of the database do not have the version that this release needs."""
 
 
 class SchemaOutdated(SchemaError):
@@ -74,7 +74,7 @@ class SchemaTooNew(SchemaError):
 
 
 class DatabaseUnsuitable(SchemaError):
-    """The database lacks something that cannot be done without."""
+    """The database lacks something that DriftQ requires."""
 
     def __init__(self, address: str, *, problem: str) -> None:
         super().__init__(f"the database {address} cannot be used: {problem}")

@@ -7,7 +7,7 @@ from driftq.errors.kinds import FailedPrecondition, NotFound, ResourceExhausted
 
 class EffectNotFound(NotFound):
     def __init__(self, key: str) -> None:
-        super().__init__(f"nothing is known of an effect with key {key!r}")
+        super().__init__(f"there is no effect with key {key!r}")
         self.key = key
 
 
@@ -37,7 +37,7 @@ class IdempotencyFull(ResourceExhausted):
 
 
 class EffectSuperseded(FailedPrecondition):
-    """The grant was taken over, or ended: its holder can no longer finish."""
+    """The grant was taken over or has expired: its holder can no longer finish."""
 
     reason = "superseded"
 

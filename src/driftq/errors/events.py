@@ -6,7 +6,7 @@ from driftq.errors.kinds import Conflict, Unavailable
 
 
 class SequenceConflict(Conflict):
-    """The aggregate is not where the writer thought it was; nothing was appended."""
+    """The aggregate is not at the sequence that the writer expected; nothing was appended."""
 
     def __init__(self, aggregate_id: str, *, expected_seq: int, actual_seq: int) -> None:
         super().__init__(f"aggregate {aggregate_id!r} is at sequence {actual_seq}, not {expected_seq}")
@@ -37,7 +37,7 @@ class EventIdReused(Conflict):
 
 
 class EventStoreUnusable(Unavailable):
-    """There is no event store here, or not one that this server can work with."""
+    """There is no event store here, or this server cannot use it."""
 
     reason = "event_store_unusable"
 
@@ -47,7 +47,7 @@ class EventStoreUnusable(Unavailable):
 
 
 class EventDamaged(Unavailable):
-    """A stored event is not what was appended. It is never given out and never sealed."""
+    """A stored event differs from what was appended. It is never returned and never sealed."""
 
     reason = "event_damaged"
 
@@ -75,11 +75,11 @@ class EventDamaged(Unavailable):
 
 
 class SegmentError(Exception):
-    """Something is wrong with the segments of the event log, or with who may write them."""
+    """A problem with the event log's segments, or with the right to write them."""
 
 
 class SealerReplaced(SegmentError):
-    """Another sealer holds the lease now; what this one had under way changes nothing."""
+    """Another sealer holds the lease now; this one's unfinished work has no effect."""
 
     def __init__(self, *, owner: str, token: int) -> None:
         super().__init__(f"sealer {owner!r} with token {token} was replaced")
@@ -88,7 +88,7 @@ class SealerReplaced(SegmentError):
 
 
 class SegmentDiffers(SegmentError):
-    """An object has the name of a segment and other events in it."""
+    """An object has the name of a segment but holds other events."""
 
     def __init__(self, name: str) -> None:
         super().__init__(
@@ -98,7 +98,7 @@ class SegmentDiffers(SegmentError):
 
 
 class SegmentLost(SegmentError):
-    """Events that were sealed can not be read back."""
+    """Sealed events cannot be read back."""
 
     def __init__(self, name: str, *, cause: str) -> None:
         super().__init__(f"segment {name} cannot be read: {cause}")
@@ -107,7 +107,7 @@ class SegmentLost(SegmentError):
 
 
 class SegmentsAhead(SegmentError):
-    """The segments hold events that the database does not know: it is not the one that they came from."""
+    """The segments hold events that the database lacks: they come from another database."""
 
     def __init__(self, *, sealed: int, known: int) -> None:
         super().__init__(
@@ -118,8 +118,8 @@ class SegmentsAhead(SegmentError):
 
 
 class UnsealedEvents(SegmentError):
-    """The database holds events that no segment has, so it is not one to be rebuilt."""
+    """The database holds events that no segment has, so it must not be rebuilt."""
 
     def __init__(self, *, sealed: int) -> None:
-        super().__init__(f"the database holds events beyond position {sealed}, where the known segments end")
+        super().__init__(f"the database holds events beyond position {sealed}, where the segments end")
         self.sealed = sealed

@@ -12,7 +12,7 @@ class JobNotFound(NotFound):
 
 
 class StaleLease(FailedPrecondition):
-    """The job is no longer held under this token."""
+    """The job's lease is no longer held under this token."""
 
     reason = "stale_lease"
 
@@ -23,7 +23,7 @@ class StaleLease(FailedPrecondition):
 
 
 class WrongJobState(FailedPrecondition):
-    """The job is not in a state from which this can be done."""
+    """The job's state does not allow this operation."""
 
     reason = "wrong_state"
 

@@ -1,10 +1,10 @@
-"""The kinds of refusal, one for each code that HTTP knows. Every other room's errors are of one of them."""
+"""The kinds of error, one for each error code of the HTTP API. All other errors derive from them."""
 
 from __future__ import annotations
 
 
 class DriftQError(Exception):
-    """Base of what a caller can be told. `code` and `status` are what HTTP shows."""
+    """Base of every error that a caller can receive. HTTP sends `code` and `status`."""
 
     code = "INTERNAL"
     status = 500
@@ -36,12 +36,12 @@ class PermissionDenied(DriftQError):
 
 
 class PageRefused(PermissionDenied):
-    """A browser asked on behalf of a page that is not this server's own."""
+    """A browser sent the request for a page that is not this server's own."""
 
     def __init__(self, *, header: str, value: str, host: str) -> None:
         super().__init__(
-            f"a web page of another origin asked ({header}: {value}, Host: {host}); in a browser this server "
-            "answers only its own pages"
+            f"a web page of another origin sent the request ({header}: {value}, Host: {host}); in a browser "
+            "this server answers only its own pages"
         )
         self.header = header
         self.value = value
@@ -49,7 +49,7 @@ class PageRefused(PermissionDenied):
 
 
 class HostRefused(PermissionDenied):
-    """The request is for a name that nobody has said is this server's: it may be a page's own, rebound."""
+    """The request's host name is not one of this server's: it may come from DNS rebinding."""
 
     def __init__(self, host: str) -> None:
         super().__init__(
@@ -81,7 +81,7 @@ class MethodNotAllowed(DriftQError):
 
 
 class RequestTimeout(DriftQError):
-    """The request did not come whole in time. Nothing of it was done."""
+    """The request did not arrive completely in time. The server did nothing with it."""
 
     code = "REQUEST_TIMEOUT"
     status = 408

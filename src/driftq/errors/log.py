@@ -1,4 +1,4 @@
-"""The broker's log: a disk that does not take it, and files that are not as written."""
+"""The broker's log: writes that fail, and damaged files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from driftq.errors.kinds import Unavailable
 
 
 class NotConfirmed(Unavailable):
-    """The log could not be written: what was asked may or may not be there after a restart."""
+    """The log could not be written: the request may or may not be stored after a restart."""
 
     reason = "log_failed"
 
@@ -26,7 +26,7 @@ class WritingStopped(Unavailable):
 
 
 class DiskFull(Unavailable):
-    """The disk has less room than the server leaves free. Nothing was stored; acks still work."""
+    """The disk has less free space than the server keeps in reserve. Nothing was stored; acks still work."""
 
     reason = "disk_full"
 
@@ -39,7 +39,7 @@ class DiskFull(Unavailable):
 
 
 class LogError(Exception):
-    """Something is wrong with the files of the log."""
+    """A problem with the files of the log."""
 
 
 class LogLocked(LogError):
@@ -49,7 +49,7 @@ class LogLocked(LogError):
 
 
 class LogCorrupt(LogError):
-    """A damaged record with whole records behind it: good data may be lost by going on."""
+    """A damaged record is followed by whole records: going on could lose good data."""
 
     def __init__(self, path: str, *, position: int, problem: str, folder: str) -> None:
         super().__init__(
@@ -63,7 +63,7 @@ class LogCorrupt(LogError):
 
 
 class SnapshotDamaged(LogError):
-    """A snapshot, index or manifest is not what was written, and the segments it stands for are gone."""
+    """A snapshot, index or manifest is damaged, and the segments that it replaced are gone."""
 
     def __init__(self, path: str, *, problem: str, folder: str) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""What does not fit a type, in plain words: the only place that reads msgspec's messages.
+"""Validation errors in plain words: the only module that reads msgspec's messages.
 
 msgspec says what it expected in text alone, such as "Expected `str`, got `object` - at `$.value`". Users read
 JSON, not Python's types, so this becomes the field `value` and "must be a string, not an object".
@@ -27,7 +27,7 @@ _BOUNDS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"
 
 
 def misfit(text: str, *, whole: str = "the body") -> InvalidArgument:
-    """The field that does not fit, empty where it is the whole, and what is wrong with it."""
+    """The name of the invalid field, empty for the whole value, and the problem."""
     found = _PLACE.match(text)
     what, path = (found["what"], found["path"] or "") if found else (text, "")
     path = path.removeprefix(".").replace("[...]", "")

@@ -13,14 +13,14 @@ class SparkUnusable(Exception):
 
 
 class MessagesExpired(Exception):
-    """A query wants to go on where nothing is kept any more; `wanted` and `oldest` are places."""
+    """A query resumes at a position that retention has removed; `wanted` and `oldest` are positions."""
 
     def __init__(self, source: str, *, wanted: int, oldest: int) -> None:
         super().__init__(
-            f"{source} was to be read from {wanted}, but the oldest that is kept is {oldest}: "
-            "what lies between was removed before it was read. "
-            'To go on without it, set option("failOnDataLoss", "false"); '
-            'to keep it the next time, name the query with option("reader", …)'
+            f"{source} was to be read from {wanted}, but the oldest stored message is {oldest}: "
+            "the messages between were removed before they were read. "
+            'To go on without them, set option("failOnDataLoss", "false"); '
+            'to keep them the next time, name the query with option("reader", …)'
         )
         self.source = source
         self.wanted = wanted
@@ -28,7 +28,7 @@ class MessagesExpired(Exception):
 
 
 class PublisherReplaced(Exception):
-    """Another publisher has begun for the same event log; this one must stop, and nothing is lost by it."""
+    """Another publisher has started for the same event log; this one must stop. Nothing is lost."""
 
     def __init__(self, publisher: str, *, epoch: int) -> None:
         super().__init__(
@@ -40,20 +40,22 @@ class PublisherReplaced(Exception):
 
 
 class TopicBehind(Exception):
-    """A topic has less than was confirmed while the publisher ran: deleted or restored under it."""
+    """A topic lost confirmed messages while the publisher ran: it was deleted or restored."""
 
     def __init__(self, problem: str) -> None:
-        super().__init__(f"a topic lost what it had: {problem}. Started again, the publisher fills it up")
+        super().__init__(
+            f"a topic lost confirmed messages: {problem}. After a restart the publisher publishes them again"
+        )
         self.problem = problem
 
 
 class TopicStartedOver(Exception):
-    """A query was further in a topic than the topic goes: it was deleted and made again, or restored."""
+    """A query's offset is past the end of its topic: the topic was deleted and recreated, or restored."""
 
     def __init__(self, source: str, *, wanted: int, end: int) -> None:
         super().__init__(
             f"{source} was to be read from {wanted}, but it ends at {end}: "
-            "the topic was deleted and made again, or the server was restored from a backup. "
+            "the topic was deleted and recreated, or the server was restored from a backup. "
             'To begin at its start, set option("failOnDataLoss", "false") or give the query a new checkpoint'
         )
         self.source = source

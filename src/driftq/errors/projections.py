@@ -1,4 +1,4 @@
-"""Read models: who may write them, and what is not there."""
+"""Read models: fencing of their writers, and missing or unusable models."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class ReadModelUnavailable(Unavailable):
 
 
 class ProjectionError(Exception):
-    """A projection cannot go on as it is; what it had under way changes nothing."""
+    """A projection cannot go on; its unfinished batch has no effect."""
 
 
 class ProjectionFenced(ProjectionError):
-    """Another run of the projection has taken over: this one must end, and not begin again by itself."""
+    """Another run of the projection has taken over: this one must end and must not restart itself."""
 
     def __init__(self, name: str, *, epoch: int, current: int) -> None:
         super().__init__(f"run {epoch} of projection {name!r} was replaced by run {current}")
@@ -40,7 +40,7 @@ class ProjectionFenced(ProjectionError):
 
 
 class ReadModelSwapped(ProjectionError):
-    """A rebuilt read model stands in place of the one this run knew: start again from its positions."""
+    """A rebuild has replaced this run's read model: start again from the new model's positions."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"the read model {name!r} was rebuilt; the projection goes on from its positions")
@@ -48,7 +48,7 @@ class ReadModelSwapped(ProjectionError):
 
 
 class FoldFailed(ProjectionError):
-    """What a fold gave back is no read model."""
+    """A fold returned a value that is not a read model."""
 
     def __init__(self, name: str, *, problem: str) -> None:
         super().__init__(f"the fold of projection {name!r} {problem}")
@@ -57,12 +57,12 @@ class FoldFailed(ProjectionError):
 
 
 class MessagesGone(ProjectionError):
-    """A topic no longer holds its oldest messages, so a read model cannot be made of it again."""
+    """A topic no longer holds its oldest messages, so its read model cannot be rebuilt."""
 
     def __init__(self, topic: str, *, oldest: int, projection: str) -> None:
         super().__init__(
-            f"topic {topic!r} begins at offset {oldest}, its older messages are no longer kept: "
-            f"rebuilding {projection!r} from the rest would lose what came from them"
+            f"topic {topic!r} begins at offset {oldest}, retention has removed its older messages: "
+            f"rebuilding {projection!r} from the rest would lose their effect"
         )
         self.topic = topic
         self.oldest = oldest

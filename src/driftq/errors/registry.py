@@ -13,7 +13,7 @@ class ClaimNotFound(NotFound):
 
 
 class LeaseLost(FailedPrecondition):
-    """The fencing token given is no longer the one in force: somebody else has the work, or it is over."""
+    """The given fencing token is no longer current: another worker has the claim, or it is finished."""
 
     reason = "stale_lease"
 
@@ -26,7 +26,7 @@ class LeaseLost(FailedPrecondition):
 
 
 class EventSuperseded(FailedPrecondition):
-    """A newer event of the aggregate has had its effect since the claim, and only the newest state counts."""
+    """A newer event of the aggregate has been handled since the claim, and only the newest state counts."""
 
     reason = "superseded"
 
@@ -38,7 +38,7 @@ class EventSuperseded(FailedPrecondition):
 
 
 class WrongClaimState(FailedPrecondition):
-    """What was asked is not possible for a claim in this state."""
+    """The claim's state does not allow this operation."""
 
     reason = "wrong_state"
 

@@ -1,1 +1,1 @@
-"""The history of messages and jobs: who got what when, kept beside the log and read with its tail."""
+"""The history of messages and jobs: deliveries and runs, stored beside the log and read with its tail."""

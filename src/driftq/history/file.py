@@ -1,4 +1,4 @@
-"""The file that the history is kept in: an SQLite database that one process writes and others read."""
+"""The history's file: an SQLite database that one process writes and others read."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ CREATE TABLE IF NOT EXISTS progress (one INTEGER PRIMARY KEY CHECK (one = 1), se
 
 
 def open_history(path: str) -> sqlite3.Connection:
-    """The database, made where it is missing; others may read while one writes."""
-    import sqlite3  # A server that nobody asks for the past does without.
+    """The database, created if missing; others may read while one writes."""
+    import sqlite3  # A server without requests for the history does not need it.
 
     database = sqlite3.connect(path)
     database.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -93,7 +93,7 @@ def open_history(path: str) -> sqlite3.Connection:
 
 
 def read_history(path: str | None) -> sqlite3.Connection | None:
-    """The database for reading, at one moment; None where there is none, or none that knows enough yet."""
+    """The database for consistent reads; None where it is missing or lacks a table."""
     if path is None or not os.path.exists(path):
         return None
     import sqlite3
@@ -114,7 +114,7 @@ def history_end(database: sqlite3.Connection | None) -> int:
 
 
 def forget_dropped(database: sqlite3.Connection, state: State) -> None:
-    """Remove what is about messages that are kept no more."""
+    """Remove the rows of messages that are no longer stored."""
     names = {topic.id: name for name, topic in state.topics.items()}
     known = [topic for (topic,) in database.execute("SELECT topic FROM topics")]
     for table in _TABLES:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class JobRun(msgspec.Struct, gc=False):
-    """One run of a job; without an end while it is under way."""
+    """One run of a job; without an end while it is running."""
 
     owner: str
     started_at: int
@@ -38,7 +38,7 @@ class JobRun(msgspec.Struct, gc=False):
 
 
 class JobTimeline(msgspec.Struct):
-    """What records say of one job; None where they said nothing."""
+    """The facts of one job in the records; None where they have none."""
 
     entry: bytes | None = None
     due_at: int | None = None
@@ -59,7 +59,7 @@ class JobTimeline(msgspec.Struct):
         return sum(run.started_at >= (self.requeued_at or 0) for run in self.runs.values())
 
     def end_run(self, at: int, error: str | None) -> None:
-        """The run under way is over, if there is one."""
+        """End the current run, if there is one."""
         newest = self.runs[max(self.runs)] if self.runs else None
         if newest is None:
             self.cut = (at, error)
@@ -129,7 +129,7 @@ class JobTimelines:
 
 
 def read_job(database: sqlite3.Connection | None, offset: int) -> JobTimeline:
-    """What the history has of this job."""
+    """This job in the history."""
     past = JobTimeline()
     if database is None:
         return past

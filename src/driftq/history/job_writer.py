@@ -1,4 +1,4 @@
-"""Jobs in the history: kept for a while after the broker itself has forgotten them."""
+"""Jobs in the history: stored for a while after the broker has evicted them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class JobHistory:
 
 
 def _forget(database: sqlite3.Connection, state: State) -> None:
-    """Remove jobs that ended long ago and that the broker does not know any more."""
+    """Remove jobs that ended long ago and that the broker has evicted."""
     gone = 'SELECT "offset" FROM jobs WHERE state <> \'\' AND ended_at <= ? AND "offset" < ? LIMIT ?'
     old = (state.last_at - JOBS_KEPT_MS, state.jobs.base, _FORGOTTEN_AT_ONCE)
     database.execute(f'DELETE FROM job_runs WHERE "offset" IN ({gone})', old)

@@ -1,4 +1,4 @@
-"""What is known of a message's past: its deliveries, its dead letters, and where it came from."""
+"""A message's history: its deliveries, its dead letters, and its origin."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SETTLEMENTS = {SETTLED_BY_ACK: "acked", SETTLED_DEAD: "dead", SETTLED_SKIPPED: "
 
 
 class MessageQuery(NamedTuple):
-    """A message whose past is asked for."""
+    """A message whose history is requested."""
 
     topic: int
     partition: int
@@ -54,7 +54,7 @@ class DeliveryAttempt(msgspec.Struct, gc=False):
 
 
 class DeadLetterEntry(msgspec.Struct, gc=False):
-    """A dead letter that one group left, and what became of it."""
+    """A group's dead letter, and its redrive if there was one."""
 
     group: str
     attempts: int
@@ -86,7 +86,7 @@ class MessageHistory:
         self.attempts: dict[tuple[str, int], DeliveryAttempt] = {}
         self.letters: list[DeadLetterEntry] = []
         self.redriven_from: int | None = None
-        """The offset of the dead letter that it was sent again from."""
+        """The offset of the dead letter that it was redriven from."""
         self._newest: dict[str, int] = {}
 
     def begin(self, group: str, attempt: int, delivery: DeliveryAttempt) -> None:
@@ -123,7 +123,7 @@ def envelopes_with(
         try:
             envelope = decode_entry(entry).envelope
         except msgspec.DecodeError:
-            continue  # Of a topic of the broker's own, whose texts are no messages.
+            continue  # In one of the broker's own topics, whose entries are not messages.
         if envelope is not None:
             number = record.partition if numbers is None else numbers[slot]
             yield number, record.first_offset + slot, envelope
@@ -132,7 +132,7 @@ def envelopes_with(
 def read_histories(
     database: sqlite3.Connection | None, wanted: Iterable[MessageQuery]
 ) -> dict[MessageQuery, MessageHistory]:
-    """What the history has about these messages."""
+    """These messages in the history."""
     return {one: _read_history(database, one) if database is not None else MessageHistory() for one in wanted}
 
 
@@ -160,7 +160,7 @@ def _read_history(database: sqlite3.Connection, wanted: MessageQuery) -> Message
 
 
 def read_steps(database: sqlite3.Connection | None, run_id: str) -> list[RunStep]:
-    """What the history has of this run."""
+    """This run in the history."""
     if database is None:
         return []
     columns = 'topic, "partition", "offset", step_id, parent_step_id, produced_at'

@@ -1,6 +1,6 @@
 """Following some messages, or one run, from the history to the end of the log.
 
-No state is folded for it: what a record says is found by the ordinals of the messages that are asked for.
+No state is folded: the replay matches each record by the ordinals of the requested messages.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from driftq.log.frame import LogEnd
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the numbers in records mean, as of the end of the log."""
+    """The names of the numbers in records, as of the end of the log."""
 
     groups: Mapping[int, tuple[int, str]]
     """Topic and name of each group."""
@@ -59,7 +59,7 @@ def read_message_histories(
 
 
 def find_steps(folder: Folder, history: str | None, run_id: str, *, end: LogEnd) -> list[RunStep]:
-    """The messages of a run up to a confirmed end, those that are kept no more among them. Blocks."""
+    """The messages of a run up to a confirmed end, including those no longer stored. Blocks."""
     steps, files = read_with_tail(folder, history, lambda found: read_steps(found, run_id), end=end)
     mark = b'"run_id":' + msgspec.json.encode(run_id)
 
@@ -75,7 +75,7 @@ def find_steps(folder: Folder, history: str | None, run_id: str, *, end: LogEnd)
 
 
 class Follower:
-    """Adds what records say to the pasts of messages."""
+    """Adds the facts in records to the histories of messages."""
 
     def __init__(self, histories: Mapping[MessageQuery, MessageHistory], names: Names) -> None:
         self._groups = dict(names.groups)

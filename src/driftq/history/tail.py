@@ -1,7 +1,7 @@
-"""The records behind the history: read from the segments that it does not cover yet, up to a confirmed end.
+"""The records after the history: read from the segments that it does not cover yet, up to a confirmed end.
 
 The housekeeper may bring the history forward meanwhile, and the server then removes segments. Every file is
-opened before any is read, and when the history has moved while they were opened it is asked once more.
+opened before any is read, and if the history has moved meanwhile, it is read once more.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ See = Callable[[Record, memoryview, int], None]
 def read_with_tail(
     folder: Folder, history: str | None, ask: Callable[[Connection | None], _T], *, end: LogEnd
 ) -> tuple[_T, list[tuple[int, File]]]:
-    """What the history answers, and the segments that hold everything behind it. Blocks."""
+    """The history's result, and the segments that hold everything after it. Blocks."""
     while True:
         answer, upto = _ask(history, ask)
         try:
@@ -53,7 +53,7 @@ def _ask(history: str | None, ask: Callable[[Connection | None], _T]) -> tuple[_
 
 
 def scan(folder: Folder, files: list[tuple[int, File]], see: See, *, end: LogEnd) -> None:
-    """Show every record of these segments in front of `end`; LogCorrupt when one cannot be read. Blocks."""
+    """Visit every record of these segments before `end`; LogCorrupt when one cannot be read. Blocks."""
     before = LogEnd(0, 0, 0)
     for number, file in files:
         header = decode_segment_header(file.read_at(0, SEGMENT_HEADER_BYTES))

@@ -1,7 +1,7 @@
-"""The history of deliveries: who got which message when, and what became of it; of runs, and of jobs.
+"""The history of deliveries (owner, times and outcome of each), of runs, and of jobs.
 
 A projection of the log in SQLite, complete up to the last sealed segment. Writing the same records again
-changes nothing, so a round that died may be done again. Rows go when their messages go.
+changes nothing, so a dead round can be repeated. Rows are dropped with their messages.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Key = tuple[int, int, int, str, int]
 
 
 class History:
-    """Gathers what a round shows it and writes it in one transaction."""
+    """Collects the records of a round and writes them in one transaction."""
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -1,1 +1,1 @@
-"""The work beside the server, in a process of its own: snapshots, indexes, old segments, tables, history."""
+"""Housekeeping, in a process of its own: snapshots, indexes, compaction, tables, history."""

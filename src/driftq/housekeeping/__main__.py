@@ -42,7 +42,7 @@ def main(argv: list[str]) -> int:
 
 
 def _die_with(parent: int) -> None:
-    """Work for a server that is gone could get in the way of the next one."""
+    """Work for a server that has ended could conflict with the next one's."""
     if sys.platform == "linux":
         import ctypes
 

@@ -1,4 +1,4 @@
-"""Which file holds which kept messages, and how much of each file is still needed."""
+"""Which file holds which stored messages, and how much of each file is still needed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Holding:
 
 @dataclass(slots=True)
 class DataFile:
-    """A segment or a file of kept messages, with what it is kept for."""
+    """A segment or a file of kept messages, with the messages that still need it."""
 
     number: int
     size_bytes: int
@@ -51,7 +51,7 @@ class DataFile:
 
 
 def inventory(folder: Folder, state: State, *, upto: int) -> dict[int, DataFile]:
-    """Every file with kept messages, the segments behind `upto` left out."""
+    """Every file with kept messages, without the segments after `upto`."""
     files: dict[int, DataFile] = {}
     for topic in state.topics_by_id.values():
         for number, part in enumerate(topic.partitions):

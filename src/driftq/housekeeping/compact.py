@@ -1,7 +1,7 @@
-"""Live messages leave files that are mostly dead: copied one behind the other into a file of kept messages.
+"""Compaction: live messages of files that are mostly dead are copied into one file of kept messages.
 
-A message is copied as it is stored, checksum and all, after that checksum was verified. The file begins with
-a header like a segment's and has no frames.
+A message is copied in its stored form, with its checksum, after that checksum was verified. The file begins
+with a header like a segment's and has no frames.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def copy_forward(folder: Folder, sources: list[DataFile], *, number: int, index:
 def _copy(
     folder: Folder, holding: Holding, source: int, target: File, position: int, writer: IndexWriter
 ) -> int:
-    """Copy one holding; the position behind it."""
+    """Copy one holding; returns the position after it."""
     chunk = holding.chunk
     skip = holding.first - chunk.first
     packed = chunk.places[skip:]

@@ -1,7 +1,7 @@
-"""Rounds for a log that is in memory: in a thread, because no other process can see the files.
+"""Rounds for a log in memory: in a thread, because no other process can see the files.
 
-A round costs the loop some of its time here, which a child process does not. Without it the log of a server
-without a WAL would grow with everything that was ever produced.
+Here a round takes some of the loop's time, which a child process does not. Without rounds the log of a server
+without a WAL would grow without limit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from driftq.model.options.limits import Limits
 
 
 class HousekeeperThread:
-    """Does one round at a time; what the last one has not told when the server stops is not told."""
+    """Does one round at a time; the result of a round still running when the server stops is dropped."""
 
     def __init__(self, folder: Folder, limits: Limits, call_soon: CallSoon) -> None:
         self._folder = folder
@@ -25,7 +25,7 @@ class HousekeeperThread:
         self._stopped = False
 
     def wait_idle(self) -> None:
-        """Files in memory have no earlier life."""
+        """Files in memory have no earlier process."""
 
     def run(self, upto: int, done: Done) -> None:
         threading.Thread(

@@ -1,4 +1,4 @@
-"""Index files: where each message of one data file is, as arrays that are used where they lie."""
+"""Index files: where each message of one data file is, as arrays that are used in place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IndexEntries = tuple[int, int, int, Numbers, Numbers, Numbers]
 
 
 class IndexWriter:
-    """Gathers stretches of partitions and writes them as one file."""
+    """Collects ranges of partitions and writes them as one file."""
 
     def __init__(self) -> None:
         self._runs: list[IndexRun] = []
@@ -24,7 +24,7 @@ class IndexWriter:
         self._ends = array("Q")
 
     def add(self, entries: IndexEntries) -> None:
-        """One that follows the last one of the same partition without a gap becomes part of it."""
+        """Add a range; one that follows the last of the same partition without a gap is merged into it."""
         topic, partition, first, offsets, places, ends = entries
         start, count = len(self._offsets), len(offsets)
         self._offsets.extend(offsets)

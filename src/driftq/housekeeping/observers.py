@@ -1,4 +1,4 @@
-"""What else a round makes of the records it folds."""
+"""The observers of a round: tables and history, made from the records it folds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from driftq.tables.writer import Tables
 
 
 def make_projections(folder: Folder, *, tables: str | None, history: str | None) -> list[RoundObserver]:
-    """Those that have a place to be kept at."""
+    """The observers that have a target to write to."""
     made: list[RoundObserver] = []
     if tables is not None:
         made.append(Tables(tables, folder))

@@ -24,22 +24,22 @@ logger = logging.getLogger("driftq.housekeeping")
 _ORPHAN_S = 10.0
 
 Done = Callable[[str | None], None]
-"""Gets what went wrong, or None when a new manifest is in place."""
+"""Gets the problem, or None when a new manifest is in place."""
 CallSoon = Callable[[Callable[[], None]], None]
-"""Has something called on the loop, from any thread."""
+"""Schedules a call on the loop, from any thread."""
 
 
 class Housekeeper(Protocol):
-    """Whoever does a round of housekeeping away from the loop."""
+    """Does rounds of housekeeping away from the loop."""
 
     def wait_idle(self) -> None:
-        """Return when no round of an earlier life can change the folder any more."""
+        """Return when no round of an earlier process can change the folder any more."""
 
     def run(self, upto: int, done: Done) -> None:
         """Do a round up to the end of this segment; `done` is called on the loop. One at a time."""
 
     def stop(self) -> None:
-        """End what is under way; it can be done again later."""
+        """Stop the current round; it can be repeated later."""
 
 
 NewHousekeeper = Callable[[Folder, Limits, CallSoon], Housekeeper]

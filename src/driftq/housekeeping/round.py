@@ -2,8 +2,8 @@
 
     restore ─▶ fold sealed segments ─▶ write indexes ─▶ move live messages ─▶ write the snapshot ─▶ publish
 
-Every file is new and synced before the manifest that names it takes the old one's place. Killed at any
-moment, a round leaves files that nobody names; the next one removes them and does the work again.
+Every file is new and synced before the manifest that names it replaces the old one. A round that is
+killed at any moment leaves files that no manifest names; the next one removes them and repeats the work.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from driftq.storage.restore import Restored, folding, restore
 
 
 class RoundObserver(Protocol):
-    """Something else that is made from the records while they pass by."""
+    """Another product of a round, made from the records while they are folded."""
 
     def see(self, state: State, record: Record, payload: memoryview, blob_at: int) -> None:
         """A record that is about to be folded into this state."""
 
     def finish(self, state: State, *, upto: int) -> None:
-        """All records up to the end of segment `upto` were shown: make what came of them durable.
+        """All records up to the end of segment `upto` were observed: make the result durable.
 
-        The same records may be shown again, when the round dies behind this.
+        The same records may be observed again, when the round dies after this.
         """
 
 
@@ -63,7 +63,7 @@ def run_round(
     options = options or RoundOptions()
     before = restore(folder, limits)
     if before.manifest is not None and before.manifest.segment >= upto:
-        folder.sync()  # The last round got so far, and perhaps died before it could sync.
+        folder.sync()  # The last round got this far, and perhaps died before its sync.
         return before.manifest
     remove_leftovers(folder, before.manifest)
     state = before.state
@@ -99,9 +99,9 @@ def run_round(
 def _lay_out(
     folder: Folder, state: State, before: Restored, *, upto: int, options: RoundOptions
 ) -> tuple[list[KeptFile], int]:
-    """Index what is new, move what should move; the files that hold kept messages from now on.
+    """Index new messages, compact old files; returns the files that hold kept messages from now on.
 
-    Also the highest number given to one of them.
+    Also returns the highest number given to one of them.
     """
     stock = inventory(folder, state, upto=upto)
     sources = choose_sources(stock, live_share_min=options.live_share_min, small_bytes=options.small_bytes)

@@ -1,1 +1,1 @@
-"""The HTTP edge: `/v1` on an asyncio protocol, with requests checked by types and answers made of bytes."""
+"""The HTTP edge: `/v1` on an asyncio protocol, with typed requests and replies written as bytes."""

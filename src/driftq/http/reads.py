@@ -1,8 +1,8 @@
 """How handlers read: a reply from durable state, and stored messages.
 
 Every handler that reads stored messages does it here, because of one rule: damage of a stored message, in
-whichever handler it shows, is answered with 503 and stops the server. What memory or the page cache holds is
-read at once, the rest by a thread.
+any handler, is answered with 503 and stops the server. Bytes in memory or in the page cache are read at once,
+the rest by a thread.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _T = TypeVar("_T")
 
 
 async def ask_state(exchange: Exchange, query: Callable[[State], _T]) -> _T:
-    """An answer from durable state."""
+    """A reply from durable state."""
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     exchange.edge.engine.read(ReadRequest(query, answer.set_result))
     return await result_of(answer)  # type: ignore[no-any-return]
 
 
 async def result_of(answer: asyncio.Future[Any]) -> Any:
-    """What the engine answers; its refusals are raised."""
+    """The engine's reply; raises its errors."""
     result = await answer
     if isinstance(result, DriftQError):
         raise result
@@ -42,8 +42,8 @@ async def result_of(answer: asyncio.Future[Any]) -> Any:
 async def read_stored(edge: Edge, index: PartitionIndex, ordinals: Sequence[int]) -> list[bytes]:
     """The stored forms of these messages, in order.
 
-    MessagesGone when some of them are no longer kept; Unavailable when they are damaged, which stops the
-    server, or when the disk does not give them.
+    MessagesGone when retention has removed some of them; Unavailable when they are damaged, which stops the
+    server, or when the disk fails.
     """
     engine = edge.engine
     with engine.reading():
@@ -54,19 +54,19 @@ async def read_stored(edge: Edge, index: PartitionIndex, ordinals: Sequence[int]
 
 
 async def in_thread(exchange: Exchange, work: Callable[[], _T]) -> _T:
-    """Read much of the log away from the loop; one such reading is under way at a time."""
+    """Read much of the log in a thread; only one such read runs at a time."""
     async with exchange.edge.reading:
         with exchange.edge.engine.reading():
             return await asyncio.to_thread(work)
 
 
 def read_jobs(exchange: Exchange, jobs: list[JobFacts], reply: Callable[[list[JobView]], None]) -> None:
-    """Jobs with what is stored of them; damage is answered as everywhere."""
+    """Jobs with their stored forms; damage is handled as in `read_stored`."""
     exchange.edge.engine.stages.job_reader.views(jobs, exchange.answering(reply))
 
 
 def read_claimed_jobs(
     exchange: Exchange, granted: JobsGranted, reply: Callable[[list[ClaimedJob]], None]
 ) -> None:
-    """Jobs that were granted to a worker, with their payloads; damage is answered as everywhere."""
+    """Jobs that were granted to a worker, with their payloads; damage is handled likewise."""
     exchange.edge.engine.stages.job_reader.claimed(granted, exchange.answering(reply))

@@ -1,4 +1,4 @@
-"""For the authors of jobs: ways to write one so that running it twice changes nothing the second time."""
+"""For authors of jobs: patterns that make a second run of a job change nothing."""
 
 from driftq.jobs.patterns import ProcessedTrace, compare_and_set, once, update_if, upsert
 

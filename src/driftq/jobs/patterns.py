@@ -1,8 +1,8 @@
 """Three ways to make a job idempotent in its own database: key check, upsert, conditional update.
 
 A job runs at least once, so its handler may run twice. Each of these does its work in the caller's
-transaction and says whether anything was changed. Names of tables and columns are the program's own, never
-a user's; they are checked to be plain names. Values are bound.
+transaction and returns whether anything changed. Names of tables and columns come from the program, never
+from a user; they must be plain names. Values are bound.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 
 class ProcessedTrace(Protocol):
-    """Which jobs were completed; `driftq.registry.processed_jobs.ProcessedJobs` is one."""
+    """The completed jobs; `driftq.registry.processed_jobs.ProcessedJobs` is one."""
 
     def record(
         self, job_key: str, *, result_hash: str = "", transaction: Transaction | None = None
@@ -35,10 +35,10 @@ class ProcessedTrace(Protocol):
 def once(
     database: Database, processed: ProcessedTrace, job_key: str, change: Callable[[Transaction], Result]
 ) -> Result | None:
-    """Key check: make the change unless the key has its trace, both in one transaction.
+    """Key check: make the change unless the key is recorded, both in one transaction.
 
-    `job_key` is the job's id, or better a key of the business: "invoice-17". Returns None for a duplicate.
-    A change that raises leaves no trace.
+    `job_key` is the job's id, or better a business key: "invoice-17". Returns None for a duplicate.
+    A change that raises records nothing.
     """
 
     def attempt(transaction: Transaction) -> Result | None:
@@ -52,7 +52,7 @@ def once(
 def upsert(
     transaction: Transaction, table: str, *, key: Mapping[str, Any], values: Mapping[str, Any]
 ) -> None:
-    """Insert the row of this key, or give it these values; `key` must be unique in the table."""
+    """Insert the row of this key, or update it to these values; `key` must be unique in the table."""
     given = _bound(key, "key") | _bound(values, "value")
     columns = ", ".join([*map(_plain, key), *map(_plain, values)])
     places = ", ".join(f":{name}" for name in given)
@@ -74,9 +74,9 @@ def update_if(
     expected: Mapping[str, Any],
     values: Mapping[str, Any],
 ) -> bool:
-    """Conditional update: change the row only while it says what is expected, as `state = 'unpaid'`.
+    """Conditional update: change the row only while it has the expected values, such as `state = 'unpaid'`.
 
-    False when it does not, or when there is no such row: the change was made before, or never may be.
+    False when it does not, or when there is no such row: the change was made before, or is not allowed.
     """
     given = _bound(values, "value") | _bound(key, "key") | _bound(expected, "expected")
     change = ", ".join(f"{_plain(column)} = :value_{column}" for column in values)

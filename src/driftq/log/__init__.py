@@ -1,4 +1,4 @@
-"""Bytes on disk: the log's frames, segments, writing and recovery. It knows nothing of what records mean."""
+"""Bytes on disk: the log's frames, segments, writing and recovery. It does not interpret the records."""
 
 from driftq.log.files import File, Folder
 from driftq.log.frame import MAX_PAYLOAD, Frame

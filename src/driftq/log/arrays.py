@@ -1,4 +1,4 @@
-"""An immutable file of named byte strings, each with a checksum, that can be used where it lies in memory.
+"""An immutable file of named byte strings, each with a checksum, that is used in place through a memory map.
 
     magic     8 bytes   "DriftQ", ff 01
     version   u32
@@ -8,7 +8,7 @@
     directory           MessagePack: [[name, position, length, crc32c], …]
     parts               each at a multiple of 64 bytes
 
-All little-endian. A part may be an array of integers: mapped into memory it is used without being copied.
+All little-endian. A part may be an array of integers: mapped into memory, it is used without a copy.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _decode = msgspec.msgpack.Decoder(list[tuple[str, int, int, int]]).decode
 
 
 def write_arrays(folder: Folder, name: str, parts: Iterable[tuple[str, Bytes]]) -> int:
-    """Write and sync a new file; its size. The folder itself is not synced."""
+    """Write and sync a new file; returns its size. The folder itself is not synced."""
     views = [(part, memoryview(octets).cast("B")) for part, octets in parts]
     sizes = _encode([(part, 1 << 62, 1 << 62, 1 << 31) for part, _ in views])
     start = position = _aligned(_HEAD.size + len(sizes))
@@ -59,7 +59,7 @@ def _padded(views: Iterable[tuple[str, memoryview]]) -> Iterable[Bytes]:
 
 
 def read_arrays(folder: Folder, name: str) -> Mapping[str, memoryview]:
-    """Every part by its name, verified. SnapshotDamaged when the file is not what was written."""
+    """Every part by its name, verified. SnapshotDamaged when the file is damaged."""
     try:
         whole = folder.map(name)
     except FileNotFoundError:

@@ -20,7 +20,7 @@ _allocate = getattr(os, "posix_fallocate", None)
 
 
 class OsFile:
-    """A file descriptor. It is closed by `close` or when the last thread that reads from it lets go."""
+    """A file descriptor. It is closed by `close`, or when the last thread that reads from it releases it."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

@@ -1,6 +1,6 @@
 """The port to storage: what the log needs of a file and of the folder that holds it.
 
-Three adapters stand behind it: `OsFolder` (real files), `MemoryFolder` (running without a WAL) and the
+It has three adapters: `OsFolder` (real files), `MemoryFolder` (running without a WAL) and the
 simulated disk in `driftq.testing.disk`. All methods block and raise `OSError`, except `try_read_at`, which
 may be called on an event loop.
 """
@@ -17,16 +17,16 @@ class File(Protocol):
     """One file, addressed by byte position; there is no file pointer, so threads may share it."""
 
     def write_at(self, position: int, parts: Sequence[Bytes]) -> None:
-        """Write all parts one behind the other. An error may leave any prefix of them written."""
+        """Write all parts one after the other. An error may leave any prefix of them written."""
 
     def read_at(self, position: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
 
     def try_read_at(self, position: int, size: int) -> bytes | None:
-        """Like `read_at`, but None where the disk would have to be waited for."""
+        """Like `read_at`, but None where it would wait for the disk."""
 
     def sync(self) -> None:
-        """Return when content and size are on stable storage. After an error nothing is known of either."""
+        """Return when content and size are on stable storage. After an error the state of both is unknown."""
 
     def allocate(self, size: int) -> None:
         """Reserve space up to `size` and grow the file to it with zeros; never shrinks it."""
@@ -55,16 +55,16 @@ class Folder(Protocol):
     def remove(self, name: str) -> None: ...
 
     def rename(self, name: str, new: str) -> None:
-        """Give the file another name, in place of whatever has that name: both happen or neither."""
+        """Rename the file, replacing any file of that name: atomically."""
 
     def map(self, name: str) -> memoryview:
-        """The whole file for reading, without copying it where that can be done. It must not change."""
+        """The whole file for reading, without a copy where possible. The file must not change."""
 
     def sync(self) -> None:
         """Return when creations, removals and renames are on stable storage."""
 
     def lock(self) -> None:
-        """Take the folder for this log until `close`; LogLocked at once if somebody has it."""
+        """Take the folder for this log until `close`; LogLocked at once if another process has it."""
 
     def free_bytes(self) -> int: ...
 

@@ -29,7 +29,7 @@ _JOIN_FROM_PARTS = 4
 
 
 class LogEnd(NamedTuple):
-    """A place behind a whole frame: where the next one starts."""
+    """The position after a whole frame, where the next one starts."""
 
     segment: int
     position: int
@@ -60,12 +60,12 @@ class Frame:
         self.position = position
         self.size = 0
         self.records = 0
-        """How often something was appended, which is once a record."""
+        """The number of appends, one for each record."""
         self.capacity = capacity
         self._parts: list[bytes] = []
 
     def append(self, *parts: bytes) -> int:
-        """Add the parts; the position in the segment file of the first. ValueError if they do not fit."""
+        """Add the parts; returns the first one's position in the file. ValueError if they do not fit."""
         before = self.size
         size = before
         for part in parts:

@@ -1,7 +1,7 @@
 """Open segment files, shared by the threads that read and the one that writes.
 
-Only so many are kept open. One that is pushed out is not closed here: a thread may be reading from it, and it
-closes when the last of them lets go.
+The number of open files is limited. An evicted file is not closed here: a thread may be reading from it, so
+it closes when the last reader releases it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class OpenSegments:
         self._opening = Lock()
 
     def at_hand(self, number: int) -> File | None:
-        """The file if it is open; opening could block, so this does not."""
+        """The file if it is open. This never opens one, because that could block."""
         return self._files.get(number)
 
     def get(self, number: int) -> File:
@@ -43,12 +43,12 @@ class OpenSegments:
         return file
 
     def take_in(self, number: int, file: File) -> None:
-        """Keep a file that somebody else has opened."""
+        """Add a file that the caller has opened."""
         with self._opening:
             self._keep(number, file)
 
     def forget(self, number: int) -> None:
-        """The file is about to go: whoever asks for it from now on does not find it."""
+        """Drop a file that is about to be removed, so that no later call finds it."""
         with self._opening:
             self._files.pop(number, None)
 

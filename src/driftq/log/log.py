@@ -2,7 +2,7 @@
 
 One thread, the loop, lays frames out (`begin`, `append`, `finish`) and reads; one thread writes them in that
 order (`write`, `sync`). `confirm` is for the writer thread, or for the loop while no write is under way: it
-takes in everything that is written. `recover` and `cut_back` need the writer thread idle. `read` is for any
+covers everything that is written. `recover` and `cut_back` need the writer thread idle. `read` is for any
 thread.
 
     log = Log.open(OsFolder(path))
@@ -89,16 +89,16 @@ class Log:
 
     @property
     def broken(self) -> str | None:
-        """Why nothing is written any more, for good."""
+        """Why the log refuses all further writes."""
         return self._writer.broken
 
     def recover(self, fold: Fold, *, after: LogEnd = NOTHING) -> Recovery:
         """Verify the log and call `fold(segment, payload_position, payload)` for each frame, in order.
 
         With `after`, the end of a segment, only for the frames of later segments.
-        A torn tail is cut and reported; LogCorrupt and FormatTooNew leave the files as they are. All that is
-        kept is on stable storage on return. May be called again, after `cut_back`, to fold anew. The payload
-        is a view into memory that is never reused.
+        A torn tail is cut and reported; LogCorrupt and FormatTooNew leave the files as they are. On return
+        everything kept is on stable storage. May be called again, after `cut_back`, to repeat the fold. The
+        payload is a view into memory that is never reused.
         """
         self._writer.verify_content()
         self._recovered = False
@@ -118,11 +118,11 @@ class Log:
         self._layout.roll()
 
     def note_records(self, count: int) -> None:
-        """After `recover`: so many records are in the segment that is written further."""
+        """After `recover`: the number of records in the segment that the next frame goes to."""
         self._layout.start_over(self._writer.written, records=count)
 
     def begin(self, size: int) -> Frame:
-        """Open the next frame, with room for at least `size` bytes.
+        """Open the next frame, with space for at least `size` bytes.
 
         It lies behind the last one laid out if it fits there below the segment's end, else at the start of
         the next segment. ValueError if a frame is open or `size` is above MAX_PAYLOAD.
@@ -148,7 +148,7 @@ class Log:
         self._writer.sync()
 
     def confirm(self) -> None:
-        """From here on, what is written so far may not be cut back."""
+        """From here on, everything written so far may not be cut back."""
         self._writer.confirm()
 
     def cut_back(self) -> None:
@@ -171,12 +171,12 @@ class Log:
         return None if found is None else self._whole(found, segment=segment, position=position, size=size)
 
     def damage(self, segment: int, position: int, problem: str) -> LogCorrupt:
-        """What to raise when bytes of this log turn out to be wrong."""
+        """The error to raise when bytes of this log are damaged."""
         path = f"{self._folder.path}/{file_name(segment)}"
         return LogCorrupt(path, position=position, problem=problem, folder=self._folder.path)
 
     def close(self) -> None:
-        """Let go of files and lock, without a sync."""
+        """Release files and lock, without a sync."""
         self._files.close()
         self._folder.close()
 
@@ -202,7 +202,7 @@ class Layout:
         self.waiting: deque[Frame] = deque()
 
     def start_over(self, end: LogEnd, *, records: int = 0) -> None:
-        """Forget every frame that was laid out; the next one follows `end`, behind so many records there."""
+        """Forget every frame that was laid out; the next one follows `end`, after that many records."""
         self._end = end
         self._records = records
         self._open = None

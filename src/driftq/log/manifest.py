@@ -1,7 +1,7 @@
 """The manifest: which files stand for the log up to the end of one segment.
 
-It is replaced by one rename. What it names is whole and on stable storage; what it does not name, and is not
-a later segment, is left over from work that was interrupted, or no longer needed.
+It is replaced by one rename. The files it names are whole and on stable storage. A file that it does not
+name, and that is no later segment, is a remnant of interrupted work or no longer needed.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _decode = msgspec.json.Decoder(Manifest).decode
 
 
 def read_manifest(folder: Folder) -> Manifest | None:
-    """The manifest; None when there is none. SnapshotDamaged when it is not what was written."""
+    """The manifest; None when there is none. SnapshotDamaged when it is damaged."""
     if MANIFEST not in folder.names():
         return None
     path = f"{folder.path}/{MANIFEST}"
@@ -76,7 +76,7 @@ def read_manifest(folder: Folder) -> Manifest | None:
 
 
 def publish_manifest(folder: Folder, manifest: Manifest) -> None:
-    """Make these files the ones that count. Those it names are synced; their names become so here."""
+    """Make these files the current ones. Their contents are synced already; this syncs their names."""
     folder.sync()
     text = _encode(manifest)
     if _STAGED in folder.names():
@@ -92,7 +92,7 @@ def publish_manifest(folder: Folder, manifest: Manifest) -> None:
 
 
 def leftovers(names: list[str], manifest: Manifest | None) -> list[str]:
-    """Files of ours that count for nothing: not named, and not a segment behind the manifest's."""
+    """Our files that are not current: not named, and not a segment after the manifest's."""
     needed = manifest.names() if manifest else set()
     upto = manifest.segment if manifest else 0
     found = [name for name in names if _OURS.fullmatch(name) and name not in needed]
@@ -103,7 +103,7 @@ def leftovers(names: list[str], manifest: Manifest | None) -> list[str]:
 def remove_leftovers(
     folder: Folder, manifest: Manifest | None, *, forget: Callable[[int], None] | None = None
 ) -> None:
-    """Remove them, when the manifest that does without them is on stable storage.
+    """Remove them, once the manifest without them is on stable storage.
 
     `forget` gets the number of each data file before it goes.
     """

@@ -50,7 +50,7 @@ class MemoryFile:
 
 
 class MemoryFolder:
-    """Files by name. Closing gives the lock back and keeps the files, so a log can be opened on it again."""
+    """Files by name. Closing releases the lock and keeps the files, so a log can be opened on it again."""
 
     def __init__(self) -> None:
         self._files: dict[str, MemoryFile] = {}

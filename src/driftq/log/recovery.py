@@ -1,7 +1,7 @@
-"""What a start makes of the files: every whole frame in order, a torn tail cut, damage refused.
+"""Recovery at a start: read every whole frame in order, cut a torn tail, refuse damage.
 
-A *torn tail* is damage behind which no whole frame follows: a write that a crash interrupted, and that nobody
-was told of. It is cut off and reported. Damage in front of a whole frame is *corruption*: cutting there would
+A *torn tail* is damage that no whole frame follows: a write that a crash interrupted and that was never
+confirmed. It is cut off and reported. Damage in front of a whole frame is *corruption*: cutting there would
 lose frames that were confirmed, so `LogCorrupt` is raised and nothing is changed. A segment is sealed and
 synced before the next one is created; so, where a later segment file exists, no damage is a torn tail.
 
@@ -31,7 +31,7 @@ from driftq.log.segment import (
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A torn tail: these bytes of the file were of no whole frame. At position 0 the whole file goes."""
+    """A torn tail: these bytes of the file belong to no whole frame. At position 0 the whole file goes."""
 
     file: str
     position: int

@@ -35,7 +35,7 @@ class Stop(NamedTuple):
     resume: int
     """From here on there may be more frames: behind this one if its header can be trusted, else in it."""
     out_of_order: bool
-    """What stands here is a whole frame, but not the one that has to follow."""
+    """There is a whole frame here, but not the one that has to follow."""
 
 
 class Behind(NamedTuple):

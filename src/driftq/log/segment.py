@@ -55,7 +55,7 @@ def file_name(number: int) -> str:
 
 
 def segment_numbers(names: list[str]) -> list[int]:
-    """The numbers of the segments among these files, in order; other files are none of the log's business."""
+    """The numbers of the segments among these files, in order; other files do not belong to the log."""
     return sorted(int(match[1]) for match in map(_NAME.fullmatch, names) if match)
 
 
@@ -77,9 +77,9 @@ def decode_segment_header(start: bytes) -> SegmentHeader | None:
 
 
 def reserve_again(file: File, segment_bytes: int) -> None:
-    """Give a segment that is written further its full size back.
+    """Grow a segment that will be written to back to its full size.
 
-    A disk without room for it is no failure: the log is whole, and the next frame finds out by itself.
+    A disk without space for it is no failure: the log is whole, and the next write reports the error.
     """
     try:
         file.allocate(segment_bytes)

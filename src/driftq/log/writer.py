@@ -1,9 +1,9 @@
 """Bringing frames to disk. Belongs to the writer thread, except `cut_back`, for which that thread is idle.
 
 Three places matter: `written` (behind the last whole frame in the file), `synced` (known to be on stable
-storage) and `confirmed` (told to somebody, or about to be: it may not be cut). After a failed write or sync
-nothing more is written until `cut_back` has restored `confirmed`: the kernel drops its dirty pages after a
-failed sync, so that a second sync would succeed and mean nothing.
+storage) and `confirmed` (reported to a client, or about to be: it may not be cut). After a failed write or
+sync nothing more is written until `cut_back` has restored `confirmed`: the kernel drops its dirty pages after
+a failed sync, so that a second sync would succeed and mean nothing.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Writer:
         if spare is None:
             return self._files.create(number)
         self._folder.rename(SPARE, segment_name(number))
-        self._spare = None  # Not before: whoever prepares the next one removes a spare that nobody has.
+        self._spare = None  # Not before: the next preparation removes an unclaimed spare.
         self._files.take_in(number, spare)
         return spare
 
@@ -107,7 +107,7 @@ class Writer:
         if self._spare is not None:
             return
         if SPARE in self._folder.names():
-            self._folder.remove(SPARE)  # Of an earlier life, or of a try that found no room.
+            self._folder.remove(SPARE)  # From an earlier process, or from a try that found no space.
         spare = self._folder.create(SPARE)
         spare.allocate(self._segment_bytes)
         spare.sync()
@@ -121,7 +121,7 @@ class Writer:
 
     def _cut_to(self, end: LogEnd) -> None:
         if self._sync_failed and end.lsn > self._synced.lsn:
-            # Confirmed without a sync, and now lost to it, perhaps: no cut makes that whole again.
+            # Confirmed without a sync and now perhaps lost: no cut repairs that.
             raise OSError(errno.EIO, f"frames {self._synced.lsn + 1} to {end.lsn} could not be synced")
         later = [number for number in segment_numbers(self._folder.names()) if number > end.segment]
         for number in reversed(later):

@@ -1,4 +1,4 @@
-"""The vocabulary: what a message, an envelope, a routing decision and a delivery are. Data only.
+"""The vocabulary: messages, envelopes, routing decisions, deliveries. Data only.
 
 Names load when they are first used: commands read the options below this package and need no msgspec.
 """

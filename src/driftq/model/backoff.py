@@ -13,7 +13,7 @@ _DOUBLINGS_MAX = 40
 
 
 def doubled(wait: _Wait, times: int = 1, *, cap: _Wait) -> _Wait:
-    """The wait doubled so many times, at most the cap."""
+    """The wait doubled `times` times, at most the cap."""
     return min(wait * (1 << min(times, _DOUBLINGS_MAX)), cap)
 
 
@@ -30,7 +30,7 @@ class Backoff:
     cap_ms: int = 60_000
 
     def limit_ms(self, failures: int) -> int:
-        """The longest wait, for a caller that has no herd to break up."""
+        """The longest wait, for a caller that needs no jitter."""
         return doubled(self.base_ms, failures - 1, cap=self.cap_ms)
 
     def full_jitter_ms(self, failures: int, jitter: float) -> int:

@@ -15,14 +15,14 @@ _LARGEST = 2**31 - 1
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """How often and how far apart a message is delivered again."""
+    """How often and at what intervals a message is redelivered."""
 
     max_attempts: Int64 | None = None
     backoff_ms: Int64 | None = None
     max_backoff_ms: Int64 | None = None
 
     def problem(self) -> str | None:
-        """Why this policy cannot be followed, or None when it can."""
+        """Why this policy is invalid, or None when it is valid."""
         for name in ("max_attempts", "backoff_ms", "max_backoff_ms"):
             number = getattr(self, name)
             if number is not None and not 0 <= number <= _LARGEST:
@@ -34,7 +34,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
 
 
 class DeadLetterFacts(msgspec.Struct, frozen=True, gc=False):
-    """Where a dead letter came from and why it was given up."""
+    """Where a dead letter came from and why it was dead-lettered."""
 
     original_topic: str
     original_partition: int
@@ -47,7 +47,7 @@ class DeadLetterFacts(msgspec.Struct, frozen=True, gc=False):
 
 
 class EnvelopeBody(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """What a client may say about a message. The broker takes it where it takes an `Envelope`."""
+    """The fields that a client may set. The broker accepts it in place of an `Envelope`."""
 
     run_id: str | None = None
     step_id: str | None = None
@@ -62,7 +62,7 @@ class EnvelopeBody(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
 
 
 class Envelope(EnvelopeBody, frozen=True):
-    """What travels with a message besides key and value; `labels` and `dlq` are not for clients to say."""
+    """What travels with a message besides key and value; clients may not set `labels` and `dlq`."""
 
     labels: dict[str, str] | None = None
     dlq: DeadLetterFacts | None = None

@@ -8,7 +8,7 @@ import msgspec
 
 
 class Operation(enum.StrEnum):
-    """What an event does to its aggregate, which decides what `expected_seq` must say."""
+    """An event's role for its aggregate, which decides the required `expected_seq`."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -17,14 +17,14 @@ class Operation(enum.StrEnum):
 
 
 class Aggregate(NamedTuple):
-    """Whose event it is. Two parts, compared byte for byte and never glued together."""
+    """The aggregate of an event. Two parts, compared byte for byte and never concatenated."""
 
     type: str
     id: str
 
 
 class EventHead(msgspec.Struct, frozen=True):
-    """What every stored event has, in whatever form it travels: its id, its aggregate and its type."""
+    """The fields of every stored event in any representation: its id, its aggregate and its type."""
 
     event_id: str
     aggregate_type: str
@@ -39,11 +39,11 @@ class EventHead(msgspec.Struct, frozen=True):
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a writer hands over and a reader gets back.
+    """An event as a writer appends it and a reader gets it.
 
-    The store fills in what a writer leaves out: `sequence_number` (place in the aggregate, from 1),
-    `position` (place in the log, from 1, None until the event has one) and `occurred_at`. `kind` is kept as
-    `metadata["kind"]`; a reader finds it in both places.
+    The store fills in the fields that a writer leaves out: `sequence_number` (place in the aggregate, from
+    1), `position` (place in the log, from 1, None until the event has one) and `occurred_at`. `kind` is kept
+    as `metadata["kind"]`; a reader finds it in both places.
     """
 
     event_id: str

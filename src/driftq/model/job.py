@@ -9,7 +9,7 @@ _NAME = re.compile(r"job-(0|[1-9][0-9]{0,12})")
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a producer of jobs asks for."""
+    """A job as a producer enqueues it."""
 
     queue: str
     task: str
@@ -41,6 +41,6 @@ def job_id(offset: int) -> str:
 
 
 def job_offset(name: str) -> int | None:
-    """What a public name stands for; None when it is no job's name."""
+    """The offset of a public name; None when it is not a job's name."""
     found = _NAME.fullmatch(name)
     return int(found[1]) if found else None

@@ -10,14 +10,14 @@ _T = TypeVar("_T")
 
 
 class Routing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What a router said about a message; kept with it and shown to consumers."""
+    """A router's label and metadata for a message; stored with it and sent to consumers."""
 
     label: str = ""
     meta: dict[str, str] | None = None
 
 
 class RoutingDecision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A router's answer. Controls that are None leave the producer's own in force."""
+    """A router's decision. Controls that are None leave the producer's own unchanged."""
 
     label: str = ""
     target_topic: str | None = None
@@ -26,7 +26,7 @@ class RoutingDecision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a producer hands over: a payload for a topic."""
+    """A message as a producer sends it: a payload for a topic."""
 
     topic: str
     value: str

@@ -1,4 +1,4 @@
-"""Which partition a message lands in: a function of its key alone, the same for ever."""
+"""Which partition a message lands in: a function of its key alone, which never changes."""
 
 from functools import lru_cache
 
@@ -21,7 +21,7 @@ def _digest(key: str) -> int:
 
 
 def partition_of(key: str, *, partitions: int) -> int:
-    """The partition of a key among so many; an empty key goes to partition 0."""
+    """The partition of a key among `count`; an empty key goes to partition 0."""
     if not key or partitions == 1:
         return 0
     return _digest(key) % partitions

@@ -1,4 +1,4 @@
-"""What a call gives back, fit to be given on: `dict(receipt)`, and as it is from a FastAPI route."""
+"""Replies that other programs can encode: `dict(receipt)`, and directly from a FastAPI route."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import msgspec
 class Reply(msgspec.Struct, frozen=True):
     """A struct that other programs' encoders can read; msgspec's own need none of this.
 
-    Iterating gives names with their values, as a pydantic model does, so `dict` and encoders that try it
-    have an object. Where a route says that it returns one, pydantic asks for a schema.
+    Iteration yields names with their values, as a pydantic model does, so `dict` and encoders that iterate
+    get an object. Where a route declares one as its return type, pydantic needs a schema.
     """
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:

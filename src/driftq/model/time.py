@@ -35,5 +35,5 @@ def microseconds(instant: dt.datetime) -> int:
 
 
 def utc(at_us: int) -> dt.datetime:
-    """The instant so many microseconds after 1970 UTC."""
+    """The instant this many microseconds after 1970 UTC."""
     return _EPOCH + at_us * _MICROSECOND

@@ -1,4 +1,4 @@
-"""What a topic is called and how it may be set up."""
+"""Names and options of topics."""
 
 import re
 
@@ -7,13 +7,13 @@ import msgspec
 MAX_PARTITIONS = 4096
 DEAD_LETTER_PREFIX = "dlq."
 TABLE_PREFIX = "events."
-"""Topics whose names begin like this are kept as tables unless they are created otherwise."""
+"""Topics whose names begin with this are tables unless they are created otherwise."""
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,245}")
 
 
 class TopicOptions(msgspec.Struct, frozen=True, array_like=True):
-    """How one topic is kept; None means the server's default."""
+    """The options of one topic; None means the server's default."""
 
     retention_ms: int | None = None
     retention_bytes: int | None = None

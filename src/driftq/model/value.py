@@ -12,7 +12,7 @@ from driftq.errors import InvalidArgument
 from driftq.errors.misfit import misfit
 
 BYTES_MARK = "data:application/octet-stream;base64,"
-"""What the text of a value begins with that was produced as bytes."""
+"""The prefix of a value's text that was produced as bytes."""
 
 _T = TypeVar("_T")
 
@@ -45,9 +45,9 @@ def json_of(value: str, kind: type[_T] | Any = Any) -> Any:
         return msgspec.json.decode(value, type=kind)
     except msgspec.ValidationError as error:
         problem = misfit(str(error), whole="it")
-        raise InvalidArgument("value", f"is not what was expected: {problem}") from error
+        raise InvalidArgument("value", f"does not have the expected form: {problem}") from error
     except (ValueError, RecursionError) as error:
-        raise InvalidArgument("value", f"is not what was expected: {error}") from error
+        raise InvalidArgument("value", f"does not have the expected form: {error}") from error
 
 
 def bytes_of(value: str) -> bytes:

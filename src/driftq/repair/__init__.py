@@ -1,1 +1,1 @@
-"""Looking after the files of a server: doctor, backup and restore."""
+"""Maintaining the files of a server: doctor, backup and restore."""

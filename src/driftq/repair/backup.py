@@ -1,4 +1,4 @@
-"""A copy of a log that is consistent, taken while the server runs or not.
+"""A consistent copy of a log, with or without a running server.
 
 What the manifest names never changes, so it is linked or copied as it is; the segments behind it only grow,
 so that any copy of them is the log at some moment, perhaps with a torn end. When the manifest is replaced
@@ -25,7 +25,7 @@ HISTORY = "history.db"
 
 
 class BackupFailed(LogError):
-    """There is no copy; what was begun is removed."""
+    """The backup failed; the partial copy is removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def back_up(data: str, target: str, *, limits: Limits) -> Backup:
     folder.close()
     if findings.damages:
         raise BackupFailed(
-            f"the copy in {staged} is damaged, and so is what it was made from: {findings.damages[0].problem}"
+            f"the copy in {staged} is damaged, and so is the original: {findings.damages[0].problem}"
         )
     if os.path.isdir(target):
         os.rmdir(target)
@@ -100,7 +100,7 @@ def _copy_log(source: str, target: str) -> None:
 
 
 def _link(source: str, target: str, name: str) -> None:
-    """The file itself under a second name where that can be, because it never changes."""
+    """A hard link to the file where possible, because the file never changes."""
     try:
         os.link(os.path.join(source, name), os.path.join(target, name))
     except OSError as refusal:

@@ -1,4 +1,4 @@
-"""What is wrong with the files of a log, what a repair would cut, and the repair itself.
+"""The damage in the files of a log, what a repair would cut, and the repair itself.
 
 A repair keeps a copy of everything that it changes or removes. It can cut a damaged log off in front of the
 damage, and it can set aside a snapshot whose segments are all still there. It cannot bring back a message.
@@ -28,7 +28,7 @@ from driftq.storage.restore import folding, restore
 
 @dataclass(slots=True)
 class Damage:
-    """One thing that is wrong."""
+    """One damaged place."""
 
     path: str
     position: int
@@ -39,11 +39,11 @@ class Damage:
 
 @dataclass(slots=True)
 class Findings:
-    """All that is wrong, and what there is."""
+    """All damage, and the contents of the log."""
 
     damages: list[Damage] = field(default_factory=list)
     torn: Cut | None = None
-    """A torn tail, which the next start cuts by itself."""
+    """A torn tail, which the next start cuts anyway."""
     frames: int = 0
     messages: int = 0
     files: int = 0
@@ -53,7 +53,7 @@ class Findings:
 
 @dataclass(slots=True)
 class _Behind:
-    """What stands behind a damaged place and would go with it."""
+    """The data after a damaged place, which a cut would remove."""
 
     frames: int = 0
     messages: int = 0
@@ -61,7 +61,7 @@ class _Behind:
 
 
 def look_at(folder: OsFolder, *, limits: Limits) -> Findings:
-    """Read everything and verify it; changes nothing. FormatTooNew comes from here."""
+    """Read everything and verify it; changes nothing. Raises FormatTooNew."""
     findings = Findings()
     manifest: Manifest | None = None
     state: State | None = None
@@ -145,7 +145,7 @@ def _count_behind(folder: OsFolder, number: int, position: int) -> _Behind:
 
 
 def repair(folder: OsFolder, findings: Findings, *, name: str) -> str | None:
-    """Do what the findings say; the folder with the copies, or None when there was nothing to do."""
+    """Repair the findings; returns the folder with the copies, or None when there was nothing to do."""
     wanted = [damage for damage in findings.damages if damage.repair]
     if not wanted:
         return None

@@ -1,1 +1,1 @@
-"""The process around the core and the log: one writer that gathers, commits, then answers."""
+"""The process around the core and the log: a single writer that collects requests, commits, then replies."""

@@ -1,4 +1,4 @@
-"""A broker that is open: log, engine and threads on one event loop."""
+"""An open broker: log, engine and threads on one event loop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ logger = logging.getLogger("driftq.broker")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerOptions:
-    """How a broker works."""
+    """Options of a broker."""
 
     limits: Limits = field(default_factory=Limits)
     fsync: Fsync = Fsync.ALWAYS
@@ -38,7 +38,7 @@ class BrokerOptions:
     housekeeping: bool = True
     """A child process keeps the folder small. Without it nothing is ever removed from it."""
     new_housekeeper: NewHousekeeper | None = None
-    """Who keeps a folder small that no other process can see."""
+    """The housekeeper of a folder that no other process can see."""
     tables: str | None = None
     """The folder that tables of topics are written to; None for no tables."""
     history: str | None = None
@@ -105,7 +105,7 @@ class Broker:
         )
 
     def start(self) -> Recovery:
-        """Fold the log; LogCorrupt and the like come from here."""
+        """Fold the log. Raises LogCorrupt and other LogErrors."""
         if self._housekeeper is not None:
             self._housekeeper.wait_idle()
         found = self.engine.start()
@@ -114,7 +114,7 @@ class Broker:
         return found
 
     async def close(self) -> None:
-        """Accept nothing more, finish what is being made durable, let go of the folder."""
+        """Accept no more requests, finish the commits under way, release the folder."""
         idle = asyncio.Event()
         self.engine.stop(idle.set)
         await idle.wait()
@@ -136,7 +136,7 @@ def open_broker(
 ) -> Broker:
     """Take the folder and fold its log. LogLocked when another server has it.
 
-    With a clock that stands still comes `turns`, which knows when its time has come.
+    A clock that does not advance on its own needs `turns`, which runs the loop at its times.
     """
     log = Log.open(folder, segment_bytes=options.segment_bytes, segment_records=options.segment_records)
     broker = Broker(

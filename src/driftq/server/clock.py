@@ -3,9 +3,9 @@
     engine time   the wall clock at start plus what has passed since, never behind the log
     wall time     the machine's wall clock as it is now, for the instants that users give
 
-Leases, backoff and TTLs run in engine time, so a clock that is set ends none of them early. A deadline or a
-`run_at` means what the machine's clock says, so it is judged by wall time: a log that was once written with
-the clock a day ahead makes no deadline past. A wall clock that leaps ahead is not believed at once, see
+Leases, backoff and TTLs run in engine time, so setting the clock ends none of them early. A deadline or a
+`run_at` refers to the machine's clock, so it is compared with wall time: a log that was once written with the
+clock a day ahead expires no deadline. A forward jump of the wall clock does not count at once, see
 `WallWatch`.
 """
 
@@ -25,8 +25,8 @@ logger = logging.getLogger("driftq.clock")
 class WallWatch:
     """Readings of a wall clock, in which a forward step of more than a minute counts a minute late.
 
-    Until then the answer is what the clock would say without the step; a clock that is set back meanwhile has
-    never been ahead. A backward step counts at once: it makes nothing past. The clock is compared with a
+    Until then a reading is the time without the step; if the clock is set back meanwhile, the step never
+    counts. A backward step counts at once: it expires nothing. The clock is compared with a
     steady one at each reading, so a suspended machine looks like a forward step.
     """
 
@@ -35,11 +35,11 @@ class WallWatch:
     def __init__(self, wall: int, steady: int) -> None:
         self._lead = wall - steady
         self._step: int | None = None
-        """How far ahead of the steady clock the wall clock is since a step that does not count yet."""
+        """The size of a forward step that does not count yet."""
         self._stepped_at = 0
 
     def read(self, wall: int, steady: int) -> int:
-        """The time to judge by, given what both clocks say now."""
+        """The time to use, given the readings of both clocks."""
         lead = wall - steady
         gain = lead - self._lead
         if self._step is None and -STEP_MS <= gain <= STEP_MS:
@@ -73,7 +73,7 @@ class WallWatch:
 
 
 class SystemClock:
-    """The machine's clocks. Engine time reads the wall clock once: later jumps move nothing."""
+    """The machine's clocks. Engine time reads the wall clock once: later jumps do not affect it."""
 
     def __init__(self) -> None:
         self._began = time.monotonic_ns()
@@ -106,7 +106,7 @@ def report_log_ahead(clock: Clock) -> None:
 
 
 def log_ahead_text(ahead_ms: int) -> str:
-    """What that means, for logs and people."""
+    """What that means, in words for logs and replies."""
     return (
         f"the log is {ahead_ms // 1_000} s ahead of this machine's clock: it was ahead once, or is behind; "
         "deadlines and run_at go by the machine's clock, leases, retries and stored times by the log's"

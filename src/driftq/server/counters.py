@@ -1,4 +1,4 @@
-"""What the server counts while it works; plain numbers, shown by the metrics page."""
+"""The server's counters: plain numbers, exported by the metrics route."""
 
 from dataclasses import dataclass
 

@@ -15,8 +15,8 @@ because reads are answered before anything is decided and the rest after it is d
 
 A commit that fails is answered "not confirmed", and nothing of it is delivered. The log is cut back to the
 last confirmed frame, and the state is folded from it once more. For a while, longer after each failure, turns
-are quiet: they decide what is submitted and begin nothing of their own accord. If the log cannot be cut back,
-or bytes that were answered for may be lost, writing stops.
+are quiet: they decide what is submitted and start nothing on their own. If the log cannot be cut back, or if
+confirmed bytes may be lost, writing stops.
 
 A turn never waits for the disk. A stage that needs a message which is not in memory calls
 `turn.requeue_when_read`: another thread reads the message, then the request is submitted to its stage a
@@ -24,7 +24,7 @@ second time, and a later turn decides it against the state of that time.
 
 A stop refuses new requests. Everything accepted before, requests that wait for a read among them, is decided,
 committed and answered; then `done` is called. When writing stops, every queue is rejected and reads are
-refused too: the state may be ahead of the disk for good, or the disk gave back other bytes than were written.
+refused too: the state may stay ahead of the disk, or the disk returned other bytes than were written.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Engine:
         self.want_turn()
 
     def damaged(self, damage: Damage) -> None:
-        """A message or an event on disk is not what was written: the server must not go on."""
+        """A stored message or event is damaged: the server must not go on."""
         self._stop_writing(str(damage))
         self._on_fatal(damage)
 
@@ -187,8 +187,8 @@ class Engine:
         )
         try:
             self.stages.decide(turn)
-        except Exception as mistake:  # A bug: memory is not to be trusted any more, so the server ends.
-            logger.critical("a decision failed in a way it never should: %r", mistake)
+        except Exception as mistake:  # A bug: memory can no longer be trusted, so the server stops.
+            logger.critical("an unexpected error in a decision, the server stops: %r", mistake)
             turn.commit.fail(NotConfirmed(f"internal: {mistake!r}"))
             self._stop_writing(f"internal: {mistake!r}")
             self._on_fatal(mistake)
@@ -202,7 +202,7 @@ class Engine:
         if quiet_until and self.clock.now() < quiet_until:
             at = quiet_until
         if isinstance(self.refusal, WritingStopped):
-            at = None  # Nothing is decided any more: a past alarm would go off for ever.
+            at = None  # Nothing is decided any more: a past alarm would go off endlessly.
         self._wakeup.set(at)
 
     # The commit
@@ -245,6 +245,6 @@ class Engine:
         self.want_turn()
 
     def _stop_writing(self, cause: str) -> None:
-        """From now on everything is refused, reads too: the state may be ahead of the disk for good."""
+        """From now on everything is refused, reads too: the state may stay ahead of the disk."""
         self.refusal = WritingStopped(cause)
         self.stages.reject(self.refusal)

@@ -19,11 +19,11 @@ class Fsync(StrEnum):
     """When the log is forced to the disk."""
 
     ALWAYS = "always"
-    """Before every answer."""
+    """Before every reply."""
     INTERVAL = "interval"
-    """Every 50 ms: a power cut may take as much."""
+    """Every 50 ms: a power cut may lose that much."""
     OFF = "off"
-    """When the system sees fit."""
+    """When the operating system decides."""
 
 
 SYNC_INTERVAL_S = 0.05
@@ -91,7 +91,7 @@ class Threads:
         try:
             self._log.sync()
         except OSError as error:
-            self._sync_lost = SyncLost(error.errno, f"answered messages could not be synced: {error}")
+            self._sync_lost = SyncLost(error.errno, f"confirmed messages could not be synced: {error}")
 
     def read(self, work: Callable[[], _T], done: Callable[[_T | Exception], None]) -> None:
         def run() -> None:
@@ -118,7 +118,7 @@ class Threads:
             pass  # The loop is closed, so nothing waits for this.
 
     def stop(self) -> None:
-        """Finish what was asked, sync, end the threads."""
+        """Finish the queued work, sync, end the threads."""
         if self._fsync is not Fsync.ALWAYS:
             self._writes.put(self._sync)
         for queue, thread in zip((self._writes, self._reads), self._threads, strict=True):

@@ -1,7 +1,7 @@
 """Reading stored messages back for a decision: those that hold a key, or that are dead-lettered.
 
-A turn never waits for the disk. What memory or the page cache holds is there at once. For the rest the stage
-asks `cold` first, has it fetched off the loop, and decides in a later turn.
+A turn never waits for the disk. Bytes in memory or in the page cache are there at once. For the rest the
+stage calls `cold` first, has them fetched off the loop, and decides in a later turn.
 """
 
 from collections.abc import Callable, Iterable
@@ -38,7 +38,7 @@ class MessageLookup:
         """Reads that are under way. Each ends with a turn: a stop waits for the last."""
 
     def message(self, ref: MessageRef) -> StoredMessage | None:
-        """The message; None when it is no longer kept. Only for refs that are not `cold`."""
+        """The message; None when it is no longer stored. Only for refs that are not `cold`."""
         entry = self.entry(ref)
         return decode_entry(entry) if entry is not None else None
 
@@ -53,7 +53,7 @@ class MessageLookup:
         return self._in_memory(*located) or self._read(*located)
 
     def cold(self, refs: Iterable[MessageRef]) -> list[MessageRef]:
-        """Those that cannot be had without waiting for the disk."""
+        """Those that cannot be read without waiting for the disk."""
         cold: list[MessageRef] = []
         for ref in refs:
             located = None if ref in self._fetched else self._locate(ref)
@@ -76,9 +76,9 @@ class MessageLookup:
     def read(
         self, refs: list[MessageRef], done: Callable[[dict[MessageRef, bytes] | NotConfirmed], None]
     ) -> None:
-        """Give the stored forms of kept messages to `done`: at once when they are in memory, else later.
+        """Pass the stored forms of messages to `done`: at once when they are in memory, else later.
 
-        For answers that are on their way out; it does not take part in a turn.
+        For replies that are being sent; it takes no part in a turn.
         """
         located = self._locate_all(refs)
         found = {ref: entry for ref, where in located.items() if (entry := self._in_memory(*where))}
@@ -126,7 +126,7 @@ class MessageLookup:
         try:
             entries = self._payloads.fetch(index, [ordinal])
         except LogCorrupt:
-            return None  # The read that has to have it reports the damage.
+            return None  # The read that needs the message reports the damage.
         return entries[0] if entries else None
 
     def _read(self, index: PartitionIndex, ordinal: int) -> bytes:

@@ -10,7 +10,7 @@ _T = TypeVar("_T")
 
 
 class SyncLost(OSError):
-    """Bytes that were answered for may not be on disk: nothing may be written behind them."""
+    """Confirmed bytes may not be on disk: nothing may be written after them."""
 
 
 class Clock(Protocol):

@@ -1,4 +1,4 @@
-"""The rule for whoever reads stored messages to answer with them: damage stops the server."""
+"""The rule for every read of stored messages for a reply: damage stops the server."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from driftq.errors import DatabaseDamaged, EventDamaged, LogCorrupt, NotConfirmed, WritingStopped
 
 Damage = LogCorrupt | EventDamaged | DatabaseDamaged
-"""A message or an event on disk is not what was written."""
+"""A stored message or event is damaged."""
 
 
 class Reading:
     """`with reading():` around every read of stored messages, on the engine's loop.
 
-    Raises WritingStopped for damage, after the server was told to stop, and NotConfirmed when the disk does
-    not give what is asked for.
+    Raises WritingStopped for damage, after telling the server to stop, and NotConfirmed when the disk cannot
+    be read.
     """
 
     def __init__(self, on_damage: Callable[[LogCorrupt], None]) -> None:

@@ -1,6 +1,6 @@
 """Requests about messages, topics and groups, each with the call that takes its answer.
 
-An answer is a result or a DriftQError, and it is given once, on the loop, when what it says is durable.
+An answer is a result or a DriftQError. It is given once, on the loop, when the outcome is durable.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class EngineRequest(Protocol):
 class ProduceRequest(msgspec.Struct, eq=False):
     """Messages that are answered together: a list of outcomes in their order.
 
-    `atomic`: all or nothing. `doomed`: an atomic request that is known to fail; its messages are only judged.
+    `atomic`: all or nothing. `doomed`: an atomic request that is known to fail; its messages are only
+    validated.
     """
 
     commands: list[Produce]
@@ -95,7 +96,7 @@ class ReaderRequest:
 
 @dataclass(frozen=True, slots=True)
 class WriterRequest:
-    """Put an epoch of a writer in force, the next one when none is given; answered by OpenedWriter."""
+    """Open an epoch of a writer, the next one when none is given; answered by OpenedWriter."""
 
     topic: str
     writer: str
@@ -105,7 +106,7 @@ class WriterRequest:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopicRequest:
-    """The topic goes with everything in it; its streams end."""
+    """Delete the topic with everything in it; its streams end."""
 
     topic: str
     reply: Reply
@@ -121,7 +122,7 @@ class ResetRequest:
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroupRequest:
-    """The group goes with its progress; its streams end."""
+    """Delete the group with its progress; its streams end."""
 
     topic: str
     group: str
@@ -143,18 +144,18 @@ class LeaveRequest:
     consumer: ConsumerStream
 
     def reply(self, answer: object) -> None:
-        """Nobody waits for an answer."""
+        """No client waits for an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrainedRequest:
-    """A consumer of this group has sent what it had: it may have room again."""
+    """A consumer of this group has sent its batch: it may have credit again."""
 
     topic: str
     group: str
 
     def reply(self, answer: object) -> None:
-        """Nobody waits for an answer."""
+        """No client waits for an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,7 @@ class SealRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """A question that is answered from durable state alone."""
+    """A query that is answered from durable state alone."""
 
     query: Callable[[State], Any]
     reply: Reply

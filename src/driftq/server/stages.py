@@ -32,7 +32,7 @@ from driftq.storage.payloads import Payloads
 
 
 class Stages:
-    """All stages; together they have the shape of one."""
+    """All stages; together they form one."""
 
     def __init__(
         self,
@@ -66,8 +66,8 @@ class Stages:
             housekeeper=housekeeper,
             want_turn=want_turn,
         )
-        # Topics come first, so that everything else finds the topics and consumers that are there now. What
-        # ends deliveries comes before what stores messages, because it makes room. Deliveries come behind
+        # Topics come first, so that all later stages see the current topics and consumers. Stages that end
+        # deliveries come before those that store messages, because they free capacity. Deliveries come after
         # both: a message can leave in the very commit that stores it. Maintenance trims what the turn leaves.
         self._stages: tuple[Stage, ...] = (
             TopicsStage(consumers, new_outbox=new_outbox),
@@ -120,19 +120,19 @@ class Stages:
             stage.decide(turn)
 
     def reject(self, error: DriftQError) -> None:
-        """For good: also a request that still waits for a read is not decided any more."""
+        """Permanently: a request that still waits for a read is not decided any more either."""
         self._rejection = error
         for stage in self._stages:
             stage.reject(error)
 
     def stop(self, refusal: Unavailable) -> None:
-        """Nothing new begins: claims that wait for work and seals that wait for a round are answered."""
+        """Start nothing new: answer claims that wait for work and seals that wait for a round."""
         self.jobs.stop_waiting()
         self.maintenance.reject(refusal)
         self.maintenance.stop()
 
     def state_was_folded(self, state: State) -> None:
-        """The state is a new one: timers and consumers begin from it."""
+        """The state was replaced: rebuild timers and consumers from it."""
         self._timers.clear()
         for group in state.groups_by_id.values():
             for partition in range(len(group.partitions)):

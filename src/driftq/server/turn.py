@@ -81,7 +81,7 @@ class RequestQueue(Generic[R]):
 
 
 class Commit:
-    """What the outside gets once the records of one turn are durable."""
+    """The answers and deliveries to release once the records of one turn are durable."""
 
     __slots__ = ("deliveries", "replies")
 
@@ -103,7 +103,7 @@ class Commit:
 
 
 class Turn:
-    """What a stage decides with, and where it leaves its answers. Stages keep no turn beyond `decide`."""
+    """The inputs of a stage's decisions, and the place for its answers. Not kept beyond `decide`."""
 
     __slots__ = (
         "_stages",

@@ -1,4 +1,4 @@
-"""When the engine has a turn of its own accord, and for how long it has none."""
+"""When the engine runs a turn without a request, and for how long it runs none."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ class Wakeup:
 
 
 class CommitBackoff:
-    """Commits that failed one after the other: each makes the pause longer in which nothing is tried."""
+    """Consecutive failed commits: each lengthens the pause before the next try."""
 
     __slots__ = ("_failures", "quiet_until")
 
     def __init__(self) -> None:
         self._failures = 0
         self.quiet_until = 0
-        """The server does nothing of its own accord before this time."""
+        """The engine starts nothing on its own before this time."""
 
     def failed(self, now: int) -> None:
         self.quiet_until = now + doubled(QUIET_MS, self._failures, cap=QUIET_MS_MAX)
         self._failures += 1
 
     def over(self) -> None:
-        """A commit went well."""
+        """A commit succeeded."""
         self._failures = self.quiet_until = 0

@@ -1,4 +1,4 @@
-"""What can be set from outside: environment variables and named profiles, as one frozen object."""
+"""The settings: environment variables and named profiles, as one frozen object."""
 
 from driftq.model.options.pipeline import PipelineOptions, PublisherSettings, RegistrySettings
 from driftq.settings.address import is_postgres, without_password

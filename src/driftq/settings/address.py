@@ -11,7 +11,7 @@ _PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^/]*@|(?<=[?&])((?:ssl)?password)=[^
 
 @dataclass(frozen=True, slots=True)
 class DatabaseUrl:
-    """A file of SQLite, or a database of PostgreSQL."""
+    """An SQLite file, or a PostgreSQL database."""
 
     name: str = "url"
     allowed: str = "an address like sqlite:////folder/file.db or postgresql://user@host/name"
@@ -31,7 +31,7 @@ class DatabaseUrl:
 
 @dataclass(frozen=True, slots=True)
 class ObjectsUrl:
-    """A folder, or a bucket with perhaps a prefix."""
+    """A folder, or a bucket with an optional prefix."""
 
     name: str = "url"
     allowed: str = "an address like file:///folder or s3://bucket/prefix"
@@ -53,5 +53,5 @@ def is_postgres(url: str | None) -> bool:
 
 
 def without_password(text: str) -> str:
-    """The same text for people: a password in an address is not theirs to see."""
+    """The same text without the password in an address, for output."""
     return _PASSWORD.sub(lambda found: f"{found[2]}=***" if found[2] else f"{found[1]}:***@", text)

@@ -53,7 +53,7 @@ def publisher_settings(values: Values) -> PublisherSettings:
 
 
 def contradictions(values: Values) -> Iterator[Problem]:
-    """Values that are each sound and cannot be followed together."""
+    """Values that are valid alone but not together."""
     lease, heartbeat = table.REGISTRY_LEASE_SECONDS, table.REGISTRY_HEARTBEAT_SECONDS
     if _number(values, heartbeat) >= _number(values, lease):
         must_be = f"less than {lease.name}, which is {values[lease.name]}"

@@ -29,7 +29,7 @@ S3_ENDPOINT = SettingSpec(
     default=None,
     unset="AWS",
     kind=HttpUrl(allowed="an address like http://127.0.0.1:9000"),
-    meaning="the server of an s3:// address that is not Amazon's",
+    meaning="the server of an s3:// address, if it is not Amazon's",
 )
 TRANSPORT = SettingSpec(
     name="DRIFTQ_TRANSPORT",
@@ -47,7 +47,7 @@ API_KEYS_FILE = SettingSpec(
     name="DRIFTQ_API_KEYS_FILE",
     default=None,
     kind=Text("file", "the path of a file"),
-    meaning="the keys that requests have to carry",
+    meaning="the API keys that requests must carry",
 )
 EVENT_MISMATCH_MODE = SettingSpec(
     name="EVENT_STORE_IDEMPOTENCY_MISMATCH_MODE",
@@ -71,14 +71,14 @@ REGISTRY_HEARTBEAT_SECONDS = SettingSpec(
     name="PROCESSED_EVENT_HEARTBEAT_INTERVAL_SECONDS",
     default=30,
     kind=_SECONDS,
-    meaning="how often a worker says that it still works; less than the lease",
+    meaning="how often a worker renews its claim; less than the lease",
 )
 REGISTRY_OWNER = SettingSpec(
     name="PROCESSED_EVENT_OWNER",
     default=None,
     unset="host and process",
     kind=Text("text"),
-    meaning="the name that claims are held under, for people",
+    meaning="the name that claims are held under, for display",
 )
 INSTANCE_RETRIES = SettingSpec(
     name="INSTANCE_WORKER_MAX_RETRY_ATTEMPTS",
@@ -102,13 +102,13 @@ LOOKBACK_SECONDS = SettingSpec(
     name="EVENT_PUBLISHER_LOOKBACK_SECONDS",
     default=600,
     kind=IntRange(0, _SECONDS_MAX, "seconds"),
-    meaning="how far back the publisher looks again after a start",
+    meaning="how far back the publisher rereads after a start",
 )
 LOOKBACK_MAX_KEYS = SettingSpec(
     name="EVENT_PUBLISHER_LOOKBACK_MAX_KEYS",
     default=50,
     kind=_WINDOW,
-    meaning="how many events it looks at again per batch",
+    meaning="how many events it rereads per batch",
 )
 DEDUP_MAX_EVENTS = SettingSpec(
     name="EVENT_PUBLISHER_DEDUP_MAX_EVENTS",
@@ -133,19 +133,19 @@ FLUSH_BATCH_SIZE = SettingSpec(
     default=None,
     unset="EVENT_PUBLISHER_BATCH_SIZE",
     kind=_EVENTS,
-    meaning="after how many events it waits until the transport has them",
+    meaning="after how many events it waits for the transport's confirmation",
 )
 FLUSH_TIMEOUT_SECONDS = SettingSpec(
     name="EVENT_PUBLISHER_KAFKA_FLUSH_TIMEOUT_SECONDS",
     default=10,
     kind=_SECONDS,
-    meaning="how long it waits for that",
+    meaning="how long it waits for the confirmation",
 )
 METRICS_INTERVAL_SECONDS = SettingSpec(
     name="EVENT_PUBLISHER_METRICS_LOG_INTERVAL_SECONDS",
     default=30,
     kind=_SECONDS,
-    meaning="how often it logs what it has done",
+    meaning="how often it logs its progress",
 )
 ALLOCATOR_MODE = SettingSpec(
     name="EVENT_STORE_SEQUENCE_ALLOCATOR_MODE",

@@ -1,4 +1,4 @@
-"""From the environment to one frozen object; nothing else in DriftQ reads the environment."""
+"""From the environment to one frozen object; no other module of DriftQ reads the environment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SettingSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting with the value in force."""
+    """A setting with its current value."""
 
     knob: SettingSpec
     value: Value | None
@@ -41,7 +41,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything that can be set from outside, checked."""
+    """All settings, validated."""
 
     profile: str
     limits: Limits
@@ -122,7 +122,7 @@ def load_data(given: str | None = None, environ: Mapping[str, str] = os.environ)
 
 
 def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Where Java is, if the environment says so; not a setting of DriftQ."""
+    """Java's home from the environment, if set; not a setting of DriftQ."""
     return environ.get("JAVA_HOME") or None
 
 
@@ -157,7 +157,7 @@ def _read(
 
 
 def _unknown_names(environ: Mapping[str, str]) -> tuple[UnknownName, ...]:
-    """Names that only a setting may have: a typo must not pass in silence."""
+    """Names with a prefix that is reserved for settings: a typo must not go unnoticed."""
     known = [knob.name for knob in table.KNOBS]
     return tuple(
         UnknownName(name, next(iter(difflib.get_close_matches(name, known, n=1)), None))

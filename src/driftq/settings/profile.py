@@ -14,7 +14,7 @@ class Profile:
     name: str
     values: Mapping[str, Value] = field(default_factory=dict)
     count_unread: bool = False
-    """Messages of a topic that nobody reads count against its limits."""
+    """Messages of a topic without readers count against its limits."""
 
 
 DEFAULT = Profile(name="default")

@@ -1,4 +1,4 @@
-"""What a setting is, and which texts each kind of setting takes."""
+"""The definition of a setting, and the texts that each kind of setting accepts."""
 
 import re
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ class Kind(Protocol):
         """Completes the sentence "it must be …"."""
 
     def read(self, text: str) -> Value:
-        """The value that the text stands for; ValueError when it stands for none."""
+        """The value of the text; ValueError when it is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class IntRange:
-    """A whole number between two others, both included."""
+    """An integer in a range, both ends included."""
 
     low: int
     high: int
@@ -87,7 +87,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Identifier:
-    """A name that SQL takes without quotes."""
+    """A name that SQL accepts without quotes."""
 
     name: str = "name"
     allowed: str = "a name of at most 63 letters, digits and _, not beginning with a digit"
@@ -133,19 +133,19 @@ class HostNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingSpec:
-    """One name in the environment: what it takes, what holds without it, what it is for."""
+    """One environment variable: the values it accepts, its default, its meaning."""
 
     name: str
     default: Value | None
     kind: Kind
     meaning: str
     unset: str = "not set"
-    """What holds when there is no value; in words, where `default` is None."""
+    """The behaviour without a value, in words, where `default` is None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One name in the environment that cannot be followed."""
+    """One environment variable with an invalid value."""
 
     name: str
     given: str
@@ -157,18 +157,18 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class UnknownName:
-    """A name with a prefix of ours that no setting has."""
+    """A name with our prefix that no setting has."""
 
     name: str
     nearest: str | None
 
     def __str__(self) -> str:
-        hint = f"did you mean {self.nearest}?" if self.nearest else "`driftq config` lists the names that are"
+        hint = f"did you mean {self.nearest}?" if self.nearest else "`driftq config` lists the valid names"
         return f"{self.name} is not a setting; {hint}"
 
 
 class SettingsRefused(Exception):
-    """The environment asks for something that cannot be; nothing was started."""
+    """The environment has invalid settings; nothing was started."""
 
     def __init__(self, problems: tuple[Problem | UnknownName, ...]) -> None:
         super().__init__("; ".join(str(problem) for problem in problems))

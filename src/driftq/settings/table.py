@@ -11,13 +11,13 @@ _WEEK_MS = 7 * 24 * 3600 * 1000
 _LIMITS = Limits()
 
 OWNED_PREFIXES = ("DRIFTQ_BROKER_", "DRIFTQ_IDEMPOTENCY_")
-"""A name that begins like this and is not in the table is a mistake."""
+"""A name that begins with this and is not in the table is an error."""
 
 IN_FLIGHT_MAX = SettingSpec(
     name="DRIFTQ_BROKER_IN_FLIGHT_MAX",
     default=_LIMITS.in_flight_max,
     kind=IntRange(1, _COUNT_MAX, "messages"),
-    meaning="unacked messages that may be out per topic, group and partition",
+    meaning="unacked messages that may be in flight per topic, group and partition",
 )
 ACK_TIMEOUT_MS = SettingSpec(
     name="DRIFTQ_BROKER_ACK_TIMEOUT_MS",
@@ -41,7 +41,7 @@ IDEMPOTENCY_TTL_MS = SettingSpec(
     name="DRIFTQ_BROKER_IDEMPOTENCY_TTL_MS",
     default=_LIMITS.idempotency_ttl_ms,
     kind=IntRange(1, _YEARS_100_MS, "ms"),
-    meaning="how long an idempotency key is remembered",
+    meaning="how long an idempotency key stays live",
 )
 IDEMPOTENCY_KEYS_MAX = SettingSpec(
     name="DRIFTQ_BROKER_IDEMPOTENCY_KEYS_MAX",
@@ -53,7 +53,7 @@ RETENTION_MS = SettingSpec(
     name="DRIFTQ_BROKER_RETENTION_MS",
     default=_WEEK_MS,
     kind=IntRange(1, _YEARS_100_MS, "ms"),
-    meaning="how long messages are kept at least, in topics that say nothing else",
+    meaning="how long messages are kept at least, in topics that set no retention",
 )
 SEGMENT_BYTES = SettingSpec(
     name="DRIFTQ_BROKER_SEGMENT_BYTES",
@@ -89,7 +89,7 @@ ALLOWED_HOSTS = SettingSpec(
     name="DRIFTQ_ALLOWED_HOSTS",
     default=None,
     kind=HostNames(),
-    meaning="host names that the server may be asked under; others get 403",
+    meaning="host names that the server accepts; others get 403",
     unset="addresses, localhost, --host",
 )
 COMMIT = SettingSpec(

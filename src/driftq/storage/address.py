@@ -1,4 +1,4 @@
-"""Where the server that holds a folder listens: a small file, for those who come to the same folder.
+"""A small file with the address of the server that holds a folder, for other processes that open the folder.
 
 The lock on the log says that a process holds it; this file says where that process listens. It may be left
 over from a server that was killed, so it counts only together with the lock, or with the name of this start
@@ -13,7 +13,7 @@ _NAME = "address"
 
 
 def write_address(data: str | os.PathLike[str], url: str, *, instance: str = "") -> None:
-    """Say where we listen; a reader sees the old lines or the new ones."""
+    """Write our address atomically; a reader sees the old lines or the new ones."""
     place = Path(data, _NAME)
     fresh = place.with_suffix(".new")
     fresh.write_text(f"{url}\n{instance}\n", encoding="utf-8")

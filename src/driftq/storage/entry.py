@@ -92,7 +92,7 @@ def decode_job(entry: bytes) -> StoredJob:
 
 
 def without_large_payload(entry: bytes) -> bytes:
-    """What is kept of a job for long: a payload of some size is replaced by null."""
+    """A finished job's long-term form: a large payload is replaced by null."""
     if len(entry) <= JOB_BYTES_MAX:
         return entry
     stored = msgspec.structs.replace(decode_job(entry), payload=msgspec.Raw(b"null"))

@@ -37,7 +37,7 @@ class Journal:
         folder = self._log.folder
         found = restore(folder, self._limits)
         if found.manifest is None and MANIFEST in folder.names():
-            folder.rename(MANIFEST, f"{MANIFEST}.damaged")  # Nobody may go by it any more.
+            folder.rename(MANIFEST, f"{MANIFEST}.damaged")  # No later start may use it.
         counts: dict[int, int] = {}
         recovery = self._log.recover(folding(found.state, counts=counts), after=found.end)
         self._log.note_records(counts.get(recovery.end.segment, 0))
@@ -101,7 +101,7 @@ class Journal:
         self._frame_with_space(size)
 
     def _frame_with_space(self, size: int) -> Frame:
-        """The open frame, or a new one where that has no room."""
+        """The open frame, or a new one when it is full."""
         frame = self._frame
         if frame is None or frame.size + size > frame.capacity:
             self._close_frame()

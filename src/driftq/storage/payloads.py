@@ -1,7 +1,7 @@
-"""The messages' bytes: the newest from memory, others from the page cache, the rest by a reader thread.
+"""The messages' bytes: the newest from memory, others from the page cache, the rest through a reader thread.
 
-What comes from a file is checked against its own checksum before it goes anywhere. A message may be moved to
-another file, or dropped, while somebody is about to read it; then it is looked up once more.
+Bytes from a file are checked against their checksum before use. Compaction may move a message to another
+file, or retention may drop it, just before a read; the reader then looks it up once more.
 """
 
 from bisect import bisect_right
@@ -17,7 +17,7 @@ _READ_BYTES = 1 << 20
 
 
 class EntriesGone(Exception):
-    """Some of these messages were dropped: their topic's retention is over, or the topic is deleted."""
+    """Some of these messages were dropped: their retention has expired, or the topic is deleted."""
 
 
 class Payloads:
@@ -31,7 +31,7 @@ class Payloads:
         self._cached = 0
 
     def remember(self, segment: int, position: int, blob: bytes) -> None:
-        """Keep the newest bytes of the log at hand. Positions only grow."""
+        """Cache the newest bytes of the log. Positions only grow."""
         self._starts.append(segment << 32 | position)
         self._blobs.append(blob)
         self._cached += len(blob)
@@ -66,7 +66,7 @@ class Payloads:
         return entries
 
     def read(self, index: PartitionIndex, ordinals: Sequence[int]) -> list[bytes]:
-        """The same from the files alone, however long it takes; for a thread of its own."""
+        """The same from the files alone; blocks, so it needs a thread of its own."""
         locations = _stored_locations(index, ordinals)
         while True:
             entries: list[bytes] = []
@@ -143,7 +143,7 @@ def _stored_locations(index: PartitionIndex, ordinals: Sequence[int]) -> list[tu
     try:
         locations = _locations(index, ordinals)
     except IndexError:
-        raise EntriesGone from None  # They were dropped while we looked.
+        raise EntriesGone from None  # They were dropped during the lookup.
     if min(ordinals[0], ordinals[-1]) < index.first:
         raise EntriesGone
     return locations

@@ -42,7 +42,7 @@ class Restored:
 
 
 class IndexRun(msgspec.Struct, array_like=True, frozen=True):
-    """A stretch of one partition's messages in one file."""
+    """A range of one partition's messages in one file."""
 
     topic: int
     partition: int
@@ -112,7 +112,7 @@ def encode_runs(runs: list[IndexRun]) -> bytes:
 
 
 def folding(state: State, watch: Watch | None = None, *, counts: dict[int, int] | None = None) -> Fold:
-    """What makes a frame true in the state; `counts` gets the number of records of each segment."""
+    """A function that applies a frame to the state; `counts` gets the number of records of each segment."""
 
     def fold(segment: int, position: int, payload: memoryview) -> None:
         number = 0

@@ -1,9 +1,9 @@
-"""A table's folder, from the writer's side: files are added, then all becomes visible by one rename.
+"""A table's folder, from the writer's side: files are added, then one rename makes them visible.
 
     write files ─▶ link a generation ─▶ sync ─▶ turn `current` to it ─▶ sync ─▶ later: remove what is unnamed
 
-Whatever is cut off before the turn is named by nobody, and the next round removes it. The rename replaces a
-symbolic link, so there is no moment without a table and none with two.
+A round that is interrupted before the rename leaves files that no generation names, and the next round
+removes them. The rename replaces a symbolic link, so there is no moment without a table and none with two.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from driftq.tables.reader import (
 )
 
 GRACE_MS = 10 * 60_000
-"""So long a reader may be at files that no longer count."""
+"""How long a reader may still read files that were replaced."""
 GENERATIONS_MAX = 20
-"""At most so many past generations stay, however fast they follow each other."""
+"""The most past generations that stay, however fast they follow each other."""
 
 
 class TableFolder:
@@ -39,7 +39,7 @@ class TableFolder:
         self._path = path
 
     def open(self, topic: str, topic_id: int, *, now: int) -> TableManifest:
-        """The table as it stands, cleared of what dead rounds and past readers left behind."""
+        """The current table, without the remnants of dead rounds and past readers."""
         for name in (FILES, GENERATIONS):
             os.makedirs(os.path.join(self._path, name), exist_ok=True)
         manifest = read_table(self._path)
@@ -54,7 +54,7 @@ class TableFolder:
         return os.path.join(self._path, file.name)
 
     def put(self, number: int, first: int, last: int, write: Callable[[str], int]) -> TableFile:
-        """Add a file, which nobody sees before it is published."""
+        """Add a file, which readers do not see before it is published."""
         name = os.path.join(FILES, f"{number}-{first}-{last}.parquet")
         staged = os.path.join(self._path, FILES, "_staged")
         rows = write(staged)
@@ -85,12 +85,12 @@ class TableFolder:
         _sync(self._path)
 
     def remove(self) -> None:
-        """The topic is gone, or no longer a table: first what readers see, then the rest."""
+        """Remove the table: first the link that readers follow, then the rest."""
         self._unlink(CURRENT)
         shutil.rmtree(self._path)
 
     def _turn(self, name: str, target: str) -> None:
-        """Let a symbolic link show to this, at one moment."""
+        """Point a symbolic link at this, atomically."""
         link = os.path.join(self._path, name)
         if os.path.islink(link) and os.readlink(link) == target:
             return
@@ -122,7 +122,7 @@ class TableFolder:
 
 
 def _still_read(gone: list[tuple[int, str]], now: int) -> list[tuple[int, str]]:
-    """What somebody may still be reading."""
+    """The files that a reader may still have open."""
     young = [(since, name) for since, name in gone if now - since < GRACE_MS]
     generations = [one for one in young if one[1].startswith(GENERATIONS)]
     too_many = set(generations[:-GENERATIONS_MAX])
@@ -130,7 +130,7 @@ def _still_read(gone: list[tuple[int, str]], now: int) -> list[tuple[int, str]]:
 
 
 def _link(source: str, target: str) -> None:
-    """The file under a second name; a copy where the file system has no second names."""
+    """Link the file under a second name; copy it where the file system has no hard links."""
     try:
         os.link(source, target)
     except OSError as refusal:

@@ -23,14 +23,14 @@ def row_schema(names: Iterable[str]) -> Any:
 
 
 def write_rows(path: str, columns: dict[str, list[Any]]) -> int:
-    """Write columns with the types that Spark's readers expect; the number of rows."""
+    """Write columns with the types that Spark's readers expect; returns the number of rows."""
     schema = row_schema(columns)
     arrays = [arrow.array(columns[field.name], field.type) for field in schema]
     return _write(path, arrow.table(arrays, schema=schema))
 
 
 def join_files(path: str, parts: list[str]) -> int:
-    """Write the rows of several files, one behind the other, into one; the number of rows."""
+    """Concatenate the rows of several files into one; returns the number of rows."""
     return _write(path, arrow.concat_tables([parquet.read_table(part) for part in parts]))
 
 

@@ -6,8 +6,8 @@
     DIR/tables/<topic>/current        ─▶ generations/<number>
     DIR/tables/<topic>/manifest.json  ─▶ current/_manifest.json
 
-A generation is whole before `current` is turned to it by one rename, and never changes: whoever lists the
-folder behind `current` sees a whole table at any moment, and so does whoever reads the manifest.
+A generation is complete before one rename points `current` at it, and it never changes: a reader that lists
+the folder behind `current` always sees a whole table, and so does one that reads the manifest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CURRENT = "current"
 FILES = "files"
 GENERATIONS = "generations"
 LISTED = f"_{MANIFEST}"
-"""The manifest's name beside the files: readers of Parquet pass over names that begin so."""
+"""The manifest's name beside the files: Parquet readers ignore names that begin with an underscore."""
 
 
 class TableFile(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class TableManifest(msgspec.Struct):
     """The number of the generation."""
     files: list[TableFile] = msgspec.field(default_factory=list)
     gone: list[tuple[int, str]] = msgspec.field(default_factory=list)
-    """Files and generations that no longer count, each with the time since when: readers may be at them."""
+    """Replaced files and generations, each with the time of its replacement: readers may still use them."""
 
 
 _decode = msgspec.json.Decoder(TableManifest).decode

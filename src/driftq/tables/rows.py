@@ -1,4 +1,4 @@
-"""Messages as rows of a table: what every message has, and what its envelope or its event says."""
+"""Messages as rows of a table: the columns of every message, of its envelope and of its event."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ COLUMNS = (
 )
 
 _AT_ONCE = 10_000
-"""Values whose events are looked for together."""
+"""Values that are parsed for events together."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Stored(Protocol):
-    """What is looked at of a message."""
+    """The parts of a message that become columns."""
 
     @property
     def key(self) -> str: ...
@@ -44,7 +44,7 @@ class Stored(Protocol):
 
 
 class _EventPart(msgspec.Struct):
-    """What of a value is looked at, where it is an event."""
+    """The parts of a value that become columns, where it is an event."""
 
     event_id: str | None = None
     aggregate_type: str | None = None
@@ -75,7 +75,7 @@ def columns(topic: str, partition: int, messages: Iterable[tuple[int, bytes]]) -
 
 
 def message_columns(stored: Sequence[Stored]) -> dict[str, list[Any]]:
-    """The columns that are in the messages themselves; a row reads the same from wherever it is taken."""
+    """The columns that are in the messages themselves; a row is the same from whichever file it is read."""
     values = [message.value for message in stored]
     parts = range(0, len(values), _AT_ONCE)
     events = list(chain.from_iterable(_events_in(values[first : first + _AT_ONCE]) for first in parts))
@@ -108,4 +108,4 @@ def _event_in(value: str) -> _EventPart:
     try:
         return _event.decode(value)
     except msgspec.DecodeError:
-        return _NO_EVENT  # A value is the producer's own; nothing says that it is an event.
+        return _NO_EVENT  # A value is the producer's own; it need not be an event.

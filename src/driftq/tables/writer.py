@@ -1,7 +1,7 @@
 """The tables of all topics that have one, brought up to date by a round.
 
-Rows are taken from the kept messages by their place in the partition, so that what a killed round has left
-undone the next one does, and nothing is written twice. Rows go when their messages go.
+Rows are made from the stored messages by their place in the partition, so that the next round finishes what a
+killed round left undone, and nothing is written twice. Rows are dropped with their messages.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Tables:
         self._folder = folder
 
     def see(self, state: State, record: Record, payload: memoryview, blob_at: int) -> None:
-        """Rows are taken from what is kept when all records are folded."""
+        """Rows are made from the stored messages when all records are folded."""
 
     def finish(self, state: State, *, upto: int) -> None:
         wanted = {name: topic for name, topic in state.topics.items() if topic.options.table}
@@ -62,7 +62,7 @@ class TableWriter:
         self._topic = topic
 
     def bring_up_to_date(self, now: int) -> None:
-        """Write what is new, drop what is no longer kept, put small files together."""
+        """Write new rows, drop the rows of dropped messages, merge small files."""
         manifest = self._table.open(self._topic.name, self._topic.id, now=now)
         files: list[TableFile] = []
         for number in range(len(self._topic.partitions)):
@@ -94,7 +94,7 @@ class TableWriter:
         return self._table.put(number, messages[0][0], messages[-1][0], lambda path: write_rows(path, made))
 
     def _compact(self, number: int, files: list[TableFile]) -> list[TableFile]:
-        """Put a run of small files together, when there are many."""
+        """Merge a run of small files, when there are many."""
         small = [file for file in files if file.rows < SMALL_ROWS]
         if len(small) < SMALL_FILES_MAX:
             return files

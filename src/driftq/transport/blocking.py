@@ -1,7 +1,7 @@
 """The blocking HTTP client: plain sockets, no thread and no event loop.
 
-The command line, the tasks of Spark and the routing webhook use it. It repeats nothing: whether a request may
-be sent twice is for its caller to know.
+The command line, Spark's tasks and the routing webhook use it. It retries nothing: only its caller knows
+whether a request may be sent twice.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class BlockingConnection:
         return HTTPSConnection(endpoint.host, endpoint.port, timeout=endpoint.timeout_s, context=context)
 
     def lost(self, error: Exception, *, during: str = "") -> ServerUnreachable:
-        """Close the connection, and say why it is gone."""
+        """Close the connection, and return the error that says why."""
         self.close()
         cause = cause_of(error)
         return ServerUnreachable(self._endpoint.url, cause=f"{during} ({cause})" if during else cause)

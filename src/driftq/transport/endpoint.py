@@ -1,4 +1,4 @@
-"""Where a server is and how to reach it: what both HTTP clients are given."""
+"""A server's address and how to reach it: the argument of both HTTP clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions: from the state and a command to the records that make it so, or an error and no change."""
+"""Decisions: from the state and a command to records, or an error and no change."""
 
 from driftq.core.decide.deliver import decide_deliveries
 from driftq.core.decide.produce import Accepted, Duplicate, Lookup, decide_produce

@@ -1,4 +1,4 @@
-"""Appending by position: what a writer says again is skipped, what an older run of it says is refused.
+"""Appending by position: repeated messages are skipped, appends of a fenced older run are refused.
 
 An append is one decision: all of its new messages are stored, with the lane's new position in the same frame,
 or none of them is.
@@ -17,7 +17,7 @@ from driftq.errors import DriftQError, InvalidArgument, LaneBehind, WriterFenced
 
 
 class AppendedMessages(msgspec.Struct, frozen=True):
-    """How many messages are new, how many were there before, and the lane's last position."""
+    """How many messages are new, how many were stored before, and the lane's last position."""
 
     appended: int
     skipped: int
@@ -25,14 +25,14 @@ class AppendedMessages(msgspec.Struct, frozen=True):
 
 
 class OpenedWriter(msgspec.Struct, frozen=True):
-    """The epoch in force, and the last position of each lane that has one."""
+    """The current epoch, and the last position of each lane that has one."""
 
     epoch: int
     lanes: dict[int, int]
 
 
 class AppendDecision(msgspec.Struct):
-    """The answer; batch and move are to be kept in one frame. There is no move when all was there."""
+    """The outcome; batch and move go into one frame. There is no move when all were stored before."""
 
     answer: AppendedMessages
     batch: ProduceBatch
@@ -40,7 +40,7 @@ class AppendDecision(msgspec.Struct):
 
 
 def decide_writer(topic: Topic, writer: str, *, epoch: int | None, now: int) -> WriterOpened | None:
-    """Put an epoch in force, the next one when none is given; None when it is in force already."""
+    """Open an epoch, the next one when none is given; None when it is current already."""
     newest = topic.writers.get(writer, PositionWriter()).epoch
     if epoch is None:
         return WriterOpened(at=now, topic=topic.id, writer=writer, epoch=newest + 1)
@@ -54,7 +54,7 @@ def decide_writer(topic: Topic, writer: str, *, epoch: int | None, now: int) -> 
 def decide_append(
     state: State, topic: Topic, command: AppendByPosition, *, lookup: Lookup, now: int, wall: int
 ) -> AppendDecision:
-    """What is new of this append. Raises the first error of a message, and nothing is stored then."""
+    """The new messages of this append. Raises the first error of a message, and then nothing is stored."""
     writer = topic.writers.get(command.writer, PositionWriter())
     if command.epoch < writer.epoch:
         raise WriterFenced(command.writer, newest=writer.epoch, given=command.epoch)

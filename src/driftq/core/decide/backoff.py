@@ -15,8 +15,8 @@ def nack_delay_ms(attempt: int) -> int:
 def retry_delay_ms(terms: DeliveryTerms, *, attempt: int, nacked: bool, draw: float) -> int:
     """The wait after the given delivery failed. `draw` is a random number from 0 to 1.
 
-    A retry never comes sooner than the policy asks, except at its cap, where the herd has to break up
-    downwards.
+    A retry is never sooner than the policy's backoff, except at its cap, where jitter can only shorten the
+    wait.
     """
     if terms.backoff_ms < 0:
         return nack_delay_ms(attempt) if nacked else 0

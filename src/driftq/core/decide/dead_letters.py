@@ -13,25 +13,25 @@ from driftq.core.decide.produce import Lookup, ProduceBatch, decide_produce
 from driftq.core.state import State, Topic
 
 GROUP_DELETED = "group_deleted"
-"""The group that gave the message up does not exist: nobody would be given it."""
+"""The group that dead-lettered the message no longer exists: no group would get it."""
 ALREADY_REDRIVEN = "already_redriven"
 NOT_FOUND = "not_found"
 NOT_STORED = "not_stored"
 
 
 class Placed(msgspec.Struct):
-    """What was decided: records to write, and for each command its partition or why it is not stored."""
+    """The decision: records to write, and for each command its partition or why it is not stored."""
 
     batch: ProduceBatch
     partitions: dict[int, int]
-    """Partition of each command that is stored, by its place among the commands, in that order."""
+    """Partition of each command that is stored, by its index among the commands, in that order."""
     refused: dict[int, str]
 
 
 def decide_placing(
     state: State, topic: Topic, commands: Sequence[Produce], *, lookup: Lookup, now: int, wall: int
 ) -> Placed:
-    """Place messages that the server itself appends: they always find room, and each has its own outcome."""
+    """Place messages that the server itself appends: no limit applies, and each has its own outcome."""
     batch = decide_produce(state, topic, commands, lookup=lookup, now=now, wall=wall, unlimited=True)
     placed = Placed(batch, {}, {})
     for slot, outcome in enumerate(batch.outcomes):
@@ -43,7 +43,7 @@ def decide_placing(
 
 
 def dead_letter_partition(original: int, *, partitions: int) -> int:
-    """The partition of a dead letter: the original one, as far as the dead-letter topic has so many."""
+    """The partition of a dead letter: the original one, modulo the dead-letter topic's number."""
     return original % partitions
 
 

@@ -1,4 +1,4 @@
-"""Topics and groups end, and groups begin anew."""
+"""Deleting topics and groups, and resetting groups."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def _require(topic: Topic, group: str) -> Group:
 
 
 def decide_reset(topic: Topic, group: str, *, to: ResetTo, now: int) -> GroupReset:
-    """The group forgets all its progress and goes on from there; what it holds is no longer leased.
+    """The group drops all its progress and goes on from there; its leases end.
 
-    Its attempts are numbered on, so that what was handed out before can never be taken for what comes next.
+    Its attempt numbers go on, so that an earlier delivery can never pass for a later one.
     """
     found = _require(topic, group)
     starts: list[int] = []

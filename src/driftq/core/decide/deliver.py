@@ -17,7 +17,7 @@ class Assignment(msgspec.Struct, gc=False):
     members: list[int]
     count: int
     last: int
-    """The member that got the last message: the one behind it is next."""
+    """The member that got the last message: the one after it is next."""
 
 
 def decide_deliveries(
@@ -29,11 +29,11 @@ def decide_deliveries(
     now: int,
     end: int | None = None,
 ) -> Assignment | None:
-    """Assign what is due and what is new, a message each in turn; None when there is nothing to assign.
+    """Assign due and new messages round-robin; None when there is nothing to assign.
 
-    Capacities come in the order of their turn and leave with less room. Messages that were delivered before
-    go first, because they are older, and to a stalled member only where no other has room. New ones are
-    assigned up to the ordinal `end`.
+    Capacities come in the order of their turn and shrink with each message. Redeliveries go first, because
+    they are older, and to a stalled member only where no other has credit. New messages are assigned up to
+    the ordinal `end`.
     """
     progress = group.partitions[partition]
     room = min(limits.in_flight_max - len(progress.leases), sum(capacity.room for capacity in capacities))
@@ -70,7 +70,7 @@ def decide_deliveries(
 def _assign_redeliveries(
     ordinals: list[int], free: list[Capacity]
 ) -> tuple[list[tuple[int, RedeliveredBlock]], int]:
-    """One block a member, and whose turn comes next."""
+    """One block for each member, and whose turn is next."""
     assigned: dict[int, list[int]] = {}
     turn = 0
     lively = sum([capacity.room for capacity in free if not capacity.stalled])
@@ -93,7 +93,7 @@ def _assign_redeliveries(
 def _assign_fresh(
     start: int, stop: int, free: list[Capacity], *, attempt: int
 ) -> list[tuple[int, FreshBlock]]:
-    """Stripes: with three members each gets every third message, until one of them is full."""
+    """Stripes: with three members each gets every third message, until one of them has no credit left."""
     blocks: list[tuple[int, FreshBlock]] = []
     while start < stop:
         width = min(len(free), stop - start)

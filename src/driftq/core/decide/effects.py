@@ -1,7 +1,7 @@
-"""May this effect begin, and may it end: one owner at a time, and a finished effect never begins again.
+"""Whether an effect may begin or end: one owner at a time, and a finished effect never begins again.
 
-An effect counts for the topic that its message was sent to. When that topic is deleted and one of its name is
-made, the effects of the old topic's messages say nothing about the new one's.
+An effect counts for the topic that its message was sent to. When that topic is deleted and recreated, the
+effects of the old topic's messages do not count for the new one's.
 """
 
 import msgspec
@@ -14,26 +14,26 @@ from driftq.model.options.limits import LEASE_MS_MAX
 
 
 class HeldEffect(msgspec.Struct, frozen=True):
-    """Somebody else is at it."""
+    """Another owner holds the effect."""
 
     owner: str
     lease_until: int
 
 
 class CommittedEffect(msgspec.Struct, frozen=True):
-    """It was done before; this is what it gave."""
+    """The effect is committed; this is its result."""
 
     result: str | None
     token: int
 
 
 class EffectScope(msgspec.Struct, frozen=True):
-    """Where the effect of a message is looked for, and kept."""
+    """The topics in which the effect of a message is looked up, and the one it is stored under."""
 
     topics: range
     """The topic ids whose effects count."""
     topic: int
-    """The id under which one that begins now is kept; 0 when no topic had the name."""
+    """The topic id of an effect that begins now; 0 when no topic had the name."""
 
 
 def scope_of(
@@ -41,9 +41,9 @@ def scope_of(
 ) -> EffectScope:
     """The scope of a message that was sent to the topic of this name.
 
-    The message belongs to the topic that has the name, unless it was produced before that was made, or its
-    offset in it lies below the first: then it is of one that was deleted. Ids grow, so such a message looks
-    at the ids below, and any other at the rest.
+    The message belongs to the current topic of that name, unless it was produced before the topic was
+    created, or its offset is below the topic's first: then it belongs to a deleted topic. Ids grow, so such a
+    message uses the ids below, and any other the rest.
     """
     found = state.topics.get(topic)
     deleted = state.deleted_topics.find(topic, now=now)
@@ -68,7 +68,7 @@ def decide_begin(
 ) -> EffectBegun | HeldEffect | CommittedEffect:
     """Grant the effect to this owner, unless it is done (`done` was found in the log) or held.
 
-    `topic` is the id that its scope keeps it under.
+    `topic` is the id that its scope stores it under.
     """
     if not 1 <= lease_ms <= LEASE_MS_MAX:
         raise InvalidArgument("lease_ms", f"must be from 1 to {LEASE_MS_MAX}")
@@ -91,7 +91,7 @@ def decide_begin(
 
 
 def require_pending(state: State, identity: Identity, *, owner: str, token: int) -> PendingEffect:
-    """The grant that this token stands for; refused when another one has taken its place."""
+    """The grant of this token; raises when another one has taken its place."""
     pending = state.effects.pending_under(identity, token)
     if pending is None or pending.owner != owner:
         scope = scope_of(state, identity[1], now=state.last_at)
@@ -103,7 +103,7 @@ def require_pending(state: State, identity: Identity, *, owner: str, token: int)
 def decide_fail(
     state: State, identity: Identity, *, owner: str, token: int, error: str, now: int
 ) -> EffectFailed | None:
-    """The effect failed and may begin again; None when this was said before."""
+    """The effect failed and may begin again; None when the failure is recorded already."""
     if state.effects.failed_under(identity, token) is not None:
         return None
     pending = require_pending(state, identity, owner=owner, token=token)

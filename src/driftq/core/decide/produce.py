@@ -1,6 +1,6 @@
-"""Which of the produced messages are stored, where, and which are refused or known already.
+"""Which of the produced messages are stored, where, and which are refused or duplicates.
 
-One call decides everything that one turn has for a topic, so that it becomes few records. A message is
+One call decides all messages of one turn for a topic, so that they become few records. A message is
 refused alone: its neighbours are stored.
 """
 
@@ -21,14 +21,14 @@ from driftq.model.partitioner import partition_of
 RECORD_MESSAGES_MAX = 1_000
 RECORD_BYTES_MAX = 1 << 20
 _RECOUNT_MS = 1_000
-"""A full partition is counted again after this, because a group may have been away for too long by now."""
+"""A full partition is counted again after this time, because an absent group may no longer count."""
 
 Lookup = Callable[[MessageRef], StoredMessage | None]
-"""Reads the message that holds a key; None when it is no longer kept."""
+"""Reads the message that holds a key; None when it is no longer stored."""
 
 
 class Duplicate(msgspec.Struct, gc=False):
-    """The message is there already, in the topic it went to then."""
+    """The message is stored already, in the topic that it went to then."""
 
     topic: str
     partition: int
@@ -46,7 +46,7 @@ PlacedKeys = dict[int, list[tuple[Produce, Accepted]]]
 
 
 class ProduceBatch(msgspec.Struct):
-    """Records with the messages' stored forms behind them, and an outcome for each command."""
+    """Records with the messages' stored forms, and an outcome for each command."""
 
     records: list[tuple[MessagesStored, list[bytes]]]
     outcomes: list[Outcome]
@@ -64,10 +64,10 @@ def decide_produce(
     unlimited: bool = False,
     new_keys: bool = False,
 ) -> ProduceBatch:
-    """Decide all of a topic's new messages at once. Deadlines are judged by `wall`.
+    """Decide all of a topic's new messages at once. Deadlines are compared with `wall`.
 
     `placed_keys` is given, and filled, where several topics' parts are decided before any of them is folded.
-    `unlimited` messages always find room. `new_keys`: no key among them is known or comes twice.
+    No limit applies to `unlimited` messages. `new_keys`: no key among them is live or occurs twice.
     """
     plain = _are_plain(commands)
     fresh = plain or _are_fresh(state, commands, placed_keys, new_keys=new_keys)
@@ -104,7 +104,7 @@ def _are_plain(commands: Sequence[Produce]) -> bool:
 def _are_fresh(
     state: State, commands: Sequence[Produce], placed_keys: PlacedKeys | None, *, new_keys: bool
 ) -> bool:
-    """Nobody says where to go or until when, and no key is known, or comes twice, or is one too many."""
+    """No command has a target or deadline, and no key is live, occurs twice, or exceeds the limit."""
     prints: list[int] = []
     for command in commands:
         if command.override is not None or command.deadline is not None:
@@ -124,7 +124,7 @@ def _are_fresh(
 def _room_for_all(
     state: State, topic: Topic, commands: Sequence[Produce], size_bytes: int
 ) -> list[int] | None:
-    """The partitions of messages that all fit easily; None when they must be looked at one by one."""
+    """The partitions of messages that all fit easily; None when each must be checked alone."""
     count = len(topic.partitions)
     if count == 1:
         partitions = [0] * len(commands)
@@ -149,7 +149,7 @@ def _records(
     plain: bool,
     now: int,
 ) -> list[tuple[MessagesStored, list[bytes]]]:
-    """What was accepted, as records of a bounded size."""
+    """The accepted messages, as records of bounded size."""
     entries = [command.entry for command in accepted]
     lengths = array("I", map(len, entries))
     cuts = [0]
@@ -271,7 +271,7 @@ class _Plan:
         added[1] += size_bytes
 
     def _is_bounded(self) -> bool:
-        """Nobody reads: nobody is late, unless the profile counts all."""
+        """Without readers no message counts as unsettled, unless the profile counts all."""
         return bool(self._topic.groups or self._topic.readers or self._state.limits.count_unread)
 
     def _limit_hit(self, part: Partition, added: list[int], size_bytes: int) -> str | None:
@@ -283,7 +283,7 @@ class _Plan:
         return None
 
     def _find_duplicate(self, command: Produce) -> Duplicate | None:
-        """The earlier message with this key, in the log or in this very plan."""
+        """The earlier message with this key, in the log or in this same plan."""
         for other, (partition, offset) in self._placed_keys.get(command.fingerprint, ()):
             if (other.tenant_id, other.requested_topic, other.idempotency_key) == (
                 command.tenant_id,
@@ -298,7 +298,7 @@ class _Plan:
             if topic is None:
                 continue  # The topic was deleted, and its keys with it.
             stored = self._lookup(ref)
-            if stored is None:  # Its message is gone before the key: still, never a second one.
+            if stored is None:  # The message was dropped before its key expired: it is still a duplicate.
                 return Duplicate(topic=topic.name, partition=0, offset=ref.offset, payload_mismatch=False)
             envelope = stored.envelope
             if (

@@ -1,10 +1,10 @@
-"""Which messages have been kept for long enough.
+"""Which messages have passed their retention.
 
 A message is kept until every group has settled it and every reader has passed it, and for the topic's
 retention after it was produced. The exception is a topic with `retention_bytes`: above it the oldest
-messages go, settled or not. Only the beginning of a partition is ever dropped, so one message that nobody
-settles keeps those behind it. Ages are counted by engine time or by the wall clock, whichever is earlier: a
-clock that is ahead makes nothing old.
+messages are dropped, settled or not. Only the start of a partition is ever dropped, so one unsettled message
+keeps all later ones. Ages are counted by engine time or by the wall clock, whichever is earlier: a clock that
+is ahead expires nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from driftq.model.topic import DEAD_LETTER_PREFIX
 
 
 def decide_retention(state: State, topic: Topic, *, now: int, wall: int) -> PartitionsTrimmed | None:
-    """What may go now; None when nothing may. Costs O(partitions) and nothing for what stays."""
+    """The messages to drop now; None when there are none. Costs O(partitions), independent of what stays."""
     if topic.name.startswith(DEAD_LETTER_PREFIX):
         return _drop_purged(topic, now)
     limits = state.limits
@@ -36,7 +36,7 @@ def decide_retention(state: State, topic: Topic, *, now: int, wall: int) -> Part
 
 
 def _drop_purged(topic: Topic, now: int) -> PartitionsTrimmed | None:
-    """Dead letters leave by being purged, and by nothing else."""
+    """Only a purge removes dead letters."""
     trims: list[Trim] = []
     for number, part in enumerate(topic.partitions):
         first = part.index.first
@@ -88,7 +88,7 @@ def _cut_for_bytes(topic: Topic, firsts: list[int]) -> int:
 
 
 def _unsettled(topic: Topic, partition: int, first: int) -> int:
-    """How many of the messages below `first` some group has not settled or some reader not passed."""
+    """How many of the messages below `first` some group has not settled or some reader has not passed."""
     lost = 0
     for group in topic.groups.values():
         progress = group.partitions[partition]

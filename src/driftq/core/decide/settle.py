@@ -39,7 +39,7 @@ from driftq.model.options.limits import LEASE_MS_MAX
 
 
 def check_place(topic: Topic, *, partition: int, offset: int) -> None:
-    """Refuse a partition or an offset that cannot be."""
+    """Refuse an invalid partition or offset."""
     if not 0 <= partition < len(topic.partitions):
         raise InvalidArgument("partition", f"must be from 0 to {len(topic.partitions) - 1}")
     if offset < 0:
@@ -61,7 +61,7 @@ def _require_current(
 
 
 class _PartitionAcks:
-    """The acks of one partition that settle something."""
+    """The acks of one partition that settle a message."""
 
     __slots__ = ("first", "fresh", "last", "leased", "progress", "shift")
 
@@ -75,7 +75,7 @@ class _PartitionAcks:
 def decide_acks(
     topic: Topic, group: Group | None, acks: Sequence[Ack], *, now: int
 ) -> tuple[list[MessagesSettled], list[DriftQError | None]]:
-    """One record a partition for the acks that settle something, and what became of each ack."""
+    """One record for each partition with acks that settle a message, and the outcome of each ack."""
     if group is not None and len(acks) > 1:
         whole = _settle_all(group, acks, now)
         if whole is not None:
@@ -111,9 +111,9 @@ def decide_acks(
 
 
 def _settle_all(group: Group, acks: Sequence[Ack], now: int) -> MessagesSettled | None:
-    """The usual case at once: one owner's current first deliveries in one partition, none of them twice.
+    """The usual case in one step: one owner's current first deliveries in one partition, none of them twice.
 
-    None when it is another case; then each ack is judged by itself.
+    None in any other case; then each ack is checked alone.
     """
     owner, partition = acks[0].owner, acks[0].partition
     if not 0 <= partition < len(group.partitions):
@@ -161,7 +161,7 @@ def _judge(topic: Topic, lane: _PartitionAcks, ack: Ack, now: int) -> None:
 def _was_dropped(topic: Topic, progress: GroupPartition, offset: int) -> bool:
     """Whether a message of this topic was settled and has been dropped since.
 
-    Offsets below the topic's first belong to a topic that had its name before: nothing is known of them.
+    Offsets below the topic's first belong to an earlier topic of this name: their state is unknown.
     """
     return topic.start_offset <= offset < progress.index.first_offset
 
@@ -176,7 +176,7 @@ def _current(
     attempt: int | None,
     now: int,
 ) -> tuple[Group, GroupPartition, int]:
-    """The delivery that is meant, for those who may end or extend it."""
+    """The current delivery, if this owner and attempt may end or extend it."""
     check_place(topic, partition=partition, offset=offset)
     if group is None:
         raise NoCurrentDelivery
@@ -195,9 +195,9 @@ def _current(
 def decide_nack(
     state: State, topic: Topic, group: Group | None, nack: Nack, *, now: int, jitter: float
 ) -> DeliveriesEnded | DeadLettered:
-    """The delivery failed: the message waits, longer after each try, or it is given up.
+    """The delivery failed: the message waits, longer after each try, or is dead-lettered.
 
-    One that nobody began to handle is due at once and does not count as a try.
+    One that no handler began is due at once and does not count as a try.
     """
     _check_unstarted(nack)
     found, progress, ordinal = _current(
@@ -223,7 +223,7 @@ def decide_nack(
 
 
 def _check_unstarted(nack: Nack) -> None:
-    """What nobody began to handle has not failed: it has no reason, and nobody knows it to be hopeless."""
+    """A delivery that no handler began has not failed: it has no reason, and cannot be non-retryable."""
     if not nack.started and nack.reason:
         raise InvalidArgument("reason", "says why a delivery failed, and with started=false none has")
     if not nack.started and not nack.retryable:
@@ -231,7 +231,7 @@ def _check_unstarted(nack: Nack) -> None:
 
 
 def _exhausted(topic: Topic, group: Group, partition: int, ordinal: int, *, last_error: str) -> DeadLettered:
-    """The message has had as many tries as it may have."""
+    """The message has used up its attempts."""
     return DeadLettered(
         topic=topic.name,
         group=group.name,
@@ -244,7 +244,7 @@ def _exhausted(topic: Topic, group: Group, partition: int, ordinal: int, *, last
 
 
 def decide_extend(topic: Topic, group: Group | None, extend: Extend, *, now: int) -> LeaseExtended:
-    """The owner goes on holding the delivery, for `lease_ms` from now."""
+    """Extend the lease to `lease_ms` from now."""
     if not 1 <= extend.lease_ms <= LEASE_MS_MAX:
         raise InvalidArgument("lease_ms", f"must be from 1 to {LEASE_MS_MAX}")
     found, _, ordinal = _current(
@@ -264,7 +264,7 @@ def decide_extend(topic: Topic, group: Group | None, extend: Extend, *, now: int
 def decide_expiries(
     state: State, topic: Topic, group: Group, partition: int, *, now: int, jitter: Callable[[], float]
 ) -> tuple[DeliveriesEnded | None, list[DeadLettered]]:
-    """Leases that are over: their messages are due again after their backoff, or given up."""
+    """Expired leases: their messages are due again after their backoff, or dead-lettered."""
     progress = group.partitions[partition]
     ended: list[EndedDelivery] = []
     dead: list[DeadLettered] = []
@@ -292,10 +292,11 @@ def decide_expiries(
 def decide_release(
     state: State, topic: Topic, group: Group, credit: Credit, *, now: int, jitter: Callable[[], float]
 ) -> tuple[list[DeliveriesEnded], list[DeadLettered]]:
-    """A consumer that goes gives back everything that it holds.
+    """A consumer that disconnects releases all its deliveries.
 
-    Nobody knows whether it went in peace or was killed by what it handled, so these were tries: after the
-    first a message is due at once, later it waits as after a nack, and after the last it is given up.
+    The broker cannot know whether the consumer ended in order or was killed by a message, so these count as
+    tries: after the first a message is due at once, later it waits as after a nack, and after the last it is
+    dead-lettered.
     """
     records: list[DeliveriesEnded] = []
     dead: list[DeadLettered] = []
@@ -323,7 +324,7 @@ def decide_release(
 def settled(
     group: Group, partition: int, ordinals: Sequence[int], *, cause: int, now: int
 ) -> MessagesSettled:
-    """These messages, none twice, are over for the group."""
+    """Settle these messages, none twice, for the group."""
     return settled_between(
         group, partition, ordinals, low=min(ordinals), high=max(ordinals), cause=cause, now=now
     )

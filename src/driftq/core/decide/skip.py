@@ -1,4 +1,4 @@
-"""Messages that a group is not given: those for another group alone, and those whose deadline has passed."""
+"""Messages that a group skips: those for another group alone, and those whose deadline has passed."""
 
 from driftq.core.dead_lettered import DEADLINE_EXCEEDED, DeadLettered
 from driftq.core.group import Group, GroupPartition
@@ -10,13 +10,13 @@ _LOOK_AHEAD = 1_000
 def decide_skips(
     state: State, topic: Topic, group: Group, partition: int, *, now: int, wall: int
 ) -> tuple[list[int], list[DeadLettered], int]:
-    """Among the next messages: ordinals that this group skips, those that are too late for it, and up to
-    which ordinal everything else may be delivered.
+    """Among the next messages: ordinals that this group skips, those past their deadline, and the ordinal up
+    to which everything else may be delivered.
 
-    Only a run at the head of what is new is skipped or too late, so that deliveries stay in order. The run is
-    of one kind: a dead letter may have to wait, and a message that is settled behind it would take it along,
-    as delivered. The caller settles the run and calls again. Retries are due by `now`, deadlines are judged
-    by `wall`.
+    Only a run at the head of the new messages is skipped or dead-lettered, so that deliveries stay in order.
+    The run is of one kind: a dead letter may have to wait, and settling a later message would mark it as
+    delivered. The caller settles the run and calls again. Retries are due by `now`, deadlines are compared
+    with `wall`.
     """
     progress = group.partitions[partition]
     index = progress.index
@@ -53,8 +53,8 @@ def decide_skips(
 
 
 def _late_retries(progress: GroupPartition, *, limit: int, now: int, wall: int) -> list[int]:
-    """Due retries that are too late. It looks on until there are as many in time as may be in flight, so that
-    none that nobody looked at takes the place of one that leaves."""
+    """Due retries past their deadline. It searches until it has found as many in time as may be in flight, so
+    that no unchecked retry takes the place of one that is dead-lettered."""
     specials = progress.index.specials
     looked = limit
     while True:

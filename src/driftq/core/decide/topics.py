@@ -1,4 +1,4 @@
-"""Topics, groups and readers come into being."""
+"""Creating topics and groups, and recording readers."""
 
 from driftq.core.records import GroupCreated, ReaderReported, TopicCreated
 from driftq.core.state import State, Topic
@@ -9,7 +9,7 @@ from driftq.model import MAX_PARTITIONS, TopicOptions, topic_name_problem
 def decide_topic(
     state: State, name: str, *, partitions: int, options: TopicOptions, now: int
 ) -> TopicCreated | None:
-    """The new topic; None when it is there with as many partitions."""
+    """The new topic; None when it exists with as many partitions."""
     problem = topic_name_problem(name)
     if problem:
         raise InvalidArgument("name", problem)
@@ -28,7 +28,7 @@ def decide_topic(
 
 
 def new_topic(state: State, name: str, *, partitions: int, options: TopicOptions, now: int) -> TopicCreated:
-    """A topic that is not there. It begins behind the offsets of the one that had its name before."""
+    """A new topic. Its offsets begin after those of an earlier topic of its name."""
     earlier = state.deleted_topics.find(name, now=now)
     return TopicCreated(
         at=now,
@@ -41,9 +41,9 @@ def new_topic(state: State, name: str, *, partitions: int, options: TopicOptions
 
 
 def decide_group(state: State, topic: Topic, name: str, *, latest: bool, now: int) -> GroupCreated | None:
-    """A group that is new; None when it is there. It starts at the oldest kept message.
+    """A new group; None when it exists. It starts at the oldest stored message.
 
-    Where one of this name was deleted lately, its attempts are numbered on.
+    Where one of this name was deleted recently, its attempt numbers go on.
     """
     if name in topic.groups:
         return None
@@ -59,7 +59,7 @@ def decide_group(state: State, topic: Topic, name: str, *, latest: bool, now: in
 
 
 def decide_reader(topic: Topic, reader: str, *, offsets: dict[int, int], now: int) -> ReaderReported:
-    """A reader says up to which offset, exclusive, it is done with each partition."""
+    """A reader reports the offset, exclusive, up to which it has read each partition."""
     positions: list[tuple[int, int]] = []
     for number, offset in sorted(offsets.items()):
         if not 0 <= number < len(topic.partitions):

@@ -43,7 +43,7 @@ from driftq.core.writers import PositionWriter
 
 
 def evolve(state: State, record: Record, *, segment: int, blob_at: int) -> None:
-    """Make the record true in the state. `segment` and `blob_at` say where its blob is in the log."""
+    """Apply the record to the state. `segment` and `blob_at` locate its blob in the log."""
     if record.at > state.last_at:
         state.last_at = record.at
     if type(record) is MessagesStored:
@@ -155,7 +155,7 @@ def _create_group(state: State, record: GroupCreated) -> None:
 
 
 def _see(state: State, group: Group, at: int) -> None:
-    """The group is at work; if it was away for so long that it did not count, it counts again."""
+    """The group is active; if it was absent for so long that it did not count, it counts again."""
     before, group.seen_at = group.seen_at, at
     topic = state.topics[group.topic]
     if at - before > topic.retention_ms(state.limits):
@@ -204,7 +204,7 @@ def _deliver(state: State, record: MessagesDelivered) -> None:
 
 
 def _ordinals(record: MessagesSettled) -> Sequence[int]:
-    """What was settled, as a range when nothing is left out."""
+    """The settled ordinals, as a range when they are contiguous."""
     base, count = record.base, len(record.deltas) // 4
     if record.deltas == run_of(count):
         return range(base, base + count)

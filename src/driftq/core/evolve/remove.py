@@ -1,4 +1,4 @@
-"""Folding the records that take something away: messages dropped, topics and groups deleted or reset."""
+"""Folding the records of removal: messages dropped, topics and groups deleted or reset."""
 
 from driftq.core.group import GroupPartition
 from driftq.core.jobs.table import JOBS_TOPIC
@@ -8,7 +8,7 @@ from driftq.core.state import State, Topic
 
 
 def count_all(state: State, topic: Topic, now: int) -> None:
-    """Count anew what each partition's slowest group or reader has not settled."""
+    """Recount what each partition's slowest group or reader has not settled."""
     for number in range(len(topic.partitions)):
         topic.count_pressure(number, limits=state.limits, now=now)
 
@@ -40,13 +40,13 @@ def delete_topic(state: State, record: TopicDeleted) -> None:
     for group in topic.groups.values():
         del state.groups_by_id[group.id]
     for part in topic.partitions:
-        part.index.trim(part.index.end)  # Whoever still reads it finds nothing.
+        part.index.trim(part.index.end)  # A read still under way finds nothing.
 
 
 def reset_group(state: State, record: GroupReset) -> None:
     group = state.groups_by_id[record.group]
     topic = state.topics[group.topic]
-    # A record of an older version says nothing of attempts, and those behind it were numbered from 1.
+    # A record of an older version has no attempts, and those after it were numbered from 1.
     bases = record.attempts or [0] * len(record.starts)
     before = group.partitions
     group.partitions = [
@@ -70,4 +70,4 @@ def delete_group(state: State, record: GroupDeleted) -> None:
 
 
 def roll(_state: State, _record: SegmentRolled) -> None:
-    """Its time is all it has to say."""
+    """Only its time matters."""

@@ -1,1 +1,1 @@
-"""Jobs: work that is claimed by priority and age, on the same log as everything else."""
+"""Jobs: claimed by priority and age, on the same log as messages."""

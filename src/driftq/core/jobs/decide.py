@@ -1,4 +1,4 @@
-"""What may happen to a job next: the legal transitions, and nothing else.
+"""The legal transitions of a job, and no others.
 
 enqueue           → ready, scheduled        cancel   ready, scheduled, in_flight → dead
 claim    ready    → in_flight               requeue  dead → ready
@@ -33,7 +33,7 @@ BACKOFF = Backoff(base_ms=500, cap_ms=30_000)
 
 
 class Settlement(msgspec.Struct, gc=False):
-    """The end of one run, as its worker tells it. An error of None is success."""
+    """The settlement of one run, as its worker reports it. An error of None is success."""
 
     offset: int
     token: int
@@ -43,7 +43,7 @@ class Settlement(msgspec.Struct, gc=False):
 
 
 def backoff_ms(attempt: int, draw: float) -> int:
-    """The wait before the retry after this attempt: anything up to a cap that doubles."""
+    """The wait before the retry after this attempt: random, up to a cap that doubles."""
     return BACKOFF.full_jitter_ms(attempt, draw)
 
 
@@ -71,7 +71,7 @@ def _require_state(jobs: JobTable, offset: int) -> JobState:
 
 
 def require_grant(jobs: JobTable, offset: int, token: int, now: int) -> JobGrant:
-    """The grant of this token; refused when it is over or another one has taken its place."""
+    """The grant of this token; raises when it is over or another one has taken its place."""
     _require_state(jobs, offset)
     grant = jobs.grants.get(offset)
     if grant is None or grant.token != token or grant.ends_at() <= now:
@@ -82,7 +82,7 @@ def require_grant(jobs: JobTable, offset: int, token: int, now: int) -> JobGrant
 def decide_heartbeat(
     jobs: JobTable, offset: int, *, token: int, lease_ms: int | None, now: int
 ) -> JobExtended:
-    """The lease begins anew, as long as it was unless it is told otherwise."""
+    """Renew the lease, for its old length unless another is given."""
     if lease_ms is not None:
         check_lease(lease_ms)
     grant = require_grant(jobs, offset, token, now)
@@ -92,7 +92,7 @@ def decide_heartbeat(
 def decide_settlements(
     jobs: JobTable, settlements: Sequence[Settlement], *, now: int, draw: Callable[[], float]
 ) -> tuple[JobsCompleted | None, JobsFailed | None, list[DriftQError | None]]:
-    """Completions and failures told together, and what became of each."""
+    """Completions and failures together, and the outcome of each."""
     completed = JobsCompleted(at=now, offsets=[], results=[])
     failed = JobsFailed(at=now, cause=CAUSE_FAILED, jobs=[])
     outcomes: list[DriftQError | None] = []
@@ -104,7 +104,7 @@ def decide_settlements(
                 jobs.completed_tokens.get(one.offset),
                 completing.get(one.offset),
             ):
-                outcomes.append(None)  # Said before.
+                outcomes.append(None)  # Reported before.
                 continue
             require_grant(jobs, one.offset, one.token, now)
             if one.offset in seen:

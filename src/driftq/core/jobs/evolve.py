@@ -23,7 +23,7 @@ TIMED_OUT = "execution_timeout"
 
 
 def fold_job(jobs: JobTable, record: Record) -> None:
-    """Make a job record true."""
+    """Apply a job record to the table."""
     _FOLDS[type(record)](jobs, record)
 
 

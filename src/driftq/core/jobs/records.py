@@ -1,4 +1,4 @@
-"""What happens to jobs, as records. A job is named by its offset in the topic that keeps payloads."""
+"""The records of jobs. A job is named by its offset in the topic that stores payloads."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ CAUSE_TIMED_OUT = 3
 
 
 class JobTerms(msgspec.Struct, array_like=True, gc=False):
-    """How one job wants to be run."""
+    """The execution options of one job."""
 
     offset: int
     queue: str
@@ -23,7 +23,7 @@ class JobTerms(msgspec.Struct, array_like=True, gc=False):
     fingerprint: int
     """Of its queue and idempotency key; 0 is none."""
     by_wall: bool = False
-    """Whether `run_at` is the user's instant. Older logs do not say: there it is one when it lies ahead."""
+    """Whether `run_at` is the user's instant. Older logs lack it: there a time in the future is one."""
 
 
 class JobsEnqueued(Record):
@@ -54,7 +54,7 @@ class JobsCompleted(Record):
 class FailedJob(msgspec.Struct, array_like=True, gc=False):
     offset: int
     due_at: int
-    """When it is tried again; -1 when it is given up."""
+    """When it is retried; -1 when it is given up."""
     error: str
 
 

@@ -1,12 +1,12 @@
-"""All jobs that the broker knows, in columns: a few bytes a job, and objects only for those in flight.
+"""All jobs in the broker's memory, in columns: a few bytes for each, and objects only for those in flight.
 
-A job that waits has a due time and stands in a heap of its queue and priority. Whether it is ready or
-scheduled is a question of the time, not a state of its own. A heap may hold entries that are out of date;
-they are passed over when they come up.
+A waiting job has a due time and an entry in a heap of its queue and priority. Whether it is ready or
+scheduled depends on the time and is no state of its own. A heap may hold stale entries; they are skipped when
+they reach the top.
 
 There are two kinds of due times, and they are never compared with each other: a `run_at` is an instant of the
 wall clock, a retry is due in engine time, and so is a job that was due at once. Each kind has its own heaps;
-what the kinds have in common is for how long a job has been due.
+the kinds are compared by how long a job has been due.
 """
 
 import heapq
@@ -31,7 +31,7 @@ _MASK = (1 << _BITS) - 1
 
 
 class JobState(IntEnum):
-    """What is logged of a job; the wire has `ready` and `scheduled` for WAITING."""
+    """A job's state in the log; the wire splits WAITING into `ready` and `scheduled`."""
 
     WAITING = 1
     IN_FLIGHT = 2
@@ -40,14 +40,14 @@ class JobState(IntEnum):
 
 
 class JobGrant(msgspec.Struct, gc=False):
-    """A job in somebody's hands."""
+    """A job under lease."""
 
     owner: str
     token: int
     lease_ms: int
     lease_until: int
     times_out_at: int
-    """When its execution is over whatever the heartbeats say; 0 is never."""
+    """When its execution times out despite heartbeats; 0 is never."""
     claimed_at: int
 
     def ends_at(self) -> int:
@@ -110,12 +110,12 @@ class JobTable:
         self._done_upto = 0
         self.leaving: deque[tuple[int, int]] = deque()
         self.ended_at: dict[int, int] = {}
-        """When each job with a key ended, as long as its key stays."""
+        """When each job with a key ended, as long as its key is live."""
 
     # Looking
 
     def slot(self, offset: int) -> int | None:
-        """The column of a job; None when there is no such job any more."""
+        """The column of a job; None when the job is no longer in memory."""
         slot = offset - self.base
         return slot if 0 <= slot < len(self.states) and self.states[slot] else None
 
@@ -124,7 +124,7 @@ class JobTable:
         return JobState(self.states[slot]) if slot is not None else None
 
     def state_name(self, offset: int, *, now: int, wall: int) -> str | None:
-        """What people and the wire call the state: a job that waits is ready or scheduled."""
+        """The state as users see it: a waiting job is ready or scheduled."""
         state = self.state(offset)
         if state is JobState.WAITING:
             slot = offset - self.base
@@ -167,7 +167,7 @@ class JobTable:
             for priority, heap, by_wall, time in heaps:
                 head = self._head(heap, by_wall)
                 while head is not None and head & _MASK in taken:
-                    heapq.heappop(heap)  # Given up and requeued in one millisecond: it stands here twice.
+                    heapq.heappop(heap)  # Given up and requeued in one millisecond: it has two entries.
                     head = self._head(heap, by_wall)
                 if head is None or head >> _BITS > time:
                     continue
@@ -181,11 +181,11 @@ class JobTable:
             popped.append((chosen[1], entry))
             taken[entry & _MASK] = None
         for heap, entry in popped:
-            heapq.heappush(heap, entry)  # They leave when the claim is a fact.
+            heapq.heappush(heap, entry)  # They leave when the claim is recorded.
         return list(taken)
 
     def _heaps(self, names: list[str], *, now: int, wall: int) -> list[tuple[int, list[int], int, int]]:
-        """Where something waits: the priority, its heap, whether that is by the wall clock, and the time."""
+        """The heaps with waiting jobs: priority, heap, whether it is by the wall clock, and the time."""
         found: list[tuple[int, list[int], int, int]] = []
         for name in names:
             queue = self.queues.get(name)
@@ -195,7 +195,7 @@ class JobTable:
         return found
 
     def _head(self, heap: list[int], by_wall: int) -> int | None:
-        """The first entry that is still true."""
+        """The first entry that is not stale."""
         while heap:
             offset = heap[0] & _MASK
             slot = self.slot(offset)
@@ -244,18 +244,18 @@ class JobTable:
         return over
 
     def first_needed(self) -> int:
-        """The oldest job that is not done with: it waits, runs, or is dead and may be brought back."""
+        """The oldest job still needed: it waits, runs, or is dead and may be requeued."""
         while self._done_upto < len(self.states):
             is_done = self.states[self._done_upto] in (0, JobState.SUCCEEDED)
             if not is_done or self.base + self._done_upto in self.prints:
-                break  # A key that is remembered needs its job's payload.
+                break  # A live key needs its job's payload.
             self._done_upto += 1
         return self.base + self._done_upto
 
     # Changing
 
     def drop_below(self, offset: int) -> None:
-        """Forget jobs that are done with; their payloads are no longer kept."""
+        """Drop jobs that are no longer needed; their payloads are no longer stored."""
         count = min(offset - self.base, len(self.states))
         if count <= 0:
             return
@@ -283,7 +283,7 @@ class JobTable:
             self.wait(terms.offset, at)
 
     def queue(self, name: str) -> JobQueue:
-        """The queue of this name; it is created if there is none."""
+        """The queue of this name, created if missing."""
         queue = self.queues.get(name)
         if queue is None:
             queue = self.queues[name] = JobQueue(name, len(self.queue_names))
@@ -321,7 +321,7 @@ class JobTable:
             heapq.heapify(self.ends)
 
     def finish(self, offset: int, state: JobState, *, at: int) -> None:
-        """The job is over; its key stays for its time, what it left for as long as it is recent."""
+        """The job has ended; its key stays for its time to live, its result while it is recent."""
         self.states[offset - self.base] = state
         if offset in self.prints:
             self.ended_at[offset] = at
@@ -336,7 +336,7 @@ class JobTable:
                 self.completed_tokens.pop(old, None)
 
     def expire(self, now: int) -> None:
-        """Forget the keys of jobs that ended long ago."""
+        """Drop the keys of jobs that ended long ago."""
         while self.leaving and self.leaving[0][0] <= now:
             at, offset = self.leaving.popleft()
             if self.ended_at.get(offset) != at - KEY_TTL_MS:

@@ -39,7 +39,7 @@ class _Progress(msgspec.Struct, array_like=True):
     waiting: dict[int, int]
     attempt_base: int = 0
     highest_attempt: int = -1
-    """-1 in a snapshot of an older version, which does not know it."""
+    """-1 in a snapshot of an older version, which lacks it."""
     uncounted: dict[int, int] = {}
 
 

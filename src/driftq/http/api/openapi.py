@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the routes and from the very types that check their requests."""
+"""The OpenAPI document, made from the routes and from the types that validate their requests."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _REFERENCE = "#/components/schemas/{name}"
 _NAME = re.compile(r"\{(\w+)\}")
 _ERRORS = {
     400: "INVALID_ARGUMENT: malformed, unknown, missing or out of range",
-    403: "PERMISSION_DENIED: asked by a web page of another origin, or under a name that is not the server's",
+    403: "PERMISSION_DENIED: sent by a web page of another origin, or to a host name that is not allowed",
     404: "NOT_FOUND: there is no such topic, job or effect",
-    408: "REQUEST_TIMEOUT: the request came too slowly; nothing of it was done",
+    408: "REQUEST_TIMEOUT: the request arrived too slowly; the server did nothing with it",
     409: "FAILED_PRECONDITION, ALREADY_EXISTS or CONFLICT: the lease, key, topic or sequence forbids it",
     413: "PAYLOAD_TOO_LARGE",
     429: "RESOURCE_EXHAUSTED: over a limit; Retry-After says when to try again",
@@ -48,7 +48,7 @@ def document(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
 
 
 class _Schemas:
-    """The schemas of all types, made in one go: what a type is called depends on those beside it."""
+    """The schemas of all types, made together: a type's name depends on the other types."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         kinds = list(dict.fromkeys(kind for route in routes for kind in _types_of(route)))
@@ -78,7 +78,7 @@ class _Schemas:
 
 
 def _add_errors(schema: Any) -> None:
-    """Where results may be errors (`OR_ERROR`), say so in the way of JSON Schema."""
+    """Where results may be errors (`OR_ERROR`), declare that in JSON Schema."""
     if isinstance(schema, dict):
         if schema.pop("x-or-error", False):
             schema["items"] = {"anyOf": [schema["items"], {"$ref": _REFERENCE.format(name="ErrorReply")}]}
@@ -160,7 +160,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
 
 
 def _query_parameters(kind: type[Request], *, instead: bool) -> list[dict[str, Any]]:
-    """The fields that a query can carry; none is required where a body may stand instead."""
+    """The fields that a query can carry; none is required where a body can replace them."""
     parameters: list[dict[str, Any]] = []
     for field in msgspec.structs.fields(kind):
         (schema,), _ = msgspec.json.schema_components([field.type], ref_template=_REFERENCE)

@@ -1,6 +1,6 @@
-"""From a body or a query to a request type; anything that does not fit is an InvalidArgument that says what.
+"""From a body or a query to a request type; anything invalid raises an InvalidArgument that names the field.
 
-A body that is not empty is the request. The query's names are checked then, its values are not looked at.
+A body that is not empty is the request. The query's names are still checked, its values are ignored.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def check_name(field: str, name: str) -> None:
 
 
 def check_json(field: str, given: msgspec.Raw, *, limit_bytes: int | None = None) -> None:
-    """Refuse a value that is passed on as it came and that others could not read, or that is too large."""
+    """Refuse a value that is too large, or that is passed on unparsed and that a reader could not parse."""
     if limit_bytes is not None and len(bytes(given)) > limit_bytes:
         raise PayloadTooLarge(limit_bytes=limit_bytes)
     try:
@@ -76,7 +76,7 @@ def decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
 
 
 def body_problem(error: Exception) -> InvalidArgument:
-    """What is wrong with a body, from the error that reading it gave."""
+    """The problem with a body, from the decoder's error."""
     if isinstance(error, msgspec.ValidationError):
         return misfit(str(error))
     if isinstance(error, RecursionError):
@@ -102,7 +102,7 @@ class Form(Generic[T]):
         return decode(self._decoder, body)
 
     def check_query(self, query: bytes) -> None:
-        """Refuse names that mean nothing, also where the body is what counts."""
+        """Refuse unknown names, even when the body is the request."""
         self._check_names(split_query(query))
 
     def _check_names(self, given: dict[str, str]) -> None:
@@ -165,7 +165,7 @@ _Parts = TypeVar("_Parts", bound=Request)
 
 
 def read_many(exchange: Exchange, form: Form[_Whole], parts: msgspec.json.Decoder[_Parts]) -> _Whole | _Parts:
-    """The whole body; or, when one in it is bad, the same with each left as it came: it fails alone."""
+    """The whole body; or, when one item is invalid, the body with undecoded items, so that it fails alone."""
     try:
         return form.read(exchange.body, exchange.query)
     except InvalidArgument:

@@ -12,7 +12,7 @@ from driftq.model.wire.fields import Request
 Handler = Callable[[Exchange], None]
 
 ALWAYS = (400, 403, 408, 413, 503)
-"""Any request may be malformed, a foreign page's, too slow, too large, or come at a bad time."""
+"""Any request may be malformed, from a foreign page, too slow, too large, or find the server unavailable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,5 +40,5 @@ class Route:
     lines: type[Request] | None = None
     """The body may also be NDJSON of these."""
     streams: bool = False
-    """Its answer is written bit by bit, so it has to be first in line."""
+    """Its reply is a stream, so all earlier replies on the connection go first."""
     notes: str = ""

@@ -58,7 +58,7 @@ for _path, _methods in _BY_PATH.items():
 
 
 def dispatch(exchange: Exchange) -> None:
-    """Answer a request, or see to it that it will be answered. The boundary: nothing is raised from here."""
+    """Answer a request, now or later. This is the boundary: it raises nothing."""
     try:
         methods = _BY_PATH.get(exchange.path)
         route = methods.get(exchange.method) if methods else None
@@ -76,9 +76,9 @@ def dispatch(exchange: Exchange) -> None:
 
 
 def find(exchange: Exchange) -> Route:
-    """The route of a path that has names in it, or is written in full; else the error that says so."""
+    """The route of a path with parameters, or of an absolute URL; otherwise the error to reply with."""
     path = exchange.path
-    if b"://" in path[:12]:  # The whole address, as for a proxy.
+    if b"://" in path[:12]:  # An absolute URL, as sent to a proxy.
         path = b"/" + path.partition(b"://")[2].partition(b"/")[2]
     methods = _BY_PATH.get(path) if b"{" not in path else None
     if methods is None:
@@ -91,7 +91,7 @@ def find(exchange: Exchange) -> Route:
 
 
 def _match(exchange: Exchange, parts: list[bytes]) -> dict[bytes, Route]:
-    """The first template that fits; its names are noted in the exchange."""
+    """The first template that matches; the exchange gets its parameters."""
     for template, methods in _TEMPLATES.get(len(parts), ()):
         pairs = list(zip(template, parts, strict=True))
         if all(part and (wanted.startswith(b"{") or wanted == part) for wanted, part in pairs[1:]):

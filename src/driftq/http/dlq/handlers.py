@@ -1,8 +1,8 @@
 """Dead letters: list them, show them, redrive and purge them.
 
 Handlers find dead letters in the index where that is enough, and read only those that they show or filter.
-A redrive or purge goes to the engine in small requests, a redrive at the rate that the client gave. One that
-is cut short has sent each dead letter once or not at all.
+A redrive or purge goes to the engine in small requests, a redrive at the client's rate. An interrupted
+redrive has sent each dead letter once or not at all.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ async def _dead_letters(
 async def _pages(
     exchange: Exchange, name: str, *, after: int = -1, limit: int | None = None
 ) -> AsyncIterator[tuple[Topic, list[DeadLetterRef]]]:
-    """The dead letters of a topic behind an offset, in pieces, found without reading them."""
+    """The dead letters of a topic after an offset, in chunks, found in the index without a read."""
     behind, left, more = after, limit, True
 
     def query(state: State) -> tuple[Topic, list[DeadLetterRef], int | None]:
@@ -216,7 +216,7 @@ async def _show_dlq(exchange: Exchange, query: DlqQuery) -> None:
 async def _chosen(
     exchange: Exchange, offsets: list[int] | None
 ) -> AsyncIterator[tuple[Topic, list[DeadLetterRef]]]:
-    """The dead letters that the request names, or all of them, in pieces."""
+    """The dead letters that the request names, or all of them, in chunks."""
     if offsets is None:
         async for topic, refs in _pages(exchange, exchange.topic):
             yield topic, refs

@@ -1,6 +1,6 @@
 """The event store over HTTP: append, read an aggregate, follow the log.
 
-Answers of reading are encoded on the store's thread, so that a long page costs the event loop nothing.
+The store's thread encodes the replies to reads, so that a long page costs the event loop nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LOG = Form(LogQuery)
 NOTHING = Form(Request)
 PAGE_EVENTS = 1000
 EVENTS_MAX = 10_000
-"""In one request."""
+"""Events in one request."""
 
 _bodies = msgspec.json.Decoder(EventBody | list[EventBody])
 _encoder = msgspec.json.Encoder()
@@ -69,7 +69,7 @@ def _appended_one(exchange: Exchange, outcomes: list[Appended | Refused]) -> Non
 
 
 def _appended_all(exchange: Exchange, outcomes: list[Appended | Refused]) -> None:
-    """201 when an event is new, 200 when all were there; a refusal gives its status to the whole reply."""
+    """201 when an event is new, 200 when all were there; an error sets the status of the whole reply."""
     results = [_result(answer) for answer in outcomes]
     refusals = [result for result in results if isinstance(result, DriftQError)]
     if not refusals:
@@ -149,12 +149,12 @@ def log_end(exchange: Exchange) -> None:
 def _service(exchange: Exchange) -> EventsService:
     service = exchange.edge.broker.events
     if service is None:
-        raise EventStoreUnusable("this broker was opened without one")
+        raise EventStoreUnusable("this broker was opened without an event store")
     return service
 
 
 def _replying(exchange: Exchange, give: Callable[[Any], None]) -> Callable[[Any], None]:
-    """A reply for the store's thread, which may also pass on an error that is no refusal."""
+    """A callback for the store's thread, which may also pass on an unexpected error."""
     answering = exchange.answering(give)
 
     def reply(result: Any) -> None:

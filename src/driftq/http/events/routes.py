@@ -21,12 +21,12 @@ EVENT_ROUTES = (
         summary="Append an event to its aggregate, or a list of events",
         body=EventBody | list[EventBody],
         responses={
-            200: ResponseSpec(text="All were there before", body=(EventReceipt, EventReceipts)),
+            200: ResponseSpec(text="All events were stored already", body=(EventReceipt, EventReceipts)),
             201: ResponseSpec(text="Appended", body=(EventReceipt, EventReceipts)),
         },
         errors=(409,),
-        notes="A list is all or nothing for each aggregate. When some of it is refused, the answer has the "
-        "status of the first refusal and `results` for each event; to send the list again is safe.",
+        notes="A list is all or nothing for each aggregate. When some events are refused, the reply has the "
+        "status of the first error and `results` for each event; sending the list again is safe.",
     ),
     Route(
         method="GET",
@@ -54,7 +54,7 @@ EVENT_ROUTES = (
         method="GET",
         path="/v1/events/log/end",
         handler=events.log_end,
-        summary="How far the event log goes",
+        summary="The end of the event log",
         responses={200: ResponseSpec(text="The last position", body=LogEndReply)},
     ),
 )

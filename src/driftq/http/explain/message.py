@@ -1,7 +1,7 @@
 """GET /v1/messages/{topic}/{offset}: everything that happened to one message.
 
 The reply holds what was durable when the engine decided the request: the housekeeper's history, and the
-records behind it, which a thread reads. One such reading is under way at a time.
+later records, which a thread reads. Only one such read runs at a time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OFFSET = re.compile(r"0|[1-9][0-9]{0,17}")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Messages as they are in the state, and what it takes to read their history."""
+    """Messages from the state, and the arguments for reading their history."""
 
     wanted: Sequence[MessageQuery]
     groups: list[dict[str, bool]]
@@ -98,7 +98,7 @@ async def _entry(exchange: Exchange, index: PartitionIndex, wanted: MessageQuery
 
 
 def find(exchange: Exchange, state: State, places: Iterable[tuple[Topic, int, int, int]]) -> Found:
-    """What it takes to explain messages given by topic, partition, ordinal and offset; runs in a turn."""
+    """The facts that explain messages given by topic, partition, ordinal and offset; runs in a turn."""
     wanted: list[MessageQuery] = []
     settled: list[dict[str, bool]] = []
     groups: dict[int, tuple[int, str]] = {}

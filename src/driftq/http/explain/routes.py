@@ -19,7 +19,7 @@ EXPLAIN_ROUTES = (
         path="/v1/runs/{run_id}",
         handler=runs.show_run,
         summary="The messages of a run as a tree of steps",
-        responses={200: ResponseSpec(text="Steps, each behind its parent", body=ExplainedRun)},
+        responses={200: ResponseSpec(text="Steps, each after its parent", body=ExplainedRun)},
         errors=(404,),
     ),
 )

@@ -1,7 +1,7 @@
 """GET /v1/runs/{run_id}: the messages of a run as a tree of steps.
 
-The tree is a list in which each step stands behind its parent: a run may be thousands of steps deep,
-and few programs can read JSON that is nested so far.
+The tree is a list in which each step follows its parent: a run may be thousands of steps deep,
+and few programs can read JSON that is nested so deeply.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def _show_run(exchange: Exchange, run_id: str) -> None:
         for step in steps:
             topic = state.topics_by_id.get(step.topic)
             if topic is None or not topic.has_dead_letters or topic.name.startswith(INTERNAL_PREFIX):
-                continue  # A dead letter is shown with the message it was.
+                continue  # A dead letter is shown with its original message.
             ordinal = topic.partitions[step.partition].index.find(step.offset)
             if ordinal is not None:
                 places.append((topic, step.partition, ordinal, step.offset))
@@ -84,7 +84,7 @@ class _Node:
 
 
 def tree(messages: list[tuple[RunStep, ExplainedStepMessage]]) -> Iterator[ExplainedStep]:
-    """The steps of a run, each behind its parent; a circle of parents begins with its oldest step."""
+    """The steps of a run, each after its parent; a cycle of parents begins with its oldest step."""
     nodes: list[_Node] = []
     by_id: dict[str, _Node] = {}
     for step, message in messages:

@@ -14,11 +14,11 @@ _LAST = 1 << 31
 _URGENCY: tuple[GroupState, ...] = ("in_flight", "waiting", "dead", "done", "redriven", "settled")
 
 _Sortable = tuple[tuple[int, int, int], TimelineEntry]
-"""An entry with what orders it: time, attempt, and the kind of entry."""
+"""An entry with its sort key: time, attempt, and the kind of entry."""
 
 
 def timeline(history: MessageHistory, *, topic: str, produced_at: int) -> list[TimelineEntry]:
-    """Everything in the order in which it happened."""
+    """All entries in the order in which they happened."""
     dlq_topic = DEAD_LETTER_PREFIX + topic
     source = history.redriven_from
     first = TimelineEntry(

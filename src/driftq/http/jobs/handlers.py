@@ -61,7 +61,7 @@ _decode_part = msgspec.json.Decoder(JobSettlement).decode
 
 
 def offset_of(name: str) -> int:
-    """The job that a path or a body names."""
+    """The job that the path or the body names."""
     offset = job_offset(name)
     if offset is None:
         raise JobNotFound(name[:100])
@@ -153,7 +153,7 @@ def _moved(exchange: Exchange, offset: int, state: str, refused: DriftQError | N
 
 
 def claim(exchange: Exchange) -> None:
-    """Jobs for one owner. A client that goes while it waits is forgotten, so that no job is lost on it."""
+    """Jobs for one owner. A client that disconnects while it waits gets none, so that no lease is wasted."""
     asked = CLAIM.read(exchange.body, exchange.query)
     check_name("owner", asked.owner)
     edge = exchange.edge
@@ -210,7 +210,7 @@ def _settle_one(exchange: Exchange, settlement: Settlement) -> None:
 
 
 def settle(exchange: Exchange) -> None:
-    """Many ends of runs; a bad one fails alone."""
+    """Many settlements; an invalid one fails alone."""
     errors: dict[int, DriftQError] = {}
     asked = read_many(exchange, SETTLE, _parts)
     check_count(exchange, "results", len(asked.results))
@@ -227,7 +227,7 @@ def settle(exchange: Exchange) -> None:
 
 
 def _settlement(given: JobSettlement | msgspec.Raw) -> Settlement:
-    """One end of a run; raises what is wrong with it."""
+    """One settlement; raises its error."""
     if isinstance(given, msgspec.Raw):
         try:
             given = _decode_part(given)

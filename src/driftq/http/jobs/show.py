@@ -26,7 +26,7 @@ from driftq.storage.entry import produced_at
 
 @dataclass(frozen=True, slots=True)
 class _Evicted:
-    """A job that ended and whose runs, or all of it, are no longer in memory."""
+    """A finished job whose runs, or which itself, is no longer in memory."""
 
     facts: JobFacts | None
     topic: int

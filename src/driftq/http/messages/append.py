@@ -1,6 +1,6 @@
 """Appending by position: POST /v1/topics/{topic}/append, and the writers that do it.
 
-No router is asked: a writer says itself where its messages go, and a repeated append must go there again.
+The router is not called: a writer names the target itself, and a repeated append must reach the same target.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WRITER = Form(WriterBody)
 
 
 class _Message(NamedTuple):
-    """A message in the shape that the broker takes."""
+    """A message in the broker's form."""
 
     topic: str
     key: str

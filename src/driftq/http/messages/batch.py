@@ -1,7 +1,7 @@
 """POST /v1/produce/batch: many messages, one durable write, a result for each in order.
 
-The whole body is read in one go. Only when that fails is it read message by message, so that a bad one gets
-its own error and the others go on.
+The whole body is decoded at once. Only when that fails is it decoded message by message, so that an invalid
+one gets its own error and the others go on.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _NOT_STORED = FailedPrecondition("not stored: another message of this atomic bat
 
 
 class ParsedBatch(NamedTuple):
-    """The messages that could be read, and by their places the errors of the others."""
+    """The messages that could be decoded, and the errors of the others by index."""
 
     messages: list[Produced]
     errors: dict[int, DriftQError]
     atomic: bool
     brief: bool = False
-    """The answer may leave out what the client can tell by itself."""
+    """The reply may leave out what the client can derive."""
 
 
 def produce_batch(exchange: Exchange) -> None:
@@ -133,7 +133,7 @@ def _store(exchange: Exchange, batch: ParsedBatch) -> None:
 
 
 def _add_errors(errors: dict[int, DriftQError], outcomes: Sequence[object]) -> None:
-    """Put the errors of messages that could be read in their places among those that could not."""
+    """Merge the errors of decoded messages with those of the others, by index."""
     places = [slot for slot in range(len(outcomes) + len(errors)) if slot not in errors]
     for slot, outcome in zip(places, outcomes, strict=True):
         if isinstance(outcome, DriftQError):
@@ -180,7 +180,7 @@ def _all_accepted(commands: list[Produce], outcomes: list[Accepted], *, brief: b
 
 
 def _in_brief(topic: str, outcomes: list[Accepted]) -> bytes:
-    """What one request stores in a topic gets offsets that follow each other."""
+    """The messages that one request stores in a topic get consecutive offsets."""
     partitions = [partition for partition, _ in outcomes]
     alone = partitions.count(partitions[0]) == len(partitions)
     return _encode(
@@ -197,7 +197,7 @@ def _in_brief(topic: str, outcomes: list[Accepted]) -> bytes:
 
 @lru_cache(maxsize=16)
 def _accepted(topic: str, count: int) -> bytes:
-    """The answer for so many new messages of a topic, with places for partition and offset of each."""
+    """The reply for `count` new messages of a topic, with placeholders for partition and offset of each."""
     return _body(count, 0, [_ACCEPTED % topic.encode()] * count)
 
 

@@ -41,7 +41,7 @@ from driftq.server.routing.service import RoutingService
 QUERY = Form(ProduceQuery)
 _VALUE_HINT = (
     'a value is text, so send JSON as a string, as in "value": "{\\"total\\": 12}"; '
-    "the Python client writes objects as JSON by itself"
+    "the Python client encodes objects as JSON itself"
 )
 _decode = msgspec.json.Decoder(ProduceBody).decode
 _decode_nullable = msgspec.json.Decoder(NullableProduceBody).decode
@@ -99,7 +99,7 @@ def _stored(exchange: Exchange, command: Produce, outcomes: list[Outcome] | Drif
 
 
 def produced(command: Produce, outcome: Outcome) -> bytes:
-    """The answer for a message that is there."""
+    """The reply for a stored message."""
     if type(outcome) is tuple:
         return b'{"status":"produced","topic":"%b","partition":%d,"offset":%d,"duplicate":false}' % (
             command.topic.encode(),
@@ -132,7 +132,7 @@ def read_message(body: bytes | msgspec.Raw, *, in_process: bool = False) -> Prod
 
 
 def _message_problem(error: Exception) -> InvalidArgument:
-    """What is wrong with a message; a value that is no string is the mistake that everybody makes once."""
+    """The problem with a message; a value that is not a string is the most common mistake."""
     problem = body_problem(error)
     if problem.field == "value" and isinstance(error, msgspec.ValidationError):
         return InvalidArgument("value", f"{problem.problem}; {_VALUE_HINT}")
@@ -140,7 +140,7 @@ def _message_problem(error: Exception) -> InvalidArgument:
 
 
 def whole_message(message: Produced) -> Message:
-    """A message as the model has it, for those outside who look at it."""
+    """A message in the model's form, for routers and observers."""
     envelope: Envelope | EnvelopeBody | None = message.envelope
     if envelope is not None and not isinstance(envelope, Envelope):
         envelope = to_envelope(envelope)
@@ -148,7 +148,7 @@ def whole_message(message: Produced) -> Message:
 
 
 def to_envelope(body: EnvelopeBody) -> Envelope:
-    """An envelope as the model has it."""
+    """An envelope in the model's form."""
     return Envelope(*(getattr(body, name) for name in body.__struct_fields__))
 
 
@@ -207,7 +207,7 @@ class ConsumeStream:
     def joined(self, refused: DriftQError | None) -> None:
         """The engine has decided: the headers go out before there is a message."""
         if refused is not None:
-            self._leave()  # A join that is not confirmed may be in force.
+            self._leave()  # An unconfirmed join may still take effect.
             self._exchange.reply_error(refused)
             return
         if not self._connection.is_first(self._exchange):
@@ -223,7 +223,7 @@ class ConsumeStream:
     def _leave(self) -> None:
         self._edge.engine.submit(LeaveRequest(self))
 
-    # What the broker asks of a consumer
+    # What the broker calls on a consumer
 
     def send(self, lines: bytes) -> None:
         if self._open:
@@ -242,7 +242,7 @@ class ConsumeStream:
             self._leave()
             self._connection.close()
 
-    # What the connection tells a stream
+    # What the connection calls on a stream
 
     def resumed(self) -> None:
         self._edge.engine.submit(DrainedRequest(self.topic, self.group))
@@ -292,7 +292,7 @@ def extend(exchange: Exchange) -> None:
 
 
 def ack_batch(exchange: Exchange) -> None:
-    """Many acks of one owner; a bad one fails alone."""
+    """Many acks of one owner; an invalid one fails alone."""
     errors: dict[int, DriftQError] = {}
     asked = read_many(exchange, ACK_BATCH, _parts)
     if isinstance(asked, AckBatchBody):
@@ -307,7 +307,7 @@ def ack_batch(exchange: Exchange) -> None:
 
 
 def _read_parts(batch: AckBatchParts) -> tuple[list[Ack], dict[int, DriftQError]]:
-    """The acks that can be read, and by their place the errors of the others."""
+    """The acks that could be decoded, and the errors of the others by index."""
     acks: list[Ack] = []
     errors: dict[int, DriftQError] = {}
     for slot, part in enumerate(batch.acks):

@@ -1,7 +1,7 @@
-"""GET /v1/topics/{topic}/records: stored messages as they are, without a group and without an effect.
+"""GET /v1/topics/{topic}/records: stored messages as they are, without a group and without side effects.
 
-What is sent was durable when the request was decided. It goes out in pieces; the next is read when the client
-has taken the last. Bytes that are not in memory are read by a thread.
+The reply holds messages that were durable when the request was decided. It goes out in chunks; the next is
+read when the client has taken the last. A thread reads bytes that are not in memory.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def find_ranges(state: State, name: str, params: RecordsQuery) -> list[OrdinalRa
 
 
 class RecordsStream:
-    """One answer under way."""
+    """One reply in progress."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -115,7 +115,7 @@ class RecordsStream:
         except Unavailable:
             if not began:
                 raise
-            self._connection.abort()  # A cut connection says what a status no longer can.
+            self._connection.abort()  # The status is sent: only a cut connection can report the error.
             return
         if not began:
             self._begin(chunked=chunked, close=close)
@@ -141,7 +141,7 @@ class RecordsStream:
                 return kept, entries
 
     async def _wait_for_room(self) -> None:
-        """Let others have their turn, and a slow client its time."""
+        """Yield to other connections, and wait for a slow client."""
         await asyncio.sleep(0)
         while self._connection.writing_paused:
             self._room.clear()

@@ -1,6 +1,6 @@
 """POST /v1/topics/{topic}/spans: how many messages lie between offsets, and where to cut them.
 
-Offsets have holes in a partition: a reader that wants pieces of a given size asks here. Nothing changes.
+Offsets have holes in a partition: a reader uses this to cut them into equal pieces. It changes nothing.
 """
 
 from __future__ import annotations

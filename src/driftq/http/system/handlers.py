@@ -22,7 +22,7 @@ def healthz(exchange: Exchange) -> None:
 
 
 def readyz(exchange: Exchange) -> None:
-    """A log ahead of the wall clock is a warning: the server works; turning clients away mends nothing."""
+    """A log ahead of the wall clock is only a warning: the server works, and a refusal helps nothing."""
     NOTHING.read(exchange.body, exchange.query)
     edge = exchange.edge
     refusal = edge.engine.refusal
@@ -57,7 +57,7 @@ def seal(exchange: Exchange) -> None:
 
 
 def metrics(exchange: Exchange) -> None:
-    """Numbers are gathered when they are asked for; the hot path only adds to plain counters."""
+    """Metrics are collected at each request; the hot path only adds to plain counters."""
     NOTHING.read(exchange.body, exchange.query)
     edge = exchange.edge
 

@@ -1,4 +1,4 @@
-"""The server's numbers as Prometheus sees them, read from counters and state when somebody asks."""
+"""The server's metrics for Prometheus, read from counters and state at each scrape."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 _COUNTERS = {
     "produced": "Messages stored.",
     "produce_refused": "Messages refused.",
-    "duplicates": "Messages that were there already, by their idempotency key.",
+    "duplicates": "Messages that were stored already, by their idempotency key.",
     "payload_mismatches": "Duplicates whose payload differed from the first.",
     "delivered": "Deliveries.",
     "redelivered": "Deliveries that were not a message's first.",
     "acked": "Messages settled by an ack.",
-    "nacked": "Deliveries given back by a nack.",
-    "expired": "Deliveries whose lease ended.",
-    "stalls": "Streams held back because their owner let leases lapse and gave no sign of life.",
+    "nacked": "Deliveries returned by a nack.",
+    "expired": "Deliveries whose lease expired.",
+    "stalls": "Streams held back because their owner let leases expire without any request.",
     "commits": "Writes to the log.",
     "commit_failures": "Writes to the log that failed.",
     "committed_bytes": "Bytes written to the log.",
     "router_failures": "Messages that went on unrouted because the router failed.",
-    "trimmed": "Messages dropped because their retention was over.",
+    "trimmed": "Messages dropped because their retention had expired.",
     "dropped_unsettled": "Messages dropped unsettled because their topic was over its retention_bytes.",
     "rounds": "Rounds of housekeeping.",
     "round_failures": "Rounds of housekeeping that failed.",
@@ -41,14 +41,14 @@ _COUNTERS = {
 
 
 def new_registry(edge: Edge, state: State) -> CollectorRegistry:
-    """A registry for one answer, so that nothing is kept between two of them."""
+    """A registry for one scrape, so that nothing is kept between scrapes."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(ServerCollector(edge, state))
     return registry
 
 
 class ServerCollector(Collector):
-    """Counters as they are, and per topic and group what the state says."""
+    """The counters, and the state of each topic and group."""
 
     def __init__(self, edge: Edge, state: State) -> None:
         self._edge = edge

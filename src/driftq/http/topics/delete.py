@@ -37,7 +37,7 @@ def reset_group(exchange: Exchange) -> None:
 
 
 def reset_to(text: str | int) -> ResetTo:
-    """What the words mean: a number is an offset, also where it comes as text."""
+    """The target of a reset: a number is an offset, also when it is sent as text."""
     if isinstance(text, int) or text in (EARLIEST, LATEST):
         return text
     if text.isascii() and text.isdigit() and len(text) <= 18:

@@ -1,4 +1,4 @@
-"""Topics: list, create, look at one, and the readers that follow them."""
+"""Topics: list, create, show, and the readers that follow them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def show_topic(exchange: Exchange) -> None:
 
 
 def report_reader(exchange: Exchange) -> None:
-    """A reader says how far it is; from then on it holds producers back as a group does."""
+    """Record a reader's progress; from then on it counts for backpressure as a group does."""
     asked = READER.read(exchange.body, exchange.query)
     check_name("reader", asked.reader)
     offsets: dict[int, int] = {}

@@ -1,1 +1,1 @@
-"""HTTP on the wire: connections, parsing, responses, limits; nothing here knows a route."""
+"""HTTP on the wire: connections, parsing, responses, limits; no module here knows a route."""

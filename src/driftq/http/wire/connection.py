@@ -1,8 +1,8 @@
-"""One client's connection: requests come from its reader, answers go back in the order of the requests.
+"""One client's connection: its parser hands over requests, replies go back in the order of the requests.
 
-Everything here is callbacks. A connection stops reading while too many answers are owed, or while the client
-does not take the answers it has. After a request that cannot be understood, or comes too slowly, it answers,
-listens no more and closes, leaving the client a second to take the answer.
+Everything here is callbacks. A connection stops reading while too many replies are pending, or while the
+client does not read them. After a request that is malformed or arrives too slowly, it replies, stops reading
+and closes, leaving the client a second to read the reply.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _CLOSING_S = 5
 
 
 class ResponseStream(Protocol):
-    """An answer that is written bit by bit."""
+    """A reply that is written in chunks."""
 
     def resumed(self) -> None:
-        """The client has taken what was written."""
+        """The client has read everything written so far."""
 
     def lost(self) -> None:
-        """The client is gone."""
+        """The client has disconnected."""
 
 
 class Pace:
-    """How fast a connection's unfinished request comes in, looked at once a second.
+    """How fast a connection's unfinished request arrives, measured once a second.
 
-    A second in which the server does not wait for its bytes is not looked at and so does not count. Nothing
-    is noted between two looks: a request that comes whole within a second costs nothing here.
+    A second in which the server does not wait for its bytes does not count. Nothing is recorded between two
+    measurements: a request that arrives within a second costs nothing here.
     """
 
     __slots__ = ("_looks", "_options", "_part", "_sizes")
@@ -49,7 +49,7 @@ class Pace:
         self._sizes: deque[int] = deque(maxlen=options.body_window_s + 1)
 
     def look(self, request: int, *, in_head: bool, received_bytes: int) -> RequestTimeout | None:
-        """One more second of request number `request`; the error when it has come too slowly."""
+        """One more second of request number `request`; the error when it arrives too slowly."""
         if self._part != (request, in_head):
             if self._part[0] != request:
                 self._looks = 0
@@ -69,12 +69,12 @@ class Pace:
         return None
 
     def bytes_per_s(self, request: int, *, received_bytes: int) -> float:
-        """How fast this request has come so far."""
+        """How fast this request has arrived so far."""
         return received_bytes / (self._looks if self._part[0] == request and self._looks else 1)
 
 
 class ServerConnection(asyncio.Protocol):
-    """The line of open exchanges, and the transport that they are answered on."""
+    """The queue of open exchanges, and the transport for their replies."""
 
     def __init__(self, edge: Edge) -> None:
         self._edge = edge
@@ -85,15 +85,15 @@ class ServerConnection(asyncio.Protocol):
         self._stream: ResponseStream | None = None
         self._pace: Pace | None = None
         self._seen = edge.tick
-        """When the last request had come, or the last answer was written."""
+        """When the last request was complete, or the last reply was written."""
         self._deaf = False
-        """What comes in is thrown away."""
+        """Incoming bytes are discarded."""
         self._lingers = False
-        """The client may still be sending: closing at once would take the answer from it."""
+        """The client may still be sending: closing at once would lose the reply."""
         self._gone = False
         """Closed, or being closed: nothing more is written."""
         self._consumed = False
-        """A stream that has no end of its own is under way: only the client's closing is listened for."""
+        """An endless stream is open: only the client's closing matters."""
         self._owes_continue = False
         self._reading_paused = False
         self.writing_paused = False
@@ -105,7 +105,7 @@ class ServerConnection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(self._options.write_high_bytes, self._options.write_low_bytes)
         if not self._edge.enter(self):
             if self._edge.is_flooded:
-                self.abort()  # Even to refuse them all would take too much.
+                self.abort()  # Even refusing them all would cost too much.
             else:
                 self._refuse(Unavailable("too many connections"))
 
@@ -130,9 +130,10 @@ class ServerConnection(asyncio.Protocol):
             self._refuse(error)
 
     def eof_received(self) -> bool:
-        """A client that closed only its own side still gets the answers it waits for.
+        """A client that closed only its own side still gets its pending replies.
 
-        A consumer is gone, and so is who waits for work: what it gets would be lost on it.
+        A consumer counts as disconnected, and so does a client that waits for jobs: a delivery would be
+        wasted.
         """
         if not self._line or self._reader.within or self._lingers or self._consumed:
             return False
@@ -164,7 +165,7 @@ class ServerConnection(asyncio.Protocol):
     # The reader's side
 
     def received(self, exchange: Exchange, refusal: DriftQError | None = None) -> None:
-        """A request is complete. One that is refused takes its place in the line, and no handler sees it."""
+        """A request is complete. A refused one takes its place in the queue, and no handler sees it."""
         if self._deaf:
             return
         self._seen = self._edge.tick
@@ -181,7 +182,7 @@ class ServerConnection(asyncio.Protocol):
             self._set_reading()
 
     def owe_continue(self) -> None:
-        """The client waits for a word before it sends its body."""
+        """The client waits for `100 Continue` before it sends its body."""
         self._owes_continue = True
         self._pay_continue()
 
@@ -191,7 +192,7 @@ class ServerConnection(asyncio.Protocol):
             self._transport.write(CONTINUE)
 
     def _refuse(self, error: DriftQError) -> None:
-        """Answer what cannot be understood, and close."""
+        """Reply to a malformed request, and close."""
         if self._gone or self._lingers:
             return
         self._deaf = self._lingers = True
@@ -201,13 +202,13 @@ class ServerConnection(asyncio.Protocol):
         self._line.append(exchange)
         exchange.reply_error(error)
 
-    # The answers' side
+    # The replies' side
 
     def is_first(self, exchange: Exchange) -> bool:
         return bool(self._line) and self._line[0] is exchange
 
     def answered(self, exchange: Exchange, answer: bytes) -> None:
-        """An exchange has its answer: write it when its turn has come."""
+        """An exchange has its reply: write it when all earlier ones are written."""
         if self._gone or exchange.answer is not None:
             return
         exchange.answer = answer
@@ -216,13 +217,13 @@ class ServerConnection(asyncio.Protocol):
             self._passed()
 
     def begin(self, exchange: Exchange, head: bytes, stream: ResponseStream) -> None:
-        """The first in line is answered bit by bit from now on."""
+        """The first exchange in the queue is answered in chunks from now on."""
         exchange.answer = head
         self._stream = stream
         self.write(head)
 
     def listen_no_more(self) -> None:
-        """The stream that has begun is the last answer here."""
+        """The open stream is the last reply on this connection."""
         self._deaf = self._consumed = True
         self._set_reading()
 
@@ -240,7 +241,7 @@ class ServerConnection(asyncio.Protocol):
         return 0 if self._gone else self._transport.get_write_buffer_size()
 
     def _passed(self) -> None:
-        """The first in line is answered: go on with those behind it."""
+        """The first exchange is answered: go on with the next ones."""
         line = self._line
         self._seen = self._edge.tick
         while True:
@@ -261,7 +262,7 @@ class ServerConnection(asyncio.Protocol):
             self._set_reading()
 
     def _finish(self) -> None:
-        """The last answer is written."""
+        """The last reply is written."""
         self._line.clear()
         if not self._lingers:
             self.close()
@@ -274,7 +275,7 @@ class ServerConnection(asyncio.Protocol):
     # The end
 
     def look_after(self) -> None:
-        """Once a second: close when nothing has happened for too long, or a request comes too slowly."""
+        """Once a second: close when idle for too long, or when a request arrives too slowly."""
         if self._gone:
             if self._edge.tick - self._seen > _CLOSING_S:
                 self._transport.abort()
@@ -291,12 +292,12 @@ class ServerConnection(asyncio.Protocol):
 
     @property
     def awaits_request(self) -> bool:
-        """The rest of a request is the client's turn: it may send, and waits for no word from here."""
+        """The client has to send the rest of a request, and waits for nothing from us."""
         return self._reader.within and not (self._deaf or self._reading_paused or self._owes_continue)
 
     @property
     def is_idle(self) -> bool:
-        """Open, and nothing is asked here."""
+        """Open, and without a request."""
         return not (self._line or self._gone or self._deaf or self._reader.within)
 
     @property
@@ -305,21 +306,21 @@ class ServerConnection(asyncio.Protocol):
 
     @property
     def bytes_per_s(self) -> float:
-        """Of the request that is not complete."""
+        """Of the incomplete request."""
         size = self._reader.received_bytes
         return size if self._pace is None else self._pace.bytes_per_s(self._reader.begun, received_bytes=size)
 
     def give_way(self) -> None:
-        """Close for somebody else; whoever is in the middle of a request is told so."""
+        """Close to free the slot for another connection; a client with a half-sent request gets an error."""
         if self._reader.within:
             self._refuse(
-                RequestTimeout("all connections are in use, and this request was the slowest to come")
+                RequestTimeout("all connections are in use, and this request was the slowest to arrive")
             )
         else:
             self.close()
 
     def close(self) -> None:
-        """Nothing more after what is written already."""
+        """Close after what is written already."""
         if not self._gone:
             self._gone = self._deaf = True
             self._seen = self._edge.tick

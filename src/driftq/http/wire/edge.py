@@ -24,49 +24,49 @@ class HttpOptions:
     version: str = "dev"
     commit: str = "unknown"
     instance: str = ""
-    """A name for this start of the server, which stands in its folder too; empty when there is none."""
+    """The id of this start of the server, also stored in its folder; empty when there is none."""
     body_bytes_max: int = 16 << 20
     head_bytes_max: int = 32 << 10
     """All headers of one request together."""
     url_bytes_max: int = 16 << 10
     connections_max: int = 1_024
     outstanding_max: int = 128
-    """Requests of one connection that wait for their answers; beyond, it is not read from."""
+    """Pending requests of one connection; beyond that, the server stops reading from it."""
     batch_max: int = 100_000
     """Messages or acks in one request."""
     head_s: int = 10
-    """The head of a request comes whole within so long."""
+    """The time within which the head of a request must arrive."""
     body_window_s: int = 10
     body_bytes_per_s_min: int = 1 << 10
-    """So much of a body comes, over any window of the length above."""
+    """The least of a body that must arrive in any window of the length above."""
     keep_alive_s: int = 90
-    """A connection without a request is let go after this."""
+    """A connection without a request is closed after this."""
     allowed_hosts: tuple[str, ...] = ()
-    """Names that this server is asked under, beside the one it is bound to and localhost."""
+    """Host names of this server, besides the one it is bound to and localhost."""
     write_high_bytes: int = 256 << 10
     write_low_bytes: int = 64 << 10
     in_process: bool = False
-    """Those who ask are part of this process: they may say what clients may not."""
+    """The clients are part of this process: they may send what others may not."""
     prefetch: int = 100
     prefetch_bytes: int = 1 << 20
 
 
 class ConnectionSlots:
-    """The slots that connections have, and which gives its slot up when all are taken.
+    """The slots of connections, and which connection loses its slot when all are taken.
 
-    A newcomer gets the slot of the connection that has been idle longest, else that of the request that has
-    come most slowly so far. Streams, and requests that wait for their answers, stay. Who should go is worked
-    out once for many newcomers, and where none was found, a second later at the earliest. Connections on
-    their way out hold none.
+    A new connection gets the slot of the one that has been idle longest, else that of the slowest incoming
+    request. Streams, and requests that wait for their replies, keep theirs. The candidates are computed once
+    for many new connections, and where there is none, a second later at the earliest. A connection that is
+    closing holds no slot.
     """
 
     def __init__(self, connections: dict[ServerConnection, None], *, slots: int) -> None:
-        """`connections` are all that are open, the oldest first; the newcomer is not among them yet."""
+        """`connections` are all that are open, the oldest first, without the new one."""
         self._connections = connections
         self._slots = slots
         self._departing: set[ServerConnection] = set()
         self._weakest: list[ServerConnection] = []
-        """Who may go, the first to go at the end."""
+        """The connections that may be closed, the first one last."""
         self._may_look = True
 
     @property
@@ -74,7 +74,7 @@ class ConnectionSlots:
         return len(self._departing) >= self._slots
 
     def take(self) -> bool:
-        """Whether a newcomer may stay; another may have to go for it."""
+        """Whether a new connection gets a slot; another may have to close for it."""
         if len(self._connections) - len(self._departing) < self._slots:
             return True
         weakest = None if self.is_flooded else self._next_to_go()
@@ -91,7 +91,7 @@ class ConnectionSlots:
         self._departing.discard(connection)
 
     def second(self) -> None:
-        """A second has passed: who may go is worked out again, and no closed connection is kept for long."""
+        """A second has passed: recompute the candidates, so that no closed connection stays referenced."""
         self._weakest.clear()
         self._may_look = True
 
@@ -117,7 +117,7 @@ class EndableStream(Protocol):
 
 
 class Edge:
-    """The broker behind, the limits, and everything that is open in front."""
+    """The broker, the limits, and every open connection."""
 
     def __init__(self, broker: Broker, options: HttpOptions, *, bound_to: str = "localhost") -> None:
         """`bound_to` is the name or address that it listens on."""
@@ -130,12 +130,12 @@ class Edge:
         self.heads = Heads()
         self.known_heads = HeadCache()
         self.host_rule = None if options.in_process else HostRule((bound_to, *options.allowed_hosts))
-        """None where no browser can come."""
+        """None where no browser can connect."""
         self.connections: dict[ServerConnection, None] = {}
-        """In the order in which they came."""
+        """In the order of their arrival."""
         self._slots = ConnectionSlots(self.connections, slots=options.connections_max)
         self.emptied = asyncio.Event()
-        """Set when the last connection has gone."""
+        """Set when the last connection is closed."""
         self.streams: set[EndableStream] = set()
         self.tick = 0
         """Seconds since the start."""
@@ -144,7 +144,7 @@ class Edge:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def enter(self, connection: ServerConnection) -> bool:
-        """Count a new connection; whether there is a slot for it, perhaps one that another gave up."""
+        """Count a new connection; whether there is a slot for it, perhaps that of another."""
         has_slot = self._slots.take()
         self.connections[connection] = None
         self.counters.connections += 1
@@ -153,7 +153,7 @@ class Edge:
 
     @property
     def is_flooded(self) -> bool:
-        """As many as may be here are on their way out."""
+        """As many connections as are allowed are closing."""
         return self._slots.is_flooded
 
     def departs(self, connection: ServerConnection) -> None:
@@ -177,7 +177,7 @@ class Edge:
         try:
             await work
         except asyncio.CancelledError:
-            exchange.reply_error(ShuttingDown())  # Or the client is gone, and then nobody hears it.
+            exchange.reply_error(ShuttingDown())  # No effect if the client has disconnected.
             raise
         except DriftQError as refused:
             exchange.reply_error(refused)
@@ -185,7 +185,7 @@ class Edge:
             exchange.failed(error)
 
     async def finish_tasks(self, *, within_s: float) -> None:
-        """Let requests that are under way in coroutines end, and stop those that do not."""
+        """Wait for the running coroutines, and cancel those that do not end in time."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=within_s)
         late = list(self._tasks)
@@ -195,7 +195,7 @@ class Edge:
             await asyncio.wait(late, timeout=within_s)
 
     def second(self) -> None:
-        """Once a second: the date goes on, and those who fell silent are let go."""
+        """Once a second: update the date, and close silent connections."""
         self.tick += 1
         self.heads.refresh()
         self._slots.second()

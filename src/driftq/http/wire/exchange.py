@@ -1,4 +1,4 @@
-"""One request and its answer: its place in the order of answers on a connection, and the answer as bytes."""
+"""One request and its reply: its place in the order of replies on a connection, and the reply as bytes."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ _MESSAGE_MAX = 1_000
 
 
 class Internal(DriftQError):
-    """Something that should not have happened; what it was is in the server's log."""
+    """An unexpected error; the server's log has the details."""
 
 
 class Exchange:
-    """A request that wants one answer. The answer is written when all before it on the connection are."""
+    """A request with one reply. The reply is written when all earlier ones on the connection are."""
 
     __slots__ = (
         "answer",
@@ -82,18 +82,18 @@ class Exchange:
         self.group = ""
         """From the path, where the route has one."""
         self.names: dict[str, str] = {}
-        """All names in the path."""
+        """All parameters in the path."""
         self.on_lost: Callable[[], None] | None = None
-        """Called when the client goes away before it has its answer. Only those who wait long have one."""
+        """Called when the client disconnects before its reply. Only long waits set it."""
         self.old = False
-        """HTTP/1.0: no chunks, and keep-alive has to be said."""
+        """HTTP/1.0: no chunks, and keep-alive must be stated."""
         self.ends_connection = False
         self.answer: bytes | None = None
         self.parked = False
-        """Its answer is a stream, which has to wait until it is first in line."""
+        """Its reply is a stream, which waits until all earlier replies are written."""
 
     def reply(self, answer: bytes) -> None:
-        """Give a complete answer."""
+        """Send a complete reply."""
         if self.ends_connection:
             answer = with_connection(answer, b"close")
         elif self.old:
@@ -112,20 +112,20 @@ class Exchange:
     def reply_error(self, error: DriftQError) -> None:
         body = error_body(error)
         answer = self.edge.heads.whole(error.status, body, extra=error_headers(error))
-        if self.method == b"HEAD":  # Whatever it is told, it must not get a body.
+        if self.method == b"HEAD":  # A reply to HEAD must not have a body.
             answer = answer[: -len(body)]
         self.reply(answer)
 
     def failed(self, error: BaseException) -> None:
-        """This server's own mistake: logged here, told to the client without details."""
+        """The server's own error: logged here, reported to the client without details."""
         logger.error("a request failed: %s %s", self.method, self.path[:200], exc_info=error)
         if self.answer is not None:
-            self.connection.abort()  # A cut connection says what a status no longer can.
+            self.connection.abort()  # The status is sent: only a cut connection can report the error.
         else:
             self.reply_error(Internal("an unexpected error; the server's log has it"))
 
     def answering(self, give: Callable[[Any], None]) -> Callable[[Any], None]:
-        """A reply for the engine: errors are answered as such, results go to `give`."""
+        """A callback for the engine: errors become error replies, results go to `give`."""
 
         def reply(result: Any) -> None:
             if isinstance(result, DriftQError):
@@ -143,7 +143,7 @@ class Exchange:
 
 
 Outcomes = list[DriftQError | None] | DriftQError
-"""None for each that was done; or one error for all."""
+"""None for each that succeeded; or one error for all."""
 
 
 def reply_outcome(exchange: Exchange, outcome: DriftQError | None) -> None:
@@ -154,12 +154,12 @@ def reply_outcome(exchange: Exchange, outcome: DriftQError | None) -> None:
 
 
 def reply_only(exchange: Exchange, outcomes: Outcomes) -> None:
-    """The outcome of the one that was asked for."""
+    """The outcome of a request for one."""
     reply_outcome(exchange, outcomes if isinstance(outcomes, DriftQError) else outcomes[0])
 
 
 def reply_each(exchange: Exchange, done: bytes, errors: dict[int, DriftQError], outcomes: Outcomes) -> None:
-    """`done`, or its error, for each in order; `errors` are those, by place, that could not be asked."""
+    """`done`, or its error, for each in order; `errors` are those, by index, that could not be decoded."""
     if isinstance(outcomes, DriftQError):
         exchange.reply_error(outcomes)
         return
@@ -174,7 +174,7 @@ def reply_each(exchange: Exchange, done: bytes, errors: dict[int, DriftQError], 
 
 
 class Heads:
-    """The beginning of every answer up to its length, one a status, with a date that is set once a second."""
+    """The start of every reply up to its length, one for each status; the date is set once a second."""
 
     __slots__ = ("_by_status", "created", "no_content", "ok")
 
@@ -192,7 +192,7 @@ class Heads:
         self.no_content = self._by_status[204] + b"\r\n"
 
     def whole(self, status: int, body: bytes, *, content_type: bytes = JSON, extra: bytes = b"") -> bytes:
-        """A complete answer; `extra` are header lines, each with its line end."""
+        """A complete reply; `extra` are header lines, each with its line end."""
         return b"%b%bContent-Type: %b\r\nContent-Length: %d\r\n\r\n%b" % (
             self._by_status[status],
             extra,
@@ -202,7 +202,7 @@ class Heads:
         )
 
     def stream(self, *, content_type: bytes, chunked: bool, close: bool) -> bytes:
-        """The head of an answer whose length is not known; without chunks it ends with the connection."""
+        """The head of a reply of unknown length; without chunks it ends with the connection."""
         return b"%bContent-Type: %b\r\nCache-Control: no-store\r\n%b%b\r\n" % (
             self._by_status[200],
             content_type,
@@ -216,12 +216,12 @@ def chunk(content: bytes) -> bytes:
 
 
 def with_connection(answer: bytes, word: bytes) -> bytes:
-    """The same answer with a Connection header behind its status line."""
+    """The same reply with a Connection header after its status line."""
     return answer.replace(b"\r\n", b"\r\nConnection: %b\r\n" % word, 1)
 
 
 def error_fields(error: DriftQError) -> dict[str, Any]:
-    """An error as the wire shows it: code and message, then its class and the fields it was raised with."""
+    """An error in its wire form: code and message, then its class and the fields it was raised with."""
     fields: dict[str, Any] = {"error": error.code, "message": _short(error.message)}
     if error.reason is not None:
         fields["reason"] = error.reason

@@ -1,9 +1,9 @@
-"""From bytes to requests: httptools' callbacks, the limits on what a client may send, and odd wishes.
+"""From bytes to requests: httptools' callbacks, the limits on a request, and `Upgrade`.
 
-A client that wishes for another protocol (`Upgrade`) is answered in this one: its request is read again
-without the wish. What breaks HTTP or a limit is raised from `feed`, and the reader is of no use afterwards.
-A request that is whole but not to be answered (`hosts`) is handed on with its refusal. Its head is never
-learned, so a head that is known needs no second look.
+A client that asks for another protocol (`Upgrade`) is answered in HTTP/1.1: its request is parsed again
+without that header. `feed` raises on a breach of HTTP or of a limit, and the parser is unusable afterwards. A
+complete request that is refused (`hosts`) is handed on with its error. Its head is never cached, so a cached
+head needs no second check.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ class CachedHead(NamedTuple):
 
 
 class HeadCache(dict[bytes, CachedHead]):
-    """Heads that were parsed before, by their bytes up to and with the empty line.
+    """Parsed heads by their bytes, up to and including the empty line.
 
-    Most clients send the same few again and again, and the same bytes mean the same request: one whose head
-    is known and whose body has come whole needs no parser. Only plain heads are learned: HTTP/1.1 that stays
-    open, a body of a given length, no wishes beside.
+    Most clients send the same few heads repeatedly, and the same bytes mean the same request: one whose head
+    is cached and whose body is complete needs no parser. Only plain heads are cached: HTTP/1.1 with
+    keep-alive, a body of a given length, no `Upgrade` and no `Expect`.
     """
 
     def learn(self, octets: bytes, url: bytes, head: CachedHead) -> None:
-        """Keep a head, if these are its bytes beyond doubt: it begins here, no line ends in another way."""
+        """Cache a head, if these are certainly its bytes: it begins here, and every line ends in CRLF."""
         begins = octets.startswith(b"%b %b HTTP/1.1\r\n" % (head.method, url))
         if begins and octets.count(b"\n") == octets.count(b"\r\n"):
             if len(self) >= HEADS_MAX:
-                self.clear()  # A client sends ever new ones; those in use are learned again at once.
+                self.clear()  # A client sends a new head each time; those in use are cached again at once.
             self[octets] = head
 
 
@@ -74,9 +74,9 @@ class RequestReader:
         self.within = False
         """A request has begun and is not complete."""
         self.begun = 0
-        """How many requests have begun in the parser's hands."""
+        """How many requests the parser has begun."""
         self.received_bytes = 0
-        """Of the request that is not complete; what came in one piece with its beginning counts too."""
+        """Of the incomplete request, including all bytes of the piece that it began in."""
         self._clear()
 
     @property
@@ -85,7 +85,7 @@ class RequestReader:
 
     def _clear(self) -> None:
         self._new_head = b""
-        """Of the request that is being read, if it may be worth learning."""
+        """Of the request that is being parsed, if it may be cached."""
         self._url = b""
         self._body = b""
         self._more: list[bytes] = []
@@ -102,7 +102,7 @@ class RequestReader:
         self._denial: DriftQError | None = None
 
     def feed(self, received: bytes) -> None:
-        """Take what came in; raises the error to answer when it cannot be a request."""
+        """Parse incoming bytes; raises the error to reply with when they are no valid request."""
         if not self.within:
             received = self._take_known(received)
             if not received:
@@ -123,7 +123,7 @@ class RequestReader:
             self.received_bytes += len(received)
 
     def _take_known(self, received: bytes) -> bytes:
-        """Hand on the requests in front whose heads are known; what is left is for the parser."""
+        """Hand on the leading requests whose heads are cached; the rest is for the parser."""
         while received:
             end = received.find(HEAD_END, 0, HEAD_BYTES_MAX) + len(HEAD_END)
             head = received[:end] if end >= len(HEAD_END) else b""
@@ -148,12 +148,12 @@ class RequestReader:
             self._known.learn(self._new_head, self._url, CachedHead(*facts, self._content_length))
 
     def _stop(self, error: DriftQError) -> None:
-        """The parser reports what is raised here as an error of its own."""
+        """The parser reports an exception raised here as its own error."""
         self._refusal = error
         raise error
 
     def _read_again(self, rest: bytes) -> None:
-        """The same request without `Upgrade`; all else that this reader minds is said again."""
+        """The same request without `Upgrade`, with every other header that this parser uses."""
         words = (word.strip() for word in self._says_connection.split(b","))
         headers: dict[bytes, bytes | None] = {
             b"Host": self._host,
@@ -190,7 +190,7 @@ class RequestReader:
         if self._head_bytes > self._options.head_bytes_max:
             limit = self._options.head_bytes_max
             self._stop(InvalidArgument("", f"the headers are larger than {limit} bytes"))
-        if size not in _LENGTHS or not self._in_head:  # What comes behind a body changes nothing any more.
+        if size not in _LENGTHS or not self._in_head:  # Trailers after a body change nothing.
             return
         name = name.lower()
         if name == b"content-length":
@@ -218,7 +218,7 @@ class RequestReader:
         self._in_head = False
         self._version = self._parser.get_http_version()
         if self._version not in _VERSIONS:
-            self._stop(InvalidArgument("", f"version {self._version} of HTTP is not spoken here, 1.1 is"))
+            self._stop(InvalidArgument("", f"HTTP version {self._version} is not supported; use 1.1"))
         if self._host_rule is not None:
             self._denial = self._host_rule.refusal(
                 host=self._target_host(), origin=self._origin, site=self._site
@@ -229,7 +229,7 @@ class RequestReader:
             self._connection.owe_continue()
 
     def _target_host(self) -> bytes | None:
-        """A target that is written in full names the host itself, and then the header does not count."""
+        """An absolute URL names the host itself, and then the header does not count."""
         if self._url.startswith(b"/"):
             return self._host
         _, found, rest = self._url.partition(b"://")

@@ -1,4 +1,4 @@
-"""The server: listens, lets connections in, and goes down in order.
+"""The server: listens, accepts connections, and shuts down in order.
 
 stop listening ─▶ coroutines end ─▶ what was accepted is durable and answered ─▶ streams end ─▶ close
 """
@@ -20,9 +20,9 @@ from driftq.log.files import Folder
 from driftq.server.broker import Broker, BrokerOptions, open_broker
 
 SWITCH_INTERVAL_S = 0.0005
-"""The writer thread has the next answers in its hands: it should not wait long for the loop to let go."""
+"""The writer thread holds the next replies: it should not wait long for the interpreter lock."""
 GC_THRESHOLD = 50_000
-"""Hardly anything here is in a cycle, so looking for cycles every 700 objects is a waste."""
+"""Hardly any object here is in a cycle, so a collection every 700 objects is a waste."""
 _BACKLOG = 1_024
 _TASKS_S = 0.5
 _FLUSH_S = 0.3
@@ -60,7 +60,7 @@ class HttpServer:
         self._next_second()
 
     def connection(self) -> ServerConnection:
-        """The server's end of a connection from within the process; it wants a transport."""
+        """The server's end of a connection from within the process; the caller gives it a transport."""
         if self._edge is None:
             raise ShuttingDown
         return ServerConnection(self._edge)
@@ -71,7 +71,7 @@ class HttpServer:
             self._edge.second()
 
     async def stop(self) -> None:
-        """Accept nothing more, answer what is under way, end the streams, close. Also closes the broker."""
+        """Accept no more requests, answer pending ones, end the streams, close. Also closes the broker."""
         edge, self._edge = self._edge, None
         if edge is None:
             return
@@ -89,7 +89,7 @@ class HttpServer:
 
     @staticmethod
     async def _flush(edge: Edge) -> None:
-        """Leave the clients a moment to take what was written."""
+        """Leave the clients a moment to read the last replies."""
         if edge.connections:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(edge.emptied.wait(), _FLUSH_S)
@@ -108,7 +108,8 @@ async def run(
 ) -> int:
     """Serve until SIGTERM or SIGINT; the exit code is 0 then, and 1 when damage was found on the way.
 
-    LogError when the log cannot be opened, OSError when it cannot be read or the address not be listened on.
+    LogError when the log cannot be opened, OSError when it cannot be read, or when the address cannot be
+    bound.
     """
     over = asyncio.Event()
     damage: list[Exception] = []

@@ -1,4 +1,4 @@
-"""How the event store of a server is set up, in plain words: nothing here needs a database driver."""
+"""Options of a server's event store as plain data: nothing here needs a database driver."""
 
 from dataclasses import dataclass, replace
 from typing import Self
@@ -6,7 +6,7 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventOptions:
-    """Where events are kept and how they are numbered; None leaves it to the server's folder."""
+    """Where events are stored and how they are numbered; None uses the server's folder."""
 
     database_url: str | None = None
     objects_url: str | None = None
@@ -23,7 +23,7 @@ class EventOptions:
         return replace(self, folder=folder)
 
     def in_memory(self) -> Self:
-        """The same for a server that keeps nothing."""
+        """The same for a server that stores nothing on disk."""
         return replace(self, database_url=None, objects_url=None, folder=None)
 
     @property

@@ -1,4 +1,4 @@
-"""The numbers that the machine decides by."""
+"""The limits that the core decides by."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ LEASE_MS_MAX = 43_200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much may wait, how long a delivery is leased, how long a key is remembered."""
+    """Limits on unsettled messages, lease lengths, and how long a key stays live."""
 
     in_flight_max: int = 10_000
     ack_timeout_ms: int = 2_000
@@ -15,10 +15,10 @@ class Limits:
     partition_bytes_max: int = 1 << 30
     idempotency_ttl_ms: int = 600_000
     retention_ms: int = 7 * 24 * 3600 * 1000
-    """How long messages of a topic that says nothing else are kept at least."""
+    """The minimum retention of topics that set none."""
     idempotency_keys_max: int = 20_000_000
     effect_ttl_ms: int = 604_800_000
     refuse_mismatch: bool = False
-    """Another payload under a used key is an error instead of a warning."""
+    """A used key with another payload is an error instead of a warning."""
     count_unread: bool = False
-    """Messages of a topic that nobody reads count against its limits (profile v1-dev)."""
+    """Messages of a topic without readers count against its limits (profile v1-dev)."""

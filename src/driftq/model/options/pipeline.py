@@ -1,4 +1,4 @@
-"""How the pipeline is set up, in plain words: nothing here needs Spark or a database driver.
+"""Options of the pipeline as plain data: nothing here needs Spark or a database driver.
 
 These objects travel to Spark's workers, so they hold nothing but values.
 """
@@ -39,7 +39,7 @@ class PublisherSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineOptions:
-    """Where a pipeline's jobs find the server and keep what they know."""
+    """Where a pipeline's jobs find the server and store their progress."""
 
     url: str
     """The server's address."""

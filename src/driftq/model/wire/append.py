@@ -1,4 +1,4 @@
-"""Appending by position: a writer's epoch, and messages with their places in a lane."""
+"""Appending by position: a writer's epoch, and messages with their positions in a lane."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Lane = Annotated[int, Meta(ge=0, le=65_535)]
 
 
 class AppendMessage(Request, frozen=True, omit_defaults=True):
-    """A message with its place in its lane."""
+    """A message with its position in its lane."""
 
     position: Natural
     value: str
@@ -24,7 +24,7 @@ class AppendMessage(Request, frozen=True, omit_defaults=True):
 
 
 class PositionedMessage(AppendMessage, frozen=True):
-    """A message with its place in its lane, as a client hands it over."""
+    """A message with its position in its lane, as a client sends it."""
 
     envelope: Envelope | None = None
 
@@ -40,7 +40,7 @@ class AppendBody(Request, frozen=True):
 
 
 class AppendReceipt(Reply, frozen=True):
-    """How many messages are new, how many were there before, and the lane's last position (-1: none)."""
+    """How many messages are new, how many were stored before, and the lane's last position (-1: none)."""
 
     appended: int
     skipped: int
@@ -48,14 +48,14 @@ class AppendReceipt(Reply, frozen=True):
 
 
 class WriterBody(Request, frozen=True):
-    """A writer that begins: with the next epoch, or with this one where it counts epochs itself."""
+    """Opens a writer: with the next epoch, or with this one where the writer counts epochs itself."""
 
     writer: Name
     epoch: Natural | None = None
 
 
 class OpenWriter(msgspec.Struct, frozen=True):
-    """The epoch in force, and the last position of each lane that has one."""
+    """The current epoch, and the last position of each lane that has one."""
 
     epoch: int
     lanes: dict[int, int]

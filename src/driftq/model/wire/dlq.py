@@ -1,4 +1,4 @@
-"""Dead letters: which there are, what they say, redrive and purge."""
+"""Dead letters: list, show, redrive and purge."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SkipReason = Annotated[
 
 
 class DeadLetterMatch(Request, frozen=True):
-    """Dead letters for which all of this is true; `last_error` is a part of the text, times are RFC 3339."""
+    """A filter for dead letters; all fields must match. `last_error` is a substring, times are RFC 3339."""
 
     group: str | None = None
     reason: str | None = None
@@ -38,7 +38,7 @@ class DlqQuery(Request, frozen=True):
 
 
 class RedriveBody(Request, frozen=True):
-    """Which dead letters are sent again; without a choice all that were not yet."""
+    """The dead letters to redrive; without a selection all that were not redriven yet."""
 
     offsets: list[Natural] | None = None
     filter: DeadLetterMatch | None = None
@@ -49,7 +49,7 @@ class RedriveBody(Request, frozen=True):
 
 
 class PurgeBody(Request, frozen=True):
-    """Which dead letters are removed for good; without a choice all."""
+    """The dead letters to remove permanently; without a selection all."""
 
     offsets: list[Natural] | None = None
     filter: DeadLetterMatch | None = None
@@ -70,7 +70,7 @@ class DeadLetterTopicsReply(msgspec.Struct, frozen=True):
 
 
 class DeadLetter(StoredValue, frozen=True, kw_only=True, omit_defaults=True):
-    """A message that was given up; `envelope.dlq` says by which group, why and when."""
+    """A dead letter; `envelope.dlq` names the group, the reason and the time."""
 
     partition: int
     offset: int
@@ -86,7 +86,7 @@ class DeadLettersReply(msgspec.Struct, frozen=True):
 
 
 class SkippedLetter(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A dead letter that was not sent again, and why; `group` is the deleted one that gave it up."""
+    """A dead letter that was not redriven, and why; `group` is the deleted group that it belongs to."""
 
     offset: int
     reason: SkipReason
@@ -94,7 +94,7 @@ class SkippedLetter(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Redriven(Reply, frozen=True):
-    """How many dead letters matched, how many were sent again, and the first 100 of those that were not."""
+    """How many dead letters matched, how many were redriven, and the first 100 of those that were not."""
 
     matched: int
     redriven: int
@@ -102,7 +102,7 @@ class Redriven(Reply, frozen=True):
 
 
 class Purged(Reply, frozen=True):
-    """How many dead letters matched, and how many are gone."""
+    """How many dead letters matched, and how many were removed."""
 
     matched: int
     purged: int

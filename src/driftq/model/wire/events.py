@@ -63,11 +63,11 @@ class LogQuery(Request, frozen=True):
     from_: Natural | None = field(name="from", default=None)
     limit: Natural | None = None
     stored: bool | None = None
-    """As it is stored: payload, metadata and schema_version as texts, `occurred_at_us`, the hash."""
+    """The stored form: payload, metadata and schema_version as texts, `occurred_at_us`, the hash."""
 
 
 class LogEndReply(msgspec.Struct, frozen=True):
-    """How far the log goes."""
+    """The end of the log."""
 
     position: int
     """Of the last event; 0 when there is none."""
@@ -85,7 +85,7 @@ class EventReceipt(Reply, frozen=True, omit_defaults=True):
 
 
 class EventReceipts(msgspec.Struct, frozen=True):
-    """A list of events that was appended: how many, and where each is, in order."""
+    """An appended list of events: how many, and the receipt of each, in order."""
 
     appended: int
     failed: int
@@ -93,7 +93,7 @@ class EventReceipts(msgspec.Struct, frozen=True):
 
 
 class EventLine(EventHead, frozen=True, omit_defaults=True):
-    """A stored event; without a position until it has its place in the log."""
+    """A stored event; `position` is missing until the event has one in the log."""
 
     operation: OperationName
     occurred_at: dt.datetime

@@ -18,7 +18,7 @@ What = Annotated[str, Meta(extra_json_schema={"enum": [*_WHAT, "redriven"]})]
 
 
 class TimelineEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that happened to a message; `what` says which of the other fields it has."""
+    """One entry of a message's history; `what` decides which of the other fields it has."""
 
     at: str
     what: What
@@ -33,11 +33,11 @@ class TimelineEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of the dead letter; of a message that a redrive has stored, the dead letter that it came from."""
     by: str | None = None
     new_offset: int | None = None
-    """Where a redrive has put it."""
+    """The offset at which a redrive has stored it."""
 
 
 class GroupStatus(msgspec.Struct, frozen=True):
-    """How far one group is with a message."""
+    """The status of a message in one group."""
 
     group: str
     state: GroupState
@@ -46,7 +46,7 @@ class GroupStatus(msgspec.Struct, frozen=True):
 
 
 class ExplainedMessage(StoredValue, frozen=True, kw_only=True, omit_defaults=True):
-    """A stored message, how far each group is with it, and everything that happened to it."""
+    """A stored message, its status in each group, and its history."""
 
     topic: str
     partition: int
@@ -87,7 +87,7 @@ class ExplainedStep(msgspec.Struct, frozen=True):
 
 
 class ExplainedRun(msgspec.Struct, frozen=True):
-    """A run as a tree: each step stands behind its parent, siblings in the order they were produced."""
+    """A run as a tree: each step follows its parent, siblings in the order they were produced."""
 
     run_id: str
     state: GroupState

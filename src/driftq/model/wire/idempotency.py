@@ -16,7 +16,7 @@ ABSENT: Any = UNSET
 
 
 class EffectBody(Request, frozen=True, kw_only=True):
-    """Which effect is meant."""
+    """The identity of an effect."""
 
     topic: Name
     group: Name
@@ -25,10 +25,10 @@ class EffectBody(Request, frozen=True, kw_only=True):
 
 
 class StatusQuery(EffectBody, frozen=True, kw_only=True):
-    """Which effect, and for which message if that is said.
+    """The identity of an effect, and optionally its message.
 
-    `offset` says for which message, and `source_topic` where it was delivered from, if that is not `topic`.
-    They tell messages of a deleted topic from those of a new one with its name.
+    `offset` names the message, and `source_topic` the topic that delivered it, if that is not `topic`. They
+    distinguish messages of a deleted topic from those of a new one with the same name.
     """
 
     offset: Natural | None = None
@@ -36,10 +36,10 @@ class StatusQuery(EffectBody, frozen=True, kw_only=True):
 
 
 class BeginBody(StatusQuery, frozen=True, kw_only=True):
-    """An owner that is about to cause an effect, and for how long no other may.
+    """An owner that is about to cause an effect, and the length of its lease.
 
-    `offset` says for which message, and `source_topic` where it was delivered from, if that is not `topic`.
-    They tell messages of a deleted topic from those of a new one with its name.
+    `offset` names the message, and `source_topic` the topic that delivered it, if that is not `topic`. They
+    distinguish messages of a deleted topic from those of a new one with the same name.
     """
 
     owner: Name
@@ -47,14 +47,14 @@ class BeginBody(StatusQuery, frozen=True, kw_only=True):
 
 
 class GrantedBody(EffectBody, frozen=True, kw_only=True):
-    """An effect that was begun: its owner, and the token of the grant."""
+    """An effect in progress: its owner, and the token of the grant."""
 
     owner: Name
     token: Positive
 
 
 class CommitBody(GrantedBody, frozen=True, kw_only=True):
-    """The effect is done; duplicates are given the result."""
+    """The effect is done; duplicates get the result."""
 
     result: msgspec.Raw | UnsetType = UNSET
 
@@ -66,7 +66,7 @@ class EffectFailBody(GrantedBody, frozen=True, kw_only=True):
 
 
 class EffectExtendBody(GrantedBody, frozen=True, kw_only=True):
-    """The work goes on: the lease starts over."""
+    """Renews the lease of an effect."""
 
     lease_ms: LeaseMs
 
@@ -82,7 +82,7 @@ class BeginReply(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class EffectStatus(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How far an effect is; `token` is that of a grant under way."""
+    """The status of an effect; `token` is that of a live grant."""
 
     status: Literal["PENDING", "COMMITTED", "FAILED"]
     owner: str = ""

@@ -1,4 +1,4 @@
-"""Jobs: enqueue, claim, settle, look at them."""
+"""Jobs: enqueue, claim, settle, show."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class EnqueuedJob(Reply, frozen=True, omit_defaults=True):
 
 
 class ClaimBody(Request, frozen=True):
-    """Which owner wants how many jobs of which queues, and how long it waits when there are none."""
+    """The owner, how many jobs of which queues it wants, and how long it waits when there are none."""
 
     queues: Annotated[list[Name], Meta(min_length=1, max_length=1_000)]
     owner: Name
@@ -71,7 +71,7 @@ class ClaimReply(msgspec.Struct, frozen=True):
 
 
 class HeartbeatBody(Request, frozen=True):
-    """The job is still being worked on; without `lease_ms` the lease is as long again as it was."""
+    """Renews the lease of a job; without `lease_ms` for its old length."""
 
     token: Positive
     lease_ms: LeaseMs | None = None
@@ -89,7 +89,7 @@ class FailBody(Request, frozen=True):
 
 
 class JobEnd(Request, frozen=True, omit_defaults=True):
-    """The end of one run: `result` is for "complete", `error` and `retryable` for "fail"."""
+    """The settlement of one run: `result` is for "complete", `error` and `retryable` for "fail"."""
 
     job_id: str
     token: Positive
@@ -100,20 +100,20 @@ class JobEnd(Request, frozen=True, omit_defaults=True):
 
 
 class JobSettlement(JobEnd, frozen=True):
-    """The end of one run: `result` is for "complete", `error` and `retryable` for "fail"."""
+    """The settlement of one run: `result` is for "complete", `error` and `retryable` for "fail"."""
 
     result: msgspec.Raw | UnsetType = UNSET
 
 
 class SettleBody(Request, frozen=True):
-    """The ends of many runs."""
+    """The settlements of many runs."""
 
     owner: Name
     results: list[JobSettlement]
 
 
 class SettleParts(Request, frozen=True):
-    """The same with each result left as it came."""
+    """The same with each item undecoded."""
 
     owner: Name
     results: list[msgspec.Raw]
@@ -151,7 +151,7 @@ class JobAttempt(msgspec.Struct, frozen=True):
 
 
 class JobView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Everything that is known of a job."""
+    """A job with its runs."""
 
     job_id: str
     queue: str
@@ -160,7 +160,7 @@ class JobView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     state: ShownState
     priority: int
     attempts: int
-    """Since it was enqueued or requeued; the history has all that are known."""
+    """Since it was enqueued or requeued; the history has all of them."""
     max_retries: int
     timeout_ms: int | None = None
     idempotency_key: str | None = None
@@ -175,7 +175,7 @@ class JobView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class JobsReply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Part of the list; with `after` there is more, and that is what to ask for next."""
+    """A page of jobs; with `after` there are more: pass it in the next request."""
 
     jobs: list[JobView]
     after: str | None = None

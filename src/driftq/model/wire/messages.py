@@ -38,7 +38,7 @@ class DeliveryLine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     envelope: Envelope | None = None
     requested_topic: str | None = None
     tries: int | None = None
-    """Deliveries that count towards the retry policy, this one included; absent where `attempts` says it."""
+    """Deliveries that count towards the retry policy, with this one; absent where it equals `attempts`."""
 
 
 class RecordsQuery(Request, frozen=True):

@@ -18,7 +18,7 @@ from driftq.model.wire.fields import OR_ERROR, Int64, Request, TopicName
 
 
 class ProduceBody(Request, frozen=True):
-    """One message, in the shape that the broker takes: it is not copied."""
+    """One message, in the broker's own form: it is not copied."""
 
     topic: TopicName
     value: str
@@ -77,7 +77,7 @@ class BatchBody(Request, frozen=True):
 
 
 class BatchParts(Request, frozen=True):
-    """The same with each message left as it came."""
+    """The same with each message undecoded."""
 
     messages: list[msgspec.Raw]
     atomic: bool | None = None
@@ -94,7 +94,7 @@ class Receipt(Reply, frozen=True, gc=False, omit_defaults=True, tag_field="statu
 
 
 class BatchReply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One result a message, in order; in brief, where all are new and of one topic, what they have in common.
+    """One result for each message, in order; or in brief, if all are new and of one topic, common fields.
 
     Their offsets follow each other.
     """

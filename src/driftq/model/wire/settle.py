@@ -10,7 +10,7 @@ from driftq.model.wire.fields import OR_ERROR, Int64, LeaseMs, Name, Reason, Req
 
 
 class DeliveryBody(Request, frozen=True):
-    """Which delivery is meant, and whose it is."""
+    """A delivery and its owner."""
 
     topic: TopicName
     group: Name
@@ -20,13 +20,13 @@ class DeliveryBody(Request, frozen=True):
 
 
 class AckBody(DeliveryBody, frozen=True):
-    """Done with one delivery."""
+    """Acks one delivery."""
 
     attempt: Int64 | None = None
 
 
 class NackBody(DeliveryBody, frozen=True):
-    """One delivery failed; with `started` false no handler began to work on it.
+    """One delivery failed; with `started` false no handler began it.
 
     Then it is due again at once and does not count towards max_attempts; a reason or `retryable` false would
     contradict that and is refused.
@@ -39,14 +39,14 @@ class NackBody(DeliveryBody, frozen=True):
 
 
 class ExtendBody(DeliveryBody, frozen=True):
-    """Keep one delivery for so long from now."""
+    """Extends the lease of one delivery to `lease_ms` from now."""
 
     lease_ms: LeaseMs
     attempt: Int64 | None = None
 
 
 class AckPart(Request, frozen=True, omit_defaults=True):
-    """One delivery that is done with."""
+    """One acked delivery."""
 
     partition: Int64
     offset: Int64
@@ -54,7 +54,7 @@ class AckPart(Request, frozen=True, omit_defaults=True):
 
 
 class AckBatchBody(Request, frozen=True):
-    """Done with many deliveries of one owner."""
+    """Acks many deliveries of one owner."""
 
     topic: TopicName
     group: Name
@@ -63,7 +63,7 @@ class AckBatchBody(Request, frozen=True):
 
 
 class AckBatchParts(Request, frozen=True):
-    """The same with each ack left as it came."""
+    """The same with each ack undecoded."""
 
     topic: TopicName
     group: Name
@@ -76,6 +76,6 @@ class AckedDelivery(msgspec.Struct, frozen=True, gc=False):
 
 
 class AckBatchReply(msgspec.Struct, frozen=True):
-    """One result an ack, in order."""
+    """One result for each ack, in order."""
 
     results: Annotated[list[AckedDelivery], OR_ERROR]

@@ -1,4 +1,4 @@
-"""What the server says about itself, and how it says that a request failed."""
+"""Replies about the server itself, and error replies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class ErrorReply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Any refusal or failure. An error with fields of its own has them beside these."""
+    """Any error. An error with fields of its own has them beside these."""
 
     error: str
     message: str

@@ -1,4 +1,4 @@
-"""Topics: creating them, how they look from outside, their readers, and counting their messages."""
+"""Topics: creating and showing them, their readers, and counting their messages."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ReaderView(msgspec.Struct, frozen=True):
 
 
 class WriterView(msgspec.Struct, frozen=True):
-    """A writer that appends by position: the epoch in force, and the last position of each lane."""
+    """A writer that appends by position: its current epoch, and the last position of each lane."""
 
     writer: str
     epoch: int
@@ -65,7 +65,7 @@ class WriterView(msgspec.Struct, frozen=True):
 class StreamView(msgspec.Struct, frozen=True):
     """An open consume stream; one that is `stalled` gets one message at a time.
 
-    Its owner let leases lapse and gave no sign of life: no ack, no nack, no extension.
+    Its owner let leases expire and gave no sign of life: no ack, no nack, no extension.
     """
 
     group: str
@@ -81,7 +81,7 @@ class TopicView(msgspec.Struct, frozen=True):
     readers: list[ReaderView]
     writers: list[WriterView] = []
     start_offset: int = 0
-    """Where the topic's offsets begin: 0, or behind those of a deleted topic that had its name."""
+    """Where the topic's offsets begin: 0, or after those of a deleted topic of its name."""
     streams: list[StreamView] = []
 
 
@@ -92,7 +92,7 @@ class ResetBody(Request, frozen=True):
 
 
 class ReaderBody(Request, frozen=True):
-    """How far a reader is: the next offset it will read, by partition."""
+    """A reader's progress: the next offset that it will read, by partition."""
 
     reader: Name
     offsets: dict[str, Natural] | None = None
@@ -122,7 +122,7 @@ class SpanReply(msgspec.Struct, frozen=True, kw_only=True):
     """Nothing of the partition is stored below it."""
     from_: int = field(name="from")
     to: int
-    """Behind the last message of the span."""
+    """After the last message of the span."""
     messages: int
     behind: int
     """Messages from `from` to the end of the partition."""

@@ -1,13 +1,13 @@
-"""Which consumers are connected, and how much each may be given now.
+"""The connected consumers, and how many messages each may get now.
 
 The members of a group are the open streams that consume one topic for it. They know which partitions may have
 something to deliver, so a turn looks only there.
 
 A stream whose owner gives no sign of life is held back. A stopped process keeps its connection open, and the
-kernel accepts everything it is sent. If it got as many messages as the others, it would let their leases run
-out until none has an attempt left. So a stream whose leases end without a word gets one message at a time:
-the first when it is due, each further one after a pause behind the lease of the one before, and the pause
-doubles. An ack, a nack or an extension of its owner, even a refused one, ends that.
+kernel accepts everything that is sent to it. If it got as many messages as the others, it would let their
+leases expire until none has an attempt left. So a stream whose leases expire without any request from its
+owner gets one message at a time: the first when it is due, each further one after the previous lease and a
+pause, and the pause doubles. An ack, a nack or an extension by its owner, even a refused one, ends that.
 """
 
 import heapq
@@ -26,8 +26,8 @@ from driftq.server.ports import ConsumerStream
 UNSENT_MAX = 1 << 20
 STALL_PAUSE_MAX_MS = 30_000
 CLOSING_REST_MS = 1_000
-"""How long a stream with `release_on_close` gets nothing after its owner gave something back unstarted: what
-came meanwhile would be released, and counted, when it closes."""
+"""How long a stream with `release_on_close` gets nothing after its owner returned a message unstarted: one
+sent meanwhile would be released, and counted, when the stream closes."""
 
 logger = logging.getLogger("driftq.deliver")
 
@@ -42,7 +42,7 @@ class Stall:
         self.pause_ms = min(lease_ms, STALL_PAUSE_MAX_MS)
 
     def delivered(self, *, lease_ms: int, now: int) -> None:
-        """It got a message now: the next one waits for the end of that lease and then for the pause."""
+        """The stream got a message now: the next one waits for the end of that lease and for the pause."""
         self.next_at = now + lease_ms + self.pause_ms
         self.pause_ms = doubled(self.pause_ms, cap=STALL_PAUSE_MAX_MS)
 
@@ -59,7 +59,7 @@ class Member:
         self.stall: Stall | None = None
         """Its owner gives no sign of life."""
         self.rests_until = 0
-        """It gave something back unstarted and is probably about to close."""
+        """It returned a message unstarted and is probably about to close."""
 
     def room(self, now: int) -> int:
         """How many more messages it may have in flight now."""
@@ -95,7 +95,7 @@ class Members:
             del self.by_owner[member.consumer.owner]
 
     def capacities(self, group: Group, partition: int, now: int) -> tuple[list[Member], list[Capacity]]:
-        """The members with room, in their order, and how much room each has."""
+        """The members with credit, in their order, and the credit of each."""
         members: list[Member] = []
         capacities: list[Capacity] = []
         average = self._average_bytes(group, partition)
@@ -113,7 +113,7 @@ class Members:
 
     @staticmethod
     def _average_bytes(group: Group, partition: int) -> int:
-        """Of the messages that come next."""
+        """Of the next messages."""
         progress = group.partitions[partition]
         stop = min(progress.index.end, progress.upto + 100)
         count = stop - progress.upto
@@ -123,7 +123,7 @@ class Members:
         return max(1, size // count)
 
     def rotate_behind(self, last: Member) -> None:
-        """This member got the last message: the one behind it is served next."""
+        """This member got the last message: the member after it is served next."""
         at = self.members.index(last) + 1
         self.members = self.members[at:] + self.members[:at]
 
@@ -136,7 +136,7 @@ class Consumers:
         self._by_topic: dict[str, list[Members]] = {}
         self._awake: dict[Members, None] = {}
         self.alarms: list[tuple[int, int, Members]] = []
-        """When a held-back stream may get something; a number keeps equal times apart."""
+        """When a held-back stream may get a message; a number separates equal times."""
         self._numbers = count()
 
     def join(self, member: Member, *, partitions: int) -> None:
@@ -151,7 +151,7 @@ class Consumers:
         self._awake[members] = None
 
     def leave(self, consumer: ConsumerStream) -> Member | None:
-        """The member that the consumer was; None when it had left before."""
+        """The consumer's member; None when it had left before."""
         members = self._groups.get((consumer.topic, consumer.group))
         if members is None:
             return None
@@ -172,7 +172,7 @@ class Consumers:
         return [members for members in self._by_topic.get(topic, ()) if group in (None, members.group)]
 
     def streams(self, topic: str) -> list[StreamView]:
-        """The open streams of a topic, for people who look."""
+        """The open streams of a topic, for topic views."""
         return [
             StreamView(
                 members.group, member.consumer.owner, member.credit.in_flight, member.stall is not None
@@ -182,12 +182,12 @@ class Consumers:
         ]
 
     def was_reset(self, topic: str, group: str, *, partitions: int) -> None:
-        """Nothing of the group is in flight, and there may be something to deliver in every partition."""
+        """No message of the group is in flight, and every partition may have messages to deliver."""
         for members in self.find(topic, group):
             self._start_over(members, partitions=partitions)
 
     def stored(self, topic: str, partitions: "set[int] | range") -> None:
-        """There are new messages in these partitions."""
+        """These partitions have new messages."""
         for members in self._by_topic.get(topic, ()):
             members.ready.update(dict.fromkeys(partitions))
             self._awake[members] = None
@@ -203,7 +203,7 @@ class Consumers:
     # Signs of life
 
     def heard(self, topic: str, group: str, owner: str) -> None:
-        """An ack, a nack or an extension of this owner came, whatever is decided about it."""
+        """An ack, a nack or an extension by this owner arrived, accepted or not."""
         members = self._groups.get((topic, group))
         if members is not None:
             for member in members.by_owner.get(owner, ()):
@@ -213,7 +213,7 @@ class Consumers:
                     self._awake[members] = None
 
     def returned_unstarted(self, topic: str, group: str, owner: str, *, now: int) -> None:
-        """The owner handles nothing more: its streams that would release what they get take a rest."""
+        """The owner handles no more messages: pause those of its streams that would only release them."""
         members = self._groups.get((topic, group))
         if members is not None:
             for member in members.by_owner.get(owner, ()):
@@ -222,7 +222,7 @@ class Consumers:
                     self._set_alarm(members, member.rests_until)
 
     def lapsed(self, topic: str, group: str, silent: set[Credit], *, now: int) -> int:
-        """Leases of these ended without a sign of life: how many streams are held back from now on."""
+        """Leases of these owners expired without a sign of life: the number of streams newly held back."""
         members = self._groups.get((topic, group))
         stalled = 0
         for member in members.members if members is not None else ():
@@ -230,7 +230,7 @@ class Consumers:
                 stalled += 1
                 member.stall = Stall(lease_ms=member.consumer.lease_ms, now=now)
                 logger.warning(
-                    "%s for group %s: owner %s lets its leases lapse and gives no sign of life; "
+                    "%s for group %s: owner %s lets its leases expire and gives no sign of life; "
                     "its stream gets one message at a time",
                     topic,
                     group,
@@ -247,7 +247,7 @@ class Consumers:
         heapq.heappush(self.alarms, (at, next(self._numbers), members))
 
     def wake_due(self, now: int) -> None:
-        """Wake the groups whose held-back streams may get something by now."""
+        """Wake the groups whose held-back streams may get a message now."""
         while self.alarms and self.alarms[0][0] <= now:
             _, _, members = heapq.heappop(self.alarms)
             if members.members:
@@ -257,7 +257,7 @@ class Consumers:
 
     @property
     def is_awake(self) -> bool:
-        """Whether there is a group to look at."""
+        """Whether any group needs a look."""
         return bool(self._awake)
 
     def take_awake(self) -> list[Members]:
@@ -267,7 +267,7 @@ class Consumers:
         return awake
 
     def state_was_folded(self, state: State) -> None:
-        """After a fold nothing counts as in flight to any stream, and every group has to be looked at."""
+        """After a fold no message counts as in flight to a stream, and every group needs a look."""
         for members in self._groups.values():
             topic = state.topics.get(members.topic)
             self._start_over(members, partitions=len(topic.partitions) if topic else 0)

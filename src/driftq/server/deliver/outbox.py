@@ -1,4 +1,4 @@
-"""What is on its way to one consumer, in order: a cold read holds back only this consumer's messages."""
+"""The deliveries queued for one consumer, in order: a cold read delays only this consumer's messages."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class DeliveryBatch:
-    """Messages of one partition for one consumer, with attempt and last error as they were decided."""
+    """Messages of one partition for one consumer, with the attempt and last error of each."""
 
     __slots__ = ("first_attempt", "index", "ordinals", "partition", "redelivered")
 
@@ -38,11 +38,11 @@ class DeliveryBatch:
         )
 
     def is_behind(self) -> bool:
-        """Whether something in it is no longer kept."""
+        """Whether any message of the batch is no longer stored."""
         return min(self.ordinals[0], self.ordinals[-1]) < self.index.first
 
     def forget_dropped(self) -> bool:
-        """Leave out what is no longer kept; whether anything is left."""
+        """Drop messages that are no longer stored; returns whether any is left."""
         first = self.index.first
         if self.ordinals[0] < first or self.ordinals[-1] < first:
             slots = [slot for slot, ordinal in enumerate(self.ordinals) if ordinal >= first]
@@ -105,7 +105,7 @@ class Outbox:
         self._background = background
         self._on_damage = on_damage
         self._batches: deque[tuple[DeliveryBatch, int]] = deque()
-        """With the bytes that each counts for."""
+        """Each with the bytes that it counts for."""
         self._fetching = False
         self._pending_bytes = 0
         self.closed = False
@@ -114,7 +114,7 @@ class Outbox:
         return self._pending_bytes + self._consumer.unsent_bytes()
 
     def put(self, batch: DeliveryBatch) -> None:
-        """Send this behind everything put before."""
+        """Send this after everything queued before."""
         if batch.forget_dropped():
             size_bytes = batch.size_bytes()
             self._batches.append((batch, size_bytes))
@@ -152,7 +152,7 @@ class Outbox:
             self._drain()
             return
         if isinstance(entries, Exception):
-            self._consumer.end()  # The disk does not answer: the lease will bring these messages back.
+            self._consumer.end()  # The disk fails: the messages are redelivered when their leases expire.
             return
         self._send(entries)
         self._drain()
@@ -167,7 +167,7 @@ class Outbox:
 
 
 def _numbers(attempt: int, tries: int) -> bytes:
-    """The delivery's number, and how many of them the policy counts where that is another."""
+    """The delivery's attempt, and the number that the policy counts where that differs."""
     if attempt == tries:
         return b'"attempts":%d,' % attempt
     return b'"attempts":%d,"tries":%d,' % (attempt, tries)

@@ -1,4 +1,4 @@
-"""Delivering in the engine's turn: what is ready goes to the consumers that have room."""
+"""Delivering in the engine's turn: ready messages go to the consumers that have credit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _READ_RETRY_MS = 1_000
 
 
 class DeliverStage:
-    """Delivers for the groups that were woken, by other stages or by a consumer that has room again."""
+    """Delivers to the groups that were woken, by other stages or by a consumer that has credit again."""
 
     handles: ClassVar = (DrainedRequest,)
     pending = False  # A woken group waits until deliveries are possible, however many turns that takes.
@@ -32,7 +32,7 @@ class DeliverStage:
 
     @property
     def next_at(self) -> int | None:
-        """When a held-back stream may get something."""
+        """When a held-back stream may get a message."""
         alarms = self._consumers.alarms
         return alarms[0][0] if alarms else None
 
@@ -40,7 +40,7 @@ class DeliverStage:
         self._consumers.wake(request.topic, request.group)
 
     def reject(self, error: DriftQError) -> None:
-        """Nobody waits for an answer."""
+        """No request waits for a reply."""
 
     def decide(self, turn: Turn) -> None:
         """Deliver everything that can be delivered; the batches are sent when the commit is durable."""
@@ -62,7 +62,7 @@ class DeliverStage:
                             break
 
     def _deliver_partition(self, turn: Turn, members: Members, group: Group, partition: int) -> bool:
-        """Deliver while there is something ready; False when no consumer of the group has room."""
+        """Deliver while messages are ready; False when no consumer of the group has credit."""
         progress, now = group.partitions[partition], turn.now
         while progress.has_work(now):
             end = progress.index.end
@@ -78,7 +78,7 @@ class DeliverStage:
                 group, partition, capacities, limits=turn.state.limits, now=now, end=end
             )
             if assignment is None:
-                break  # As much as may be is in flight, and an ack wakes the group; or all was skipped.
+                break  # The limit is in flight, and an ack wakes the group; or all were skipped.
             record = assignment.record
             blocks = turn.journal.add_delivered(record)
             fresh = len(record.fresh)
@@ -94,18 +94,18 @@ class DeliverStage:
             self._timers.note(group, partition)
             members.rotate_behind(with_room[assignment.last])
         if progress.has_work(now):
-            members.ready[partition] = members.ready.pop(partition)  # Behind the others.
+            members.ready[partition] = members.ready.pop(partition)  # After the others.
         else:
             del members.ready[partition]
         return True
 
     def _skip(self, turn: Turn, group: Group, partition: int) -> tuple[bool, int]:
-        """Settle what this group is not to get, and dead-letter what is too late for it.
+        """Settle messages that this group skips, and dead-letter those past their deadline.
 
-        False while that has to wait, and up to which ordinal the rest may be delivered.
+        Returns False while that has to wait, and the ordinal up to which the rest may be delivered.
         """
         topic = turn.state.topics[group.topic]
-        while True:  # Behind what is dead-lettered there may be more that is too late.
+        while True:  # After the dead-lettered ones there may be more past their deadline.
             skipped, late, end = decide_skips(
                 turn.state, topic, group, partition, now=turn.now, wall=turn.wall
             )
@@ -141,13 +141,13 @@ class Timers:
             heapq.heappush(self._heap, (due, group.id, partition))
 
     def set(self, group: Group, partition: int, *, at: int) -> None:
-        """Look at this time, whatever else is due."""
+        """Look at this time in any case."""
         group.partitions[partition].timer_at = at
         self._groups[group.id] = group
         heapq.heappush(self._heap, (at, group.id, partition))
 
     def set_when_read(self, turn: Turn, refs: list[MessageRef], group: Group, partition: int) -> None:
-        """Read these messages off the loop, then look at once, or a bit later if they cannot be read."""
+        """Read these messages off the loop, then look at once, or after a pause if they cannot be read."""
         now = turn.now
 
         def read(error: NotConfirmed | None) -> None:
@@ -159,7 +159,7 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now: int) -> list[tuple[Group, int]]:
-        """The partitions whose time has come."""
+        """The partitions that are due."""
         due: list[tuple[Group, int]] = []
         while self._heap and self._heap[0][0] <= now:
             at, group_id, partition = heapq.heappop(self._heap)

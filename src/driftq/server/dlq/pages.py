@@ -21,7 +21,7 @@ LOOK_MAX = 4_096
 
 
 class DeadLetterRef(NamedTuple):
-    """Where a dead letter lies, and when it was redriven. Refs sort by offset."""
+    """The location of a dead letter, and when it was redriven. Refs sort by offset."""
 
     offset: int
     partition: int
@@ -30,7 +30,7 @@ class DeadLetterRef(NamedTuple):
 
 
 class DeadLetterPage(NamedTuple):
-    """Some dead letters by offset, and behind which offset to look for more; None when there are none."""
+    """Some dead letters by offset, and the offset after which to look for more; None when there are none."""
 
     refs: list[DeadLetterRef]
     more_after: int | None
@@ -45,7 +45,7 @@ def dlq_topic_of(state: State, name: str) -> Topic:
 
 
 def dead_letter_page(topic: Topic, *, after: int = -1, limit: int = LOOK_MAX) -> DeadLetterPage:
-    """At most `limit` dead letters behind an offset that are not purged."""
+    """At most `limit` dead letters after an offset that are not purged."""
     parts = [_refs(number, part.index, after) for number, part in enumerate(topic.partitions)]
     refs: list[DeadLetterRef] = []
     looked = 0
@@ -71,7 +71,7 @@ def _with_redrive(topic: Topic, ref: DeadLetterRef) -> DeadLetterRef:
 
 
 def named_dead_letters(topic: Topic, offsets: Iterable[int]) -> list[DeadLetterRef]:
-    """Those of these dead letters that are there and not purged."""
+    """Those of these dead letters that exist and are not purged."""
     refs: list[DeadLetterRef] = []
     for offset in sorted(set(offsets)):
         located = topic.locate(offset) if offset not in topic.purged else None

@@ -1,7 +1,7 @@
 """Dead letters in the engine's turn: they are redriven, once each, or purged.
 
-A dead letter is marked as redriven in the commit that stores its message, and only then. One that cannot be
-sent is skipped, and the answer says why.
+A dead letter is marked as redriven in the commit that stores its new message, and only then. It stays in its
+topic until a purge or retention removes it. One that cannot be sent is skipped, and the reply says why.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ logger = logging.getLogger("driftq.engine")
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A dead letter that was not sent, and why; `group` gave it up and is gone, where that is the cause."""
+    """A dead letter that was not sent, and why; `group` is its deleted group, where that is the cause."""
 
     offset: int
     reason: str
@@ -73,7 +73,7 @@ class RedriveRequest:
 
 @dataclass(frozen=True, slots=True)
 class PurgeRequest:
-    """Forget these dead letters of a topic; answered by the offsets that were there."""
+    """Purge these dead letters of a topic; answered by the offsets that existed."""
 
     topic: str
     offsets: list[int]
@@ -175,8 +175,8 @@ def _purge(turn: Turn, request: PurgeRequest, dlq_topic: Topic) -> list[int]:
 def _redriven_message(turn: Turn, ref: MessageRef, origin: Topic, *, all_groups: bool) -> Produce | Skipped:
     """A new message from a dead letter: without the facts of its failure, a past deadline, or a key to claim.
 
-    Skipped when the group that gave it up, known by its name, is not there: a message for no group in
-    particular would go to all of them.
+    Skipped when the group that dead-lettered it, found by name, no longer exists: a message without a group
+    would go to all of them.
     """
     entry = turn.lookup.entry(ref)
     if entry is None:

@@ -105,7 +105,7 @@ class EffectRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     last_error: str | None = None
     result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     token: int | None = None
-    """Of a grant under way: its owner, whose answer was lost, goes on with it."""
+    """Of a live grant: its owner, whose reply was lost, goes on with it."""
 
 
 EffectsRequest = BeginRequest | CommitRequest | FailRequest | ExtendEffectRequest | StatusRequest
@@ -231,7 +231,7 @@ class EffectsStage(RequestQueue[EffectsRequest]):
 
 
 def cold_effects(turn: Turn, identity: Identity) -> list[MessageRef]:
-    """What has to be read before `is_committed` can answer."""
+    """The messages to read before `is_committed` can decide."""
     return turn.lookup.cold(_effect_refs(turn.state, identity))
 
 
@@ -247,7 +247,7 @@ def _committed_in(turn: Turn, identity: Identity, topics: range) -> StoredEffect
 
 
 def _committed_effects(turn: Turn, identity: Identity) -> list[StoredEffect]:
-    """The committed effects of this identity, at most one a topic. A fingerprint alone is not believed."""
+    """The committed effects of this identity, at most one a topic. A fingerprint alone does not count."""
     found: list[StoredEffect] = []
     for ref in _effect_refs(turn.state, identity):
         entry = turn.lookup.entry(ref)

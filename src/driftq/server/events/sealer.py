@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 ROUND_S = 1.0
 FLUSH_S = 60.0
-"""Events wait for a full segment for so long at most."""
+"""The longest time that events wait for a full segment."""
 RETRY_S = 5.0
 
 logger = logging.getLogger("driftq.events")
 
 
 class Sealing:
-    """Places and seals what was appended, while this is the active sealer; else waits to become it."""
+    """Places and seals appended events while this is the active sealer; otherwise waits to become it."""
 
     def __init__(
         self, sealer: Sealer, *, alone: bool, on_damage: Callable[[EventDamaged | DatabaseDamaged], None]
@@ -36,18 +36,18 @@ class Sealing:
         self._over = threading.Event()
         self._flushed_at = time.monotonic()
         self._woken = threading.Event()
-        self._woken.set()  # Something may be left from the last time.
+        self._woken.set()  # Events may be left from an earlier process.
         self._thread = threading.Thread(target=self._work, name="driftq-sealer", daemon=True)
         self._turn = threading.Lock()
-        """Taking the lease and placing by it are not done at the same time."""
+        """Keeps one thread from taking the lease while another places events under it."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Something was appended."""
+        """Events were appended."""
         self._woken.set()
 
     def place(self) -> None:
-        """Give what is committed its place in the log, if that is ours to do. Raises Unavailable."""
+        """Assign log positions to committed events, if this is the active sealer. Raises Unavailable."""
         with self._turn:
             self._take()
             try:
@@ -57,7 +57,7 @@ class Sealing:
                 self._active = False
 
     def stop(self) -> None:
-        """Finish the round that is under way, and let the next sealer in."""
+        """Finish the current round, and release the lease for the next sealer."""
         self._over.set()
         self._woken.set()
         self._thread.join()
@@ -90,7 +90,7 @@ class Sealing:
             self._troubled = True
         except Exception as error:  # noqa: BLE001 - the supervisor: logged, and tried again
             if not self._troubled:
-                logger.warning("the event log cannot be sealed now, and will be later: %s", error)
+                logger.warning("the event log cannot be sealed now, it is tried again later: %s", error)
             self._troubled = True
 
     def _take(self) -> None:
@@ -100,5 +100,5 @@ class Sealing:
     def _end(self) -> None:
         try:
             self._sealer.release()
-        except Exception as error:  # noqa: BLE001 - the supervisor: the lease ends by itself
-            logger.warning("the sealer's lease was not given back: %s", error)
+        except Exception as error:  # noqa: BLE001 - the supervisor: the lease expires anyway
+            logger.warning("the sealer's lease was not released: %s", error)

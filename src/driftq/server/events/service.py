@@ -1,12 +1,12 @@
 """The event store behind the event loop: SQL runs on a thread of its own, and the loop never waits for it.
 
-Appends that are waiting when the thread comes round share one transaction, each with its own answer. The
-store is opened by the first request that needs it. While its database is away every request is answered
-with Unavailable, and the next one tries again.
+Appends that wait for the thread share one transaction, each with its own reply. The first request that needs
+the store opens it. While its database is unreachable, every request is answered with Unavailable, and the
+next one tries again.
 
-An event that is not what was appended is answered with EventDamaged and logged. In a file of SQLite that
-stops the server, as damage in the log does. PostgreSQL belongs to others too, who would not stop with this
-server, and has an administrator of its own: there only the request fails.
+A damaged event is answered with EventDamaged and logged. In a SQLite file that stops the server, as damage in
+the log does. A PostgreSQL database has other clients, which would not stop with this server, and its own
+administrator: there only the request fails.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _T = TypeVar("_T")
 logger = logging.getLogger("driftq.events")
 
 GATHERED_EVENTS = 64
-"""One transaction's worth."""
+"""Events in one transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventAppendRequest:
-    """The events of one caller, each with its expected_seq. `reply` gets an answer for each, or one error."""
+    """The events of one caller, each with its expected_seq. `reply` gets a result for each, or one error."""
 
     commands: Sequence[tuple[Event, int | None]]
     reply: Callable[[list[Appended | Refused] | Exception], None]
@@ -47,7 +47,7 @@ class EventAppendRequest:
 
 @dataclass(frozen=True, slots=True)
 class EventQueryRequest(Generic[_T]):
-    """Something to be read. `placed`: what was appended before has to be in the log."""
+    """A read. `placed`: events appended before it must have their log positions first."""
 
     query: Callable[[EventStore], _T]
     reply: Callable[[_T | Exception], None]
@@ -68,9 +68,9 @@ class EventsService:
         on_damage: Callable[[EventDamaged | DatabaseDamaged], None],
         clock: Clock | None = None,
     ) -> None:
-        """`on_damage` is called on the loop, behind the answer, when a file of SQLite is damaged.
+        """`on_damage` is called on the loop, after the reply, when a SQLite file is damaged.
 
-        `clock` says when events occurred whose writers do not; the machine's if not given.
+        `clock` gives the time of events that carry none; the machine's clock by default.
         """
         self._options = options
         self._clock = clock
@@ -78,7 +78,7 @@ class EventsService:
         self._loop = loop
         self._requests: SimpleQueue[_Request | None] = SimpleQueue()
         self._left: list[_Request | None] = []
-        """What was taken from the requests and has to wait for its turn."""
+        """A request that was taken from the queue and waits for its turn."""
         self._events: OpenEvents | None = None
         self._sealing: Sealing | None = None
         self._thread: threading.Thread | None = None
@@ -91,7 +91,7 @@ class EventsService:
         self._put(request)
 
     def stop(self) -> None:
-        """Answer what was asked, then close. Waits for the thread, which waits for the database."""
+        """Answer the queued requests, then close. Waits for the thread, which waits for the database."""
         self._stopped = True
         if self._thread is not None:
             self._requests.put(None)
@@ -122,11 +122,11 @@ class EventsService:
         return self._left.pop() if self._left else self._requests.get()
 
     def _gather(self, first: EventAppendRequest) -> list[EventAppendRequest]:
-        """What else is waiting to be appended, as far as it fits; the next request stays where it was."""
+        """More queued appends, as many as fit; the next request stays queued."""
         gathered = [first]
         size = len(first.commands)
         while size < GATHERED_EVENTS and not self._requests.empty():
-            request = self._requests.get()  # Nobody else takes from it.
+            request = self._requests.get()  # This thread is the only consumer.
             if not isinstance(request, EventAppendRequest) or size + len(request.commands) > GATHERED_EVENTS:
                 self._left.append(request)
                 break
@@ -137,7 +137,7 @@ class EventsService:
     def _append(self, requests: list[EventAppendRequest]) -> None:
         try:
             store = self._open().store
-            from driftq.eventstore import Append  # Not before it is known to be there.
+            from driftq.eventstore import Append  # Not before the extra is known to be installed.
 
             answers = store.append_many(
                 [[Append(*command) for command in request.commands] for request in requests]
@@ -184,4 +184,4 @@ class EventsService:
         try:
             self._loop.call_soon_threadsafe(reply, result)
         except RuntimeError:
-            pass  # The loop is closed: nobody waits any more.
+            pass  # The loop is closed: no caller waits any more.

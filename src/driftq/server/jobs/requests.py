@@ -23,14 +23,14 @@ class EnqueueRequest:
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """Work for one owner; answered by JobsGranted, or None when there was none in time."""
+    """Jobs for one owner; answered by JobsGranted, or None when there was none in time."""
 
     queues: list[str]
     owner: str
     lease_ms: int
     limit: int
     until: int
-    """Wait so long for work."""
+    """How long to wait for jobs."""
     reply: Reply
 
 
@@ -44,7 +44,7 @@ class JobsGranted:
 
 @dataclass(frozen=True, slots=True)
 class SettleRequest:
-    """Ends of runs; answered by a list with None or an error for each."""
+    """Settlements of runs; answered by a list with None or an error for each."""
 
     settlements: list[Settlement]
     reply: Reply

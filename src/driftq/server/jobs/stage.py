@@ -43,7 +43,7 @@ class _Requests:
 
 
 class JobsStage:
-    """Decides the requests of a turn kind by kind: work that is done or new comes before claims on it."""
+    """Decides the requests of a turn kind by kind: settlements and new jobs come before claims."""
 
     handles: ClassVar = (EnqueueRequest, ClaimRequest, SettleRequest, JobAction)
 
@@ -63,10 +63,10 @@ class JobsStage:
 
     @property
     def next_at(self) -> int | None:
-        """When a lease ends, or a waiting claim has work or gives up.
+        """When a lease expires, or a waiting claim has work or times out.
 
-        A `run_at` is put into engine time here. Should the wall clock move before then, the next turn says
-        another time, and the engine has one at least once a tick.
+        A `run_at` is converted to engine time here. If the wall clock moves before then, the next turn
+        computes another time, and a turn runs at least once a tick.
         """
         jobs = self._journal.state.jobs
         if not self._waiting:
@@ -108,7 +108,7 @@ class JobsStage:
             request.reply(None)
 
     def withdraw(self, reply: Reply) -> None:
-        """The client behind this claim is gone."""
+        """The client of this claim has disconnected."""
         self._waiting = [request for request in self._waiting if request.reply is not reply]
         self._requests.claims = [request for request in self._requests.claims if request.reply is not reply]
 
@@ -192,7 +192,7 @@ class JobsStage:
 
 
 def _grant(turn: Turn, record: JobsClaimed) -> JobsGranted:
-    """As many of these as make an answer of a bounded size."""
+    """As many of these as fit into a reply of bounded size."""
     index = turn.state.topics[JOBS_TOPIC].partitions[0].index
     size = 0
     for count, offset in enumerate(record.offsets):

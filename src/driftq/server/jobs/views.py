@@ -1,4 +1,4 @@
-"""Jobs as clients see them: what the table knows of each, put together with what was stored of it."""
+"""Jobs as clients see them: the facts in the table together with the stored form."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ PAGE_BYTES = 4 << 20
 _WAITING = ("ready", "scheduled")
 
 Done = Callable[[Any], None]
-"""Takes what was asked for, or a NotConfirmed."""
+"""Takes the result, or a NotConfirmed."""
 
 
 class JobFacts(msgspec.Struct, frozen=True):
-    """What the table knows of one job."""
+    """The table's facts of one job."""
 
     offset: int
     state: str
@@ -68,7 +68,7 @@ def job_facts(state: State, offset: int, *, now: int, wall: int) -> JobFacts:
 
 
 def _history(jobs: JobTable, offset: int) -> list[JobAttempt]:
-    """Every run that is known, and the one that is under way."""
+    """Every recorded run, and the current one."""
     history = [
         JobAttempt(run.owner, rfc3339(run.started_at), rfc3339(run.ended_at), run.error)
         for run in jobs.histories.get(offset, ())
@@ -104,7 +104,7 @@ def list_jobs(
 
 
 class JobReader:
-    """Reads what was stored of jobs, off the loop where it has to."""
+    """Reads the stored forms of jobs, off the loop where needed."""
 
     def __init__(self, lookup: MessageLookup, journal: Journal) -> None:
         self._lookup = lookup
@@ -163,7 +163,7 @@ class JobReader:
 
 
 def job_view(facts: JobFacts, entry: bytes) -> JobView:
-    """A job as it is shown; `entry` is how it was stored."""
+    """A job's view; `entry` is its stored form."""
     stored = decode_job(entry)
     return JobView(
         job_id=job_id(facts.offset),

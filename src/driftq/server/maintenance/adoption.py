@@ -1,7 +1,7 @@
-"""The server takes over what the housekeeper made: index arrays that lie in files, messages that were moved.
+"""The server adopts the housekeeper's results: index arrays in files, and messages that were moved.
 
-Chunks are swapped on the loop, a few at a time. Only when all are swapped do the old files go; a thread that
-still reads from one has it open, or looks its message up once more.
+Chunks are swapped on the loop, a few at a time. The old files are removed only when all are swapped; a thread
+that still reads from one has it open, or looks its message up once more.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class NewIndexes:
 
 
 class Adoption:
-    """One at a time; `done` gets what went wrong, or None."""
+    """One at a time; `done` gets the problem, or None."""
 
     def __init__(self, log: Log, journal: Journal, loop: Loop, background: Background) -> None:
         self._log = log
@@ -42,7 +42,7 @@ class Adoption:
         self._adopted: set[KeptFile] = set()
 
     def start(self, done: Callable[[str | None], None]) -> None:
-        """Adopt the newest manifest, then remove what it makes superfluous."""
+        """Adopt the newest manifest, then remove the files that it replaces."""
         state = self._journal.state
         adopted = self._adopted
 
@@ -55,7 +55,7 @@ class Adoption:
         self._background.read(lambda: self._look(adopted), found)
 
     def clean(self, done: Callable[[str | None], None]) -> None:
-        """Remove what the newest manifest does not name, as after a restart."""
+        """Remove the files that the newest manifest does not name, as after a restart."""
 
         def cleaned(found: Manifest | Exception | None) -> None:
             if isinstance(found, Exception):
@@ -72,19 +72,19 @@ class Adoption:
         for file in manifest.files if manifest else ():
             if file not in adopted:
                 chunks += read_index(self._log.folder, file.index, number=file.number)
-                self._log.files.get(file.number)  # Open it now: nobody has to wait for it later.
+                self._log.files.get(file.number)  # Open it now, so that no read waits for it later.
         return NewIndexes(manifest, chunks)
 
     def _step(
         self, state: State, findings: NewIndexes, start: int, done: Callable[[str | None], None]
     ) -> None:
         if self._journal.state is not state:
-            self.clean(done)  # It was folded anew, from this very manifest.
+            self.clean(done)  # The state was folded again, from this very manifest.
             return
         stop = start + CHUNKS_A_STEP
         for run, chunk in findings.chunks[start:stop]:
             if not _attach(state, run, chunk):
-                done(f"the index of topic {run.topic}, partition {run.partition} is not that of the log")
+                done(f"the index of topic {run.topic}, partition {run.partition} does not match the log")
                 return
         if stop < len(findings.chunks):
             self._loop.soon(lambda: self._step(state, findings, stop, done))
@@ -102,7 +102,7 @@ class Adoption:
 
 
 def _attach(state: State, run: IndexRun, chunk: Chunk) -> bool:
-    """Swap the chunk in, where its messages are still kept; False when it cannot be of this log."""
+    """Swap the chunk in, where its messages are still stored; False when it does not match this log."""
     topic = state.topics_by_id.get(run.topic)
     if topic is None:
         return True

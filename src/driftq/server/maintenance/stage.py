@@ -1,9 +1,9 @@
-"""What the server does for its own folder: retention, disk space, new segments, rounds of the housekeeper.
+"""Maintenance of the server's folder: retention, disk space, new segments, rounds of the housekeeper.
 
 No request waits for it: a tick looks at a few topics, measures the disk in the background, and starts a round
 when a segment has been sealed.
 
-    a segment is sealed ─▶ round ─▶ adoption ─▶ old files go ─▶ the next round may start
+    a segment is sealed ─▶ round ─▶ adoption ─▶ old files removed ─▶ the next round may start
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ logger = logging.getLogger("driftq.housekeeping")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceOptions:
-    """How often, and how much room is left free."""
+    """Intervals, and how much disk space stays free."""
 
     tick_ms: int = 1_000
     roll_ms: int = 300_000
-    """A segment that has something in it is sealed after this, however little it is."""
+    """A segment that holds any record is sealed after this time."""
     free_bytes_min: int = 256 << 20
 
 
@@ -133,7 +133,7 @@ class MaintenanceStage:
         return None if self._stopped else self._next_at
 
     def start(self, now: int) -> None:
-        """The log is folded: clear up what an earlier life left behind, then tick."""
+        """The log is folded: remove the remnants of an earlier process, then tick."""
         self._next_at = now + self._options.tick_ms
         self._rolled_at = now
         if not self._busy:
@@ -177,7 +177,7 @@ class MaintenanceStage:
         self._start_round(now)
 
     def committed(self, now: int) -> None:
-        """Something was written: perhaps it went to a new segment."""
+        """Records were written, perhaps to a new segment."""
         self._start_round(now)
 
     def _roll(self, now: int) -> None:
@@ -186,7 +186,7 @@ class MaintenanceStage:
         self._rolled_from = self._log.confirmed.segment
 
     def _seal(self, now: int) -> None:
-        """Let what is confirmed be in sealed segments, if it is not, and wait for the round behind that."""
+        """Seal everything confirmed, if it is not sealed, and wait for the round after that."""
         end = self._log.confirmed
         if end.lsn == self._rolled_lsn and end.segment > self._rolled_from:
             self._seals.wait_for(end.segment - 1)  # Nothing was written since it was rolled.
@@ -199,7 +199,7 @@ class MaintenanceStage:
     # Retention
 
     def _trim_some(self, turn: Turn) -> None:
-        """Look at the next topics, so many that a tick stays short."""
+        """Look at the next topics, few enough to keep a tick short."""
         state = turn.state
         if not self._topics:
             self._topics = list(state.topics.values())
@@ -242,13 +242,13 @@ class MaintenanceStage:
         if isinstance(free, OSError) and free.errno in _NO_SPACE:
             self.disk_full = DiskFull(free_bytes=0, floor_bytes=floor)
         elif isinstance(free, Exception):
-            logger.warning("the disk of the log cannot be looked at: %s", free)
+            logger.warning("the free space on the log's disk cannot be read: %s", free)
         else:
             self.disk_full = DiskFull(free_bytes=free, floor_bytes=floor) if free < floor else None
         if self.disk_full is not None and was is None:
             logger.error("produce is refused from now on: %s", self.disk_full)
         elif self.disk_full is None and was is not None:
-            logger.warning("there is room on the disk again: produce is accepted")
+            logger.warning("the disk has free space again: produce is accepted")
 
     # Rounds
 
@@ -281,6 +281,6 @@ class MaintenanceStage:
     def _finished(self, trouble: str | None) -> None:
         self._busy = False
         if trouble is not None:
-            logger.error("files of the housekeeper could not be taken over: %s", trouble)
+            logger.error("the housekeeper's files could not be adopted: %s", trouble)
         self._seals.reached(self._journal.adopted)
         self._want_turn()

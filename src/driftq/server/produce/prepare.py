@@ -46,7 +46,7 @@ def prepare(message: Produced, *, at: int) -> Produce:
 
 
 def prepare_all(messages: Iterable[Produced], *, at: int) -> list[Produce | InvalidArgument]:
-    """Check and encode messages; those that cannot be stored give the reason instead."""
+    """Check and encode messages; a message that cannot be stored yields its error instead."""
     time = encode_time(at)
     messages = messages if isinstance(messages, (list, tuple)) else list(messages)
     if len(messages) > _FEW:
@@ -95,7 +95,7 @@ def _prepare_plain(messages: Sequence[Produced], at: int) -> list[Produce | Inva
 
 
 def _prepare_keyed(messages: Sequence[Produced], at: int) -> list[Produce | InvalidArgument] | None:
-    """The same for messages of which an envelope says at most whose they are; None when one says more."""
+    """The same for messages with a key and no other control in the envelope; None when one has more."""
     bare: list[StoredMessage] = []
     identities: list[tuple[str, str, str]] = []
     for message in messages:
@@ -181,7 +181,7 @@ def _prepare_enveloped(message: Produced, envelope: Envelope, size: int, time: b
 
 
 def terms_of(policy: RetryPolicy) -> DeliveryTerms | None:
-    """What a retry policy asks for; None when that is nothing out of the ordinary."""
+    """The delivery terms of a retry policy; None when they are the defaults."""
     problem = policy.problem()
     if problem:
         raise InvalidArgument("retry_policy", problem)

@@ -33,10 +33,10 @@ logger = logging.getLogger("driftq.engine")
 
 COMMIT_BYTES_MAX = 8 << 20
 COMMIT_MESSAGES_MAX = 2_000
-"""One turn stores at most so much: other requests wait meanwhile, and the disk waits for the next ones."""
+"""The most that one turn stores: other requests wait meanwhile, and the disk waits for the next turn."""
 
 _LANE_MOVED_BYTES = 2_048
-"""More than the record of a lane's move takes: a writer's name has at most 255 characters."""
+"""An upper bound for the record of a lane's position: a writer's name has at most 255 characters."""
 
 
 class ProduceStage(RequestQueue[ProduceRequest]):
@@ -111,7 +111,7 @@ class ProduceStage(RequestQueue[ProduceRequest]):
     # Storing
 
     def _store_all(self, turn: Turn, requests: Sequence[ProduceRequest], *, new_keys: bool) -> None:
-        """`new_keys`: it is known that no key among them was there before or comes twice."""
+        """`new_keys`: no key among them is stored already or occurs twice."""
         batches: dict[str, _TopicBatch] = {}
         for request in requests:
             if not request.atomic:
@@ -160,7 +160,7 @@ class ProduceStage(RequestQueue[ProduceRequest]):
             slots.setdefault(command.topic, []).append(slot)
         request.outcomes = [_no_target(command.topic) for command in request.commands]
         batches: list[tuple[Topic, ProduceBatch]] = []
-        placed_keys: PlacedKeys = {}  # One key may come twice, for two topics.
+        placed_keys: PlacedKeys = {}  # One key may occur twice, for two topics.
         for name, slots_of_topic in slots.items():
             topic = turn.state.topics.get(name)
             if topic is None or name.startswith(DEAD_LETTER_PREFIX):
@@ -214,7 +214,7 @@ class ProduceStage(RequestQueue[ProduceRequest]):
 
 
 class _TopicBatch:
-    """What one topic gets in this turn, and from which requests."""
+    """One topic's messages in this turn, and their requests."""
 
     __slots__ = ("_requests", "commands")
 
@@ -270,7 +270,8 @@ def _count_others(turn: Turn, outcomes: list[Outcome]) -> None:
             if outcome.payload_mismatch:
                 turn.counters.payload_mismatches += 1
                 logger.warning(
-                    "an idempotency key came again with another payload; offset %d was kept", outcome.offset
+                    "an idempotency key was reused with another payload; offset %d is unchanged",
+                    outcome.offset,
                 )
         elif isinstance(outcome, DriftQError):
             turn.counters.produce_refused += 1

@@ -1,1 +1,1 @@
-"""Routers: rules in a file, a webhook or a Python callable, asked off the event loop."""
+"""Routers: rules in a file, a webhook or a Python callable, called off the event loop."""

@@ -1,7 +1,7 @@
 """Conditions of a rule: what a field of a message has to be.
 
-A text is compared whole, or as a pattern when it has `*` or `?` in it. A list asks for any of its members. A
-table asks for `above`, `below` or `present`. Numbers and booleans are compared as they are.
+A text is compared whole, or as a pattern when it has `*` or `?` in it. A list matches any of its members. A
+table compares with `above`, `below` or `present`. Numbers and booleans are compared as they are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from fnmatch import translate
 from typing import Any
 
 MISSING = object()
-"""What a field is that a message does not have."""
+"""The value of a field that a message does not have."""
 
 Test = Callable[[Any], bool]
 
@@ -20,7 +20,7 @@ _COMPARISONS = ("above", "below", "present")
 
 
 class ConditionRefused(ValueError):
-    """A condition that cannot be meant."""
+    """An invalid condition."""
 
 
 def read_condition(given: Any) -> Test:

@@ -1,4 +1,4 @@
-"""A router made of rules: the first that matches a message decides, and none is also an answer.
+"""A router made of rules: the first that matches a message decides; without a match it stays as it is.
 
 [[rule]]
 match.topic = "orders"
@@ -23,7 +23,7 @@ _EMPTY = Envelope()
 
 
 class RulesRefused(Exception):
-    """The file has rules that cannot be followed."""
+    """The file has invalid rules."""
 
     def __init__(self, file: str, problem: str) -> None:
         super().__init__(f"{file}: {problem}")

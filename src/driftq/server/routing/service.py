@@ -1,8 +1,8 @@
-"""Asking a router where a message should go, without ever waiting for it on the loop.
+"""Calling a router for a message's target, without ever waiting for it on the loop.
 
-A router that raises, takes too long or answers nonsense is counted and logged, and the message goes on as if
-there were none. A message whose idempotency key is taken goes where the first one went: the decision was
-recorded with it, and the router is not asked again.
+A router that raises, takes too long or returns an invalid decision is counted and logged, and the message
+goes on unrouted. A message whose idempotency key is taken goes where the first one went: the decision was
+recorded with it, and the router is not called again.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from driftq.server.routing.threads import RouterThreads
 ROUTER_TIMEOUT_MS = 1_000
 _WORKERS = 8
 _INLINE_MAX = 64 << 10
-"""Characters of a value that are looked at on the loop."""
+"""Characters of a value that are examined on the loop."""
 
 logger = logging.getLogger("driftq.router")
 
 
 class Router(Protocol):
-    """Says where a message goes; None leaves it as it is. Called from several threads.
+    """Decides a message's target; None leaves it as it is. Called from several threads.
 
-    A router may have `topics`, a collection of names: then it is not asked about any others. One with a true
+    A router may have `topics`, a collection of names: then it is not called for any others. One with a true
     `inline` promises to take microseconds and is called on the loop. One with a `close` is closed at the end.
     """
 
@@ -43,11 +43,11 @@ class Router(Protocol):
 
 
 class NonsenseDecision(ValueError):
-    """A router's answer that cannot be followed."""
+    """An invalid decision of a router."""
 
 
 def follow(message: Message, decision: object, state: State) -> Message:
-    """The message as the decision wants it; raises NonsenseDecision."""
+    """The message with the decision applied; raises NonsenseDecision."""
     if decision is None:
         return message
     if not isinstance(decision, RoutingDecision):
@@ -104,19 +104,19 @@ class RoutingService:
         self._timeout_s = timeout_ms / 1000
         self._threads = RouterThreads(_WORKERS, name="driftq-router")
         self._under_way: dict[int, asyncio.Future[object]] = {}
-        """Decisions that are being made, by the fingerprint of the key they are made for."""
+        """Pending decisions, by the fingerprint of their key."""
         self._pending: set[tuple[str, str, str]] = set()
-        """Identities of produces that the router has not answered yet."""
+        """Identities of messages that wait for the router."""
 
     def wants(self, topic: str) -> bool:
-        """Whether messages for this topic are routed at all; the others need not wait."""
+        """Whether messages for this topic are routed at all; others need not wait."""
         return self._topics is None or topic in self._topics
 
     @contextmanager
     def holding(self, messages: Sequence[Message]) -> Iterator[list[IdempotencyPending | None]]:
         """Inside the block these messages' keys are pending: other requests with one of them are refused.
 
-        Gives for each message None, or the refusal when another request is being routed under its key.
+        Yields None for each message, or the error when another request is being routed under its key.
         """
         own: set[tuple[str, str, str]] = set()
         refusals: list[IdempotencyPending | None] = []
@@ -147,7 +147,7 @@ class RoutingService:
                 return recorded
         try:
             return follow(message, await self._decision(message, print_), self._state())
-        except Exception as error:  # noqa: BLE001 (whatever a router does, the produce goes on)
+        except Exception as error:  # noqa: BLE001 (a router never fails a produce)
             self._counters.router_failures += 1
             logger.warning(
                 "the router failed, the message goes on unrouted: %s: %s", type(error).__name__, error
@@ -155,7 +155,7 @@ class RoutingService:
             return message
 
     def _recorded(self, message: Message, print_: int) -> Message | None:
-        """The message on the way that the first one with its key went; there it will be found a duplicate."""
+        """The message with the target of the first one with its key, where it is found to be a duplicate."""
         state = self._state()
         refs = state.keys.find(print_)
         topic = state.topics_by_id.get(refs[0].topic) if refs else None
@@ -170,7 +170,7 @@ class RoutingService:
         return msgspec.structs.replace(message, envelope=envelope)
 
     async def _decision(self, message: Message, print_: int) -> object:
-        """What the router says; concurrent requests with one key get one answer."""
+        """The router's decision; concurrent requests with one key share it."""
         if print_ in self._under_way:
             return await asyncio.shield(self._under_way[print_])
         if self._inline and len(message.value) < _INLINE_MAX:

@@ -1,7 +1,7 @@
-"""Threads for calls that may never return: nobody waits for them, not even the end of the process.
+"""Threads for calls that may never return: nothing waits for them, not even the end of the process.
 
-The standard library's pool is no use here: its threads are joined when the interpreter ends, so that one
-router that hangs would keep a server from ending.
+The standard library's pool does not fit: the interpreter joins its threads at exit, so that one hanging
+router would keep the server from exiting.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _Call = tuple["Future[object]", Callable[[], object]]
 
 
 class RouterThreads:
-    """Up to so many threads, started when they are first needed. Calls that find none free wait for one."""
+    """A limited number of threads, started when first needed. A call waits when none is free."""
 
     def __init__(self, count: int, *, name: str) -> None:
         self._count = count
@@ -25,7 +25,7 @@ class RouterThreads:
         self._free = threading.Semaphore(0)
 
     def submit(self, call: Callable[[], object]) -> Future[object]:
-        """What it returns or raises, later. It can be cancelled until it begins. Called by one thread."""
+        """A future of the call. It can be cancelled until the call begins. Called by one thread."""
         future: Future[object] = Future()
         if not self._free.acquire(blocking=False) and self._started < self._count:
             self._started += 1
@@ -34,7 +34,7 @@ class RouterThreads:
         return future
 
     def stop(self) -> None:
-        """Calls that have not begun never will; threads end with the call they are at."""
+        """Drop calls that have not begun; each thread ends with its current call."""
         while not self._calls.empty():
             waiting = self._calls.get()
             if waiting is not None:

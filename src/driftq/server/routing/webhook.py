@@ -30,7 +30,7 @@ class WebhookFailed(Exception):
 
 
 class WebhookRouter:
-    """Asks one URL; each thread keeps a connection of its own."""
+    """Posts to one URL; each thread keeps a connection of its own."""
 
     def __init__(self, url: str, *, timeout_ms: int, topics: Collection[str] | None = None) -> None:
         parts = urlsplit(url)
@@ -74,7 +74,7 @@ class WebhookRouter:
         return response.status, response.read()
 
     def _post_again(self, body: bytes) -> tuple[int, bytes]:
-        """On a new connection: the other side may have closed the one that was kept."""
+        """On a new connection: the other side may have closed the old one."""
         try:
             return self._post(body)
         except ServerUnreachable as unreachable:

@@ -1,1 +1,1 @@
-"""Settling: acks, nacks, extensions and expiries, and messages that a group gives up."""
+"""Settling: acks, nacks, extensions and expiries, and dead-lettering."""

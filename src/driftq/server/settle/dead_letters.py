@@ -1,8 +1,8 @@
-"""Giving messages up: the dead letter and the settlement are one durable write.
+"""Dead-lettering: the dead letter and the settlement are one durable write.
 
-A dead letter is the stored message with the facts of its failure in the envelope. It lies in `dlq.<topic>`,
-in the partition it came from, modulo the number of partitions there: `dlq.<topic>` outlives its topic, which
-may be created again with another number. A message whose dead letter is not stored is not settled.
+A dead letter is the stored message with the facts of its failure in the envelope. It goes to `dlq.<topic>`,
+to the message's own partition modulo the number of partitions there: `dlq.<topic>` outlives its topic, which
+may be recreated with another number. A message whose dead letter is not stored is not settled.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ logger = logging.getLogger("driftq.engine")
 
 
 class _NotStored:
-    """Messages whose dead letters are not stored, and with each that was never delivered those behind it.
+    """Messages whose dead letters are not stored, and with each that was never delivered those after it.
 
     A group counts as having seen everything up to the highest message that is settled. So messages that were
     never delivered to it are settled in order, or they would be taken for delivered.
@@ -64,20 +64,20 @@ class _NotStored:
 
 
 class DeadLetterWriter:
-    """Stores dead letters and settles their messages, for the stages that give messages up."""
+    """Stores dead letters and settles their messages, for the stages that dead-letter."""
 
     def __init__(self, consumers: Consumers, timers: Timers) -> None:
         self._consumers = consumers
         self._timers = timers
         self._backoffs: dict[tuple[int, int], CommitBackoff] = {}
-        """Of groups' partitions whose dead letters could not be stored."""
+        """The backoff of groups' partitions whose dead letters could not be stored."""
 
     def cold(self, turn: Turn, messages: Sequence[DeadLettered]) -> list[MessageRef]:
         """The messages that must be read before their dead letters can be written."""
         return turn.lookup.cold([_ref(turn.state, dead) for dead in messages])
 
     def give_up(self, turn: Turn, messages: list[DeadLettered], group: Group, partition: int) -> bool:
-        """Dead-letter messages of a group's partition that nobody asks about; False when that has to wait.
+        """Dead-letter messages of a group's partition that no request names; False when that has to wait.
 
         It waits while their messages must be read first, and after a try that failed. A timer makes a later
         turn look at the partition then.
@@ -104,7 +104,7 @@ class DeadLetterWriter:
         self._backoffs.pop((group.id, partition), None)
 
     def dead_letter(self, turn: Turn, messages: Sequence[DeadLettered]) -> NotConfirmed | None:
-        """Store the dead letters and settle their messages, as many together as fit well.
+        """Store the dead letters and settle their messages, in batches.
 
         None when all are stored. Otherwise why some are not: those are logged, they are not settled, nothing
         was appended for them, and the caller tries them later.
@@ -140,7 +140,7 @@ class DeadLetterWriter:
         commands = [command for _, command in pending]
         for dead, command in pending:
             command.override = dead_letter_partition(dead.partition, partitions=len(dlq_topic.partitions))
-        # A dead letter has no deadline, so that it makes no difference which clock says the time.
+        # A dead letter has no deadline, so that either clock serves.
         placed = decide_placing(
             turn.state, dlq_topic, commands, lookup=turn.lookup.message, now=turn.now, wall=turn.now
         )
@@ -188,7 +188,7 @@ def _dead_letter_of(turn: Turn, dead: DeadLettered) -> Produce:
     ref = _ref(turn.state, dead)
     entry = turn.lookup.entry(ref)
     if entry is None:
-        raise NotConfirmed("the message is no longer kept")
+        raise NotConfirmed("the message is no longer stored")
     stored = decode_entry(entry)
     facts = DeadLetterFacts(
         original_topic=dead.topic,

@@ -1,4 +1,4 @@
-"""Settling in the engine's turn: acks, nacks, extensions, closed streams, leases that run out."""
+"""Settling in the engine's turn: acks, nacks, extensions, closed streams, expired leases."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class SettleStage(RequestQueue[NackRequest | ExtendRequest | ReleaseRequest]):
         turn.reply(request, answer)
 
     def _nack(self, turn: Turn, request: NackRequest) -> bool:
-        """False when the message has to be read before it can be given up; the request is queued then."""
+        """False when the message has to be read before it is dead-lettered; the request is queued then."""
         nack = request.nack
         self._consumers.heard(request.topic, request.group, nack.owner)
         if not nack.started:
@@ -168,7 +168,7 @@ class SettleStage(RequestQueue[NackRequest | ExtendRequest | ReleaseRequest]):
             self._timers.note(group, record.partition)
 
     def _release(self, turn: Turn, request: ReleaseRequest) -> None:
-        """End the deliveries of a consumer that has left. What has to be read first is released later."""
+        """End the deliveries of a consumer that has left. A message that must be read first follows later."""
         topic = turn.state.topics.get(request.topic)
         group = topic.groups.get(request.group) if topic is not None else None
         if topic is None or group is None:
@@ -188,10 +188,10 @@ class SettleStage(RequestQueue[NackRequest | ExtendRequest | ReleaseRequest]):
         else:
             self._dead_letters.dead_letter(turn, dead)
 
-    # Leases that run out
+    # Expired leases
 
     def _end_expired(self, turn: Turn) -> None:
-        """Expired leases and due retries: their groups have something to deliver again."""
+        """Expired leases and due retries: their groups have messages to deliver again."""
         now = turn.now
         for group, partition in self._timers.pop_due(now):
             if turn.state.groups_by_id.get(group.id) is not group:
@@ -211,7 +211,7 @@ class SettleStage(RequestQueue[NackRequest | ExtendRequest | ReleaseRequest]):
                 self._timers.note(group, partition)
 
     def _suspect_silent(self, turn: Turn, group: Group, partition: int) -> None:
-        """Streams whose leases are over and whose owners gave no sign of life are held back."""
+        """Hold back streams whose leases expired and whose owners gave no sign of life."""
         leases = group.partitions[partition].leases
         silent = {block.credit for block in leases.expired(turn.now) if block.is_silent}
         if silent:

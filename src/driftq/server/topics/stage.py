@@ -1,4 +1,4 @@
-"""Topics and groups in the engine's turn: created, deleted, reset; readers, writers, and who consumes."""
+"""Topics and groups in the engine's turn: created, deleted, reset; readers, writers and consumers."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class TopicsStage(RequestQueue[TopicsRequest]):
         turn.reply_through(partial(self._joined, request), None)
 
     def _joined(self, request: JoinRequest, answer: DriftQError | None) -> None:
-        """A consumer whose join is not confirmed must not be sent anything later."""
+        """A consumer whose join is not confirmed must not get any messages later."""
         if answer is not None:
             member = self._consumers.leave(request.consumer)
             if member is not None:
@@ -157,7 +157,7 @@ class TopicsStage(RequestQueue[TopicsRequest]):
         request.reply(answer)
 
     def _leave(self, turn: Turn, consumer: ConsumerStream) -> None:
-        """What it has in flight is released by the settle stage, behind the nacks that came before."""
+        """The settle stage releases its deliveries, after the nacks that came before."""
         member = self._consumers.leave(consumer)
         if member is None:
             return
@@ -168,4 +168,4 @@ class TopicsStage(RequestQueue[TopicsRequest]):
 
 def _not_released(error: NotConfirmed) -> None:
     """A message that had to be dead-lettered could not be read: the end of its lease is the next try."""
-    logger.warning("the deliveries of a closed stream could not be given up yet: %s", error)
+    logger.warning("the deliveries of a closed stream could not be dead-lettered yet: %s", error)

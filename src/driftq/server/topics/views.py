@@ -1,4 +1,4 @@
-"""What can be read of the state: answers for people and programs that look from outside."""
+"""Views of the state, for replies to clients."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from driftq.errors import TopicNotFound
 from driftq.model import GroupView, PartitionView, ReaderView, StreamView, TopicView, WriterView
 
 INTERNAL_PREFIX = "~"
-"""Topics of the broker's own, which no client can name."""
+"""The broker's own topics, which no client can name."""
 
 __all__ = ["GroupView", "PartitionView", "ReaderView", "TopicView", "find_topic", "topic_names", "topic_view"]
 
@@ -78,6 +78,6 @@ def _reader(topic: Topic, reader: str, number: int) -> ReaderView:
 
 
 def _offset(topic: Topic, number: int, ordinal: int) -> int:
-    """The offset of an ordinal; for the one behind the last, the topic's next."""
+    """The offset of an ordinal; for the one after the last, the topic's next."""
     index = topic.partitions[number].index
     return index.offset_at(ordinal) if ordinal < index.end else topic.next_offset

@@ -12,8 +12,7 @@ from driftq.errors import InvalidArgument, TopicStartedOver
 from driftq.eventstore.objects import segment_files
 from driftq.pipeline.compaction import CompactionJob
 from driftq.pipeline.source.event_options import read_event_options
-from driftq.pipeline.source.event_readers import EventReader, EventStreamReader
-from driftq.pipeline.source.events import EventRange
+from driftq.pipeline.source.events import EventRange, EventReader, EventStreamReader
 from driftq.settings import load_settings
 from tests.harness import ServerProcess
 from tests.spark.event_log import append, seal

@@ -19,7 +19,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, S3Store
 
 from driftq.errors import InvalidArgument, SegmentLost
-from driftq.eventstore.names import SEGMENT_FOLDER, SegmentRange, largest, parse_segment_name
+from driftq.eventstore.stored import SEGMENT_FOLDER, SegmentRange, largest, parse_segment_name
 
 if TYPE_CHECKING:
     from obstore.store import S3Config

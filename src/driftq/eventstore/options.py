@@ -15,11 +15,6 @@ class AllocatorMode(enum.StrEnum):
     S3 = "s3"
     OFF = "off"
 
-    @property
-    def is_optimistic(self) -> bool:
-        """The number is that of the newest stored event plus one; the loser of a race gets a conflict."""
-        return self in (AllocatorMode.LEGACY, AllocatorMode.S3)
-
 
 class MismatchMode(enum.StrEnum):
     """What happens to a known event_id with other content."""

@@ -1,10 +1,15 @@
-"""An event as it travels on a topic: the one place that knows its JSON.
+"""An event as it travels on a topic: the one place that knows the topic's name and the event's JSON.
 
 Key = aggregate id, value = the text made here. The stored texts of payload, metadata and schema version are
 put in as they are: publishing neither decodes nor changes them, and an event always has the same text.
+
+A topic's name is made from the aggregate type byte by byte, and can be read back, so two types never share a
+topic. Light to load: the Python processes of Spark encode and decode events too.
 """
 
 import datetime as dt
+import hashlib
+import string
 from operator import attrgetter
 from typing import Any
 
@@ -15,6 +20,25 @@ from driftq.eventstore.stored import StoredEvent
 from driftq.model import Operation
 from driftq.model.event import EventHead
 from driftq.model.time import rfc3339_us
+
+TOPIC_PREFIX = "events."
+_TOPIC_NAME_MAX = 245
+_PLAIN = frozenset((string.ascii_letters + string.digits + "-").encode())
+
+
+def topic_of(aggregate_type: str) -> str:
+    """The topic for events of this type: bytes outside A-Z a-z 0-9 and - are written `_XX`.
+
+    A type too long for a topic's name keeps its beginning and ends in `_.` and its SHA-256; nothing else is
+    written like that.
+    """
+    spelled = [chr(byte) if byte in _PLAIN else f"_{byte:02X}" for byte in aggregate_type.encode()]
+    name = TOPIC_PREFIX + "".join(spelled)
+    if len(name) <= _TOPIC_NAME_MAX:
+        return name
+    ending = "_." + hashlib.sha256(aggregate_type.encode()).hexdigest()
+    kept = name[: _TOPIC_NAME_MAX - len(ending)]
+    return kept + ending
 
 
 class PublishedEvent(EventHead, frozen=True, kw_only=True):
@@ -28,6 +52,18 @@ class PublishedEvent(EventHead, frozen=True, kw_only=True):
     position: int
 
 
+class StateEvent(msgspec.Struct):
+    """What is read of a published event that carries the whole state of its aggregate."""
+
+    event_id: str
+    payload: msgspec.Raw
+    operation: Operation = Operation.APPEND
+
+    @property
+    def state(self) -> str | None:
+        return None if self.operation is Operation.DELETE else bytes(self.payload).decode()
+
+
 _Text: Any = msgspec.defstruct("_Text", PublishedEvent.__struct_fields__, gc=False)
 """The same fields in the same order, with the stored texts as they are."""
 _stored_fields = attrgetter(
@@ -35,6 +71,7 @@ _stored_fields = attrgetter(
 )
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(PublishedEvent).decode
+decode_state_event = msgspec.json.Decoder(StateEvent).decode
 
 
 def encode_published(event: StoredEvent) -> str:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from driftq.errors import InvalidArgument
 from driftq.eventstore.append.draft import SEQUENCE_MAX, draft, occurred_at_us
-from driftq.eventstore.append.grouping import batches, by_aggregate
 from driftq.eventstore.append.rule import Answer, Group
-from driftq.eventstore.append.writer import EventWriter
+from driftq.eventstore.append.writer import EventWriter, batches, by_aggregate
 from driftq.eventstore.options import AllocatorMode, StoreOptions
 from driftq.eventstore.outcome import AggregatePage, Append, Appended, LogPage, Refused, TimeMark, TimePage
 from driftq.eventstore.read.reader import Reader

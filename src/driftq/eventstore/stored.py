@@ -1,16 +1,86 @@
-"""The kept form of an event, the same in SQL, in segments and on the way to Spark.
+"""The stored form of an event, the same in SQL, in segments and on the way to Spark; how segments are named.
 
-Each event is kept with the hash of its content, and whoever reads one from a disk checks it here. The hash
-covers aggregate, type, kind, operation and payload; the rest of an event it does not.
+Its JSON texts are canonical: names sorted by code point, no spaces, UTF-8, integers in full, floats in the
+shortest form that reads back to the same number. NaN and infinities are not JSON; they are refused, not
+turned into null.
+
+Each event is stored with the hash of its content. Two uses of one event_id are compared by it, and every
+reader of a disk verifies it here. The hash covers aggregate, type, kind, operation and payload, and no other
+field.
+
+A segment is named after the positions in it. No aggregate id becomes part of an object's name, so no two can
+collide there.
 """
 
-from typing import Any
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from json import encoder
+from typing import Any, NamedTuple
 
 import msgspec
 
-from driftq.errors import EventDamaged
-from driftq.eventstore.append.canonical import content_hash
+from driftq.errors import EventDamaged, InvalidArgument
 from driftq.model import Aggregate
+
+quoted = encoder.encode_basestring
+"""A text as JSON."""
+SEGMENT_FOLDER = "segments"
+_SEGMENT = re.compile(rf"{SEGMENT_FOLDER}/(\d{{20}})-(\d{{20}})\.parquet")
+
+
+def _encoding() -> Callable[[Any], str]:
+    """The canonical text of a value, without the checks that `canonical_json` adds.
+
+    JSONEncoder makes its inner encoder for each value, which costs as much as the encoding of a small value;
+    where Python has that encoder in C it is made once. There is no check for a value that contains itself: it
+    is refused as nested too deeply.
+    """
+    plain = json.JSONEncoder(
+        ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"), check_circular=False
+    )
+    make = getattr(encoder, "c_make_encoder", None)
+    if make is None:
+        return plain.encode
+    pieces = make(None, plain.default, quoted, None, ":", ",", True, False, False)
+    return lambda value: "".join(pieces(value, 0))
+
+
+_encoded = _encoding()
+
+
+def canonical_json(value: Any, *, field: str) -> str:
+    """The one text for a JSON value; raises InvalidArgument naming the field when it has none."""
+    if type(value) is int and abs(value) < 2**53:
+        return str(value)
+    try:
+        text = _encoded(value)
+        if not text.isascii():
+            text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise InvalidArgument(field, "contains a lone surrogate") from None
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(field, f"is not JSON: {error}") from None
+    except RecursionError:
+        raise InvalidArgument(field, "is nested too deeply") from None
+    return text
+
+
+def content_hash(
+    aggregate: Aggregate, *, event_type: str, kind: str, operation: str, payload_json: str
+) -> str:
+    """SHA-256, in hex, of the canonical JSON array of what makes an event the same event."""
+    whose = f"{quoted(aggregate.type)},{quoted(aggregate.id)}"
+    array = f"[{whose},{_what(event_type, kind, operation)},{payload_json}]"
+    return hashlib.sha256(array.encode()).hexdigest()
+
+
+@lru_cache(maxsize=256)
+def _what(event_type: str, kind: str, operation: str) -> str:
+    """The part of the array that few different events share with many others."""
+    return f"{quoted(event_type)},{quoted(kind)},{quoted(operation)}"
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
@@ -78,3 +148,30 @@ def damaged(row: Any, problem: str) -> EventDamaged:
         position=row.position,
         problem=problem,
     )
+
+
+class SegmentRange(NamedTuple):
+    """The log positions in one segment, both ends included."""
+
+    first: int
+    last: int
+
+    @property
+    def name(self) -> str:
+        """Sorted by name is sorted by position."""
+        return f"{SEGMENT_FOLDER}/{self.first:020d}-{self.last:020d}.parquet"
+
+
+def largest(segments: Iterable[SegmentRange]) -> list[SegmentRange]:
+    """Those that are not within another one, in order; two never overlap in part, they are joined whole."""
+    kept: list[SegmentRange] = []
+    for one in sorted(segments, key=lambda each: (each.first, -each.last)):
+        if not kept or one.last > kept[-1].last:
+            kept.append(one)
+    return kept
+
+
+def parse_segment_name(name: str) -> SegmentRange | None:
+    """The range that a name stands for; None when it is no segment's name."""
+    found = _SEGMENT.fullmatch(name)
+    return SegmentRange(int(found[1]), int(found[2])) if found else None

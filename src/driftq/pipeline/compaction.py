@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.objects import JoinableObjects, S3Access, open_objects
 from driftq.eventstore.seal.compaction import EVENTS_MAX, GRACE_S, join, plan_joins, remove_covered
+from driftq.eventstore.stored import SegmentRange
 from driftq.model.options.events import EventOptions
 from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.runtime.job import ReportProgress

@@ -31,21 +31,37 @@ _FETCHED = 5_000
 
 
 class Merge(Protocol):
-    """How an engine takes many rows at once, the newest sequence of each aggregate winning."""
+    """How a database merges many rows: of each aggregate the row with the highest sequence stays."""
 
     def __call__(self, transaction: Transaction, queries: Queries, changes: Sequence[Change]) -> None: ...
 
 
 class PrepareSchema(Protocol):
-    """What an engine needs before tables can be made; lets one at a time pass."""
+    """What a database needs before tables can be made; admits one caller at a time."""
 
     def __call__(self, transaction: Transaction) -> None: ...
 
 
-class SqlReadModel:
-    """The same on SQLite and PostgreSQL but for how many rows are merged."""
+def merge_in_file(transaction: Transaction, queries: Queries, changes: Sequence[Change]) -> None:
+    """SQLite is in this process: the driver runs the statement row by row."""
+    transaction.change_each(queries["merge"], list(changes))
 
-    def __init__(self, name: str, database: Database, *, merge: Merge, prepare_schema: PrepareSchema) -> None:
+
+def prepare_file(transaction: Transaction) -> None:
+    """Nothing to do: SQLite admits one writer at a time."""
+
+
+class SqlReadModel:
+    """The same on SQLite and PostgreSQL, except for the two functions; SQLite's are the default."""
+
+    def __init__(
+        self,
+        name: str,
+        database: Database,
+        *,
+        merge: Merge = merge_in_file,
+        prepare_schema: PrepareSchema = prepare_file,
+    ) -> None:
         self.name = name
         self.address = database.address
         self._database = database

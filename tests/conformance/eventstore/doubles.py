@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.objects import JoinableObjects
+from driftq.eventstore.stored import SegmentRange
 
 
 class Forwarding:

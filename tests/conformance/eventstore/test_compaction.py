@@ -4,11 +4,11 @@ import pytest
 
 from driftq.errors import SegmentLost
 from driftq.eventstore import EventStore
-from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.objects import Objects
 from driftq.eventstore.read.rebuild import rebuild
 from driftq.eventstore.seal.compaction import GRACE_S, join, plan_joins, remove_covered
 from driftq.eventstore.seal.segment import decode_segment
+from driftq.eventstore.stored import SegmentRange
 from tests.conformance.eventstore.conftest import Setup
 from tests.unit.eventstore.making import command
 

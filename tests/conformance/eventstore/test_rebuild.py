@@ -4,8 +4,8 @@ import pytest
 
 from driftq.errors import SealerReplaced, SegmentLost, UnsealedEvents
 from driftq.eventstore import Appended, EventStore
-from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.read.rebuild import rebuild
+from driftq.eventstore.stored import SegmentRange
 from tests.conformance.eventstore.conftest import Setup
 from tests.conformance.eventstore.doubles import Holey
 from tests.unit.eventstore.making import command, update

@@ -9,10 +9,10 @@ import pytest
 from driftq.errors import SealerReplaced, SegmentDiffers, SegmentsAhead
 from driftq.eventstore import EventStore, SealOptions
 from driftq.eventstore.append.writer import EventWriter
-from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.options import AllocatorMode, MismatchMode
 from driftq.eventstore.schema import load_queries
 from driftq.eventstore.seal.sealer import Sealer
+from driftq.eventstore.stored import SegmentRange
 from driftq.testing.clock import VirtualClock
 from tests.conformance.eventstore.conftest import Setup
 from tests.conformance.eventstore.doubles import TellsTwice

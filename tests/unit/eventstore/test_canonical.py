@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftq.eventstore.append.canonical import canonical_json, content_hash
+from driftq.eventstore.stored import canonical_json, content_hash
 from driftq.model import Aggregate, Operation
 
 JSON = st.recursive(

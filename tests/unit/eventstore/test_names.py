@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from driftq.eventstore.append.canonical import content_hash
-from driftq.eventstore.names import SegmentRange, parse_segment_name, topic_of
+from driftq.eventstore.published import topic_of
+from driftq.eventstore.stored import SegmentRange, content_hash, parse_segment_name
 from driftq.model import Aggregate, Operation, topic_name_problem
 
 # Case, spaces, Unicode forms, separators and newlines, close together, so that neighbours are drawn often.

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from driftq.errors import InvalidArgument, SegmentLost
-from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.objects import open_objects
+from driftq.eventstore.stored import SegmentRange
 
 pytestmark = pytest.mark.clause("S8")
 NAME = SegmentRange(1, 2).name

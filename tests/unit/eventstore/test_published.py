@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driftq.errors import InvalidArgument
-from driftq.eventstore.append.canonical import canonical_json
 from driftq.eventstore.published import decode_published, encode_published
+from driftq.eventstore.stored import canonical_json
 from driftq.model import Aggregate, Operation
 from tests.unit.eventstore.test_segment import TEXT, US, an_event
 

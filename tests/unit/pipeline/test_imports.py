@@ -8,7 +8,7 @@ import pytest
 
 @pytest.mark.parametrize(
     "module",
-    ["source.event_readers", "source.topic_readers", "sink.writers", "publisher.lane_task"],
+    ["source.events", "source.topic_readers", "sink.writers", "publisher.lane_task"],
 )
 def test_who_reads_or_sends_events_loads_no_sql_and_no_pandas(module: str) -> None:
     """There are several such processes for each driver, and each would take a second longer to start."""

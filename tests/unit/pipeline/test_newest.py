@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from driftq.pipeline.projection.folds import BatchMessage, Folded, fold_latest
 from driftq.pipeline.source import newest
 from driftq.pipeline.source.newest import SURE_CHARACTERS, newest_only, without_overtaken
-from driftq.pipeline.source.rows import SCHEMA
+from driftq.pipeline.source.reading import SCHEMA
 from driftq.sql import KEY_BYTES_MAX
 
 LONG = "x" * (KEY_BYTES_MAX + 1)

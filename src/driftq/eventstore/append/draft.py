@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from driftq.errors import InvalidArgument
-from driftq.eventstore.append.canonical import canonical_json, content_hash, quoted
 from driftq.eventstore.options import AllocatorMode
 from driftq.eventstore.outcome import Append
+from driftq.eventstore.stored import canonical_json, content_hash, quoted
 from driftq.model import Aggregate, Event, Operation
 from driftq.model.time import microseconds, utc
 from driftq.sql import key_text

@@ -1,4 +1,6 @@
-"""One transaction per batch of appends: reserve numbers, check ids, apply the rule, store.
+"""One transaction per batch of groups: reserve numbers, check ids, apply the rule, store.
+
+A group is the events of one aggregate in one request; small groups are packed into one batch.
 
 Nearly all events are new. So a batch is first stored as if all of it were, without a look at the ids: the
 tables' own uniqueness refuses an id that is there, and the rule is applied to the numbers that were reserved.
@@ -10,7 +12,7 @@ aggregates at one moment, is caught by the tables' own uniqueness; then the whol
 and the check finds what the other one stored.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sqlalchemy.exc import IntegrityError
 
@@ -19,12 +21,47 @@ from driftq.eventstore.append.rows import EventRows, NewEvents
 from driftq.eventstore.append.rule import Answer, EventDecision, Group, KnownEvent, decide
 from driftq.eventstore.append.sequences import allocator_for, stored_heads
 from driftq.eventstore.options import AllocatorMode, MismatchMode
+from driftq.eventstore.outcome import Append
 from driftq.model import Aggregate
 from driftq.sql import Database, Queries, Transaction, as_rows, perform
 
 _TRIES = 20
 _LOOK_FIRST = 32
 """So many batches have their ids looked up after one that held an id which was there already."""
+_OPTIMISTIC = frozenset({AllocatorMode.LEGACY, AllocatorMode.S3})
+"""The number is that of the newest stored event plus one; the loser of a race gets a conflict."""
+
+Commands = list[tuple[int, Append]]
+"""Each with its place among all that were given."""
+
+
+def by_aggregate(requests: Sequence[Sequence[Append]]) -> Iterator[tuple[Aggregate, Commands]]:
+    """The commands of each request and aggregate, in order of first appearance."""
+    index = 0
+    for commands in requests:
+        if len(commands) == 1:  # As most callers send them.
+            yield commands[0].event.aggregate, [(index, commands[0])]
+            index += 1
+            continue
+        groups: dict[Aggregate, Commands] = {}
+        for command in commands:
+            groups.setdefault(command.event.aggregate, []).append((index, command))
+            index += 1
+        yield from groups.items()
+
+
+def batches(groups: Iterable[Group], *, events_max: int) -> Iterator[list[Group]]:
+    """Groups that share a transaction. A group is never split: one above the limit has its own."""
+    batch: list[Group] = []
+    size = 0
+    for group in groups:
+        if batch and size + len(group) > events_max:
+            yield batch
+            batch, size = [], 0
+        batch.append(group)
+        size += len(group)
+    if batch:
+        yield batch
 
 
 class _NothingToStore(Exception):
@@ -61,7 +98,7 @@ class EventWriter:
 
     def store(self, groups: Sequence[Group]) -> list[list[Answer]]:
         """Answers for each group, all of them true when this returns; raises when the database fails."""
-        assumed = self._heads(groups) if self._mode.is_optimistic else None
+        assumed = self._heads(groups) if self._mode in _OPTIMISTIC else None
         if self._mode is not AllocatorMode.OFF and self._look_first == 0:
             new_events = NewEvents.of(groups, self._database.dialect)
             try:

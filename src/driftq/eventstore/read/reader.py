@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from driftq.errors import SegmentLost
-from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.outcome import AggregatePage, LogPage, TimeMark, TimePage
-from driftq.eventstore.stored import StoredEvent, damaged, stored_event, verified, verify_content
+from driftq.eventstore.stored import (
+    SegmentRange,
+    StoredEvent,
+    damaged,
+    stored_event,
+    verified,
+    verify_content,
+)
 from driftq.model import Aggregate, Event, Operation
 from driftq.model.time import utc
 from driftq.sql import Database, Queries, Transaction, as_rows

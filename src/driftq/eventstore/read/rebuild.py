@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from driftq.errors import SealerReplaced, SegmentLost, UnsealedEvents
-from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.objects import Objects
 from driftq.eventstore.options import SEALER_LEASE_MS
 from driftq.eventstore.schema import event_migrations, load_queries
 from driftq.eventstore.seal.lease import SealerLease
 from driftq.eventstore.seal.segment import StoredEvent, decode_segment
+from driftq.eventstore.stored import SegmentRange
 from driftq.sql import Database, Dialect, Queries, Transaction, as_rows, prepare
 
 

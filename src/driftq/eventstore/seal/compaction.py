@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.objects import JoinableObjects
 from driftq.eventstore.seal.segment import join_segments, read_segment
+from driftq.eventstore.stored import SegmentRange
 
 EVENTS_MAX = 200_000
 BYTES_MAX = 32 * 1024 * 1024

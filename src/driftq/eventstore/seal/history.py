@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from driftq.errors import SegmentsAhead
-from driftq.eventstore.names import SegmentRange
+from driftq.eventstore.stored import SegmentRange
 from driftq.sql import Database, Queries
 
 if TYPE_CHECKING:

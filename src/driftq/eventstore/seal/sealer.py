@@ -18,12 +18,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from driftq.errors import SegmentDiffers
-from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.options import SealOptions
 from driftq.eventstore.schema import load_queries
 from driftq.eventstore.seal.history import require_own_history
 from driftq.eventstore.seal.lease import SealerLease
-from driftq.eventstore.stored import StoredEvent, stored_event
+from driftq.eventstore.stored import SegmentRange, StoredEvent, stored_event
 from driftq.sql import Database, Transaction
 
 if TYPE_CHECKING:

@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from driftq.errors import InvalidArgument
-from driftq.eventstore.published import PublishedEvent, decode_published
+from driftq.eventstore.published import PublishedEvent, decode_published, decode_state_event
 from driftq.model import Aggregate
-from driftq.pipeline.projection.state_event import decode_any, decode_state_event
 from driftq.sinks import Change, OutOfOrderEvent, ProjectionDeadLetter
 from driftq.sql import KEY_BYTES_MAX, key_text
 
@@ -33,6 +32,8 @@ Step = Callable[[State | None, PublishedEvent], State | None]
 """The state after an event; None stands for "not there" before it, and deletes after it."""
 Pause = Callable[[int], None]
 """Waits before the n-th retry."""
+
+_decode_json = msgspec.json.Decoder().decode
 
 
 class BatchMessage(NamedTuple):
@@ -150,7 +151,7 @@ def _advance(
 ) -> None:
     """Take one aggregate as far as its events go without a gap."""
     before = row
-    state = None if row is None or row.state is None else decode_any(row.state)
+    state = None if row is None or row.state is None else _decode_json(row.state)
     for event in events:
         reached = 0 if row is None else row.sequence_number
         if event.sequence_number <= reached:
@@ -165,7 +166,7 @@ def _advance(
             dead = _as_batch_message(event).fails(FOLD, f"{type(error).__name__}: {error}")
             folded.dead_letters.append(dead)
             text = None if row is None else row.state
-            state = None if text is None else decode_any(text)
+            state = None if text is None else _decode_json(text)
         row = Change(*event[:4], text)
     if row is not None and row is not before:
         folded.changes.append(row)
@@ -190,7 +191,7 @@ def _read_event(message: BatchMessage) -> Change:
 def _read_value(message: BatchMessage) -> Change:
     value = message.value
     if value is not None:
-        decode_any(value)
+        _decode_json(value)
     deleted = value is None or value.strip() == "null"
     name = f"{message.topic}/{message.partition}/{message.offset}"
     if not message.aggregate_id:

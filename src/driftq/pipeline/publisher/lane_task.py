@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from driftq.errors import LaneBehind, WriterFenced
-from driftq.eventstore.names import topic_of
-from driftq.eventstore.published import encode_published
+from driftq.eventstore.published import encode_published, topic_of
 from driftq.eventstore.seal.segment import SCHEMA, StoredEvent
 from driftq.model.wire.append import PositionedMessage
 from driftq.pipeline.server import Server

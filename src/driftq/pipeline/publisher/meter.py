@@ -6,10 +6,10 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
-from driftq.pipeline.publisher.run import PublisherRun
-
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from driftq.pipeline.publisher.job import PublisherRun
 
 logger = logging.getLogger("driftq.publisher")
 

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import msgspec
 
-from driftq.eventstore.names import TOPIC_PREFIX
+from driftq.eventstore.published import TOPIC_PREFIX
 from driftq.model import TopicView
 from driftq.model.options.pipeline import PublisherSettings
 from driftq.model.wire.append import OpenWriter

@@ -1,4 +1,4 @@
-"""The event log by position: sealed segments from object storage, the tail over HTTP.
+"""The event log as Spark reads it, all at once or as a stream: sealed segments, then the tail over HTTP.
 
 Positions have no gaps, so a range says by itself how many events it has, and a task that finds fewer fails.
 """
@@ -12,15 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as arrow
-from pyspark.sql.datasource import InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 from driftq.errors import SegmentLost, TopicStartedOver
-from driftq.eventstore.names import SegmentRange
 from driftq.eventstore.objects import Objects, S3Access, open_for_reading
 from driftq.eventstore.seal.segment import SCHEMA as SEALED
-from driftq.eventstore.seal.segment import StoredEvent, read_segment
+from driftq.eventstore.seal.segment import read_segment
+from driftq.eventstore.stored import SegmentRange, StoredEvent
 from driftq.pipeline.server import Server
-from driftq.pipeline.source.event_options import EventLogOptions
+from driftq.pipeline.source.event_options import EventLogOptions, Position
+from driftq.pipeline.source.lag import with_lag
 from driftq.storage.address import read_instance
 from driftq.transport.paths import Query
 
@@ -28,6 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 SCHEMA = arrow.schema([arrow.field(field.name, field.type) for field in SEALED])
+POSITION = "position"
+"""The one number in Spark's offsets: the next position to read."""
 TASK_EVENTS = 200_000
 """What one task reads from segments."""
 PIECE_EVENTS = 20_000
@@ -60,6 +69,74 @@ def spark_schema() -> StructType:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(SCHEMA)
+
+
+class EventReader(DataSourceReader):
+    """What is there when the query is planned."""
+
+    def __init__(self, options: EventLogOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[EventRange]:
+        log = EventLog(self._options)
+        try:
+            end = log.next_position()
+            start = _exact_position(self._options.starting, end)
+            ending = self._options.ending
+            return log.plan(start, end if ending == "latest" else min(end, _exact_position(ending, end) + 1))
+        finally:
+            log.close()
+
+    def read(self, partition: Any) -> Iterator[arrow.RecordBatch]:
+        return read_events(self._options, partition)
+
+
+class EventStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """What is new since the last batch, no more at once than is wanted."""
+
+    def __init__(self, options: EventLogOptions) -> None:
+        self._options = options
+        self._log = EventLog(options)
+        self._target: int | None = None
+        """Where a query with AvailableNow ends."""
+        self._seen = 1
+        self._given = 1
+
+    def initialOffset(self) -> dict[str, int]:
+        return {POSITION: _exact_position(self._options.starting, self._log.next_position())}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        limit = self._options.events_max
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._log.next_position()
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        at = start[POSITION]
+        self._seen = self._log.next_position_from(at)
+        end = self._seen if self._target is None else min(self._seen, self._target)
+        if isinstance(limit, ReadMaxRows):
+            end = min(end, at + limit.max_rows)
+        self._given = max(at, end)
+        return {POSITION: self._given}
+
+    def reportLatestOffset(self) -> dict[str, Any]:
+        return with_lag({POSITION: self._given}, self._seen - self._given)
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[EventRange]:
+        self._log.next_position_from(end[POSITION])
+        return self._log.plan(start[POSITION], end[POSITION])
+
+    def read(self, partition: Any) -> Iterator[arrow.RecordBatch]:
+        return read_events(self._options, partition)
+
+    def stop(self) -> None:
+        self._log.close()
+
+
+def _exact_position(position: Position, end: int) -> int:
+    return 1 if position == "earliest" else end if position == "latest" else position
 
 
 class EventLog:

@@ -9,14 +9,15 @@ tasks have rows of it, and a task holds only so many at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pyarrow as arrow
 from pyarrow import compute
 
-from driftq.pipeline.projection.state_event import which_are_json, which_state
+from driftq.eventstore.published import decode_state_event
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +28,8 @@ SURE_CHARACTERS = 256
 """A text of so many characters is within every limit of bytes for a key, whatever they are."""
 _NAMES = {"aggregate_id": ("aggregate_id", "aggregate_type"), "key": ("key",)}
 _ORDER = {"aggregate_id": "sequence_number", "key": "offset"}
-_READABLE = {"aggregate_id": which_state, "key": which_are_json}
+_DECODE = {"aggregate_id": decode_state_event, "key": msgspec.json.Decoder().decode}
+"""A value can be read if this decodes it."""
 
 
 def newest_only(batches: Iterable[arrow.RecordBatch], *, by: str) -> Iterator[arrow.RecordBatch]:
@@ -104,5 +106,14 @@ def _readable(values: arrow.ChunkedArray, rows: NDArray[Any], *, by: str) -> NDA
     wanted[rows] = True
     texts = values.filter(arrow.array(wanted)).to_pylist()  # To take by number would join all values first.
     readable = np.empty(len(rows), dtype=np.bool_)
-    readable[np.argsort(rows)] = _READABLE[by](texts)
+    decode: Callable[[str], object] = _DECODE[by]
+    readable[np.argsort(rows)] = [_decodes(decode, text) for text in texts]
     return readable
+
+
+def _decodes(decode: Callable[[str], object], text: str) -> bool:
+    try:
+        decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -1,22 +1,56 @@
-"""One task's part: the rows of a range, from files or over HTTP, as Arrow batches."""
+"""One task's part: the rows of a range as Arrow batches, from files of the topic's table or over HTTP.
+
+Both give the columns of the table: a row is the same wherever it is read from.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as arrow
 from pyarrow import parquet
 
-from driftq.errors import MessagesExpired
+from driftq.errors import MessagesExpired, ServerUnreachable
+from driftq.model import Envelope
 from driftq.pipeline.server import Server
 from driftq.pipeline.source.options import TopicSourceOptions
 from driftq.pipeline.source.ranges import TopicRange
-from driftq.pipeline.source.rows import SCHEMA, fetch_rows
 from driftq.pipeline.source.topics import Topics
 from driftq.storage.address import read_instance
+from driftq.tables.parquet import row_schema
+from driftq.tables.rows import COLUMNS, message_columns
+from driftq.transport.paths import topic_path
 
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+SCHEMA = row_schema(COLUMNS)
 BATCH_ROWS = 50_000
+_BLOCK_BYTES = 4 << 20
+_TRIES_MAX = 5
+
+
+class _Line(msgspec.Struct):
+    """One line of `/records`."""
+
+    partition: int
+    offset: int
+    timestamp: str
+    key: str
+    value: str
+    envelope: Envelope | None = None
+
+
+_decode_lines = msgspec.json.Decoder(_Line).decode_lines
+
+
+def spark_schema() -> StructType:
+    """The same columns for Spark."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(SCHEMA)
 
 
 def read_range(options: TopicSourceOptions, wanted: Any) -> Iterator[arrow.RecordBatch]:
@@ -83,3 +117,39 @@ def _expected(options: TopicSourceOptions, wanted: TopicRange, *, start: int) ->
         return found.spans[0].messages
     finally:
         topics.close()
+
+
+def fetch_rows(
+    server: Server, topic: str, partition: int, *, start: int, end: int
+) -> Iterator[arrow.RecordBatch]:
+    """Stored messages from `start` up to, without, `end`; one that breaks off goes on behind what came."""
+    broken = 0
+    while start < end:
+        asked = {"partition": partition, "from": start, "to": end}
+        try:
+            for block in server.lines(topic_path(topic, "/records"), asked, block_bytes=_BLOCK_BYTES):
+                lines = _decode_lines(block)
+                start, broken = lines[-1].offset + 1, 0
+                yield to_batch(topic, lines)
+        except ServerUnreachable:
+            broken += 1
+            if broken == _TRIES_MAX:
+                raise
+        else:
+            return
+
+
+def to_batch(topic: str, lines: list[_Line]) -> arrow.RecordBatch:
+    times = arrow.array([line.timestamp for line in lines])
+    made = message_columns(lines) | {
+        "topic": arrow.repeat(topic, len(lines)),
+        "partition": arrow.repeat(arrow.scalar(lines[0].partition, arrow.int32()), len(lines)),
+        "offset": [line.offset for line in lines],
+        "timestamp": times.cast(SCHEMA.field("timestamp").type),
+    }
+    arrays = [
+        column if isinstance(column, arrow.Array) else arrow.array(column, field.type)
+        for field in SCHEMA
+        for column in [made[field.name]]
+    ]
+    return arrow.RecordBatch.from_arrays(arrays, schema=SCHEMA)

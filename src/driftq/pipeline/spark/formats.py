@@ -25,7 +25,7 @@ class TopicFormat(DataSource):
         return "driftq"
 
     def schema(self) -> StructType:
-        from driftq.pipeline.source.rows import spark_schema
+        from driftq.pipeline.source.reading import spark_schema
 
         return spark_schema()
 
@@ -71,13 +71,13 @@ class EventFormat(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from driftq.pipeline.source.event_options import read_event_options
-        from driftq.pipeline.source.event_readers import EventReader
+        from driftq.pipeline.source.events import EventReader
 
         return EventReader(read_event_options(self.options, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from driftq.pipeline.source.event_options import read_event_options
-        from driftq.pipeline.source.event_readers import EventStreamReader
+        from driftq.pipeline.source.events import EventStreamReader
 
         return EventStreamReader(read_event_options(self.options, streaming=True))
 

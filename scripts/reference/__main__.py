@@ -19,6 +19,7 @@ from scripts.reference import (  # noqa: E402
     metrics_page,
     python_page,
     settings_page,
+    walks_page,
 )
 
 PAGES: Mapping[str, Callable[[], str]] = {
@@ -28,6 +29,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/reference/settings.md": settings_page.page,
     "docs/reference/metrics.md": metrics_page.page,
     "docs/reference/errors.md": errors_page.page,
+    "docs/explanation/walks.md": walks_page.page,
 }
 
 

@@ -47,6 +47,7 @@ class Topic:
         "purged",
         "readers",
         "redriven",
+        "retention_ms",
         "seen_at",
         "start_offset",
         "writers",
@@ -59,12 +60,14 @@ class Topic:
         name: str,
         partitions: int,
         options: TopicOptions,
+        limits: Limits,
         start_offset: int = 0,
         created_at: int = 0,
     ) -> None:
         self.id = id
         self.name = name
         self.options = options
+        self.retention_ms = limits.retention_ms if options.retention_ms is None else options.retention_ms
         self.created_at = created_at
         self.start_offset = start_offset
         """Where its offsets begin: those below belong to an earlier topic of this name."""
@@ -98,10 +101,6 @@ class Topic:
                 return number, ordinal
         return None
 
-    def retention_ms(self, limits: Limits) -> int:
-        own = self.options.retention_ms
-        return limits.retention_ms if own is None else own
-
     def count_pressure(self, partition: int, *, limits: Limits, now: int) -> None:
         """Count the unsettled messages of the slowest group or reader active within the retention."""
         part = self.partitions[partition]
@@ -109,7 +108,7 @@ class Topic:
         count = size_bytes = 0
         if not self.groups and not self.readers and limits.count_unread:
             count, size_bytes = index.end - index.first, index.total_bytes - index.bytes_before
-        since = now - self.retention_ms(limits)
+        since = now - self.retention_ms
         for group in self.groups.values():
             if group.seen_at < since:
                 continue  # Its lag is still reported, and its messages are kept.

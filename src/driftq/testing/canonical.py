@@ -52,7 +52,7 @@ def differences(one: Any, other: Any, path: str = "") -> list[str]:
 
 def unsettled(topic: Topic, partition: int, *, limits: Limits, now: int) -> tuple[int, int]:
     """Messages and bytes that the slowest group or reader seen lately has not settled, counted one by one."""
-    since = now - topic.retention_ms(limits)
+    since = now - topic.retention_ms
     index = topic.partitions[partition].index
     kept = range(index.first, index.end)
     sizes = {ordinal: index.bytes_upto(ordinal + 1) - index.bytes_upto(ordinal) for ordinal in kept}

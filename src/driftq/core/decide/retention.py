@@ -22,7 +22,7 @@ def decide_retention(state: State, topic: Topic, *, now: int, wall: int) -> Part
     limits = state.limits
     # A key that is remembered needs its message, or a repeated produce could not be told from a new one.
     remembered_ms = limits.idempotency_ttl_ms + limits.idempotency_ttl_ms // 64 + 2
-    old = min(now, wall) - max(topic.retention_ms(limits), remembered_ms)
+    old = min(now, wall) - max(topic.retention_ms, remembered_ms)
     firsts = [_done_upto(topic, number, old) for number in range(len(topic.partitions))]
     if topic.name == JOBS_TOPIC:
         firsts = [min(firsts[0], max(topic.partitions[0].index.first, state.jobs.first_needed()))]

@@ -62,6 +62,7 @@ def _create_topic(state: State, record: TopicCreated) -> None:
         name=record.name,
         partitions=record.partitions,
         options=record.options,
+        limits=state.limits,
         start_offset=record.start_offset,
         created_at=record.at,
     )
@@ -80,7 +81,7 @@ def store(state: State, record: MessagesStored, *, segment: int, blob_at: int) -
     topic.next_offset = record.first_offset + count
     places = pack_places(blob_at, lengths, record.flags)
     terms, deadlines = _special(state, record)
-    retention_ms = topic.retention_ms(state.limits)
+    retention_ms = topic.retention_ms
     if record.partition >= 0:
         part = topic.partitions[record.partition]
         before = part.index.total_bytes
@@ -158,7 +159,7 @@ def _see(state: State, group: Group, at: int) -> None:
     """The group is active; if it was absent for so long that it did not count, it counts again."""
     before, group.seen_at = group.seen_at, at
     topic = state.topics[group.topic]
-    if at - before > topic.retention_ms(state.limits):
+    if at - before > topic.retention_ms:
         count_all(state, topic, at)
 
 

@@ -109,7 +109,7 @@ def load_state(parts: Parts, limits: Limits) -> State:
     clock = _clock.decode(parts["clock"])
     state.last_at, state.next_topic, state.next_group = clock.last_at, clock.next_topic, clock.next_group
     for dumped in _topics.decode(parts["topics"]):
-        topic = _load_topic(dumped)
+        topic = _load_topic(dumped, limits)
         state.topics[topic.name] = state.topics_by_id[topic.id] = topic
         for group in topic.groups.values():
             state.groups_by_id[group.id] = group
@@ -157,12 +157,13 @@ def _dump_topic(topic: Topic, *, now: int) -> _Topic:
     )
 
 
-def _load_topic(dumped: _Topic) -> Topic:
+def _load_topic(dumped: _Topic, limits: Limits) -> Topic:
     topic = Topic(
         id=dumped.id,
         name=dumped.name,
         partitions=len(dumped.partitions),
         options=dumped.options,
+        limits=limits,
         start_offset=dumped.start_offset,
         created_at=dumped.created_at,
     )

@@ -12,7 +12,18 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 DECISIONS = sorted((ROOT / "docs/adr").glob("0*.md"))
-NO_PATHS = {"/v1", "append/", "seal/", "read/", "wire/", "api/", "producing/", "consuming/", "routes.py"}
+NO_PATHS = {
+    "/v1",
+    "append/",
+    "seal/",
+    "read/",
+    "wire/",
+    "api/",
+    "producing/",
+    "consuming/",
+    "sync/",
+    "routes.py",
+}
 """A route, and folders that are named beside the package that they are in."""
 ROW = re.compile(r"^\| (?P<limit>[^|]+) \| (?P<verdict>[^|]+) \|$", re.MULTILINE)
 

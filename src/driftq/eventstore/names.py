@@ -1,7 +1,7 @@
 """Names made from positions and aggregates: segments on object storage, topics on the broker.
 
-No aggregate id ever becomes part of an object's name, so no two can meet there. A topic's name is made from
-the aggregate type byte by byte, and can be read back, so two types never share a topic.
+No aggregate id ever becomes part of an object's name, so no two can collide there. A topic's name is made
+from the aggregate type byte by byte, and can be read back, so two types never share a topic.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ class SegmentRange(NamedTuple):
 
 
 def largest(segments: Iterable[SegmentRange]) -> list[SegmentRange]:
-    """Those that are not within another one, in order; two never overlap in part, they are joined whole."""
+    """Those that are not within another one, in order; segments are joined whole, so none overlap partly."""
     kept: list[SegmentRange] = []
     for one in sorted(segments, key=lambda each: (each.first, -each.last)):
         if not kept or one.last > kept[-1].last:
@@ -40,7 +40,7 @@ def largest(segments: Iterable[SegmentRange]) -> list[SegmentRange]:
 
 
 def parse_segment_name(name: str) -> SegmentRange | None:
-    """The range that a name stands for; None when it is no segment's name."""
+    """The range of a segment's name; None for any other name."""
     found = _SEGMENT.fullmatch(name)
     return SegmentRange(int(found[1]), int(found[2])) if found else None
 

@@ -1,7 +1,7 @@
-"""An event as it travels on a topic: the one place that knows its JSON.
+"""An event as a message of a topic: the only module that knows its JSON.
 
 Key = aggregate id, value = the text made here. The stored texts of payload, metadata and schema version are
-put in as they are: publishing neither decodes nor changes them, and an event always has the same text.
+copied unchanged: publishing does not decode them, and an event always has the same text.
 """
 
 import datetime as dt
@@ -18,7 +18,7 @@ from driftq.model.time import rfc3339_us
 
 
 class PublishedEvent(EventHead, frozen=True, kw_only=True):
-    """What a consumer of `events.<type>` reads. Fields that are added later do not disturb older readers."""
+    """A message of `events.<type>` as its consumer reads it. Older readers ignore later fields."""
 
     operation: Operation
     occurred_at: dt.datetime

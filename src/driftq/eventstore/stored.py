@@ -1,7 +1,7 @@
-"""The kept form of an event, the same in SQL, in segments and on the way to Spark.
+"""The stored form of an event, the same in SQL, in segments and on the way to Spark.
 
-Each event is kept with the hash of its content, and whoever reads one from a disk checks it here. The hash
-covers aggregate, type, kind, operation and payload; the rest of an event it does not.
+Each event is stored with the hash of its content, and every read from a disk checks it here. The hash covers
+aggregate, type, kind, operation and payload, and no other field.
 """
 
 from typing import Any
@@ -57,7 +57,7 @@ def verified(event: StoredEvent) -> StoredEvent:
 
 
 def verify_content(row: Any, *, kind: str, payload: str) -> None:
-    """Raises EventDamaged when a row, with these texts of it, is not what was appended."""
+    """Raises EventDamaged when a row with these texts differs from what was appended."""
     found = content_hash(
         Aggregate(row.aggregate_type, row.aggregate_id),
         event_type=row.event_type,

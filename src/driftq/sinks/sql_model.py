@@ -31,19 +31,19 @@ _FETCHED = 5_000
 
 
 class Merge(Protocol):
-    """How an engine takes many rows at once, the newest sequence of each aggregate winning."""
+    """How an engine merges many rows at once; the newest sequence of each aggregate wins."""
 
     def __call__(self, transaction: Transaction, queries: Queries, changes: Sequence[Change]) -> None: ...
 
 
 class PrepareSchema(Protocol):
-    """What an engine needs before tables can be made; lets one at a time pass."""
+    """An engine's preparation before tables are created; one at a time."""
 
     def __call__(self, transaction: Transaction) -> None: ...
 
 
 class SqlReadModel:
-    """The same on SQLite and PostgreSQL but for how many rows are merged."""
+    """The same on SQLite and PostgreSQL except for the merge of many rows."""
 
     def __init__(self, name: str, database: Database, *, merge: Merge, prepare_schema: PrepareSchema) -> None:
         self.name = name
@@ -175,7 +175,7 @@ class SqlReadModel:
         transaction.run(self._queries[name], g=as_rows(given), **more)
 
     def _stream(self, statement: Statement, **given: object) -> Iterator[Any]:
-        """A few thousand rows at a time, all of one moment."""
+        """A few thousand rows at a time, all from one snapshot."""
         with self._database.snapshot() as transaction:
             if not self._exists(transaction):
                 raise ReadModelNotFound(self.name, place=self.address)
@@ -191,7 +191,7 @@ def _given(aggregates: Sequence[Aggregate]) -> str:
 
 
 def _dead_letter_row(dead: ProjectionDeadLetter) -> dict[str, object]:
-    """Made fit for both engines: a dead letter is never refused for its text."""
+    """Made valid for both engines: a dead letter is never refused because of its text."""
     return {
         "topic": dead.topic,
         "partition": dead.partition,
@@ -204,5 +204,5 @@ def _dead_letter_row(dead: ProjectionDeadLetter) -> dict[str, object]:
 
 
 def _storable_value(value: str) -> str:
-    """The whole text, with what no engine can store written out."""
+    """The whole text, with characters that no engine can store escaped."""
     return value.replace("\x00", "\\x00").encode(errors="backslashreplace").decode()

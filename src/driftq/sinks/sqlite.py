@@ -28,4 +28,4 @@ def _merge(transaction: Transaction, queries: Queries, changes: Sequence[Change]
 
 
 def _prepare_schema(transaction: Transaction) -> None:
-    """Writers of a file come one at a time already."""
+    """A file has one writer at a time anyway."""

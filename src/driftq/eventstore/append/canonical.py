@@ -21,9 +21,9 @@ quoted = encoder.encode_basestring
 def _encoding() -> Callable[[Any], str]:
     """The canonical text of a value, without the checks that `canonical_json` adds.
 
-    JSONEncoder makes its inner part anew for each value, which costs as much as the encoding of a small one;
-    where Python has that part in C it is made once. What holds itself is nested too deep: nobody need keep a
-    list of what was met on the way.
+    JSONEncoder rebuilds its inner part for each value, which costs as much as encoding a small one; where
+    Python has that part in C, it is built once. A value that contains itself fails as nested too deeply, so
+    no list of visited values is needed.
     """
     plain = json.JSONEncoder(
         ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"), check_circular=False
@@ -58,7 +58,7 @@ def canonical_json(value: Any, *, field: str) -> str:
 def content_hash(
     aggregate: Aggregate, *, event_type: str, kind: str, operation: str, payload_json: str
 ) -> str:
-    """SHA-256, in hex, of the canonical JSON array of what makes an event the same event."""
+    """SHA-256, in hex, of the canonical JSON array of the fields that identify an event's content."""
     whose = f"{quoted(aggregate.type)},{quoted(aggregate.id)}"
     array = f"[{whose},{_what(event_type, kind, operation)},{payload_json}]"
     return hashlib.sha256(array.encode()).hexdigest()
@@ -66,5 +66,5 @@ def content_hash(
 
 @lru_cache(maxsize=256)
 def _what(event_type: str, kind: str, operation: str) -> str:
-    """The part of the array that few different events share with many others."""
+    """The part of the array that many events share."""
     return f"{quoted(event_type)},{quoted(kind)},{quoted(operation)}"

@@ -37,7 +37,7 @@ def test_a_server_starts_without_a_database_driver() -> None:
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(EventStoreUnusable, match=r"SQLAlchemy is missing: install driftq\[sql\]"):
+    with pytest.raises(EventStoreUnusable, match=r"SQLAlchemy is missing: install driftq\[sqlite\]"):
         open_events(EventOptions())
 
 

@@ -1,4 +1,4 @@
-"""One run of a publisher: what it has confirmed so far, and how its checkpoint moves over that."""
+"""One run of a publisher: its confirmed batches, and the checkpoint that follows them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PublisherRun:
         self.batches = 0
 
     def task(self) -> LaneTask:
-        """What the next batch's tasks do."""
+        """The task of the next batch."""
         settings = self._options.publisher
         looks_back = self.checkpoint.position == self._resume.checkpoint.position
         return LaneTask(

@@ -25,7 +25,7 @@ POSITION = "position"
 
 
 class EventReader(DataSourceReader):
-    """What is there when the query is planned."""
+    """The events that exist when the query is planned."""
 
     def __init__(self, options: EventLogOptions) -> None:
         self._options = options
@@ -45,7 +45,7 @@ class EventReader(DataSourceReader):
 
 
 class EventStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """What is new since the last batch, no more at once than is wanted."""
+    """The new events since the last batch, up to the limit of one batch."""
 
     def __init__(self, options: EventLogOptions) -> None:
         self._options = options

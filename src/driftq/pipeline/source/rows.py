@@ -47,7 +47,7 @@ def spark_schema() -> StructType:
 def fetch_rows(
     server: Server, topic: str, partition: int, *, start: int, end: int
 ) -> Iterator[arrow.RecordBatch]:
-    """Stored messages from `start` up to, without, `end`; one that breaks off goes on behind what came."""
+    """Stored messages from `start` up to, without, `end`; a broken response is resumed."""
     broken = 0
     while start < end:
         asked = {"partition": partition, "from": start, "to": end}

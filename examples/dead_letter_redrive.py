@@ -1,4 +1,4 @@
-"""Look at dead letters, mend the cause, and redrive them to the group that gave them up.
+"""Look at dead letters, fix the cause, and redrive them to the group that gave them up.
 
 A dead letter keeps its message, the group, the reason and the last error. A redrive stores the message
 again for that group alone, so the groups that succeeded do not handle it a second time.

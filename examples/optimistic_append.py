@@ -1,4 +1,4 @@
-"""Append to an aggregate only if nobody else has changed it: expected_seq, a conflict, and the second try.
+"""Append to an aggregate only if it has not changed: expected_seq, a conflict, and the second try.
 
 Two clerks read the same order and both want to change it. The event store accepts the first append and
 refuses the second one with the current sequence number, so no change is lost.

@@ -1,4 +1,4 @@
-"""Rebuild a read model after its fold was mended, while the old one keeps serving.
+"""Rebuild a read model after its fold was fixed, while the old one keeps serving.
 
 The projection folds account events into balances. When `balance` changes, a rebuild folds all events again
 into a second read model, and one transaction swaps the two.

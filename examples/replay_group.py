@@ -1,6 +1,6 @@
 """Reset a group to the beginning, and it gets every message again.
 
-Messages stay in their topic after the ack, until their retention is over. So a consumer with a mended bug
+Messages stay in their topic after the ack, until their retention is over. So a consumer with a fixed bug
 can process the past once more, and other groups notice nothing.
 """
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from driftq.client import new_event_id as new_event_id
     from driftq.embedded import open as open  # noqa: A004 - said as `driftq.open`.
     from driftq.embedded import open_async as open_async
-    from driftq.errors import *  # noqa: F403 - every error there is, also those of later rooms.
+    from driftq.errors import *  # noqa: F403 - every error there is, also later ones.
     from driftq.model import Envelope as Envelope
     from driftq.model import Event as Event
     from driftq.model import Message as Message

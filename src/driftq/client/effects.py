@@ -15,7 +15,7 @@ _RESOLVING_MS = 10_000
 
 
 class Begun(msgspec.Struct, frozen=True, kw_only=True):
-    """The effect is ours until the lease ends; the token fences whoever held it before."""
+    """The effect is ours until the lease ends; the token fences earlier holders."""
 
     topic: str
     group: str

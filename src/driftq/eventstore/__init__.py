@@ -4,9 +4,9 @@
     store = EventStore(database, objects=open_objects("file:///srv/events"))
     store.append([Append(Event(...), expected_seq=3)])
 
-SQL decides, objects keep: `seal.sealer` gives events their log position and writes the segments.
+SQL decides, object storage keeps: `seal.sealer` gives events their log position and writes the segments.
 
-Names are loaded when first used: who reads segments, as each of Spark's Python processes does, needs no SQL.
+Names are loaded when first used: a reader of segments, such as Spark's Python processes, needs no SQL.
 """
 
 from importlib import import_module

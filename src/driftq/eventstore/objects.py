@@ -1,8 +1,8 @@
 """Where segments are kept: a folder or an S3 bucket, both through obstore.
 
 An object is created once, whole, and never changed. A folder needs care that a bucket does not: the file is
-written and synced beside the segments and then linked to its name, so that whoever lists the folder, at any
-moment and after any crash, sees whole files only.
+written and synced beside the segments and then linked to its name, so that a listing of the folder shows only
+whole files, at any moment and after any crash.
 """
 
 import os
@@ -29,7 +29,7 @@ _STAGING = "staging"
 
 @dataclass(frozen=True, slots=True)
 class S3Access:
-    """How to reach a bucket; what is None is left to the usual AWS settings of the process."""
+    """How to reach a bucket; a value of None uses the process's usual AWS settings."""
 
     endpoint: str | None = None
     region: str | None = None
@@ -41,35 +41,35 @@ class Objects(Protocol):
     """Where segments are kept."""
 
     def create(self, name: str, content: bytes) -> bool:
-        """Keep the content under the name, durably; False, and no change, when the name is taken."""
+        """Store the content under the name, durably; False, and no change, when the name is taken."""
 
     def read(self, name: str) -> bytes:
-        """The content of an object; raises SegmentLost when it is not there."""
+        """The content of an object; raises SegmentLost when it does not exist."""
 
     def segments(self, *, after: SegmentRange | None = None) -> Iterator[SegmentRange]:
-        """The segments in order of position, those behind a given one if asked.
+        """The segments in order of position, optionally only those after a given one.
 
-        Where several cover the same positions, because small ones were put together, only the largest counts.
+        Where several cover the same positions, because small ones were joined, only the largest counts.
         """
 
     def sweep(self) -> None:
-        """Remove what a killed writer left behind."""
+        """Remove the remnants of a killed writer."""
 
 
 class JoinableObjects(Objects, Protocol):
-    """The same for whoever joins segments."""
+    """The same for compaction."""
 
     def covered(self) -> list[SegmentRange]:
-        """The segments that no longer count."""
+        """The segments that were joined into others."""
 
     def sizes(self) -> dict[SegmentRange, int]:
-        """How many bytes each segment that counts has, in order of position."""
+        """The size of each current segment, in order of position."""
 
     def written_at(self, name: str) -> float:
         """When an object was written, in seconds since 1970; raises SegmentLost."""
 
     def delete(self, name: str) -> None:
-        """Remove an object; nothing happens when it is not there."""
+        """Remove an object, if it exists."""
 
 
 class BucketObjects:
@@ -118,13 +118,13 @@ class BucketObjects:
         }
 
     def names(self, folder: str, *, after: str | None = None) -> list[str]:
-        """The names in a folder in their order, those behind a given one if asked."""
+        """The names in a folder in order, optionally only those after a given one."""
         found = obstore.list(self._store, prefix=folder, offset=after)
         return sorted(meta["path"] for page in found for meta in page)
 
     def delete(self, name: str) -> None:
-        """Remove an object; nothing happens when it is not there."""
-        with suppress(FileNotFoundError):  # A bucket does not say, a folder does.
+        """Remove an object, if it exists."""
+        with suppress(FileNotFoundError):  # A bucket ignores a missing object, a folder does not.
             obstore.delete(self._store, name)
 
     def sweep(self) -> None:
@@ -148,13 +148,13 @@ class FolderObjects(BucketObjects):
             obstore.put(self._store, staged, content, use_multipart=False)
             _sync(self._folder / staged)
             obstore.rename(self._store, staged, name, overwrite=False)
-        except FileNotFoundError:  # Another process swept it away with what killed writers left.
+        except FileNotFoundError:  # Another process removed it with the remnants of killed writers.
             return self.create(name, content)
         except AlreadyExistsError:
             obstore.delete(self._store, staged)
             return False
         finally:
-            _sync((self._folder / name).parent)  # Also for a name that a killed writer did not get to sync.
+            _sync((self._folder / name).parent)  # Also for a name that a killed writer has not synced.
         return True
 
     def sweep(self) -> None:
@@ -169,7 +169,7 @@ def segment_files(folder: str | Path) -> list[str]:
 
 
 def open_for_reading(url: str, *, access: S3Access | None = None) -> Objects | None:
-    """The same place for those who only read: None when its folder is not there, and nothing is made."""
+    """The same for reading only: None when the folder does not exist; nothing is created."""
     parts = urlsplit(url)
     if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path:
         folder = Path(unquote(parts.path))
@@ -178,7 +178,7 @@ def open_for_reading(url: str, *, access: S3Access | None = None) -> Objects | N
 
 
 def open_objects(url: str, *, access: S3Access | None = None) -> BucketObjects:
-    """The place that `file:///folder` or `s3://bucket/prefix` names."""
+    """The storage at `file:///folder` or `s3://bucket/prefix`."""
     parts = urlsplit(url)
     if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path:
         return FolderObjects(Path(unquote(parts.path)))

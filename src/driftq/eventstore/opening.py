@@ -1,4 +1,4 @@
-"""Opening the event store of a server; the packages that it needs are imported here and nowhere before."""
+"""Opening the event store of a server; the packages that it needs are imported only here."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class OpenEvents:
     store: EventStore
     sealer: Sealer
     alone: bool
-    """No other process can seal here: this server has locked the folder."""
+    """No other process can seal: this server has locked the folder."""
 
     def close(self) -> None:
         self.database.close()
 
 
 def open_events(options: EventOptions, *, now_ms: Callable[[], int] | None = None) -> OpenEvents:
-    """Open what the options name. Raises Unavailable when it is away, or cannot be used as it is."""
+    """Open the event store of the options. Raises Unavailable when it is unreachable or unusable."""
     if importlib.util.find_spec("sqlalchemy") is None:
         raise EventStoreUnusable("SQLAlchemy is missing: install driftq[sqlite]")
     from driftq.eventstore import AllocatorMode, EventStore, MismatchMode, StoreOptions
@@ -71,7 +71,7 @@ def open_events(options: EventOptions, *, now_ms: Callable[[], int] | None = Non
 
 
 def open_event_database(options: EventOptions) -> Database:
-    """The database alone, its tables as they are. Raises Unavailable."""
+    """The database alone, without an upgrade of its tables. Raises Unavailable."""
     from driftq.sql import open_database
     from driftq.sql.sqlite import MEMORY, SqliteDatabase
 
@@ -86,7 +86,7 @@ def open_event_database(options: EventOptions) -> Database:
 
 
 def open_event_objects(options: EventOptions) -> BucketObjects | None:
-    """Where segments go; None in memory, and where what writes them is not installed."""
+    """The storage of segments; None in memory, and where the packages that write them are missing."""
     if options.objects_url is None and options.objects_folder is None:
         return None
     missing = [name for name in ("obstore", "pyarrow") if importlib.util.find_spec(name) is None]

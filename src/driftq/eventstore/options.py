@@ -1,4 +1,4 @@
-"""How an event store is set up: who numbers events, what a reused id means, how much goes into a segment."""
+"""Options of an event store: the sequence allocator, reused ids, the size of segments."""
 
 import enum
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ SEALER_LEASE_MS = 15_000
 
 
 class AllocatorMode(enum.StrEnum):
-    """Who picks the sequence number. The id check, expected_seq and uniqueness hold in every mode."""
+    """The source of sequence numbers. The id check, expected_seq and uniqueness hold in every mode."""
 
     POSTGRES = "postgres"
     SQLITE = "sqlite"
@@ -27,8 +27,8 @@ class MismatchMode(enum.StrEnum):
 class StoreOptions:
     """The settings of the write side. `allocator=None` means: the database's own.
 
-    `sequence_schema` and `handler_prefix` say where the allocator of PostgreSQL keeps its rows and under
-    which name. SQLite has one writer and needs no such rows.
+    `sequence_schema` and `handler_prefix` are the schema and the name of the rows of PostgreSQL's
+    allocator. SQLite has one writer and needs no such rows.
     """
 
     allocator: AllocatorMode | None = None

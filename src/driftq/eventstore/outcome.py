@@ -1,4 +1,4 @@
-"""What the event store is asked and what it answers."""
+"""Requests to the event store, and its answers."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from driftq.model import Event
 
 
 class Append(msgspec.Struct, frozen=True):
-    """Append this event, if the aggregate is where `expected_seq` says."""
+    """Append this event, if the aggregate is at `expected_seq`."""
 
     event: Event
     expected_seq: int | None = None
@@ -30,14 +30,14 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class AggregatePage(msgspec.Struct, frozen=True):
-    """Events of one aggregate in sequence order; `next_seq` is where to go on, None at the end."""
+    """Events of one aggregate in sequence order; `next_seq` is where to continue, None at the end."""
 
     events: list[Event]
     next_seq: int | None
 
 
 class LogPage(msgspec.Struct, frozen=True):
-    """Events in log order; `next_position` is where to go on, now or when more were sealed."""
+    """Events in log order; `next_position` is where to continue, now or when more events have positions."""
 
     events: list[Event]
     next_position: int
@@ -51,7 +51,7 @@ class TimeMark(msgspec.Struct, frozen=True):
 
 
 class TimePage(msgspec.Struct, frozen=True):
-    """Events in order of `occurred_at`; `after` is what to go on from, None at the end."""
+    """Events in order of `occurred_at`; `after` is where to continue, None at the end."""
 
     events: list[Event]
     after: TimeMark | None

@@ -1,7 +1,7 @@
 """An event as it travels on a topic: the one place that knows the topic's name and the event's JSON.
 
 Key = aggregate id, value = the text made here. The stored texts of payload, metadata and schema version are
-put in as they are: publishing neither decodes nor changes them, and an event always has the same text.
+copied unchanged: publishing does not decode them, and an event always has the same text.
 
 A topic's name is made from the aggregate type byte by byte, and can be read back, so two types never share a
 topic. Light to load: the Python processes of Spark encode and decode events too.
@@ -42,7 +42,7 @@ def topic_of(aggregate_type: str) -> str:
 
 
 class PublishedEvent(EventHead, frozen=True, kw_only=True):
-    """What a consumer of `events.<type>` reads. Fields that are added later do not disturb older readers."""
+    """A message of `events.<type>` as its consumer reads it. Older readers ignore later fields."""
 
     operation: Operation
     occurred_at: dt.datetime

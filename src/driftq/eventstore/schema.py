@@ -8,10 +8,10 @@ SEQUENCE = "sequence"
 
 
 def event_migrations(database: Database) -> list[Migrations]:
-    """What `prepare` and `upgrade` need to know.
+    """The migrations for `prepare` and `upgrade`.
 
-    PostgreSQL's allocator table is versioned by itself for each schema: naming another schema calls for an
-    upgrade, which makes an empty table there, and numbers go on after the stored events.
+    PostgreSQL's allocator table has its own version in each schema: naming another schema requires an
+    upgrade, which creates an empty table there, and numbers continue after the stored events.
     """
     events = Migrations.load("driftq.eventstore")
     if database.dialect is Dialect.SQLITE:

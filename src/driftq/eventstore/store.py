@@ -43,8 +43,8 @@ class EventStore:
         objects: "Objects | None" = None,
         now: Callable[[], dt.datetime] = _utc_now,
     ) -> None:
-        """Raises InvalidArgument for an allocator that the database is not, and SchemaError or SegmentsAhead
-        when the tables are not those of this release or not those that the segments came from.
+        """Raises InvalidArgument for an allocator of another database, and SchemaError or SegmentsAhead
+        when the tables do not match this release or the segments.
         """
         self._options = options or StoreOptions()
         self._mode = _mode(self._options, database)
@@ -65,10 +65,10 @@ class EventStore:
         self._reader = Reader(database, queries, objects)
 
     def append(self, commands: Sequence[Append]) -> list[Appended]:
-        """Append a list and answer for each event; raises the first refusal.
+        """Append a list and answer for each event; raises the first error.
 
-        All or nothing for each aggregate: when this raises, the events of other aggregates may be stored. To
-        send the list again is safe, because what is stored is then a duplicate.
+        All or nothing for each aggregate: when this raises, the events of other aggregates may be stored.
+        Sending the list again is safe, because stored events are then duplicates.
         """
         answers = self.append_each(commands)
         for answer in answers:
@@ -77,11 +77,11 @@ class EventStore:
         return [answer for answer in answers if isinstance(answer, Appended)]
 
     def append_each(self, commands: Sequence[Append]) -> list[Answer]:
-        """As `append`, with refusals among the answers instead of raised."""
+        """As `append`, with errors among the answers instead of raised."""
         return self.append_many([commands])[0]
 
     def append_many(self, requests: Sequence[Sequence[Append]]) -> list[list[Answer]]:
-        """Lists of several callers, who share transactions but no fate: a refusal stays within its list."""
+        """Lists of several callers, which share transactions: an error affects only its own list."""
         answers: dict[int, Answer] = {}
         fit: list[Group] = []
         now_us = microseconds(self._now())
@@ -120,11 +120,11 @@ class EventStore:
         )
 
     def read_log(self, *, from_position: int = 1, limit: int = PAGE_EVENTS) -> LogPage:
-        """Events in log order, `from_position` included; an event is there once the sealer has seen it."""
+        """Events in log order, `from_position` included; an event appears once it has a position."""
         return self._reader.log(from_position=_at_least_one("from", from_position), limit=_limit(limit))
 
     def read_stored(self, *, from_position: int = 1, limit: int = PAGE_EVENTS) -> list[StoredEvent]:
-        """The same events as they are kept: JSON texts, instants in microseconds, the hash."""
+        """The same events in their stored form: JSON texts, instants in microseconds, the hash."""
         return self._reader.stored_log(
             from_position=_at_least_one("from", from_position), limit=_limit(limit)
         )

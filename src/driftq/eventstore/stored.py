@@ -71,7 +71,7 @@ def canonical_json(value: Any, *, field: str) -> str:
 def content_hash(
     aggregate: Aggregate, *, event_type: str, kind: str, operation: str, payload_json: str
 ) -> str:
-    """SHA-256, in hex, of the canonical JSON array of what makes an event the same event."""
+    """SHA-256, in hex, of the canonical JSON array of the fields that identify an event's content."""
     whose = f"{quoted(aggregate.type)},{quoted(aggregate.id)}"
     array = f"[{whose},{_what(event_type, kind, operation)},{payload_json}]"
     return hashlib.sha256(array.encode()).hexdigest()
@@ -79,7 +79,7 @@ def content_hash(
 
 @lru_cache(maxsize=256)
 def _what(event_type: str, kind: str, operation: str) -> str:
-    """The part of the array that few different events share with many others."""
+    """The part of the array that many events share."""
     return f"{quoted(event_type)},{quoted(kind)},{quoted(operation)}"
 
 
@@ -127,7 +127,7 @@ def verified(event: StoredEvent) -> StoredEvent:
 
 
 def verify_content(row: Any, *, kind: str, payload: str) -> None:
-    """Raises EventDamaged when a row, with these texts of it, is not what was appended."""
+    """Raises EventDamaged when a row with these texts differs from what was appended."""
     found = content_hash(
         Aggregate(row.aggregate_type, row.aggregate_id),
         event_type=row.event_type,
@@ -163,7 +163,7 @@ class SegmentRange(NamedTuple):
 
 
 def largest(segments: Iterable[SegmentRange]) -> list[SegmentRange]:
-    """Those that are not within another one, in order; two never overlap in part, they are joined whole."""
+    """Those that are not within another one, in order; segments are joined whole, so none overlap partly."""
     kept: list[SegmentRange] = []
     for one in sorted(segments, key=lambda each: (each.first, -each.last)):
         if not kept or one.last > kept[-1].last:
@@ -172,6 +172,6 @@ def largest(segments: Iterable[SegmentRange]) -> list[SegmentRange]:
 
 
 def parse_segment_name(name: str) -> SegmentRange | None:
-    """The range that a name stands for; None when it is no segment's name."""
+    """The range of a segment's name; None for any other name."""
     found = _SEGMENT.fullmatch(name)
     return SegmentRange(int(found[1]), int(found[2])) if found else None

@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 
 class ProcessedTrace(Protocol):
-    """The completed jobs; `driftq.registry.processed_jobs.ProcessedJobs` is one."""
+    """A record of completed jobs, such as `driftq.registry.processed_jobs.ProcessedJobs`."""
 
     def record(
         self, job_key: str, *, result_hash: str = "", transaction: Transaction | None = None

@@ -21,7 +21,7 @@ def _digest(key: str) -> int:
 
 
 def partition_of(key: str, *, partitions: int) -> int:
-    """The partition of a key among `count`; an empty key goes to partition 0."""
+    """The partition of a key among `partitions`; an empty key goes to partition 0."""
     if not key or partitions == 1:
         return 0
     return _digest(key) % partitions

@@ -1,6 +1,6 @@
-"""The data pipeline on Spark: the only package that imports pyspark, and only when asked for a session.
+"""The data pipeline on Spark: the only package that imports pyspark, and only for a session.
 
-What is named here is loaded when first used, so that `import driftq.pipeline` costs no Spark.
+Names load when they are first used, so that `import driftq.pipeline` does not load Spark.
 """
 
 from __future__ import annotations

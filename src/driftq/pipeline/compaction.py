@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CompactionJob:
-    """One run. It may be killed at any time and started again, also beside another one."""
+    """One run. It may be killed and restarted at any time, also beside another one."""
 
     options: PipelineOptions
     events_max: int = EVENTS_MAX
@@ -31,7 +31,7 @@ class CompactionJob:
         return "compact"
 
     def run(self, spark: SparkSession, report: ReportProgress) -> None:
-        """Join what can be joined, and remove what was joined a while ago."""
+        """Join small segments, and remove those that were joined a while ago."""
         events = self.options.events
         objects = event_objects(events)
         removed = remove_covered(objects, now=time.time(), grace_s=self.grace_s)

@@ -28,13 +28,13 @@ def rows(
 def dead_letters(
     options: PipelineOptions, name: str, *, sink: ReadModelSink | None = None
 ) -> Iterator[ProjectionDeadLetter]:
-    """What a projection could not apply, with stage and error."""
+    """The dead letters of a projection, with stage and error."""
     with closing(_opened(options, name, sink)) as model:
         yield from model.dead_letters()
 
 
 def _opened(options: PipelineOptions, name: str, sink: ReadModelSink | None) -> ReadModel:
-    """The read model to be read; looking for one must not make the file it would be in."""
+    """The read model for reading; the lookup must not create its file."""
     sink = sink or default_sink(options)
     if isinstance(sink, SqliteSink) and not os.path.exists(sink.path):
         raise ReadModelNotFound(name, place=sink.path)

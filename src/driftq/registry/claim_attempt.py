@@ -1,4 +1,4 @@
-"""One event on its way through a claim: what was seen, what was decided, and the rows that say so."""
+"""One event in a claim: the stored state, the decision, and the rows that record it."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,7 @@
 """What a claim is answered, from what is stored: pure, and the only place where it is decided.
 
 The rules, first match wins. *Superseded* is an event whose sequence is not above the aggregate's
-`last_sequence`; an event of an ordered handler that somebody requeued is exempt, because it was parked
+`last_sequence`; an event of an ordered handler that an operator requeued is exempt, because it was parked
 and the aggregate has moved on by decision.
 
     nothing stored       superseded → STALE; a gap before it (ordered) → wait; else granted
@@ -58,7 +58,7 @@ def decide_claim(
     now: int,
     answer_lost: bool = False,
 ) -> ClaimDecision:
-    """The decision for one event. `answer_lost`: a live lease is ours, and nobody here ever got it."""
+    """The decision for one event. `answer_lost`: a live lease is ours, but its answer was lost."""
     ordered = handler.gap_policy is GapPolicy.ORDERED
     gap = ordered and sequence > last_sequence + 1
     if seen is None:
@@ -88,7 +88,7 @@ def decide_claim(
 
 
 def _take_over(handler: Handler, seen: StoredState, *, superseded: bool) -> ClaimDecision:
-    """The lease is over, and whoever had it said nothing."""
+    """The lease has expired, and its holder reported nothing."""
     if seen.effect is Effect.UNKNOWN:
         unknown = ClaimState.UNKNOWN
         return ClaimDecision(

@@ -1,7 +1,7 @@
 """Grants for events that were never claimed, without reading what is stored.
 
 Nearly all events come once. So they are granted by one statement that stores a claim only where none is and
-where the aggregate allows it. Whatever it does not grant is somebody's already, or stale, or must wait:
+where the aggregate allows it. An event that it does not grant is claimed already, or stale, or must wait:
 `driftq.registry.claiming` looks at those. The rule is the first line of `driftq.registry.decide`.
 """
 

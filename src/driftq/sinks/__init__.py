@@ -1,4 +1,4 @@
-"""Read models: what a projection writes, newest sequence wins, and where.
+"""Read models: the rows that a projection writes, newest sequence wins, and their targets.
 
     sink = SqliteSink("read_models.db")                 # or PostgresSink(url), ParquetSink(folder)
     model = sink.connect("orders_by_id")
@@ -6,7 +6,7 @@
     model.apply(Application(changes=…, positions=…), writer_epoch)
     for row in model.rows(): …
 
-One application is one transaction: rows, registry, dead letters and positions are kept together or not at
+One application is one transaction: rows, registry, dead letters and positions are stored together or not at
 all. Nothing here needs Spark.
 """
 

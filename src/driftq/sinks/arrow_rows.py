@@ -78,7 +78,7 @@ def of_aggregates(table: pa.Table, aggregates: Sequence[Aggregate]) -> pa.Table:
 
 
 def write_table(folder: Path, kind: str, table: pa.Table) -> str:
-    """A file with a name of its own, on disk before anybody is told of it."""
+    """A file with a unique name, on disk before a manifest names it."""
     name = f"{kind}-{uuid.uuid4().hex}.parquet"
     with (folder / name).open("xb") as file:
         pq.write_table(table, file, compression="zstd")

@@ -1,8 +1,8 @@
 """The manifest of a read model in files: which files count, numbered, and never written twice.
 
 Each version is a file of its own, put in place by linking a finished one to its number. A link fails where
-the number is taken, so of two that write at once one comes second, reads what the first did, and decides
-again. Who reads takes the highest number and sees a whole read model.
+the number is taken, so of two concurrent writers one comes second, reads the first one's version, and decides
+again. A reader takes the highest number and sees a whole read model.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from driftq.sinks.port import TopicPartition, WriterEpoch
 
 _KEPT_S = 600.0
-"""How long files that no longer count are left to those who still read them."""
+"""How long replaced files stay for readers that still use them."""
 _KEPT_VERSIONS = 3
 
 
@@ -41,7 +41,7 @@ class ReadModelManifest(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int = 0
     generation: int = 1
     rows: tuple[RowFile, ...] = ()
-    """The largest first, then what came after it; the newest sequence of an aggregate counts."""
+    """The largest first, then the later ones; the newest sequence of an aggregate counts."""
     waiting: str | None = None
     dead_letters: tuple[str, ...] = ()
     reached: tuple[Reached, ...] = ()
@@ -72,7 +72,7 @@ class ReadModelManifests:
             names = sorted(self._folder.glob(f"{self._prefix}-*.json"))
             if not names:
                 return None
-            with contextlib.suppress(FileNotFoundError):  # Swept away while we looked: there is a newer one.
+            with contextlib.suppress(FileNotFoundError):  # Removed meanwhile: there is a newer one.
                 return msgspec.json.decode(names[-1].read_bytes(), type=ReadModelManifest)
 
     def publish(self, manifest: ReadModelManifest) -> bool:
@@ -98,7 +98,7 @@ class ReadModelManifests:
 
 
 def sweep_files(folder: Path, counting: set[str]) -> None:
-    """Remove the data files that no manifest names and that nobody can be writing or reading any more."""
+    """Remove the data files that no manifest names and that are too old to be in use."""
     before = time.time() - _KEPT_S
     for path in folder.glob("*.parquet"):
         with contextlib.suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""What a projection may be called: its name is part of table names, files and jobs."""
+"""Names of projections: they are part of table names, files and jobs."""
 
 import re
 
@@ -9,7 +9,7 @@ _NEXT = "__next"
 
 
 def projection_name(name: str) -> str:
-    """The name itself; raises InvalidArgument for what cannot be one."""
+    """The name itself; raises InvalidArgument when it is invalid."""
     if not _NAME.fullmatch(name) or "__" in name or name.startswith("driftq_"):
         raise InvalidArgument(
             "projection",
@@ -20,7 +20,7 @@ def projection_name(name: str) -> str:
 
 
 def beside(name: str) -> str:
-    """What the one is called that a rebuild fills."""
+    """The name of the read model that a rebuild fills."""
     return name + _NEXT
 
 

@@ -1,11 +1,11 @@
-"""Read models as Parquet files in a folder: every application adds a file, and the manifest says which count.
+"""Read models as Parquet files in a folder: each batch adds a file, the manifest names the current ones.
 
 There is no second store that could hold a registry row in one transaction with a file, so the version of the
 manifest is the guard: rows, waiting events, dead letters and positions of one application appear together
-with the next version, or not at all. A run whose epoch is not the manifest's any more is refused.
+with the next version, or not at all. A run whose epoch is no longer the manifest's is refused.
 
-Files are put together when they become many: the recent ones among themselves, and all of them when the
-recent ones hold half as much as the large one, so each row is written a bounded number of times.
+Files are merged when they become many: the recent ones among themselves, and all of them when the recent ones
+hold half as much as the large one, so each row is written a bounded number of times.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class ParquetReadModel:
                     return
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing to close."""
 
     def _require(self, writer_epoch: WriterEpoch) -> ReadModelManifest:
         """The newest version; refuses a run that it no longer names."""
@@ -203,7 +203,7 @@ class ParquetReadModel:
         return read_table(self._folder, [manifest.waiting] if manifest.waiting else [], WAITING)
 
     def _read(self, look: Callable[[ReadModelManifest], pa.Table]) -> pa.Table:
-        """What the newest version says; looks again when its files were swept away meanwhile."""
+        """The contents of the newest version; reads again when its files were removed meanwhile."""
         with self._reaching():
             while True:
                 manifest = self._manifests.newest()
@@ -241,6 +241,6 @@ def _advanced(manifest: ReadModelManifest, application: Application) -> tuple[Re
 
 
 def _storable(dead: ProjectionDeadLetter) -> ProjectionDeadLetter:
-    """Half of a surrogate pair has no place in a file either."""
+    """A lone surrogate cannot be stored in a file either."""
     value = None if dead.value is None else dead.value.encode(errors="backslashreplace").decode()
     return dead._replace(error=storable(dead.error), value=value)

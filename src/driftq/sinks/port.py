@@ -1,9 +1,9 @@
-"""The port to a read model: what is applied, who may apply it, and what can be read back.
+"""The port to a read model: applying batches, fencing their writers, and reading rows back.
 
-A read model keeps for each aggregate the newest row that it was given, with the sequence and the id of the
-event it came from. That row is the aggregate's entry in the event registry as well: an event whose sequence
-is not above it has had its effect or was overtaken. A deleted aggregate leaves a tombstone, so that an older
-event that comes late does not bring it back. Beside the rows stands how far each partition was applied.
+A read model keeps the newest row of each aggregate, with the sequence and the id of the event it came from.
+That row is the aggregate's entry in the event registry as well: an event whose sequence is not above it was
+applied or superseded. A deleted aggregate leaves a tombstone, so that a late older event does not restore it.
+Beside the rows, the read model stores the applied offset of each partition.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Change(NamedTuple):
 
 
 class OutOfOrderEvent(NamedTuple):
-    """An event that came before an earlier one of its aggregate: its text, and where it is kept."""
+    """An event that arrived before an earlier one of its aggregate: its text and its offset."""
 
     aggregate_type: str
     aggregate_id: str
@@ -58,7 +58,7 @@ class ProjectionDeadLetter(NamedTuple):
 
 
 class ReadModelRow(NamedTuple):
-    """A row of the read model as people read it."""
+    """A row of the read model, for readers."""
 
     aggregate_type: str
     aggregate_id: str
@@ -67,7 +67,7 @@ class ReadModelRow(NamedTuple):
 
 
 class RegistryRow(NamedTuple):
-    """How far an aggregate has come, deleted ones too: every event up to this one is settled."""
+    """The last sequence of an aggregate, deleted ones too: every event up to it is settled."""
 
     aggregate_type: str
     aggregate_id: str
@@ -85,7 +85,7 @@ class WriterEpoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """What one batch does to a read model. All of it is kept, or nothing.
+    """The changes of one batch to a read model. All of them are stored, or none.
 
     At most one change for each aggregate. `waiting` is kept until the aggregate's row reaches it.
     """
@@ -98,22 +98,22 @@ class Application:
 
 
 class ReadModel(Protocol):
-    """The rows of one projection in one target. Raises an Unavailable when the target is away."""
+    """The rows of one projection in one target. Raises an Unavailable when the target is unreachable."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def address(self) -> str:
-        """Where it is, for people; holds no password."""
+        """Its address for display, without a password."""
 
     def take_over(self) -> WriterEpoch:
-        """Make what is missing, and fence every run before this one."""
+        """Create what is missing, and fence every earlier run."""
 
     def apply(self, application: Application, writer_epoch: WriterEpoch) -> None:
-        """Settle one batch; what is known already changes nothing.
+        """Settle one batch; repeated changes have no effect.
 
-        Raises ProjectionFenced or ReadModelSwapped when the writer epoch is over.
+        Raises ProjectionFenced or ReadModelSwapped when the writer epoch is no longer current.
         """
 
     def positions(self) -> dict[TopicPartition, int]:
@@ -129,22 +129,22 @@ class ReadModel(Protocol):
         """Every row that is not deleted, by type and id; raises ReadModelNotFound."""
 
     def registry(self) -> Iterator[RegistryRow]:
-        """How far every aggregate has come, by type and id."""
+        """The last sequence of every aggregate, by type and id."""
 
     def dead_letters(self) -> Iterator[ProjectionDeadLetter]:
-        """What could not be applied, by topic, partition and offset."""
+        """The dead letters, by topic, partition and offset."""
 
     def beside(self) -> ReadModel:
         """A second one without readers; its first `take_over` empties it."""
 
     def swap(self, beside: WriterEpoch) -> None:
-        """Put the one beside in the place of this, positions and all; readers see one or the other."""
+        """Replace this one by the one beside it, with its positions; readers see one or the other."""
 
     def close(self) -> None: ...
 
 
 class ReadModelSink(Protocol):
-    """Where read models are kept. Plain values: it travels to Spark and back."""
+    """The target of read models. Plain values: it travels to Spark and back."""
 
     def connect(self, projection: str) -> ReadModel:
-        """Raises InvalidArgument for what cannot be a name, and an Unavailable when the target is away."""
+        """Raises InvalidArgument for an invalid name, and an Unavailable when the target is unreachable."""

@@ -1,4 +1,4 @@
-"""Read models in PostgreSQL: rows come in by COPY and are merged by one statement."""
+"""Read models in PostgreSQL: COPY loads the rows, and one statement merges them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from driftq.sql import Queries, Transaction, open_database
 if TYPE_CHECKING:
     import psycopg
 
-_LOCK = 0x6472_6966_7472  # Any number will do, as long as every release uses the same.
+_LOCK = 0x6472_6966_7472  # Any number, as long as every release uses the same.
 _COPY = b"COPY driftq_stage (aggregate_type, aggregate_id, sequence_number, event_id, state) FROM STDIN"
 
 
@@ -57,7 +57,7 @@ def _copy(driver: Any, changes: Sequence[Change]) -> None:
 
 
 def _prepare_schema(transaction: Transaction) -> None:
-    """The schema, and a lock that is held until the tables are made: two may start at once."""
+    """The schema, and a lock that is held until the tables exist: two runs may start at once."""
     connection = transaction.connection
     connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
     schema = transaction.renderer.schema

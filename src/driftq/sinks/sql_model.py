@@ -191,7 +191,7 @@ class SqlReadModel:
         transaction.run(self._queries[name], g=as_rows(given), **more)
 
     def _stream(self, statement: Statement, **given: object) -> Iterator[Any]:
-        """A few thousand rows at a time, all of one moment."""
+        """A few thousand rows at a time, all from one snapshot."""
         with self._database.snapshot() as transaction:
             if not self._exists(transaction):
                 raise ReadModelNotFound(self.name, place=self.address)
@@ -207,7 +207,7 @@ def _given(aggregates: Sequence[Aggregate]) -> str:
 
 
 def _dead_letter_row(dead: ProjectionDeadLetter) -> dict[str, object]:
-    """Made fit for both engines: a dead letter is never refused for its text."""
+    """Made valid for both engines: a dead letter is never refused because of its text."""
     return {
         "topic": dead.topic,
         "partition": dead.partition,
@@ -220,5 +220,5 @@ def _dead_letter_row(dead: ProjectionDeadLetter) -> dict[str, object]:
 
 
 def _storable_value(value: str) -> str:
-    """The whole text, with what no engine can store written out."""
+    """The whole text, with characters that no engine can store escaped."""
     return value.replace("\x00", "\\x00").encode(errors="backslashreplace").decode()

@@ -22,7 +22,7 @@ def waiting_table(projection: str) -> str:
 
 
 def model_queries(projection: str, renderer: SqlRenderer, *, renamed: str = "") -> Queries:
-    """All statements; `renamed` is the projection whose tables these shall become."""
+    """All statements; `renamed` is the projection whose tables these will become."""
     tables = {"model": rows_table(projection), "waiting": waiting_table(projection), "view": projection}
     own = {f"{{{mark}}}": _quoted(table, renderer) for mark, table in tables.items()}
     own |= {"{new_model}": f'"{rows_table(renamed)}"', "{new_waiting}": f'"{waiting_table(renamed)}"'}

@@ -1,4 +1,4 @@
-"""For tests of DriftQ and of what is built on it: a virtual clock, a faulty disk, a simulated broker."""
+"""For tests of DriftQ and of programs that use it: a virtual clock, a faulty disk, a simulated broker."""
 
 from driftq.testing.broker import Handed, SimBroker, SimStream
 from driftq.testing.clock import VirtualClock

@@ -36,7 +36,7 @@ from driftq.testing.machine import Machine, MachineOptions
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """A delivery with everything that is needed to end it."""
+    """A delivery with everything that its settlement needs."""
 
     topic: str
     group: str
@@ -51,7 +51,7 @@ class Handed:
 
 
 class SimStream:
-    """One consumer's open stream, and what has come through it."""
+    """One consumer's open stream, and its deliveries so far."""
 
     def __init__(self, consumer: SimConsumer, received: deque[Handed]) -> None:
         self.consumer = consumer
@@ -65,7 +65,7 @@ class SimStream:
 
 
 class SimBroker:
-    """A broker with one topic to begin with, `orders`; its requests raise the errors they are answered by."""
+    """A broker with one topic to begin with, `orders`; its calls raise the engine's errors."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class SimBroker:
     ) -> None:
         self.limits = limits or Limits()
         self.damages: list[Exception] = []
-        """What the server found that must stop it."""
+        """The damage that must stop the server."""
         self._random = Random(seed)
         self._options = MachineOptions(
             limits=self.limits,
@@ -102,11 +102,11 @@ class SimBroker:
         return machine
 
     def power_cut(self) -> None:
-        """The machine loses power and comes back; all streams are gone."""
+        """The machine loses power and restarts; all streams are closed."""
         self.machine = self._start(self.machine.folder.crash(), VirtualClock(self.clock.machine_wall()))
 
     def kill(self, *, wall_set_by_ms: int = 0) -> None:
-        """The process is killed and started again; all streams are gone. The clock may be set in between."""
+        """The process is killed and restarted; all streams are closed. The clock may be set in between."""
         clock = VirtualClock(self.clock.machine_wall() + wall_set_by_ms)
         self.machine = self._start(self.machine.folder.process_kill(), clock)
 
@@ -142,7 +142,7 @@ class SimBroker:
         release_on_close: bool = False,
         latest: bool = False,
     ) -> SimStream:
-        """Open a stream; what is there has arrived on return."""
+        """Open a stream; deliveries that are due have arrived on return."""
         received: deque[Handed] = deque()
         listener = Listener(
             topic=topic,
@@ -164,7 +164,7 @@ class SimBroker:
         self.pass_time(ms=0)
 
     def deliver(self, *, to: str, group: str = "workers", lease_ms: int | None = None) -> Handed:
-        """One delivery to this owner, whose stream is closed again; IndexError when nothing comes."""
+        """One delivery to this owner, whose stream is closed afterwards; IndexError when there is none."""
         stream = self.consume(to, group=group, lease_ms=lease_ms, prefetch=1)
         self.close(stream)
         return stream.take()[0]
@@ -193,7 +193,7 @@ class SimBroker:
     def redrive(
         self, offsets: list[int], *, topic: str = "orders", all_groups: bool = False
     ) -> RedriveOutcome:
-        """Send these dead letters of a topic again."""
+        """Redrive these dead letters of a topic."""
         redriven: RedriveOutcome = self._ask(
             lambda reply: self.machine.engine.submit(
                 RedriveRequest(topic, offsets, "story", all_groups, reply)

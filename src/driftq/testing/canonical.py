@@ -16,14 +16,14 @@ from driftq.storage.restore import folding, restore
 
 
 def fold_folder(folder: Folder, limits: Limits) -> State:
-    """What a restart would make of the files as they are; changes nothing."""
+    """The state that a restart would fold from the files; changes nothing."""
     found = restore(folder, limits)
     examine(folder, OpenSegments(folder), folding(found.state), after=found.end)
     return found.state
 
 
 def canonical(state: State, *, now: int) -> dict[str, Any]:
-    """Everything that the log decides, as seen at `now`; what is only at hand in memory is left out."""
+    """Everything that the log determines, as of `now`, without caches in memory."""
     state.keys.expire(now)
     state.effects.expire(now)
     state.jobs.expire(now)
@@ -40,7 +40,7 @@ def canonical(state: State, *, now: int) -> dict[str, Any]:
 
 
 def differences(one: Any, other: Any, path: str = "") -> list[str]:
-    """Where two canonical values differ, for people."""
+    """The differences of two canonical values, in words."""
     if isinstance(one, dict) and isinstance(other, dict):
         return [
             line
@@ -133,7 +133,7 @@ def _jobs(jobs: JobTable) -> dict[str, Any]:
 
 
 def _index(index: PartitionIndex) -> list[tuple[int, int, int]]:
-    """Offset, length with flags and cumulative bytes of each kept message; where it lies may change."""
+    """Offset, length with flags and cumulative bytes of each stored message; its location may change."""
     return [
         (offset, place & 0xFFFFFFFF, end)
         for chunk in index.chunks

@@ -1,4 +1,4 @@
-"""Judges retries and dead letters: never more attempts than allowed, and one end a message and group."""
+"""Judges retries and dead letters: never more attempts than allowed, one end for each message and group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_BACKOFF_MS = 1_000
 
 @dataclass(slots=True)
 class Fragile:
-    """A message that may be given up, as its producer meant it."""
+    """A message that may be dead-lettered, as its producer intended it."""
 
     value: str
     max_attempts: int
@@ -30,13 +30,13 @@ class _Course:
     acked: bool = False
     perhaps_acked: bool = False
     hopeless: bool = False
-    """Somebody said that it is not retryable."""
+    """A worker reported it as not retryable."""
     unstarted: int = 0
-    """Deliveries that were surely given back unstarted."""
+    """Deliveries that were certainly returned unstarted."""
     unstarted_asked: int = 0
     """Those that may have been."""
     not_before: int = 0
-    """It cannot come again before this."""
+    """It cannot be redelivered before this."""
     stream: object = None
     """The stream that brought it last."""
     loose: bool = False
@@ -45,7 +45,7 @@ class _Course:
 
 
 class DeadLetterChecker:
-    """Takes in deliveries of fragile messages, their ends, and the dead letters."""
+    """Observes deliveries of fragile messages, their ends, and the dead letters."""
 
     def __init__(self, groups: tuple[str, ...]) -> None:
         self._groups = groups
@@ -88,12 +88,12 @@ class DeadLetterChecker:
         course.loose = False
 
     def stream_released(self, stream: object) -> None:
-        """A stream closed and gave back what it held."""
+        """A stream closed and released its deliveries."""
         for course in self._courses.values():
             course.loose |= course.stream is stream
 
     def released(self, group: str, delivery: DeliveryLine, *, now: int) -> None:
-        """A stream that surely held this closed: after the first try it waits as after a nack."""
+        """A stream that certainly held this message closed: after the first try it waits as after a nack."""
         fragile, course = self._meant[delivery.value], self.course(delivery.offset, group)
         tries = delivery.attempts - course.unstarted_asked
         if tries > 1 and course.attempts == delivery.attempts:

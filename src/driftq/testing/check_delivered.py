@@ -33,14 +33,14 @@ class _GroupFacts:
     """When a consumer left last, and a delivery may have been lost unseen."""
     epoch: int = 0
     seen_at: int = 0
-    """The group was surely at work then, or later."""
+    """The group was certainly active then, or later."""
     firsts: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     """Per partition: the highest offset among first deliveries, with each instant at which it rose."""
     listener_first: dict[tuple[Listener, int], int] = field(default_factory=dict)
 
 
 class DeliveryChecker:
-    """Takes in every line of every stream."""
+    """Observes every line of every stream."""
 
     def __init__(self, circumstances: Circumstances, stored: StoredChecker) -> None:
         self._run = circumstances
@@ -55,14 +55,14 @@ class DeliveryChecker:
         return self._groups[topic, group].tracks
 
     def seen_at(self, topic: str, group: str) -> int:
-        """The group was surely at work then, or later."""
+        """The group was certainly active then, or later."""
         return self._groups[topic, group].seen_at
 
     def groups(self) -> list[GroupName]:
         return list(self._groups)
 
     def crashed(self) -> None:
-        """The server died, and with it what was on its way."""
+        """The server died, and deliveries on their way were lost."""
         self._crashed = self._run.next_moment()
         for facts in self._groups.values():
             facts.epoch += 1
@@ -72,7 +72,7 @@ class DeliveryChecker:
                     track.tickets.clear()
 
     def left(self, listener: Listener) -> None:
-        """A consumer closed its stream: what was on its way to it is not seen."""
+        """A consumer closed its stream: deliveries on their way to it are not seen."""
         facts = self._groups[listener.topic, listener.group]
         facts.epoch += 1
         facts.changed = self._run.next_moment()
@@ -157,7 +157,7 @@ class DeliveryChecker:
         require(len(held) <= limit, "G2", f"{len(held)} in flight, limit {limit}: {[t.name for t in held]}")
 
     def drained(self, topic: str, group: str, expected: set[int]) -> None:
-        """A patient consumer has acked all that came: every expected offset must be settled."""
+        """A patient consumer has acked everything that it got: every expected offset must be settled."""
         tracks = self._groups[topic, group].tracks
         missing = [
             offset

@@ -1,4 +1,4 @@
-"""Judges effects: one owner at a time, growing tokens, and one commit for ever."""
+"""Judges effects: one owner at a time, growing tokens, and one final commit."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class _Effect:
     held_until: int = 0
     done_by: int | None = None
     results: dict[int, str | None] = field(default_factory=dict)
-    """What each token asked to commit."""
+    """The result that each token tried to commit."""
 
 
 class EffectChecker:
-    """Takes in begins, commits and failures with their answers. Times are the server's own."""
+    """Observes begins, commits and failures with their answers. Times are the server's own."""
 
     def __init__(self) -> None:
         self.effects: dict[Identity, _Effect] = {}
@@ -66,5 +66,5 @@ class EffectChecker:
             require(not surely, "I6", f"{name} is held until {effect.held_until} and was refused at {now}")
 
     def loosened(self, identity: Identity) -> None:
-        """Its holder said that it failed; whether that was heard is not known."""
+        """Its holder reported a failure; whether the server got it is unknown."""
         self._of(identity).held_until = 0

@@ -1,4 +1,4 @@
-"""Judges the instants that users give: deadlines and `run_at` mean what the wall clock says, never early."""
+"""Judges the instants that users give: deadlines and `run_at` follow the wall clock and are never early."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class _Scheduled:
     """Of the server that confirmed it: a later one may have granted it unseen."""
     granted: bool = False
     disturbed: bool = False
-    """Somebody asked for its cancellation."""
+    """Its cancellation was requested."""
 
 
 class InstantChecker:
-    """Takes in what users asked for and when, in engine time."""
+    """Observes requests and their times, in engine time."""
 
     def __init__(self, wall: WallHistory) -> None:
         self._wall = wall
@@ -75,7 +75,7 @@ class InstantChecker:
             self._jobs[offset].disturbed = True
 
     def waiting(self, life: int) -> list[int]:
-        """Jobs that surely wait for their first run."""
+        """Jobs that certainly wait for their first run."""
         return [
             offset
             for offset, job in self._jobs.items()
@@ -83,7 +83,7 @@ class InstantChecker:
         ]
 
     def none_was_ready(self, offsets: list[int], *, asked_at: int, now: int) -> None:
-        """A claim that was asked while these waited came back empty."""
+        """A claim that was sent while these waited returned empty."""
         earliest = self._wall.lowest(asked_at, now)
         for offset in offsets:
             job = self._jobs[offset]

@@ -16,19 +16,19 @@ class _Job:
     """Of the latest grant that was seen."""
     grants: int = 0
     held_until: int = 0
-    """Nobody else may get it before this, as far as is known."""
+    """No other worker may get it before this, as far as is known."""
     beats: int = 0
-    """Heartbeats that were asked for."""
+    """Heartbeats that were sent."""
     done_by: int | None = None
-    """The token that was told it completed the job."""
+    """The token whose completion was confirmed."""
     perhaps_done: set[int] = field(default_factory=set)
-    """Tokens whose completion was asked for and not answered."""
+    """Tokens whose completion was sent and not answered."""
     given_up: bool = False
-    """Somebody asked for its cancellation, or said that it is not retryable."""
+    """Its cancellation was requested, or a worker reported it as not retryable."""
 
 
 class JobChecker:
-    """Takes in what workers asked and were told. Times are the server's own."""
+    """Observes the workers' requests and answers. Times are the server's own."""
 
     def __init__(self) -> None:
         self.jobs: dict[int, _Job] = {}
@@ -63,7 +63,7 @@ class JobChecker:
             job.held_until = record.at + record.lease_ms
 
     def loosened(self, offset: int, *, for_good: bool = False) -> None:
-        """Its holder said that it failed, or somebody cancelled it; whether that was heard is not known."""
+        """Its holder reported a failure, or a client cancelled it; whether the server got it is unknown."""
         self.jobs[offset].held_until = 0
         self.jobs[offset].given_up |= for_good
 
@@ -73,7 +73,7 @@ class JobChecker:
     def completed(
         self, offset: int, token: int, answer: DriftQError | None, *, asked_at: int, now: int
     ) -> None:
-        """The answer to a completion that was asked at one time and answered at another."""
+        """The answer to a completion, with the times of the request and of the answer."""
         job = self.jobs[offset]
         name = f"job {offset} under token {token}"
         if answer is None:
@@ -87,7 +87,7 @@ class JobChecker:
             require(not surely, "J7", f"{name} is held until {job.held_until} and was refused at {now}")
 
     def beating(self, offset: int, *, until: int) -> int:
-        """A heartbeat is asked for, which may also shorten the lease; its number."""
+        """A heartbeat is sent, which may also shorten the lease; returns its number."""
         job = self.jobs[offset]
         job.held_until = min(job.held_until, until)
         job.beats += 1
@@ -101,7 +101,7 @@ class JobChecker:
             job.held_until = max(job.held_until, until)
 
     def ended(self, states: dict[int, str]) -> None:
-        """Everything has come to rest: how each job ended."""
+        """The run is idle: check how each job ended."""
         for offset, job in self.jobs.items():
             state = states.get(offset)
             require(state in ("succeeded", "dead"), "J1", f"job {offset} is stuck: {state}")

@@ -1,4 +1,4 @@
-"""Judges backpressure: a full partition takes nothing more, and one with room refuses nothing."""
+"""Judges backpressure: a full partition accepts no more messages, and one that is not full refuses none."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from driftq.testing.intent import Intent
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """What was certain when a produce was asked: messages that were there, and groups that read them."""
+    """The certain facts at a produce: stored messages, and groups that read them."""
 
     stored: dict[tuple[str, int], dict[int, int]]
-    """Sizes by offset, for each topic and partition that is asked for."""
+    """Sizes by offset, for each topic and partition."""
     settled: dict[tuple[str, str], frozenset[int]]
-    """Offsets that each group had surely settled."""
+    """Offsets that each group had certainly settled."""
     groups: dict[tuple[str, str], int]
     """With the moment since when each is there."""
 
@@ -64,15 +64,15 @@ class PressureChecker:
                 self._judge_room(intent, partition, before, now)
 
     def _judge_room(self, intent: Intent, partition: int, before: Pressure, now: int) -> None:
-        """It was taken, so no group may surely have been too far behind."""
+        """It was accepted, so no group may certainly have been too far behind."""
         sizes = before.stored.get((intent.topic, partition), {})
         limits = self._run.limits
         for (topic, group), since in before.groups.items():
             if topic != intent.topic or group == LATE_GROUP:
-                continue  # Where a group began that started late is not known from outside.
+                continue  # The start of a late group is not visible from outside.
             away_ms = now - self._deliveries.seen_at(topic, group)
             if self._run.drops and away_ms >= limits.retention_ms:
-                continue  # A group that was not seen for the retention holds nobody back.
+                continue  # A group that was absent for the retention does not count.
             tracks = self._deliveries.tracks(topic, group)
             left = [
                 size

@@ -1,4 +1,4 @@
-"""Judges reads: what one has shown, no later one takes back, whatever crashed in between."""
+"""Judges reads: no later read contradicts an earlier one, whatever crashed in between."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from driftq.testing.checkers import Circumstances, require
 
 
 class ReadChecker:
-    """Takes in topic views. Offsets, acks and counts only grow."""
+    """Observes topic views. Offsets, acks and counts only grow."""
 
     def __init__(
         self, circumstances: Circumstances, stored: StoredChecker, deliveries: DeliveryChecker

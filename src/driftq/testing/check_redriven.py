@@ -1,7 +1,7 @@
-"""Judges dead letters of topics and groups that come and go: none is lost, each is redriven once and aright.
+"""Judges dead letters of recreated topics and groups: none is lost, each is redriven once and correctly.
 
-Values are unique, so a message is known by its value wherever it lies; topics and groups are told apart by
-their ids, because their names, and perhaps their offsets, come again.
+Values are unique, so a message is identified by its value wherever it is; topics and groups are identified by
+their ids, because their names, and perhaps their offsets, are reused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from driftq.testing.checkers import require
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """The topic and its groups as they were last told, by their ids."""
+    """The topic and its groups as last reported, by their ids."""
 
     topic: int | None
     groups: Mapping[str, int]
@@ -36,7 +36,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class _Owed:
-    """A redriven message that has to reach a group, as long as topic and group are there."""
+    """A redriven message that has to reach a group, as long as topic and group exist."""
 
     letter: int
     value: str
@@ -45,7 +45,7 @@ class _Owed:
 
 
 class RedriveChecker:
-    """Takes in what was produced, delivered, given up, dead-lettered and redriven."""
+    """Observes produces, deliveries, dead letters and redrives."""
 
     def __init__(self) -> None:
         self._originals: dict[str, Copy] = {}
@@ -54,7 +54,7 @@ class RedriveChecker:
         self._seen: set[tuple[str, Copy, int]] = set()
         self._perhaps_acked: set[tuple[str, Copy, int]] = set()
         self._asked: dict[str, set[str | None]] = {}
-        """For which groups a redrive of each value was ever asked; None is all of them."""
+        """The groups for which a redrive of each value was requested; None is all of them."""
         self._sent: set[int] = set()
         self._perhaps_sent: set[int] = set()
         self._owed: list[_Owed] = []
@@ -65,7 +65,7 @@ class RedriveChecker:
         return list(self._dead_letters)
 
     def stored(self, value: str, copy: Copy) -> None:
-        """A producer was told where its message is."""
+        """A producer's message was confirmed at this offset."""
         self._originals[value] = copy
 
     def delivered(self, value: str, copy: Copy, *, group: str, group_id: int) -> None:
@@ -101,7 +101,7 @@ class RedriveChecker:
             self._asked.setdefault(value, set()).add(None if all_groups else facts.group)
 
     def perhaps_redriven(self, offsets: Sequence[int]) -> None:
-        """The answer was lost, or said that nothing is known."""
+        """The answer was lost, or left the outcome open."""
         self._perhaps_sent.update(offsets)
 
     def redriven(
@@ -116,7 +116,7 @@ class RedriveChecker:
     ) -> None:
         """A redrive was answered; `sure` when topic and groups did not change meanwhile.
 
-        `pending`: other redrives of these letters are under way, and may have been first.
+        `pending`: other redrives of these dead letters are under way, and may have been first.
         """
         skipped = [one.offset for one in answer.skipped]
         told = sorted([*answer.sent, *skipped])
@@ -141,7 +141,7 @@ class RedriveChecker:
             require(right or known, "D6", f"letter {one.offset} for {facts.group} was skipped: {one}")
 
     def ended(self, stand: Stand, marked: set[int]) -> None:
-        """Everything was drained and all letters were read."""
+        """Everything was drained and all dead letters were read."""
         there = Counter(
             (value, facts.group, facts.original_partition, facts.original_offset)
             for value, facts in self._dead_letters.values()
@@ -181,7 +181,7 @@ class RedriveChecker:
         )
 
     def _was_late(self, owed: _Owed, original: Copy) -> bool:
-        """Whether its deadline, which was not over when it was redriven, was over before it could come."""
+        """Whether its deadline passed between its redrive and its possible delivery."""
         return any(
             value == owed.value
             and facts.reason == DEADLINE_EXCEEDED

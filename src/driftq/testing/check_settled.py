@@ -1,4 +1,4 @@
-"""What is known of one message in one group: its latest delivery, its lease, and whether it is settled."""
+"""The facts of one message in one group: its latest delivery, its lease, and whether it is settled."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Track:
     errors: set[str] = field(default_factory=lambda: {""})
     settled: SettledFact = SettledFact.NO
     unstarted: int = 0
-    """Deliveries that may have been given back unstarted, and do not count for the backoff."""
+    """Deliveries that may have been returned unstarted, and do not count for the backoff."""
     late_to: tuple[str, int] | None = None
     """An owner that may still be sent a delivery which its own ack has overtaken, until the next crash."""
     tickets: list[Ticket] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Track:
 
 
 class Ask(Enum):
-    """What is asked about a delivery."""
+    """A kind of request about a delivery."""
 
     ACK = auto()
     NACK = auto()
@@ -92,7 +92,7 @@ class Ticket:
     hopeless: bool
     """It must not succeed unless the message was settled before."""
     settled: SettledFact
-    """What was known of the message when this was asked."""
+    """Whether the message was settled when this was sent."""
     contended: bool
     """An ack of the same message was under way at the same time."""
     reason: str = ""
@@ -111,7 +111,7 @@ class Ticket:
 
 
 class SettledChecker:
-    """Takes in acks, nacks and extensions with their answers."""
+    """Observes acks, nacks and extensions with their answers."""
 
     def __init__(self, circumstances: Circumstances) -> None:
         self._run = circumstances
@@ -159,7 +159,7 @@ class SettledChecker:
         return ticket
 
     def answered(self, ticket: Ticket, answer: DriftQError | None) -> None:
-        """Take in the answer to a request."""
+        """Observe the answer to a request."""
         track = ticket.track
         track.tickets.remove(ticket)
         if answer is None:

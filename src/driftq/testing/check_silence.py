@@ -1,4 +1,4 @@
-"""Judges what a consumer gets that gives no sign of life: one message at a time, after ever longer pauses."""
+"""Judges deliveries to a consumer without a sign of life: one message at a time, with growing pauses."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _PAUSE_MAX_MS = 30_000
 
 @dataclass(slots=True)
 class _Silence:
-    """What is known of one stream since the last sign of life of its owner, or whatever else began anew."""
+    """The deliveries of one stream since its owner's last sign of life, or since the count restarted."""
 
     quiet_from: int
-    """What comes later was surely decided after that."""
+    """Later deliveries were certainly decided after that."""
     first_at: int | None = None
-    """When the first delivery came that no sign of life has followed."""
+    """When the first delivery arrived that no sign of life has followed."""
     probe_at: int | None = None
     probes: int = 0
 
 
 class SilenceChecker:
-    """Takes in the deliveries of each stream and the signs of life of its owner."""
+    """Observes the deliveries of each stream and the signs of life of its owner."""
 
     def __init__(self, *, lease_ms: int, slack_ms: int) -> None:
         self._lease_ms = lease_ms
@@ -30,11 +30,11 @@ class SilenceChecker:
         self._streams: dict[str, _Silence] = {}
 
     def heard(self, stream: str, now: int) -> None:
-        """A sign of life is on its way, or the stream was opened; what crosses it proves nothing."""
+        """A sign of life was sent, or the stream was opened; deliveries that cross it prove nothing."""
         self._streams[stream] = _Silence(quiet_from=now + 2 * self._slack_ms)
 
     def shaken(self, now: int) -> None:
-        """The server may have forgotten who holds what."""
+        """The server may have lost the credits of streams."""
         for stream in self._streams:
             self.heard(stream, now)
 

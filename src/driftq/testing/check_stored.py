@@ -1,4 +1,4 @@
-"""Judges producing: what was confirmed is there, once, where it was said to be, and nothing else is."""
+"""Judges producing: each confirmed message is stored once, at its confirmed offset, and nothing else is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Spot = tuple[str, int]
 
 @dataclass(slots=True)
 class _Fate:
-    """What is known of a value."""
+    """The facts of a value."""
 
     intent: Intent
     asked_at: int
@@ -27,7 +27,7 @@ class _Fate:
 
 
 class StoredChecker:
-    """Takes in every produce and its answer, and every place at which a message was seen."""
+    """Observes every produce and its answer, and every offset at which a message was seen."""
 
     def __init__(self, circumstances: Circumstances) -> None:
         self._run = circumstances
@@ -47,15 +47,15 @@ class StoredChecker:
             self._atomic.append([intent.value for intent in intents if intent.identity is None])
 
     def moment_of(self, value: str) -> int:
-        """When this value was asked for first."""
+        """When this value was first produced."""
         return self._fates[value].moment
 
     def moment_at(self, topic: str, offset: int) -> int:
-        """When the message at this place was asked for first."""
+        """When the message at this offset was first produced."""
         return self.moment_of(self._at[topic, offset][1])
 
     def answered(self, intents: list[Intent], answer: object, *, atomic: bool, now: int) -> None:
-        """Take in the answer to one request."""
+        """Observe the answer to one request."""
         if isinstance(answer, DriftQError):  # 503 for all of it: not confirmed, not absent.
             require(isinstance(answer, Unavailable), "P1", f"a produce was answered by {answer!r}")
             return
@@ -111,7 +111,7 @@ class StoredChecker:
             require(intent.expired or not sound, "P6", f"{intent.value} was refused: {error}")
 
     def seen(self, topic: str, partition: int, offset: int, value: str) -> None:
-        """A client was told that this message is at this place."""
+        """A client saw this message at this offset."""
         spot = (topic, offset)
         fate = self._fates.get(value)
         require(fate is not None, "P1", f"{value!r} at {spot} was never produced")
@@ -134,7 +134,7 @@ class StoredChecker:
             require(len(fate.spots) == 1, "P1", f"{value} was produced once and is at {sorted(fate.spots)}")
 
     def partition_of(self, intent: Intent) -> int | None:
-        """Where this message belongs; None when that cannot be told."""
+        """The partition of this message; None when that is unknown."""
         count = self.partitions.get(intent.topic)
         if count is None:
             return None
@@ -166,8 +166,8 @@ class StoredChecker:
     ) -> None:
         """The whole contents of every topic, read from the start at the end of the run.
 
-        `may_be_gone` says of a topic, an offset and the moment it was asked for whether everybody is done
-        with it; then it may be missing, when it is old enough.
+        `may_be_gone` gets a topic, an offset and the time of the produce, and returns whether every group is
+        done with the message; then it may be missing, when it is old enough.
         """
         for topic, messages in contents.items():
             for offset, value in messages.items():

@@ -1,7 +1,8 @@
-"""Judges of a run that know only what clients asked and saw, and no more.
+"""Judges of a run: they know only the requests and observations of clients.
 
 Each keeps a small model of what may be true and raises `Violation` as soon as an answer, a delivery or a read
-contradicts it. What a crash or a 503 left open stays open in the model until something seen decides it.
+contradicts it. An outcome that a crash or a 503 left open stays open in the model until an observation
+decides it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Violation(AssertionError):
 
 @dataclass(slots=True)
 class Circumstances:
-    """What the judges may take for granted about a run."""
+    """The facts about a run that the judges may rely on."""
 
     limits: Limits
     slack_ms: int
@@ -38,13 +39,13 @@ class Circumstances:
     groups_asked: set[tuple[str, str]] = field(default_factory=set)
     """Every (topic, group) that a consumer ever wanted to join."""
     moment: int = 0
-    """Grows with everything that is asked; says what came first when the clock is set back."""
+    """Grows with every request; gives their order when the clock is set back."""
     seen: set[tuple[str, int]] = field(default_factory=set)
-    """Every (topic, offset) that any client was told."""
+    """Every (topic, offset) that any client saw."""
 
     @property
     def drops(self) -> bool:
-        """Whether messages are dropped within the run because their retention is over."""
+        """Whether messages are dropped within the run because their retention expires."""
         return self.limits.retention_ms < 60_000
 
     def next_moment(self) -> int:

@@ -1,4 +1,4 @@
-"""A clock that stands still until it is told to move."""
+"""A clock that moves only when the test moves it."""
 
 from driftq.server.clock import WallWatch
 
@@ -20,14 +20,14 @@ class VirtualClock:
         return self._watch.read(self.machine_wall(), self._passed)
 
     def machine_wall(self) -> int:
-        """What the machine's wall clock shows, whether the server believes it or not."""
+        """The machine's wall clock, whether or not the server uses it yet."""
         return self._wall_start + self._passed
 
     def not_below(self, at: int) -> None:
         self._start = max(self._start, at - self._passed)
 
     def advance(self, *, ms: int) -> None:
-        """Let so much time pass."""
+        """Let `ms` milliseconds pass."""
         if ms < 0:
             raise ValueError(f"time does not go back: {ms} ms")
         self._passed += ms
@@ -37,5 +37,5 @@ class VirtualClock:
         self._passed = max(self._passed, when - self._start)
 
     def set_wall(self, *, by_ms: int) -> None:
-        """Somebody sets the machine's wall clock, forward or back; no time passes."""
+        """Set the machine's wall clock, forward or back; no time passes."""
         self._wall_start += by_ms

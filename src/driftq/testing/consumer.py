@@ -16,7 +16,7 @@ _decoder = msgspec.json.Decoder(DeliveryLine)
 
 @dataclass(frozen=True, slots=True)
 class Hand:
-    """A delivery in a worker's hands."""
+    """A delivery that a worker holds."""
 
     topic: str
     group: str
@@ -25,7 +25,7 @@ class Hand:
 
 @dataclass(slots=True)
 class SimWorker:
-    """Somebody with an owner name, who may outlive the server."""
+    """A worker with an owner name, which may outlive the server."""
 
     owner: str
     hands: list[Hand] = field(default_factory=list)
@@ -34,7 +34,7 @@ class SimWorker:
 
 
 class SimConsumer:
-    """An open stream. What it is sent is with its worker at once; when paused, its socket is full."""
+    """An open stream. A delivery reaches its worker at once; while paused, its socket is full."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""A topic that is deleted and created again with other partitions while its messages wait and are given up.
+"""A topic that is deleted and recreated with other partitions while its messages wait and are dead-lettered.
 
-Its groups are deleted and come back too, and its dead letters are redriven meanwhile. Topics and groups
+Its groups are deleted and recreated too, and its dead letters are redriven meanwhile. Topics and groups
 change one request at a time, so that what was answered says to which of them a delivery belongs.
 """
 
@@ -73,10 +73,10 @@ class DeadLetterLife:
         self._partitions = 1
         self._hands: list[_Hand] = []
         self._redrives: list[list[int]] = []
-        """Redrives that were asked for and not answered yet."""
+        """Redrives that were sent and not answered yet."""
 
     def restarted(self) -> None:
-        """The server was started: what its state holds now is durable, and nobody is connected."""
+        """The server was started: its state is durable, and no consumer is connected."""
         for offsets in self._redrives:
             self.checker.perhaps_redriven(offsets)
         self._redrives.clear()
@@ -120,7 +120,7 @@ class DeadLetterLife:
             self._delete()
 
     def work_off(self) -> bool:
-        """Ack what is held and let every group have a stream; whether there was anything to do."""
+        """Ack all held deliveries and open a stream for every group; whether there was anything to do."""
         if not self._reads_dead_letters and DLQ_TOPIC in self._world.machine.engine.state.topics:
             self._read_dead_letters()
         self._join(only=[group for group in self._stand.groups if group not in self._streams])
@@ -130,7 +130,7 @@ class DeadLetterLife:
         return bool(held)
 
     def _change(self, story: str, ask: Callable[[Callable[[Any], None]], None]) -> None:
-        """Ask for a change of the topic or its groups, unless one is under way."""
+        """Request a change of the topic or its groups, unless one is under way."""
         if self._changing:
             return
         self._changing = True
@@ -306,7 +306,7 @@ class DeadLetterLife:
         self.checker.ended(self._stand, set(topic.redriven) if topic is not None else set())
 
     def judge_damage(self) -> None:
-        """Flip a bit of a dead letter: who reads it is told so, and the server stops."""
+        """Flip a bit of a dead letter: its reader gets an error, and the server stops."""
         machine = self._world.machine
         topic = machine.engine.state.topics.get(DLQ_TOPIC)
         refs = dead_letter_page(topic).refs if topic is not None else []

@@ -1,15 +1,14 @@
 """A simulated disk that loses power and fails, the same way each time for the same `random.Random`.
 
-A write goes into what the process sees and waits, sector by sector, for a sync. `crash` shows what a power
-cut would leave: the synced content and any part of what waits, in any order. `process_kill` shows what
-SIGKILL leaves: everything written, of which a later power cut can still take what was not synced. Both leave
-this folder as it is, so that one history can be crashed at every step.
+A write is visible to the process at once and waits, sector by sector, for a sync. `crash` returns what a
+power cut would leave: the synced content and any part of the waiting sectors, in any order. `process_kill`
+returns what SIGKILL leaves: everything written, of which a later power cut can still lose the unsynced part.
+Both leave this folder unchanged, so that one history can be crashed at every step.
 
-A failed write leaves a prefix. A failed sync does what kernels do: of what waited, some is on the disk, some
-is forgotten although reads still show it, and some goes on waiting.
+A failed write leaves a prefix. A failed sync does what kernels do: of the waiting sectors, some are on the
+disk, some are dropped although reads still show them, and some go on waiting.
 
-Not simulated: bits that flip by themselves (change them with `SimFile.flip`) and a disk that runs full by
-counting (plan an ENOSPC).
+Not simulated: spontaneous bit flips (use `SimFile.flip`) and a disk that fills up by itself (plan an ENOSPC).
 """
 
 from __future__ import annotations
@@ -142,7 +141,7 @@ class SimFile:
         pass
 
     def flip(self, position: int, mask: int = 0x01) -> None:
-        """Change bits of one byte behind everybody's back."""
+        """Flip bits of one byte without any write."""
         self._seen[position] ^= mask
         if position < len(self._stable):
             self._stable[position] ^= mask
@@ -189,7 +188,7 @@ class SimFile:
             if fate == "stable" and not still_waiting:
                 change.apply(self._stable)
             elif fate != "forgotten" or isinstance(change, _Resize):
-                still_waiting.append(change)  # Behind one that waits all wait: their order must stay.
+                still_waiting.append(change)  # After one that waits all wait: their order must stay.
         self._waiting = still_waiting
 
 
@@ -218,25 +217,25 @@ class SimFolder:
 
     @property
     def steps(self) -> int:
-        """How many changes and syncs were asked for so far."""
+        """The number of changes and syncs so far."""
         return self._faults.steps
 
     def fail_next(
         self, operation: Operation, *, error: int = errno.EIO, after_bytes: int | None = None
     ) -> None:
-        """Make the next such operation fail; a write after so many bytes, or after any number of them."""
+        """Make the next such operation fail; a write after a given or a random number of bytes."""
         self._faults.planned[operation].append((error, after_bytes))
 
     def mend(self) -> None:
-        """Nothing that was planned to fail will."""
+        """Cancel all planned failures."""
         self._faults.planned.clear()
 
     def cut_power_after(self, steps: int) -> None:
-        """Let so many more steps happen; the one after them raises PowerCut. Then look at `crash()`."""
+        """Allow this many more steps; the next one raises PowerCut. Then look at `crash()`."""
         self._faults.last_step = self._faults.steps + steps
 
     def kill_after(self, steps: int | None) -> None:
-        """Let so many more steps happen; the one after them raises ProcessKilled. None lets all happen."""
+        """Allow this many more steps; the next one raises ProcessKilled. None allows all."""
         self._faults.kill_step = None if steps is None else self._faults.steps + steps
 
     def crash(self) -> SimFolder:

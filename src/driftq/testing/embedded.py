@@ -24,7 +24,7 @@ from driftq.testing.turns import VirtualTurns
 
 
 class _VirtualJobCalls(AsyncJobCalls):
-    """A claim may wait on a clock that nobody moves, so the real one ends it as well."""
+    """A claim may wait on a clock that the test does not move, so the real one ends it as well."""
 
     async def claim(
         self,
@@ -51,10 +51,10 @@ class _VirtualClient(AsyncClient):
 
 
 class VirtualBroker(Client):
-    """All calls of a client; leases end, retries come and keys expire when `advance` says so.
+    """All calls of a client; leases end, retries become due and keys expire only through `advance`.
 
-    Only what waits for an answer knows the real clock: a claim with `wait_ms` is over when so much time has
-    passed on either.
+    Only waiting calls use the real clock: a claim with `wait_ms` returns when that much time has passed on
+    either.
     """
 
     clock: VirtualClock
@@ -63,7 +63,7 @@ class VirtualBroker(Client):
 
     @classmethod
     def start(cls, *, limits: Limits | None = None, router: Router | None = None) -> Self:
-        """A broker with nothing in it; `close` it, or use `with`."""
+        """An empty broker; `close` it, or use `with`."""
         thread = LoopThread("driftq-testing")
         options = BrokerOptions(
             limits=limits or Limits(),
@@ -86,9 +86,9 @@ class VirtualBroker(Client):
         return broker
 
     def now(self) -> datetime:
-        """What time it is for the broker: what deadlines and `run_at` are compared with."""
+        """The broker's time, which deadlines and `run_at` are compared with."""
         return self._connector.now()
 
     def advance(self, *, ms: int) -> None:
-        """Let so much time pass for the broker; returns when all that was due has happened."""
+        """Let `ms` milliseconds pass for the broker; returns when everything due has happened."""
         self._thread.run(self._turns.advance(self._connector.broker.engine, ms=ms))

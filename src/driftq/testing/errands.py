@@ -1,4 +1,4 @@
-"""Requests of the simulation that are made one behind the other: each is answered, refused, or left open."""
+"""Requests of the simulation that are sent one after the other: each is answered, refused, or left open."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class MessagePlace:
 
 
 Done = Callable[[DriftQError | None], None]
-"""Gets None when it is done, the error when it was refused, and an Unavailable when nobody knows."""
+"""Gets None when it succeeded, the error when it was refused, and an Unavailable when it is unknown."""
 
 
 class Errands:
@@ -53,7 +53,7 @@ class Errands:
         return self._open is not None
 
     def crashed(self) -> None:
-        """Nothing that was asked before is answered any more."""
+        """Earlier requests are not answered any more."""
         self._life += 1
         left, self._open = self._open, None
         if left is not None:
@@ -96,7 +96,7 @@ class Errands:
         return reply
 
     def listen(self, group: str, got: Callable[[DeliveryLine], None], *, acks: bool = True) -> None:
-        """A stream of this topic, until the next crash; everything that comes is acked at once if `acks`."""
+        """A stream of this topic, until the next crash; if `acks`, it acks every delivery at once."""
         engine, life = self.world.machine.engine, self._life
         listener = Listener(
             topic=self.name, group=group, owner="reader", lease_ms=LEASE_MS, release_on_close=False

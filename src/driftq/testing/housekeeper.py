@@ -31,7 +31,7 @@ class SimHousekeeper:
         self._options = RoundOptions(small_bytes=random.choice((0, 4_096)))
 
     def wait_idle(self) -> None:
-        """Nothing is left of an earlier life: it ran on another folder."""
+        """Nothing is left of an earlier process: it ran on another folder."""
 
     def run(self, upto: int, done: Done) -> None:
         self._after(lambda: self._work(upto, done))

@@ -1,7 +1,7 @@
-"""Groups that begin anew and topics that are made again, with clients who still speak of what was before.
+"""Groups that are reset and topics that are recreated, with clients that still refer to the earlier ones.
 
-Late acks, keys and effects of an earlier life come back after it is over. The judges know which deliveries,
-offsets and effects belong to which life, by what was answered alone.
+Late acks, keys and effects of an earlier generation arrive after its end. The judges know from the answers
+alone which deliveries, offsets and effects belong to which generation.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _KEYS = ("k0", "k1", "k2")
 
 
 class _Generations(ABC):
-    """A topic whose clients remember more than they should; one generation follows another."""
+    """A topic whose clients hold on to earlier generations."""
 
     def __init__(self, errands: Errands, run: Circumstances) -> None:
         self.errands = errands
@@ -101,14 +101,14 @@ class _Generations(ABC):
 
 
 class Renumbered(_Generations):
-    """A group that is reset, or deleted and made again: no delivery has the number of an earlier one."""
+    """A group that is reset, or deleted and recreated: no delivery has an earlier one's attempt number."""
 
     def __init__(self, errands: Errands, run: Circumstances) -> None:
         super().__init__(errands, run)
         self._numbers: set[tuple[int, int]] = set()
         """Every offset with every attempt that was seen."""
         self._acked: set[int] = set()
-        """Offsets that this generation, or nobody knows which, has acked."""
+        """Offsets that this or an unknown generation has acked."""
 
     def act(self) -> None:
         drawn = self.random.random()
@@ -134,7 +134,7 @@ class Renumbered(_Generations):
 
     def _renewed(self, answer: DriftQError | None) -> None:
         if isinstance(answer, Unavailable):
-            self.hands.clear()  # Nobody knows which generation they belong to.
+            self.hands.clear()  # Their generation is unknown.
         if answer is None or isinstance(answer, Unavailable):
             self.generation += 1
             self._acked.clear()
@@ -161,7 +161,7 @@ class Renumbered(_Generations):
 
 
 class Reborn(_Generations):
-    """A topic that is deleted and made again: its offsets, keys and effects are its own."""
+    """A topic that is deleted and recreated: its offsets, keys and effects are its own."""
 
     def __init__(self, errands: Errands, run: Circumstances) -> None:
         super().__init__(errands, run)
@@ -174,7 +174,7 @@ class Reborn(_Generations):
         self._keys: dict[str, str] = {}
         """The key of each message."""
         self._sure: dict[str, int] = {}
-        """Messages of this generation that were confirmed, and that nobody has acked."""
+        """Confirmed messages of this generation without an ack."""
         self._grants: list[tuple[int, str, int]] = []
         """Effects under way: generation, key, token."""
         self._done: set[str] = set()
@@ -217,7 +217,7 @@ class Reborn(_Generations):
             self._done.clear()
 
     def _lose_track(self) -> None:
-        """Nobody knows whether this generation is over: nothing of it is judged any more."""
+        """Whether this generation is over is unknown: nothing of it is judged any more."""
         self.generation += 1
         self.hands.clear()
         self._grants.clear()

@@ -1,4 +1,4 @@
-"""A message as a producer means it, before anything has become of it."""
+"""A message as a producer intends it, before it is sent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Identity = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """One message as a producer means it. Its value is unique unless it is a retry of the same intent."""
+    """One message as a producer intends it. Its value is unique unless it is a retry of the same intent."""
 
     topic: str
     requested_topic: str
@@ -23,7 +23,7 @@ class Intent:
     override: int | None = None
     identity: Identity | None = None
     expired: bool = False
-    """Its deadline was over when it was asked."""
+    """Its deadline had passed when it was sent."""
 
     @property
     def size_bytes(self) -> int:

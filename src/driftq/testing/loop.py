@@ -1,4 +1,4 @@
-"""The engine's loop and threads in virtual time: what finishes when, and in which order, comes from one seed.
+"""The engine's loop and threads in virtual time: one seed decides what finishes when, and in which order.
 
 A commit does what the writer thread does, one step at a time, so that a crash may fall between any two. Calls
 made with `soon` keep their order, as on a real loop; what is timed for the same instant does not.
@@ -45,7 +45,7 @@ class SimLoop:
         self._timed: list[tuple[int, float, int, _Timed]] = []
         self._serial = count()
         self.calls = 0
-        """How many have been run: what loops without need shows here."""
+        """The number of calls so far; a busy loop shows here."""
 
     def soon(self, call: Callable[[], None]) -> None:
         self._soon.append(call)

@@ -50,7 +50,7 @@ class _ColdLog(Log):
 
 
 class Machine:
-    """A server that runs in virtual time. It is thrown away with everything in memory when it dies."""
+    """A server that runs in virtual time. When it dies, it is discarded with everything in memory."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Machine:
         self.clock = clock
         self.damaged_on_purpose = False
         self.damages: list[Exception] = []
-        """What the server found that must stop it, of damage done on purpose."""
+        """The deliberate damage that the server found and that must stop it."""
         self._on_fatal = on_fatal
         self.loop = SimLoop(clock, random)
         folder.lock()
@@ -111,7 +111,7 @@ class Machine:
         self._log.close()
 
     def compare_with_log(self) -> None:
-        """The state must be what the files say, whenever nothing is on its way to the disk."""
+        """The state must equal the fold of the files whenever no write is under way."""
         if self.background.committing or self.engine.refusal is not None:
             return
         now = self.clock.now()
@@ -136,7 +136,7 @@ def boot(
     random: Random,
     say: Callable[[str], None],
 ) -> Machine:
-    """Start a server on what a crash has left; now and then the power goes once more while it starts."""
+    """Start a server on the remains of a crash; sometimes the power fails once more during the start."""
     for patience in range(20, -1, -1):
         machine = Machine(folder, options, clock=clock, random=random, on_fatal=_refuse_damage)
         if options.fsync and patience and random.random() < 0.1:

@@ -1,4 +1,4 @@
-"""Topics that end, that are bounded in bytes, that a reader follows, and whose group begins anew.
+"""Topics that are deleted, bounded in bytes, followed by a reader, and whose group is reset.
 
 Each is a topic of its own beside those of the workload, on the same server and the same disk, with a judge
 that knows only what was answered. What a crash or a 503 left open is open for the judge too.
@@ -26,7 +26,7 @@ class Life(Protocol):
     errands: Errands
 
     def step(self) -> None:
-        """Do something; called only when the last thing is over."""
+        """Do one action; called only when the last one is over."""
 
     def drain(self) -> None:
         """The run is over: look at what is there."""
@@ -45,9 +45,9 @@ class _TopicLife:
         self.sure: dict[str, MessagePlace] = {}
         """Messages that were confirmed."""
         self.open: set[str] = set()
-        """Messages of which nobody knows."""
+        """Messages whose outcome is unknown."""
         self.found: dict[int, str] = {}
-        """What was read at the end."""
+        """The messages read at the end."""
         self._count = 0
 
     def create(self, options: TopicOptions) -> None:
@@ -79,14 +79,14 @@ class _TopicLife:
         self.found[delivery.offset] = delivery.value
 
     def judge_values(self, clause: str) -> None:
-        """Nothing was found that was never asked for, and nothing in another place than the server said."""
+        """No message was found that was never produced, and none at another offset than the confirmed one."""
         for offset, value in self.found.items():
             known = value in self.open or (value in self.sure and self.sure[value].offset == offset)
             require(known, clause, f"{self.errands.name} holds {value!r} at {offset}")
 
 
 class Mortal(_TopicLife):
-    """A topic that is deleted and created again: nothing of an earlier life is ever seen."""
+    """A topic that is deleted and recreated: nothing of an earlier topic is ever seen."""
 
     def __init__(self, errands: Errands, run: Circumstances) -> None:
         super().__init__(errands, run)
@@ -168,7 +168,7 @@ class Bounded(_TopicLife):
 
 
 class Followed(_TopicLife):
-    """A topic with a registered reader: what it has not passed is kept, and holds producers back."""
+    """A topic with a registered reader: messages that it has not passed are kept, and cause backpressure."""
 
     def __init__(self, errands: Errands, run: Circumstances) -> None:
         super().__init__(errands, run)
@@ -216,7 +216,7 @@ class Followed(_TopicLife):
 
         def stored(place: MessagePlace) -> None:
             self.stored(place)
-            # A reader that was not seen for the retention holds nobody back.
+            # A reader that was absent for the retention causes no backpressure.
             require(not full or self.run.drops, "P4", f"{value} was taken with {len(waiting)} unread")
 
         def done(answer: DriftQError | None) -> None:
@@ -239,7 +239,7 @@ class Followed(_TopicLife):
 
 
 class ResetGroupLife(_TopicLife):
-    """A topic whose only group is reset now and then: from there on everything comes once more."""
+    """A topic whose only group is reset sometimes: from there on everything is delivered once more."""
 
     GROUP = "again"
 
@@ -247,9 +247,9 @@ class ResetGroupLife(_TopicLife):
         super().__init__(errands, run)
         self._listens = -1
         self._start: int | None = 0
-        """From which offset on all must come; None when a reset is open."""
+        """The offset from which on all must be delivered; None when a reset is open."""
         self._got: set[int] = set()
-        """What has come since the last reset was answered."""
+        """The deliveries since the last reset was answered."""
 
     def step(self) -> None:
         if not self.there:

@@ -28,7 +28,7 @@ _TRACE_SHOWN = 40
 
 
 class SimulationFailed(AssertionError):
-    """A run went wrong; the text says how to see it again."""
+    """A run failed; the text says how to replay it."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ def simulate(seed: int, *, steps: int = STEPS, trace: list[str] | None = None) -
 
 
 def draw_options(random: Random) -> MachineOptions:
-    """A server with small limits, so that all of them are met."""
+    """A server with small limits, so that a run reaches all of them."""
     return MachineOptions(
         limits=Limits(
             in_flight_max=random.choice((1, 3, 20)),
@@ -96,7 +96,7 @@ class _Run:
         return world
 
     def _drain(self) -> None:
-        """Everybody leaves; one patient consumer a group acks whatever comes."""
+        """All consumers leave; one patient consumer for each group acks every delivery."""
         world = self._world
         world.stop_and_start()
         world.say("DRAIN")
@@ -154,7 +154,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument(
-        "--seeds", type=int, default=1, help="so many seeds from the first on, without a trace"
+        "--seeds", type=int, default=1, help="how many seeds to run, starting with the first, without a trace"
     )
     given = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)

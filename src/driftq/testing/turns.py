@@ -43,7 +43,7 @@ class VirtualTurns:
         return due
 
     async def advance(self, engine: Engine, *, ms: int) -> None:
-        """Let so much time pass; returns when all that was due has happened and is durable."""
+        """Let `ms` milliseconds pass; returns when everything due has happened and is durable."""
         end = self._clock.now() + ms
         while self._due and self._due[0][0] <= end:
             when, _, due = heapq.heappop(self._due)

@@ -1,6 +1,6 @@
-"""What the wall clock of a simulated machine showed, and between which times its server may take it to be.
+"""The readings of a simulated machine's wall clock, and the range that its server may take them for.
 
-It is written down from what was done to the clock, and knows nothing of how the server reads it.
+It records the changes made to the clock, independent of how the server reads it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class WallHistory:
         self._set_at = 0
 
     def started(self, now: int, wall: int) -> None:
-        """A server has started, and takes the clock for what it shows."""
+        """A server has started, and uses the clock as it is."""
         self._cut(now)
         self._ahead, self._set_at = wall - now, now - APART_MS
         self._spans.append(_Span(now, self._ahead, self._ahead))
 
     def stepped(self, now: int, *, by_ms: int) -> None:
-        """Somebody has set the clock."""
+        """The clock was set."""
         self._cut(now)
         before = self._spans[-1].low
         self._ahead += by_ms
@@ -56,7 +56,7 @@ class WallHistory:
         ]
 
     def _cut(self, now: int) -> None:
-        """What was to come after now does not; what a crash took back has not been."""
+        """Drop everything after now: a crash undid it."""
         self._spans = [span for span in self._spans if span.start <= now]
 
     def may_be_set(self, now: int) -> bool:

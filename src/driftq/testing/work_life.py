@@ -1,4 +1,4 @@
-"""A server on a disk that fails, with its deaths and restarts, and clients who hear only from the living."""
+"""A server on a disk that fails, with its crashes and restarts; only a live server answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WRONG_BY_MS = (0, 0, 0, 0, -700, 90_000, HOUR_MS, DAY_MS, -HOUR_MS, -DAY_MS)
 
 
 class WorkLife:
-    """One server after the other in the same folder. What a client asked of a dead one is never answered."""
+    """One server after the other in the same folder. A request to a dead one is never answered."""
 
     def __init__(self, random: Random, options: MachineOptions, *, say: Callable[[str], None]) -> None:
         self.random = random
@@ -59,7 +59,7 @@ class WorkLife:
             self.crash(power=True)
 
     def crash(self, *, power: bool, away_ms: int = 0) -> None:
-        """What was asked and not answered stays open; workers keep what they hold.
+        """Unanswered requests stay open; workers keep the deliveries that they hold.
 
         The clock may be wrong when the server starts again, but not after it was away for long.
         """
@@ -74,13 +74,13 @@ class WorkLife:
         self.open_streams()
 
     def set_wall(self, *, by_ms: int) -> None:
-        """Somebody sets the machine's clock while the server runs."""
+        """Set the machine's clock while the server runs."""
         self.say(f"the wall clock is set by {by_ms} ms")
         self.machine.clock.set_wall(by_ms=by_ms)
         self.wall.stepped(self.now, by_ms=by_ms)
 
     def heard(self, story: str, take: Callable[[Any], None]) -> Callable[[Any], None]:
-        """A reply that only the life of the server which it was asked of can give."""
+        """A reply that counts only while the server that got the request lives."""
         life = self._life
 
         def reply(answer: Any) -> None:

@@ -2,9 +2,9 @@
 
     python -m driftq.testing.work_simulator --seed 123 --steps 250
 
-It stands beside `simulator`, which is about messages. At the end everything is worked off, and each job, each
-effect and each message must have ended once. One topic is deleted and created again with other partitions
-while its messages wait, and its groups come and go while its dead letters are redriven: see
+It complements `simulator`, which is about messages. At the end all work is done, and each job, each effect
+and each message must have ended once. One topic is deleted and recreated with other partitions while its
+messages wait, and its groups are deleted and recreated while its dead letters are redriven: see
 `dead_letter_life`.
 """
 
@@ -103,7 +103,7 @@ class _WorkRun:
         )
 
     def _clock_of_a_user(self) -> int:
-        """Users go by the machine's clock, or by a better one."""
+        """Users follow the machine's clock, or a more accurate one."""
         world = self._world
         return self._random.choice((world.machine.clock.machine_wall(), world.true_time))
 
@@ -251,7 +251,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m driftq.testing.work_simulator", description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=STEPS)
-    parser.add_argument("--seeds", type=int, default=1, help="so many seeds from the first on")
+    parser.add_argument("--seeds", type=int, default=1, help="how many seeds to run, starting with the first")
     given = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
     failed = 0

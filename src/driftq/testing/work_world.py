@@ -1,4 +1,4 @@
-"""Workers with jobs, effects and fragile messages: all that they ask and see is told to the judges."""
+"""Workers with jobs, effects and fragile messages: the judges observe all requests and answers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ LEASE_MS = 900
 
 
 class WorkWorld(WorkLife):
-    """What workers do, and what they hold."""
+    """The actions of workers, and what they hold."""
 
     def __init__(self, random: Random, options: MachineOptions, *, say: Callable[[str], None]) -> None:
         super().__init__(random, options, say=say)
@@ -187,7 +187,7 @@ class WorkWorld(WorkLife):
         self.open_streams()
 
     def open_streams(self) -> None:
-        """A stream a group, which may give back what it holds when it closes.
+        """One stream for each group, which may release its deliveries when it closes.
 
         The life with dead letters opens its own.
         """
@@ -204,7 +204,7 @@ class WorkWorld(WorkLife):
         )
 
     def reopen_stream(self, group: str) -> None:
-        """The worker of a group goes, and another one comes in its place."""
+        """Replace the worker of a group by another one."""
         stream, now = self._streams[group], self.now
         self.say(f"{group} closes its stream, release_on_close is {stream.release_on_close}")
         self.machine.engine.submit(LeaveRequest(stream))
@@ -218,7 +218,7 @@ class WorkWorld(WorkLife):
         self._open_stream(group)
 
     def stop_worker(self, group: str, *, ms: int) -> None:
-        """The worker of a group is stopped: its stream takes what comes, and nobody says a word."""
+        """The worker of a group is stopped: its stream accepts deliveries, and no request follows."""
         self.say(f"the worker of {group} is stopped for {ms} ms")
         self._stopped_until[group] = self.now + ms
 
@@ -258,7 +258,7 @@ class WorkWorld(WorkLife):
         self.hands.append((consumer.group, delivery))
 
     def _judge_silence(self, consumer: SimConsumer) -> None:
-        """After a commit that failed the server no longer knows who held what."""
+        """After a failed commit the server no longer knows which stream holds what."""
         failures = self.machine.engine.counters.commit_failures
         if failures != self._failures:
             self._failures = failures
@@ -320,7 +320,7 @@ class WorkWorld(WorkLife):
         self.machine.engine.submit(NackRequest(TOPIC, group, nack, reply))
 
     def give_back(self, group: str, delivery: DeliveryLine) -> None:
-        """Nobody began to handle it."""
+        """No handler began it."""
         course = self.dead_letters.course(delivery.offset, group)
         course.loose = True
         course.unstarted_asked += 1

@@ -1,4 +1,4 @@
-"""What the clients of a simulated run do next, drawn from its seed."""
+"""The next actions of a simulated run's clients, drawn from its seed."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ class Workload:
         self._world.machine.folder.fail_next(operation, error=error)
 
     def _fill_disk(self) -> None:
-        """The disk runs full, or somebody makes room on it."""
+        """The disk fills up, or space is freed on it."""
         folder = self._world.machine.folder
         folder.free = 0 if folder.free else 1 << 40
         self._world.say(f"{folder.free} bytes are free")

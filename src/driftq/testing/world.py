@@ -1,4 +1,4 @@
-"""Clients, and a server that dies and comes back: each thing they do is told to the judges as it happens."""
+"""Clients, and a server that crashes and restarts: the judges observe each action as it happens."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from driftq.testing.machine import MachineOptions, boot
 
 
 class World:
-    """The server, its disk and everybody who talks to it."""
+    """The server, its disk and all its clients."""
 
     def __init__(
         self, random: Random, options: MachineOptions, *, slack_ms: int, say: Callable[[str], None]
@@ -56,7 +56,7 @@ class World:
         """Keyed messages that their producers will send again."""
         self.on_delivery: Callable[[Hand], None] | None = None
         self.on_crash: list[Callable[[], None]] = []
-        """Told when everything that was under way is lost."""
+        """Notified when everything under way is lost."""
         self._say = say
         self._tickets: list[Ticket] = []
         self._keyed: dict[int, list[Intent]] = {}
@@ -125,7 +125,7 @@ class World:
             self.read(topic)
 
     def may_be_gone(self, topic: str, offset: int, moment: int) -> bool:
-        """Whether every group that was there when the message was produced may have settled it."""
+        """Whether every group that existed when the message was produced may have settled it."""
         for (name, group), since in self.groups.items():
             if name != topic or since > moment:
                 continue

@@ -76,7 +76,7 @@ class BrokerScope:
         cut_off_by = await self._other_holder(name | message, owner) if unknown else None
         answer = await self._effects.begin(**name, **message, owner=owner, lease_ms=lease_ms)
         if isinstance(answer, Begun) and cut_off_by is not None:
-            # Its lease was over, by the server's clock, and nobody had ended it.
+            # Its lease had expired by the server's clock, and no owner had ended it.
             await self._effects.extend(answer, lease_ms=1)
             raise UnknownEffect(f"begun by {cut_off_by}, which did not report an outcome")
         if isinstance(answer, Held) and answer.owner == owner:

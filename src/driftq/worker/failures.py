@@ -1,4 +1,4 @@
-"""What becomes of a message whose attempt failed, and the line of log that says so.
+"""The consequence of a failed attempt for its message, and the log line about it.
 
 The broker decides when a message is redelivered and when it is dead-lettered. The worker applies the same
 rules, so that its log can say what happens next: the wait is a range where the broker adds jitter.

@@ -57,7 +57,7 @@ class RegistryGrant:
         self.token = claim.token
 
     async def extend(self) -> None:
-        if not self._scope.transactional:  # There the aggregate is locked, and nobody can take it over.
+        if not self._scope.transactional:  # There the aggregate is locked, and no worker can take it over.
             await self._scope.in_thread(lambda: self._scope.registry.heartbeat(self.claim))
 
     async def commit(self, result: Any) -> None:

@@ -52,7 +52,7 @@ def _inner(call: Callable[..., Any]) -> Any:
 
 
 def _signature(call: Callable[..., Any], name: str) -> inspect.Signature | None:
-    """None where nobody can say, as for some functions written in C."""
+    """None where it is unknown, as for some functions written in C."""
     if not callable(call):
         raise InvalidArgument("handler", f"{name} cannot be called")
     try:

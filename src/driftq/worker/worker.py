@@ -53,7 +53,7 @@ class Worker(BackgroundWork):
         stop_timeout_s: float = STOP_TIMEOUT_S,
         on_settled: Callable[[Settled], None] | None = None,
     ) -> None:
-        """`on_settled` is told of each message that is done with.
+        """`on_settled` is called for each settled message.
 
         `registry` has the record of effects in place of the broker; TRANSACTIONAL effects need one.
         """
@@ -65,7 +65,7 @@ class Worker(BackgroundWork):
         self._on_settled = on_settled
         self._declared: list[Declared] = []
         self.unknown = 0
-        """Effects that this worker found cut off and dead-lettered for somebody to resolve."""
+        """Effects that this worker found cut off and dead-lettered for an operator to resolve."""
 
     def on(
         self,

@@ -1,1 +1,1 @@
-"""Appending events: drafts, the append rule, sequence numbers, one transaction a batch."""
+"""Appending events: drafts, the append rule, sequence numbers, one transaction for each batch."""

@@ -1,4 +1,4 @@
-"""A draft: an event that is fit to be stored, with its hash and its stored texts, before it has a number."""
+"""A draft: a validated event with its hash and its stored texts, before it has a sequence number."""
 
 import datetime as dt
 from typing import Any
@@ -13,14 +13,14 @@ from driftq.model import Aggregate, Event, Operation
 from driftq.model.time import microseconds, utc
 from driftq.sql import key_text
 
-ID_BYTES_MAX = 512  # The index on type, id and number must fit what PostgreSQL takes.
+ID_BYTES_MAX = 512  # The index on type, id and number must fit PostgreSQL's limit.
 SEQUENCE_MAX = 2**53 - 1  # What every reader of JSON can hold.
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):
-    """What the append rule decides about. Making one costs CPU, so it is done before the transaction.
+    """The append rule's input. Making one costs CPU, so it is done before the transaction.
 
-    It holds nothing but texts and numbers, so the garbage collector need not look after thousands of them.
+    It holds nothing but texts and numbers, so the garbage collector need not track thousands of them.
     Events of one transaction go into the log in the order of their places.
     """
 
@@ -39,7 +39,7 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
 
 
 def draft(command: Append, aggregate: Aggregate, index: int, *, mode: AllocatorMode, now_us: int) -> Draft:
-    """The draft of a command; raises InvalidArgument naming the field that cannot be meant."""
+    """The draft of a command; raises InvalidArgument naming the invalid field."""
     event = command.event
     kind = _kind(event)
     operation = event.operation.value
@@ -77,7 +77,7 @@ def occurred_at_us(instant: dt.datetime) -> int:
 
 
 def _check_names(event: Event, kind: str) -> None:
-    """Nearly all names are short and plain, so one look at all of them together is enough."""
+    """Nearly all names are short and plain, so one check of all of them together is enough."""
     together = f"{event.event_id}{event.aggregate_type}{event.aggregate_id}{event.event_type}{kind}"
     plain = len(together) <= ID_BYTES_MAX and together.isascii() and "\x00" not in together
     if not (plain and event.event_id and event.event_type and kind):

@@ -1,4 +1,4 @@
-"""Drafts on their way into the table, many at once."""
+"""Inserting drafts into the table, many at once."""
 
 from collections.abc import Sequence
 from operator import attrgetter
@@ -28,7 +28,7 @@ _Row: Any = msgspec.defstruct(
     [("sequence_number", int), ("nth", int), ("events", int), ("place", int), *_COLUMNS],
     gc=False,
 )
-"""One event as PostgreSQL gets it; each statement uses what it needs of the first three fields.
+"""One event in PostgreSQL's form; each statement uses some of the first three fields.
 
 `nth` counts the events of one aggregate in the batch; `events` is their number, in the first of them.
 """
@@ -49,7 +49,7 @@ class EventRows:
             transaction.run(statement, g=as_rows([_row(each.draft, each.sequence_number) for each in fresh]))
 
     def insert_new(self, transaction: Transaction, new_events: "NewEvents") -> dict[Aggregate, int]:
-        """Number and store them; returns the heads of the aggregates before. Those left out had no event."""
+        """Number and store them; returns the earlier heads of the aggregates. Those left out had no event."""
         statement = self._queries["store_new"]
         if isinstance(new_events.given, str):
             return heads_in(
@@ -64,9 +64,9 @@ class EventRows:
 
 
 class NewEvents(msgspec.Struct, frozen=True):
-    """Events of which nothing is known, as `insert_new` takes them.
+    """New events, in the form that `insert_new` takes.
 
-    To make one costs CPU, so it is done before the transaction.
+    Making one costs CPU, so it is done before the transaction.
     """
 
     drafts: list[Draft]
@@ -80,7 +80,7 @@ class NewEvents(msgspec.Struct, frozen=True):
 
 
 def _counted(drafts: Sequence[Draft]) -> str:
-    """Rows for PostgreSQL that know which of their aggregate's they are."""
+    """Rows for PostgreSQL with their index within their aggregate."""
     firsts: dict[Aggregate, Any] = {}
     rows: list[Any] = []
     for each in drafts:

@@ -1,9 +1,9 @@
 """The append rule: which events are stored, under which numbers, and which are duplicates or conflicts.
 
 Plain functions over what a transaction has read. Events come in groups: those of one aggregate in one
-request. An event_id that is known is answered first: a command that is sent again succeeds although its
-expected_seq has been overtaken, by itself. What is left must fit the aggregate's head, one after the other.
-All fresh events of a group are taken, or none.
+request. A known event_id is answered first: a repeated command succeeds although its own first run has moved
+the aggregate past its expected_seq. The other events must fit the aggregate's head, one after the other. All
+new events of a group are stored, or none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,21 +21,21 @@ Answer = Appended | Refused
 
 
 class KnownEvent(msgspec.Struct, frozen=True, gc=False):
-    """What is permanently remembered of an event_id."""
+    """The permanent record of an event_id."""
 
     content_hash: str
     sequence_number: int
 
 
 class Numbered(msgspec.Struct, frozen=True, gc=False):
-    """A draft and the place it gets in its aggregate."""
+    """A draft and its sequence number."""
 
     draft: Draft
     sequence_number: int
 
 
 class EventDecision(msgspec.Struct, frozen=True):
-    """The answers for each group, what to store for them to be true, and where the aggregates are then."""
+    """The answers for each group, the events to store for them, and the new heads of the aggregates."""
 
     answers: list[list[Answer]]
     fresh: list[Numbered]
@@ -50,7 +50,7 @@ def decide(
     mismatch: MismatchMode,
     assumed: Mapping[Aggregate, int] | None = None,
 ) -> EventDecision:
-    """Apply the rule to groups, in order; `assumed` are the heads that an optimistic writer counted on."""
+    """Apply the rule to groups, in order; `assumed` are the heads that an optimistic writer expected."""
     decision = EventDecision([], [], dict(heads))
     taken_ids = dict(known)
     for group in groups:
@@ -76,7 +76,7 @@ def decide(
 def _decide_group(
     group: Group, taken_ids: Mapping[str, KnownEvent], head: int, mismatch: MismatchMode
 ) -> tuple[list[Answer], list[Numbered], dict[str, KnownEvent]]:
-    """Answers, fresh events and their ids; raises the conflict of the first event that cannot be taken."""
+    """Answers, fresh events and their ids; raises the conflict of the first event that does not fit."""
     own_ids: dict[str, KnownEvent] = {}
     answers: list[Answer] = []
     fresh: list[Numbered] = []

@@ -1,8 +1,8 @@
-"""How a writer gets an aggregate to itself, and learns where it is.
+"""How a writer locks an aggregate and reads its head.
 
-SQLite has one writer at a time, so a look at the newest event is enough. PostgreSQL has many: each reserves
-its numbers in the allocator's row, which keeps the others out of the aggregate until the transaction ends.
-Either way the numbers belong to the transaction that uses them: when it fails, nothing was taken.
+SQLite has one writer at a time, so reading the newest event is enough. PostgreSQL has many: each reserves its
+numbers in the allocator's row, which locks the aggregate for others until the transaction ends. Either way
+the numbers belong to the transaction that uses them: when it fails, none is used.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,16 +14,16 @@ from driftq.sql import Dialect, Queries, Transaction, as_rows
 
 class SequenceAllocator(Protocol):
     def reserve(self, transaction: Transaction, counts: Mapping[Aggregate, int]) -> dict[Aggregate, int]:
-        """The head of each aggregate, which stays where it is until the transaction ends."""
+        """The head of each aggregate, which does not move until the transaction ends."""
 
     def settle(
         self, transaction: Transaction, *, reserved: Mapping[Aggregate, int], used: Mapping[Aggregate, int]
     ) -> None:
-        """Set right what was reserved up to one number and used up to another."""
+        """Correct a reservation of which not all numbers were used."""
 
 
 class SqliteAllocator:
-    """Nothing to lock and nothing to set right."""
+    """Nothing to lock and nothing to correct."""
 
     def __init__(self, queries: Queries) -> None:
         self._queries = queries

@@ -2,14 +2,14 @@
 
 A group is the events of one aggregate in one request; small groups are packed into one batch.
 
-Nearly all events are new. So a batch is first stored as if all of it were, without a look at the ids: the
-tables' own uniqueness refuses an id that is there, and the rule is applied to the numbers that were reserved.
-Unless both agree nothing is kept, and the batch is done again with a look at the ids; so are some batches
-after it, because what is sent again rarely comes alone.
+Nearly all events are new. So a batch is first stored as if all its events were, without a lookup of the ids:
+the tables' unique constraints refuse a stored id, and the rule is applied to the reserved numbers. Unless
+both agree, the transaction is rolled back and the batch is repeated with a lookup of the ids; so are some
+batches after it, because repeated events rarely come alone.
 
-Writers of one aggregate are kept apart by its numbering. What slips through, such as one event_id on two
-aggregates at one moment, is caught by the tables' own uniqueness; then the whole transaction is done again
-and the check finds what the other one stored.
+The numbering serializes the writers of one aggregate. The tables' unique constraints catch the rest, such as
+one event_id on two aggregates at the same moment; then the whole transaction is repeated, and the lookup
+finds what the other one stored.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from driftq.sql import Database, Queries, Transaction, as_rows, perform
 
 _TRIES = 20
 _LOOK_FIRST = 32
-"""So many batches have their ids looked up after one that held an id which was there already."""
+"""The number of batches with a lookup of ids after one that held a stored id."""
 _OPTIMISTIC = frozenset({AllocatorMode.LEGACY, AllocatorMode.S3})
 """The number is that of the newest stored event plus one; the loser of a race gets a conflict."""
 
@@ -73,7 +73,7 @@ class _NothingToStore(Exception):
 
 
 class _NotAllNew(Exception):
-    """What was stored without a look is not what the rule would have stored, and is dropped."""
+    """The optimistic insert differs from the rule's decision, and is rolled back."""
 
 
 class EventWriter:
@@ -97,7 +97,7 @@ class EventWriter:
         self._look_first = 0
 
     def store(self, groups: Sequence[Group]) -> list[list[Answer]]:
-        """Answers for each group, all of them true when this returns; raises when the database fails."""
+        """Answers for each group, committed on return; raises when the database fails."""
         assumed = self._heads(groups) if self._mode in _OPTIMISTIC else None
         if self._mode is not AllocatorMode.OFF and self._look_first == 0:
             new_events = NewEvents.of(groups, self._database.dialect)
@@ -118,7 +118,7 @@ class EventWriter:
             except _NothingToStore as nothing:
                 return nothing.answers
             except IntegrityError:
-                continue  # Another writer was there first, and is committed now: the next try will see it.
+                continue  # Another writer committed first: the next try will see its events.
         raise TransactionConflict(self._database.address, cause="other writers kept storing the same events")
 
     def store_in(
@@ -127,7 +127,7 @@ class EventWriter:
         groups: Sequence[Group],
         assumed: Mapping[Aggregate, int] | None = None,
     ) -> list[list[Answer]]:
-        """One try, inside a transaction: answers that become true with its commit."""
+        """One try, inside a transaction: answers that hold once it commits."""
         counts = self._counts(groups)
         heads = self._numbering.reserve(transaction, counts)
         decision = self._decide(groups, heads, assumed, known=self._known_events(transaction, groups))
@@ -145,7 +145,7 @@ class EventWriter:
         assumed: Mapping[Aggregate, int] | None,
         new_events: NewEvents,
     ) -> list[list[Answer]]:
-        """The same for events that are all new; raises when they are not, and then nothing may be kept."""
+        """The same for events that are all new; raises, and is rolled back, when they are not."""
         heads = self._rows.insert_new(transaction, new_events)
         decision = self._decide(groups, heads, assumed, known={})
         if len(decision.fresh) < len(new_events.drafts):
@@ -163,7 +163,7 @@ class EventWriter:
         return decide(groups, known=known, heads=heads, mismatch=self._mismatch, assumed=assumed)
 
     def _counts(self, groups: Sequence[Group]) -> dict[Aggregate, int]:
-        """How many numbers to reserve for each aggregate: none when the caller brings them."""
+        """How many numbers to reserve for each aggregate: none when the caller supplies them."""
         counts: dict[Aggregate, int] = {}
         for group in groups:
             wanted = 0 if self._mode is AllocatorMode.OFF else len(group)

@@ -1,6 +1,6 @@
-"""Reading events: SQL knows where each one is, and a segment has the text of those that were trimmed.
+"""Reading events: SQL locates each one, and a segment has the texts of those that were trimmed.
 
-What is read is checked against the hash that it was stored with: EventDamaged when it was not appended so.
+Every event is checked against its stored hash: EventDamaged when its content differs.
 """
 
 import json
@@ -62,7 +62,7 @@ class Reader:
         return LogPage(self._events(found, segments), from_position + len(found))
 
     def stored_log(self, *, from_position: int, limit: int) -> list[StoredEvent]:
-        """The same events as they are kept, texts and all."""
+        """The same events in their stored form, with their texts."""
         with self._database.snapshot() as snapshot:
             found = snapshot.rows(
                 self._queries["log_events"], first=from_position, last=from_position + limit - 1
@@ -106,7 +106,7 @@ class Reader:
 
 
 class SegmentTexts:
-    """The events of segments, the last few kept at hand; segments never change."""
+    """The events of segments, with the last few cached; segments never change."""
 
     def __init__(self, objects: "Objects | None") -> None:
         self._objects = objects
@@ -114,7 +114,7 @@ class SegmentTexts:
         self._lock = Lock()
 
     def of(self, segment: SegmentRange) -> list[StoredEvent]:
-        """All events of a segment; raises SegmentLost when they cannot be had."""
+        """All events of a segment; raises SegmentLost when they cannot be read."""
         with self._lock:
             if segment in self._kept:
                 self._kept.move_to_end(segment)

@@ -1,7 +1,7 @@
-"""Rebuild the database from the segments: every sealed event comes back with its number and its position.
+"""Rebuild the database from the segments: every sealed event is restored with its number and its position.
 
-What was appended and not yet sealed lives in the database alone and cannot come back from here. Each segment
-is one transaction, so a rebuild that is killed goes on where it was. Writers must be stopped meanwhile.
+Events that are not sealed yet exist only in the database and cannot be restored from here. Each segment is
+one transaction, so a killed rebuild continues where it was. Writers must be stopped meanwhile.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def rebuild(
     lease_ms: int = SEALER_LEASE_MS,
     on_segment: Callable[[SegmentRange], None] = lambda _: None,
 ) -> int:
-    """Bring the database up to the segments; the last position. `on_segment` is called after each.
+    """Bring the database up to the segments; returns the last position. `on_segment` is called after each.
 
     Raises SealerReplaced when a sealer is at work, UnsealedEvents when the database has events of its own,
     and SegmentLost when a segment is missing or damaged; what was restored before stays.
@@ -53,7 +53,7 @@ def rebuild(
 
 
 def _sealed_end(transaction: Transaction, queries: Queries) -> int:
-    """Up to where the database agrees with the segments; forgets reservations that have lost their events."""
+    """The position up to which the database agrees with the segments; drops reservations without events."""
     end = transaction.row(queries["log_end"])
     unplaced = transaction.row(queries["unplaced"])
     cut = transaction.row(queries["segments_end"])
@@ -72,7 +72,7 @@ def _checked(events: list[StoredEvent], segment: SegmentRange) -> list[StoredEve
 
 
 class _Restoring:
-    """The transaction that brings one segment back."""
+    """The transaction that restores one segment."""
 
     def __init__(self, queries: Queries, segment: SegmentRange, events: list[StoredEvent]) -> None:
         self._queries = queries

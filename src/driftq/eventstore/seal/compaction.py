@@ -1,12 +1,12 @@
-"""Many small segments become few large ones, under names that follow from what they hold.
+"""Compaction: many small segments become few large ones, under names derived from their positions.
 
     plan     segments side by side that make a full one together; the newest two are left to the sealer
     join     the large one is created; from then on it counts and those within it do not
     remove   those within a large one go once it has been there for a while, in a later run
 
-Whoever lists the segments sees each position once, before, between and after these steps. A run that is
-killed leaves nothing that counts twice, and the next one plans the same names. Readers that are at a small
-segment have the time of grace; after it they find its events in the large one.
+A listing of the segments shows each position once, before, between and after these steps. A killed run leaves
+nothing that counts twice, and the next one plans the same names. Readers of a small segment have a grace
+period; after it they find its events in the large one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from driftq.eventstore.stored import SegmentRange
 
 EVENTS_MAX = 200_000
 BYTES_MAX = 32 * 1024 * 1024
-"""Of the files together, so that a task has room for what is in them."""
+"""Of the files together, so that a task can hold their contents in memory."""
 GRACE_S = 600.0
 _LEFT_TO_THE_SEALER = 2
 
@@ -27,7 +27,7 @@ _LEFT_TO_THE_SEALER = 2
 def plan_joins(
     sizes: Mapping[SegmentRange, int], *, events_max: int = EVENTS_MAX, bytes_max: int = BYTES_MAX
 ) -> list[list[SegmentRange]]:
-    """What is to be joined. Only full groups, so that what comes later never changes how others were made."""
+    """The groups to join. Only full ones, so that later segments never change earlier groups."""
     groups: list[list[SegmentRange]] = []
     group: list[SegmentRange] = []
     for segment in list(sizes)[:-_LEFT_TO_THE_SEALER]:
@@ -59,7 +59,7 @@ def join(objects: JoinableObjects, group: list[SegmentRange]) -> SegmentRange:
 
 
 def remove_covered(objects: JoinableObjects, *, now: float, grace_s: float = GRACE_S) -> list[SegmentRange]:
-    """Remove segments that lie within one that is old enough; those that went."""
+    """Remove segments within one that is old enough; returns the removed ones."""
     removed: list[SegmentRange] = []
     covered = objects.covered()
     if not covered:

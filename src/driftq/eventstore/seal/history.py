@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 def require_own_history(database: Database, queries: Queries, objects: "Objects") -> None:
     """Raise SegmentsAhead when the segments hold events that the database does not know.
 
-    That is so when it was lost, or restored from an older copy. Going on would give positions and numbers a
-    second time; a rebuild brings it up to the segments.
+    That is so when it was lost, or restored from an older copy. Going on would use positions and numbers a
+    second time; a rebuild brings the database up to the segments.
     """
     with database.snapshot() as snapshot:
         cut = [

@@ -1,8 +1,8 @@
-"""The right to give positions and to write segments: one holder at a time, fenced by a growing token.
+"""The right to assign positions and to write segments: one holder at a time, fenced by a growing token.
 
-The lease only keeps two sealers from getting in each other's way. What keeps the log safe is the token: every
-change is made in a transaction that first finds it unchanged and then holds its row, so a sealer that was
-paused or cut off can do nothing more, whatever the clocks say.
+The lease only keeps two sealers from disturbing each other. The token keeps the log safe: every change is
+made in a transaction that first checks the token and then holds its row, so a sealer that was paused or cut
+off can do nothing more, whatever the clocks say.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class SealerLease:
     def take(self, *, force: bool = False) -> bool:
         """Become the one sealer unless another one's lease runs; `force` does not wait for its end.
 
-        Force is for a process that knows to be alone, such as a server that has its folder locked.
+        Force is for a process that is certainly alone, such as a server that has locked its folder.
         """
         with self._database.transaction() as transaction:
             row = transaction.row(
@@ -37,7 +37,7 @@ class SealerLease:
         return row is not None
 
     def fenced(self, work: Callable[[Transaction], Result]) -> Result:
-        """Do work in a transaction that only the current holder can make; prolongs the lease."""
+        """Run work in a transaction that only the current holder can commit; extends the lease."""
 
         def guarded(transaction: Transaction) -> Result:
             if not transaction.run(self._queries["keep_lease"], token=self._token, lease_ms=self._lease_ms):
@@ -47,7 +47,7 @@ class SealerLease:
         return perform(self._database, guarded)
 
     def end(self) -> None:
-        """Let the next one in at once; nothing happens when it is in already."""
+        """Release the lease at once; no effect if another sealer already has it."""
         with self._database.transaction() as transaction:
             transaction.run(self._queries["end_lease"], token=self._token)
         self._token = 0

@@ -1,13 +1,13 @@
 """The sealer gives committed events their position in the log and writes closed ranges of it as segments.
 
     place    committed events without a position get the next ones, in one fenced transaction
-    cut      the next range [first, last] is noted in SQL: from here on its name and content are settled
+    cut      the next range [first, last] is noted in SQL: from here on its name and content are fixed
     create   the range is read, checked and written under that name, if no object has it yet
     mark     SQL notes that the segment is there; only then may the next range be cut
     trim     payloads of sealed events leave SQL, if asked for
 
-After a crash the next sealer goes on at the step that is missing and makes the same bytes again. A range is
-cut only after the one before it is there, so a listing shows whole segments without gap or overlap, always.
+After a crash the next sealer continues at the missing step and writes the same bytes again. A range is cut
+only after the segment before it exists, so a listing always shows whole segments without gap or overlap.
 
 Order of positions is order of commit as seen here, never a clock's. On PostgreSQL transactions end in another
 order than their row ids say; a late one is simply placed later. Within an aggregate that cannot happen:
@@ -32,12 +32,12 @@ _TRIM_EVENTS = 500
 
 
 class Sealer:
-    """One candidate for the work. Take the lease, then call `step` again and again."""
+    """One candidate for the role. Take the lease, then call `step` repeatedly."""
 
     def __init__(
         self, database: Database, objects: "Objects | None", *, owner: str, options: SealOptions | None = None
     ) -> None:
-        """Without object storage it only gives positions."""
+        """Without object storage it only assigns positions."""
         self._database = database
         self._objects = objects
         self._options = options or SealOptions()
@@ -60,7 +60,7 @@ class Sealer:
         """Place all that waits, seal full segments (any rest too, to flush), trim; the number of new places.
 
         Raises SealerReplaced when another sealer has taken over, and EventDamaged when an event is not what
-        was appended: neither it nor anything behind it is sealed then.
+        was appended: neither it nor any later event is sealed then.
         """
         placed = 0
         while count := self.assign_positions():
@@ -73,7 +73,7 @@ class Sealer:
         return placed
 
     def assign_positions(self) -> int:
-        """Give positions to committed events, to some if there are many; how many."""
+        """Assign positions to committed events, to some if there are many; returns how many."""
         return self._lease.fenced(self._assign_positions)
 
     def seal(self, *, flush: bool = False) -> SegmentRange | None:
@@ -92,7 +92,7 @@ class Sealer:
         return segment
 
     def trim(self) -> int:
-        """Remove the payloads of some sealed events from SQL; how many."""
+        """Remove the payloads of some sealed events from SQL; returns how many."""
         return self._lease.fenced(self._trim)
 
     def _assign_positions(self, transaction: Transaction) -> int:

@@ -52,7 +52,7 @@ def encode_segment(events: Sequence[StoredEvent]) -> bytes:
 
 
 def join_segments(tables: Sequence[pa.Table]) -> bytes:
-    """The Parquet file of segments that lie one behind the other; the same ones give the same bytes."""
+    """The Parquet file of consecutive segments; the same ones give the same bytes."""
     table = pa.concat_tables(tables)
     positions = table.column("position").to_numpy()
     if (

@@ -1,1 +1,1 @@
-"""A user's app: what it registers, the file it stands in, and the jobs that a name stands for."""
+"""A user's app: its handlers and projections, its file, and the jobs of a name."""

@@ -1,4 +1,4 @@
-"""A user's pipeline: an `App` that knows its handlers and projections. Registering runs nothing.
+"""A user's pipeline: an `App` with its handlers and projections. Registering runs nothing.
 
 from driftq.pipeline import App
 app = App()
@@ -26,7 +26,7 @@ _Handler = TypeVar("_Handler", bound=HandlerCall)
 
 @runtime_checkable
 class RunsAsJob(Protocol):
-    """A projection, as far as an app has to know it."""
+    """The part of a projection that an app uses."""
 
     @property
     def name(self) -> str: ...
@@ -56,7 +56,7 @@ class App:
         family: str = "instance",
         gap_policy: GapPolicy = GapPolicy.ORDERED,
     ) -> Callable[[_Handler], _Handler]:
-        """Register the function below as a handler. Its name is that of its claims: keep it."""
+        """Register the decorated function as a handler. Its claims carry its name: do not change it."""
         if isinstance(topics, str):
             raise TypeError(f"topics is a list of names: write topics=[{topics!r}]")
 
@@ -79,7 +79,7 @@ class App:
         return register
 
     def projection(self, projection: _Projection) -> _Projection:
-        """Register a projection, and give it back."""
+        """Register a projection, and return it."""
         if not isinstance(projection, RunsAsJob):
             raise TypeError(
                 f"app.projection takes a driftq.pipeline.Projection, not a {type(projection).__name__}"

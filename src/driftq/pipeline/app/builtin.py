@@ -1,4 +1,4 @@
-"""From the names on a command line to jobs: the shipped ones, and those of a user's app."""
+"""From the names on a command line to jobs: the built-in ones, and those of a user's app."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Job = StreamJob | BatchJob
 
 
 def is_stream(job: Job) -> TypeGuard[StreamJob]:
-    """It goes on until it is stopped, unless told to do what is there."""
+    """It runs until it is stopped, unless it is run with `once`."""
     return hasattr(job, "start")
 
 
 def is_batch(job: Job) -> TypeGuard[BatchJob]:
-    """It comes to an end by itself."""
+    """It ends when its work is done."""
     return not is_stream(job)
 
 
@@ -46,7 +46,7 @@ def jobs_of_app(app: App, options: PipelineOptions, *, name: str | None) -> list
 
 
 def chosen_projections(app: App | None, name: str | None) -> list[RunsAsJob]:
-    """Those of the app, and the shipped one where the app has none; one of them if a name is given."""
+    """Those of the app, or the built-in one where the app has none; one of them if a name is given."""
     from driftq.pipeline.projection.definition import LATEST
 
     own: list[RunsAsJob] = [] if app is None else list(app.projections)
@@ -57,7 +57,7 @@ def chosen_projections(app: App | None, name: str | None) -> list[RunsAsJob]:
 
 
 def sink_of(file: str, name: str, options: PipelineOptions) -> ReadModelSink:
-    """Where the projection of that name in a user's file keeps its rows; the first of several places."""
+    """The sink of the projection of that name in a user's file; the first of several."""
     app = load_app_file(file).require_app()
     projection: Any = chosen_projections(app, name)[0]
     sinks: Sequence[ReadModelSink] = projection.targets(options)

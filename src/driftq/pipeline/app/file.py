@@ -1,4 +1,4 @@
-"""Reading a user's file: what is in it, or in plain words why it cannot be used.
+"""Loading a user's file: its contents, or in plain words why it cannot be used.
 
 The file is imported under its own name, and its folder is on the path, so that functions in it are found by
 the same name in Spark's Python workers.
@@ -29,7 +29,7 @@ class AppNotUsable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AppFile:
-    """What a user's file has for us."""
+    """The app or `main` of a user's file."""
 
     path: Path
     app: App | None
@@ -91,7 +91,7 @@ def _imported(path: Path, file: str) -> ModuleType:
     except ModuleNotFoundError as missing:
         del sys.modules[name]
         raise AppNotUsable(file, f"it needs the module {missing.name!r}, which is not installed") from missing
-    except (Exception, SystemExit) as failure:  # The file is the user's, and so is whatever it raises.
+    except (Exception, SystemExit) as failure:  # The file is the user's, and it may raise anything.
         del sys.modules[name]
         raise AppNotUsable(file, _where(failure, path)) from failure
     return module

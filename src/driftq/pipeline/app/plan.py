@@ -29,7 +29,7 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_of(app: App) -> list[PlanStep]:
-    """Workers first, as they may append events that projections then see."""
+    """Workers first, as they may append events that projections then read."""
     return [*map(_of_worker, app.workers), *map(_of_projection, app.projections)]
 
 
@@ -63,13 +63,13 @@ def _topics(reader: Any) -> tuple[str, ...]:
 
 
 def _fold(projection: Any) -> str:
-    """A function by its name; ours, which are objects, as users write them."""
+    """A function by its name; our own folds, which are objects, as users write them."""
     fold = getattr(projection, "fold", None)
     name = getattr(fold, "__name__", None)
     return str(name) if name else _BEFORE_CAPITAL.sub("_", type(fold).__name__).lower()
 
 
 def _sink(sink: Any) -> str:
-    """What kind it is, and where if that holds no password."""
+    """The kind of sink, and its location if that holds no password."""
     where = getattr(sink, "path", None) or getattr(sink, "folder", None)
     return f"{type(sink).__name__} {where}" if where else type(sink).__name__

@@ -1,9 +1,9 @@
-"""What is asked of Spark about a micro-batch: the newest message of each aggregate, in one pass.
+"""Spark's query of a micro-batch: the newest message of each aggregate, in one pass.
 
-Every action reads the batch again from the source, so there is one: the newest message of each aggregate
-and the last offset of each partition come from the same grouping. A message without the columns of an event
-is a group of its own, so that it is seen. The tasks of `latest_state` leave out what they see overtaken, so
-few rows come here to be grouped; of an aggregate whose newest cannot be read they leave out nothing.
+Every action reads the batch again from the source, so there is one: the newest message of each aggregate and
+the last offset of each partition come from the same grouping. A message without the columns of an event is a
+group of its own, so that it is not lost. The tasks of `latest_state` leave out superseded messages, so few
+rows remain to be grouped; of an aggregate whose newest message cannot be read they leave out nothing.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class BatchMessages:
 def read_newest(batch: DataFrame, *, keyed: bool) -> BatchMessages:
     """The newest message of each aggregate in each partition, and every message that is no event.
 
-    The offset of a result is the last one of its aggregate and may be that of an older event that came late;
-    the event's id is only in its value. Use `read_aggregates` where both matter.
+    The offset of a result is the last one of its aggregate and may be that of a late older event; the event's
+    id is only in its value. Use `read_aggregates` where both matter.
     """
     messages = _by_key(batch) if keyed else batch
     stray = f.when(~_is_event(keyed=keyed), f.col("offset")).alias("stray")
-    # The column that differs most comes first: Spark sorts by them.
+    # The most selective column comes first: Spark sorts by them.
     newest = messages.groupBy("aggregate_id", "aggregate_type", "partition", "topic", stray).agg(
         f.max("offset").alias("offset"),
         f.max("sequence_number").alias("sequence_number"),

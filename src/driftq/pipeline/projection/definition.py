@@ -1,4 +1,4 @@
-"""What a projection is: which topics, folded how, kept where."""
+"""The definition of a projection: its topics, its fold, its sinks."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _EVERY_MAX = 100_000
 class Projection:
     """A read model of one or more topics.
 
-    `key` is what a row stands for: `aggregate_id` where messages are events, `key` where each message is
-    the whole state of its key. Without a sink the read model is kept where the pipeline keeps its own: in the
+    `key` names what a row represents: `aggregate_id` where messages are events, `key` where each message is
+    the whole state of its key. Without a sink the read model goes to the pipeline's own target: the
     database of `DRIFTQ_DATABASE_URL` if that is PostgreSQL, else in an SQLite file. Raises InvalidArgument.
     """
 
@@ -43,7 +43,7 @@ class Projection:
     sinks: Sequence[ReadModelSink] = ()
     fold: LatestState | Ordered | DataFrameFold = latest_state
     batch_messages_max: int | None = None
-    """In one micro-batch; what it comes to must fit the memory of Spark's driver."""
+    """In one micro-batch; its result must fit in the memory of Spark's driver."""
 
     def __post_init__(self, topic: str | None, sink: ReadModelSink | None) -> None:
         projection_name(self.name)
@@ -71,7 +71,7 @@ class Projection:
 
     @property
     def batch_max(self) -> int:
-        """Where every message comes to the driver, and not only the newest ones, fewer fit."""
+        """Where every message reaches the driver, and not only the newest ones, fewer fit."""
         return self.batch_messages_max or (_EVERY_MAX if isinstance(self.fold, Ordered) else _NEWEST_MAX)
 
     def targets(self, options: PipelineOptions) -> tuple[ReadModelSink, ...]:
@@ -88,7 +88,7 @@ class Projection:
         return RebuildJob(self, options)
 
     def run(self, spark: SparkSession, *, options: PipelineOptions | None = None, once: bool = False) -> None:
-        """Keep the read model until the session ends, or with `once` until all that is there now is in it.
+        """Keep the read model current until the session ends, or with `once` until it holds all messages.
 
         Raises ProjectionFenced when another run has taken over.
         """
@@ -99,7 +99,7 @@ class Projection:
 
 
 def default_sink(options: PipelineOptions) -> ReadModelSink:
-    """Where the pipeline keeps read models that name no place."""
+    """The target of read models without a sink."""
     url = options.events.database_url
     if url is not None and url.startswith("postgres"):
         return PostgresSink(url)
@@ -107,4 +107,4 @@ def default_sink(options: PipelineOptions) -> ReadModelSink:
 
 
 LATEST = Projection("latest", topic_pattern=r"events\..*")
-"""The shipped one: the newest payload of every aggregate of every published type."""
+"""The built-in one: the newest payload of every aggregate of every published type."""

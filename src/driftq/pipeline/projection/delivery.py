@@ -1,9 +1,9 @@
-"""Bringing a batch into a read model: outages are waited out, a row that the target refuses is set aside.
+"""Applying a batch to a read model: outages are waited out, rows that the target refuses are dead-lettered.
 
-What is away comes back: an Unavailable is waited out with growing pauses, and the position stays. A query
-that goes on gives up after a while, so that it can be stopped; whoever runs it starts it again, for ever.
-Any other refusal is tried again a few times; then the batch is taken apart until the rows that cannot be
-stored are known. They become dead letters in the transaction that moves the position past them.
+An Unavailable is waited out with growing pauses, and the position stays. A continuous query gives up after a
+while, so that it can be stopped; its runner restarts it without limit. Any other error is retried a few
+times; then the batch is split until the rows that cannot be stored are found. They become dead letters in the
+transaction that moves the position past them.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ MakeDeadLetter = Callable[[Change, str], ProjectionDeadLetter]
 
 @dataclass(frozen=True, slots=True)
 class RetryBudget:
-    """How often a refusal is tried again, and how long each pause is."""
+    """How often an error is retried, and how long each pause is."""
 
     retries: int
     outage_s: float
-    """How long an outage is waited out before the query itself has to start again."""
+    """How long an outage is waited out before the query itself restarts."""
     backoff: Backoff = _BACKOFF
     sleep: Callable[[float], None] = time.sleep
 
     def pause(self, retry: int) -> None:
-        # Only a pause: what is computed does not depend on it.
+        # Only a pause: results do not depend on it.
         self.sleep(self.backoff.full_jitter_ms(retry, random()) / 1000)
 
     def outlast(self, work: Callable[[], _Result]) -> _Result:
-        """The result, even if the target is away for a while; then the Unavailable."""
+        """The result, even if the target is unavailable for a while; then raises the Unavailable."""
         end = time.monotonic() + self.outage_s
         retry = 0
         while True:
@@ -62,7 +62,7 @@ class RetryBudget:
                 return self.outlast(work)
             except (ProjectionError, Unavailable):
                 raise
-            except Exception as error:  # noqa: BLE001 - A target or a user's function may raise anything; the last try tells.
+            except Exception as error:  # noqa: BLE001 - A target or a user's function may raise anything; the last try raises it.
                 logger.warning("try %d of %d failed: %s", retry, self.retries + 1, error)
                 self.pause(retry)
         return self.outlast(work)
@@ -81,7 +81,7 @@ def deliver(
         retry_budget.persist(lambda: model.apply(application, writer_epoch))
     except (ProjectionError, Unavailable):
         raise
-    except Exception as error:  # Whatever the target says of a row is kept with it.
+    except Exception as error:  # The target's error is stored with the row.
         if not application.changes:
             raise
         logger.warning("%s refused the batch, isolating the rows that it refuses: %s", model.address, error)
@@ -94,12 +94,12 @@ def deliver(
 def _refused(
     model: ReadModel, changes: Sequence[Change], writer_epoch: WriterEpoch, *, retry_budget: RetryBudget
 ) -> list[tuple[Change, str]]:
-    """Apply all that can be, by halves. Positions stay, and rows may come again: the newest wins anyway."""
+    """Apply what can be applied, by halves. Positions stay, and rows may repeat: the newest wins anyway."""
     try:
         retry_budget.outlast(lambda: model.apply(Application(changes=changes), writer_epoch))
     except (ProjectionError, Unavailable):
         raise
-    except Exception as error:  # noqa: BLE001 - Whatever the target says of a row is kept with it.
+    except Exception as error:  # noqa: BLE001 - The target's error is stored with the row.
         if len(changes) == 1:
             return [(changes[0], f"{type(error).__name__}: {error}")]
         half = len(changes) // 2

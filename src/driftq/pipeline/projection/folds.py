@@ -1,11 +1,11 @@
-"""How events become rows of a read model, without Spark: messages in, changes and dead letters out.
+"""Folds of events into rows of a read model, without Spark: messages in, changes and dead letters out.
 
 `latest_state`: the newest event's payload is the state, gaps do not matter, and `delete` removes it. Every
-event tells the whole state, so events that were overtaken need not be looked at.
+event carries the whole state, so superseded events are skipped.
 
-`ordered(function)`: events tell differences. They are applied one after the other without a gap; one that
-comes too early waits in the read model. An event that the function cannot take is a dead letter, and the
-next one goes on without it.
+`ordered(function)`: events carry changes. They are applied one after the other without a gap; an early one
+waits in the read model. An event on which the function fails is a dead letter, and the next one is applied
+without it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DECODE, FOLD, WRITE = "decode", "fold", "write"
 State = Any
 """What JSON can hold."""
 Step = Callable[[State | None, PublishedEvent], State | None]
-"""The state after an event; None stands for "not there" before it, and deletes after it."""
+"""The state after an event; None means "absent" before it, and deletes after it."""
 Pause = Callable[[int], None]
 """Waits before the n-th retry."""
 
@@ -37,7 +37,7 @@ _decode_json = msgspec.json.Decoder().decode
 
 
 class BatchMessage(NamedTuple):
-    """A message as it comes to a fold. Whatever is not an event has no event columns."""
+    """A message as a fold gets it. One that is not an event has no event columns."""
 
     topic: str
     partition: int
@@ -56,7 +56,7 @@ class BatchMessage(NamedTuple):
 
 @dataclass(slots=True)
 class Folded:
-    """What a batch of messages comes to."""
+    """The result of folding a batch of messages."""
 
     changes: list[Change] = field(default_factory=list)
     dead_letters: list[ProjectionDeadLetter] = field(default_factory=list)
@@ -65,12 +65,12 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class LatestState:
-    """Every event tells the whole state; the newest one counts."""
+    """Every event carries the whole state; the newest one counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """Events tell differences, applied in order by `step`."""
+    """Events carry changes, applied in order by `step`."""
 
     step: Step
 
@@ -79,7 +79,7 @@ latest_state = LatestState()
 
 
 def ordered(step: Step) -> Ordered:
-    """A fold of differences: `step(state, event)` gives the next state, with None for no state.
+    """A fold of changes: `step(state, event)` returns the next state, with None for no state.
 
     It may be called again with the same arguments, after a restart or a retry: it must have no other effect.
     """
@@ -87,7 +87,7 @@ def ordered(step: Step) -> Ordered:
 
 
 def fold_latest(arrived: Iterable[BatchMessage], *, keyed: bool = False) -> Folded:
-    """The newest readable row of each aggregate, and what could not be read.
+    """The newest readable row of each aggregate, and the unreadable messages.
 
     `keyed`: the messages are no events but values by key, each the whole state of its key; null deletes.
     """
@@ -122,7 +122,7 @@ def fold_ordered(
     retries: int,
     pause: Pause,
 ) -> Folded:
-    """The rows after every event whose turn has come, those whose turn has not, and those that failed."""
+    """The rows after every event that could be applied, the events that wait, and those that failed."""
     folded = Folded()
     events: dict[tuple[str, str, int], OutOfOrderEvent] = {}
     for early in waiting:
@@ -149,7 +149,7 @@ def _advance(
     retries: int,
     pause: Pause,
 ) -> None:
-    """Take one aggregate as far as its events go without a gap."""
+    """Apply the events of one aggregate up to the first gap."""
     before = row
     state = None if row is None or row.state is None else _decode_json(row.state)
     for event in events:
@@ -162,7 +162,7 @@ def _advance(
         try:
             state = _stepped(step, state, event, retries=retries, pause=pause)
             text = None if state is None else msgspec.json.encode(state).decode()
-        except Exception as error:  # noqa: BLE001 - The function is the user's; what it raises is kept with the event.
+        except Exception as error:  # noqa: BLE001 - The function is the user's; its error is stored with the event.
             dead = _as_batch_message(event).fails(FOLD, f"{type(error).__name__}: {error}")
             folded.dead_letters.append(dead)
             text = None if row is None else row.state
@@ -177,7 +177,7 @@ def _stepped(step: Step, state: State, event: OutOfOrderEvent, *, retries: int, 
     for retry in range(1, retries + 1):
         try:
             return step(state, published)
-        except Exception:  # noqa: BLE001 - The function is the user's; the last try says why it fails.
+        except Exception:  # noqa: BLE001 - The function is the user's; the last try reports the error.
             pause(retry)
     return step(state, published)
 
@@ -229,7 +229,7 @@ def _identity(message: BatchMessage) -> tuple[str, str, int, str]:
 
 
 def _key(field: str, text: str) -> str:
-    """As `key_text`, with a short way for what nearly every key is."""
+    """As `key_text`, with a fast path for nearly every key."""
     if text.isascii() and len(text) <= KEY_BYTES_MAX and "\x00" not in text:
         return text
     return key_text(field, text)

@@ -1,7 +1,7 @@
 """A projection as a streaming query that may be killed at any time.
 
-How far it is, the targets say: a run takes over each of them, and reads from the smallest position that it
-finds. Spark's checkpoint only serves one run and is made anew by the next, so losing it loses nothing.
+The targets hold its progress: a run takes over each of them, and reads from the smallest position that it
+finds. Spark's checkpoint serves only one run and the next one creates a new one, so losing it loses nothing.
 """
 
 from __future__ import annotations
@@ -51,24 +51,24 @@ class ProjectionJob:
         return f"projection-{self.projection.name}"
 
     def check(self) -> None:
-        """Its targets are there, or there is no start. Raises ReadModelUnavailable and the like."""
+        """Its targets must be reachable at the start. Raises ReadModelUnavailable and similar errors."""
         for sink in self.projection.targets(self._options):
             sink.connect(self.projection.name).close()
 
     @property
     def failure(self) -> ProjectionError | Unavailable | None:
-        """Why the last run had to end, if it had to: to be told apart from a failure that passes."""
+        """Why the last run had to end, if it had to, as opposed to a transient failure."""
         return self._projector.failure if self._projector else None
 
     def start(self, spark: SparkSession, *, once: bool) -> StreamingQuery:
         """Take over from every other run. A run that was itself replaced raises ProjectionFenced again.
 
-        Otherwise two that are both restarted by somebody would take it from each other for ever.
+        Otherwise two runs that are both restarted would take over from each other endlessly.
         """
         if isinstance(self.failure, ProjectionFenced):
             raise self.failure
         targets = self._take_over()
-        # A query that goes on is started again by whoever runs it; one that ends must wait by itself.
+        # The runner restarts a continuous query; one that ends must wait itself.
         retries = self._options.registry.projection_retries_max
         retry_budget = RetryBudget(retries=retries, outage_s=math.inf if once else _OUTAGE_S)
         self._projector = make_projector(self.projection, targets, retry_budget)
@@ -88,7 +88,7 @@ class ProjectionJob:
         return trigger.start()
 
     def close(self) -> None:
-        """Let go of the targets, when no query is running."""
+        """Close the targets, when no query is running."""
         for target in self._targets:
             target.model.close()
         self._targets = []
@@ -101,7 +101,7 @@ class ProjectionJob:
         return self._targets
 
     def _starting(self, targets: Iterable[Target]) -> str:
-        """The next offset of each partition in the target that is furthest behind; the others know better."""
+        """The next offset of each partition in the target that is furthest behind; others skip the rest."""
         server = Server(self._options.url)
         try:
             there = set(server.get("/v1/topics", dict[str, list[str]])["topics"])
@@ -111,7 +111,7 @@ class ProjectionJob:
         return offsets_text({place: at + 1 for place, at in following.items() if place.topic in there})
 
     def _fresh_checkpoint(self) -> str:
-        """A folder for this run; a few earlier ones stay: a run that is fenced may not know it yet."""
+        """A folder for this run; a few earlier ones stay: a fenced run may still use its own."""
         folder = Path(self._options.checkpoint(self.name))
         earlier = sorted(folder.glob("*/"), key=lambda path: path.stat().st_mtime)
         for path in earlier[:-_CHECKPOINTS_KEPT]:
@@ -120,7 +120,7 @@ class ProjectionJob:
 
 
 def run_job(job: ProjectionJob, spark: SparkSession, *, once: bool) -> None:
-    """Until its end; goes on by itself behind a rebuild and after an outage."""
+    """Runs to its end; continues after a rebuild and after an outage."""
     try:
         while not _run_to_end(job, spark, once=once):
             pass
@@ -157,18 +157,18 @@ def make_projector(projection: Projection, targets: list[Target], retry_budget: 
 def source_options(projection: Projection, options: PipelineOptions) -> dict[str, str]:
     told = {**projection.source, "url": options.url, "data": options.data}
     if isinstance(projection.fold, LatestState):
-        told["newestBy"] = projection.key  # What is overtaken need not reach Spark.
+        told["newestBy"] = projection.key  # Superseded messages need not reach Spark.
     return told
 
 
 def smallest(positions: list[dict[TopicPartition, int]]) -> dict[TopicPartition, int]:
-    """The places that every target knows, each as far as all of them are."""
+    """The partitions that every target has, each at the lowest offset."""
     known = set(positions[0]).intersection(*positions[1:])
     return {place: min(each[place] for each in positions) for place in known}
 
 
 def offsets_text(offsets: dict[TopicPartition, int]) -> str:
-    """As `startingOffsets` takes it; a partition that is not named is read from its start."""
+    """In the form of `startingOffsets`; a partition that is not named is read from its start."""
     by_topic: dict[str, dict[str, int]] = {}
     for place, offset in offsets.items():
         by_topic.setdefault(place.topic, {})[str(place.partition)] = offset

@@ -1,7 +1,7 @@
-"""One micro-batch of a projection: fold it, then bring it into every target.
+"""One micro-batch of a projection: fold it, then apply it to every target.
 
-A batch may come again, whole or cut otherwise, after any kill: what it comes to does not depend on how often
-or in which pieces, and each target knows how far it is.
+A batch may be repeated after any kill, whole or cut differently: its result does not depend on that, and each
+target stores its own position.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Target:
 
 
 class Projector:
-    """What Spark calls with each micro-batch."""
+    """The callback for each micro-batch."""
 
     def __init__(
         self, name: str, targets: Sequence[Target], *, fold: Fold, keyed: bool, retry_budget: RetryBudget
@@ -55,7 +55,7 @@ class Projector:
         self._keyed = keyed
         self._retry_budget = retry_budget
         self.failure: ProjectionError | Unavailable | None = None
-        """Why this run had to end, if it had to: what Spark tells is only text."""
+        """Why this run had to end, if it had to: Spark reports only text."""
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         try:
@@ -113,7 +113,7 @@ class Projector:
             self._deliver(target, folded, batch_messages, _dead_letter_maker(batch_messages.arrived))
 
     def _apply_user_fold(self, batch: DataFrame, fold: DataFrameFold) -> None:
-        batch.persist()  # The user's own function may look at it as often as it likes.
+        batch.persist()  # The user's own function may read it several times.
         try:
             folded, batch_messages, make_dead_letter = run_user_fold(
                 self._name, batch, fold, retry_budget=self._retry_budget
@@ -143,7 +143,7 @@ class Projector:
 
 @contextmanager
 def _collecting_nothing() -> Iterator[None]:
-    """A batch is many tuples without cycles: looking through them takes longer than making them."""
+    """A batch is many tuples without cycles: a garbage collection takes longer than making them."""
     enabled = gc.isenabled()
     gc.disable()
     try:

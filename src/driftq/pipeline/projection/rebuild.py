@@ -1,8 +1,9 @@
-"""Making a read model again from the topics, beside the one that serves, and then putting it in its place.
+"""Rebuilding a read model from the topics, beside the current one, and then swapping the two.
 
-The end of every partition is pinned first. Everything up to there is folded into a second read model that
-nobody reads; one transaction then swaps the two, positions and all, and the stream goes on from the pinned
-end. Killed at any point before that, the old one serves on and the next rebuild starts afresh.
+The end of every partition is pinned first. Everything up to there is folded into a second read model without
+readers; one transaction then swaps the two with their positions, and the stream continues from the pinned
+end. If a rebuild is killed before that, the old read model keeps serving and the next rebuild starts from the
+beginning.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class RebuildJob:
-    """One projection, made again."""
+    """The rebuild of one projection."""
 
     needs_server = True
 
@@ -50,7 +51,7 @@ class RebuildJob:
         return f"rebuild-{self.projection.name}"
 
     def run(self, spark: SparkSession, report: ReportProgress) -> None:
-        """Raises MessagesGone when the topics no longer hold what the read model was made of."""
+        """Raises MessagesGone when the topics no longer hold their first messages."""
         pinned = self._pinned()
         slices = self._slices(pinned)
         live = [sink.connect(self.projection.name) for sink in self.projection.targets(self._options)]
@@ -61,9 +62,7 @@ class RebuildJob:
             reached = Application(positions=_ends(pinned))
             for model, target in zip(live, targets, strict=True):
                 self._retry_budget.outlast(partial(target.model.apply, reached, target.writer_epoch))
-                self._retry_budget.outlast(
-                    partial(model.swap, target.writer_epoch)
-                )  # Readers may hold it up.
+                self._retry_budget.outlast(partial(model.swap, target.writer_epoch))  # Readers may delay it.
                 report(f"{self.projection.name}: swapped in {model.address}")
         finally:
             for model in live:
@@ -102,7 +101,7 @@ class RebuildJob:
         finally:
             server.close()
         for view in views:
-            # The topic's first offset is there, in whichever partition it lies.
+            # The topic's first offset still exists, in any partition.
             filled = [one.first_offset for one in view.partitions if one.messages]
             oldest = min(filled, default=max(one.next_offset for one in view.partitions))
             if oldest > view.start_offset:
@@ -110,7 +109,7 @@ class RebuildJob:
         return views
 
     def _table(self, topic: str) -> list[TableFile]:
-        """The files of a topic's table, where the server's own are within reach; by partition and offset."""
+        """The files of a topic's table, where the server's folder is readable; by partition and offset."""
         topics = Topics(TopicSourceOptions(url=self._options.url, data=self._options.data, topics=(topic,)))
         try:
             instance = topics.spans(topic).instance

@@ -1,4 +1,4 @@
-"""A topic's messages up to a pinned end, cut into slices that a rebuild takes one after the other. Pure."""
+"""A topic's messages up to a pinned end, cut into slices that a rebuild folds one after the other. Pure."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Slice:
 
 
 def slices_of(view: TopicView, files: Sequence[TableFile], *, messages_max: int) -> Iterator[Slice]:
-    """First what is in files, then the rest, each message of which lies between `starts` and `ends`."""
+    """First the messages in files, then the rest, each between `starts` and `ends`."""
     ends = {one.partition: one.next_offset for one in view.partitions}
     sealed = {one.partition: one.first_offset for one in view.partitions}
     left = {one.partition: one.messages for one in view.partitions}
     wanted = [
         file
-        for file in files  # Those of a deleted topic that had the name lie below, until they are removed.
+        for file in files  # Those of a deleted topic of this name are below, until they are removed.
         if file.first_offset < ends.get(file.partition, 0) and file.last_offset >= view.start_offset
     ]
     for group in _groups(wanted, messages_max):
@@ -53,7 +53,7 @@ def _groups(files: Sequence[TableFile], messages_max: int) -> Iterator[list[Tabl
 def _spans(
     topic: str, starts: dict[int, int], ends: dict[int, int], messages: int, messages_max: int
 ) -> Iterator[Slice]:
-    """Even cuts of the offsets: how many messages lie in each only the server knows exactly."""
+    """Even cuts of the offsets: only the server knows exactly how many messages each holds."""
     if all(starts[partition] >= end for partition, end in ends.items()):
         return
     pieces = max(1, -(-messages // messages_max))

@@ -1,7 +1,7 @@
 """A fold that is the user's own function from a DataFrame of events to a DataFrame of rows.
 
-When it fails it is tried again, and then the batch is halved, by the hash of each event's place, until the
-events that it cannot take stand alone. They become dead letters; all others are applied.
+When it fails, it is retried, and then the batch is halved, by the hash of each event's offset, until the
+events on which it fails are isolated. They become dead letters; all others are applied.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BITS_MAX = 48
 def run_user_fold(
     name: str, batch: DataFrame, fold: DataFrameFold, *, retry_budget: RetryBudget
 ) -> tuple[Folded, BatchMessages, MakeDeadLetter]:
-    """The rows of the batch, what could not be folded, and the maker of a row's dead letter."""
+    """The rows of the batch, the events that failed, and the function for a row's dead letter."""
     batch_messages = read_non_events(batch)
     folded = Folded(dead_letters=fold_latest(batch_messages.arrived).dead_letters)
     events = events_of(batch)
@@ -37,13 +37,13 @@ def run_user_fold(
         changes = retry_budget.persist(lambda: _rows(name, events, fold))
     except (ProjectionError, Unavailable):
         raise
-    except Exception:  # noqa: BLE001 - The function is the user's; the halves tell which event it cannot take.
+    except Exception:  # noqa: BLE001 - The function is the user's; the halves isolate the failing event.
         changes = []
         _isolate(name, events, fold, changes, folded.dead_letters)
     folded.changes = newest_changes(changes)
 
     def make_dead_letter(change: Change, why: str) -> ProjectionDeadLetter:
-        """At the place of the event that the row names; else at the end of the batch."""
+        """At the offset of the event that the row names; else at the end of the batch."""
         at = events.where(f.col("event_id") == change.event_id).select("topic", "partition", "offset").first()
         topic, partition, offset = at or max((*place, end) for place, end in batch_messages.positions.items())
         return ProjectionDeadLetter(topic, partition, offset, change.event_id, WRITE, why, change.state)
@@ -61,7 +61,7 @@ def _isolate(
     bits: int = 1,
     value: int = 0,
 ) -> None:
-    """Fold one half after the other, and each that fails by its halves."""
+    """Fold one half after the other, and split each half that fails."""
     for half in (value, value | 1 << (bits - 1)):
         place = f.xxhash64("topic", "partition", "offset")
         part = events.where(f.pmod(place, f.lit(1 << bits)) == half)
@@ -72,7 +72,7 @@ def _isolate(
             changes += _rows(name, part, fold)
         except (ProjectionError, Unavailable):
             raise
-        except Exception as error:  # noqa: BLE001 - What the user's function says of an event is kept with it.
+        except Exception as error:  # noqa: BLE001 - The error of the user's function is stored with the event.
             if len(alone) > 1 and bits < _BITS_MAX:
                 _isolate(name, events, fold, changes, dead_letters, bits=bits + 1, value=half)
                 continue

@@ -1,7 +1,7 @@
-"""The publisher's checkpoint: what is known to be on the topics, kept where the event log is.
+"""The publisher's checkpoint: the confirmed position on the topics, stored beside the event log.
 
-A checkpoint never changes. The next one is a new object under the next number, and an object is created by
-one alone: of two publishers that both go on from number 7, one gets number 8 and the other learns that it was
+A checkpoint never changes. The next one is a new object under the next number, and only one publisher can
+create an object: of two that both continue from number 7, one gets number 8 and the other learns that it was
 replaced. The same works in a folder and in a bucket.
 """
 
@@ -17,7 +17,7 @@ from driftq.eventstore.objects import BucketObjects
 FOLDER = "publisher"
 LANES = 4
 _KEPT = 3
-"""How many checkpoints stay: whoever reads one while the next is made must find it."""
+"""How many checkpoints stay: a reader must still find the one it has listed."""
 _NAME = re.compile(rf"{FOLDER}/(\d{{20}})\.json")
 
 
@@ -25,11 +25,11 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Everything up to `position` is on the topics, by the writer `publisher`."""
 
     publisher: str
-    """The name it writes under. A new one starts anew on every topic."""
+    """The name it writes under. A new name starts from the beginning on every topic."""
     epoch: int = 0
-    """Grows with each start; the older run is shut out by it."""
+    """Grows with each start and fences older runs."""
     lanes: int = LANES
-    """Into how many lanes aggregates are parted. It never changes, or order would be lost."""
+    """The number of lanes for aggregates. It never changes, or order would be lost."""
     position: int = 0
     topics: dict[str, dict[int, int]] = {}
     """Of each topic and lane the last position that was confirmed."""
@@ -52,7 +52,7 @@ class CheckpointStore:
             try:
                 content = self._objects.read(names[-1])
             except SegmentLost:
-                continue  # Somebody moved on just now, and cleaned up behind them.
+                continue  # Another publisher has just moved on and removed it.
             self._number = _number(names[-1])
             return msgspec.json.decode(content, type=Checkpoint)
         self._number = 0
@@ -62,7 +62,7 @@ class CheckpointStore:
         """Move on; raises PublisherReplaced when another publisher has moved on from here."""
         name = f"{FOLDER}/{self._number + 1:020d}.json"
         made = self._objects.create(name, msgspec.json.encode(checkpoint))
-        if not made or self._names(after=name):  # The name may be free again, cleaned up by the other.
+        if not made or self._names(after=name):  # The other may have removed its object.
             raise PublisherReplaced(checkpoint.publisher, epoch=checkpoint.epoch)
         self._number += 1
         for old in self._names()[:-_KEPT]:

@@ -1,7 +1,7 @@
 """The publisher as a streaming query: event log → lanes → topics, with its own checkpoint as the truth.
 
-Spark's checkpoint is not what a start goes by: every start gets an empty one, and the place to begin comes
-from our own, which moves only after every task of a batch has had its appends confirmed.
+A start does not use Spark's checkpoint: every start gets an empty one, and the position to begin at comes
+from our own, which moves only after the appends of every task of a batch are confirmed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 NAME = "publisher"
 TRANSPORT = "driftq"
 BATCH_EVENTS = 200_000
-"""Of one micro-batch, after which the checkpoint moves."""
+"""Events in one micro-batch, after which the checkpoint moves."""
 _MARKS_MAX = 100
 
 _decode = msgspec.json.Decoder(Report).decode
@@ -72,7 +72,7 @@ class Publisher:
         return query
 
     def events(self, spark: SparkSession, *, after: int) -> DataFrame:
-        """The event log from behind a position."""
+        """The event log after a position."""
         kept = self._options.events
         reading = (
             spark.readStream.format("driftq-events")
@@ -88,7 +88,7 @@ class Publisher:
         return reading.load()
 
     def begin(self) -> Resume:
-        """Take over: every older publisher of this log is shut out from here on."""
+        """Take over: every older publisher of this log is fenced from here on."""
         objects = open_event_objects(self._options.events)
         if objects is None:
             raise EventStoreUnusable("the publisher needs the event log's segments: install driftq[s3]")
@@ -104,7 +104,7 @@ class Publisher:
         return list(self._run.recent) if self._run is not None else []
 
     def _spark_checkpoint(self, epoch: int) -> str:
-        """An empty place for this start. The one before may still be somebody's; older ones are of no use."""
+        """An empty folder for this start. The previous one may still be in use; older ones are not."""
         folder = Path(self._options.checkpoint(NAME))
         for left in folder.iterdir() if folder.exists() else ():
             if not left.name.startswith(f"{epoch - 1}-"):
@@ -152,7 +152,7 @@ class PublisherRun:
         self.batches = 0
 
     def task(self) -> LaneTask:
-        """What the next batch's tasks do."""
+        """The task of the next batch."""
         settings = self._options.publisher
         looks_back = self.checkpoint.position == self._resume.checkpoint.position
         return LaneTask(

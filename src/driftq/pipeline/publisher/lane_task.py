@@ -1,6 +1,6 @@
-"""What one Spark task does: the events of its lanes, in log order, appended to their topics.
+"""One Spark task of the publisher: it appends the events of its lanes to their topics, in log order.
 
-It runs in a worker process far from the driver, so it holds values only and tells what it did in one report.
+It runs in a worker process away from the driver, so it holds only values and returns one report.
 A task that runs twice sends the same positions twice, and the topic skips them.
 """
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 LANE = "lane"
 REPORT_SCHEMA = "report string"
 TOPIC_PARTITIONS = 4
-"""Of a topic of events that the publisher makes; one that is there is taken as it is."""
+"""Of a topic that the publisher creates; an existing one is used as it is."""
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why the topics would not have it: the driver raises the error that this stands for."""
+    """Why a topic refused an append: the driver raises the corresponding error."""
 
     replaced: bool
-    """A newer run has begun; else the topic has lost what was confirmed."""
+    """A newer run has started; otherwise the topic has lost confirmed messages."""
     text: str
 
 
 class Report(msgspec.Struct):
-    """What a task did."""
+    """The result of a task."""
 
     appended: int = 0
     skipped: int = 0
@@ -58,7 +58,7 @@ class LaneTask:
     writer: str
     epoch: int
     confirmed: dict[str, dict[int, int]]
-    """What the topics are known to have; one that has less must not be written to."""
+    """The confirmed positions of the topics; one that has less must not be written to."""
     sent_ids: frozenset[str]
     chunk_events: int
     patience_s: float

@@ -15,7 +15,7 @@ logger = logging.getLogger("driftq.publisher")
 
 
 class Meter:
-    """Looks at a run from a thread of its own, which asks nothing of Spark but whether the query is over."""
+    """Observes a run from a thread of its own, which only asks Spark whether the query has ended."""
 
     def __init__(self, run: PublisherRun, *, interval_s: int) -> None:
         self._run = run
@@ -29,7 +29,7 @@ class Meter:
         try:
             while not query.awaitTermination(self._interval_s):
                 logger.info(self.line())
-        except Exception as end:  # noqa: BLE001 - how the query ended is told to whoever runs it
+        except Exception as end:  # noqa: BLE001 - the runner reports how the query ended
             logger.debug("the publisher's query ended: %s", end)
         logger.info(self.line())
 

@@ -1,9 +1,9 @@
-"""Where a publisher begins: at the smaller of what its checkpoint and what the topics know.
+"""Where a publisher begins: at the lower of the positions in its checkpoint and on the topics.
 
-A topic that has less than the checkpoint says was deleted or restored from a backup: the log is read again
-from there, and topics that have more skip it by position. Without such a loss the publisher looks back a
-little all the same, and drops what it finds among the event ids it remembers; that saves sending, and nothing
-depends on it.
+A topic that has less than the checkpoint was deleted or restored from a backup: the log is read again from
+there, and topics that have more skip the messages by position. Without such a loss the publisher still
+rereads a little and drops the events whose ids it remembers; that saves requests, and correctness does not
+depend on it.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Positions = dict[str, dict[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """The checkpoint as it is from now on, and where to read."""
+    """The new checkpoint, and where to read."""
 
     checkpoint: Checkpoint
     after: int
-    """The log is read from behind this position."""
+    """The log is read after this position."""
     sent_ids: frozenset[str] = field(default_factory=frozenset)
     """Event ids that need not be sent again, up to the checkpoint's position."""
 
@@ -45,12 +45,12 @@ def begin(
     *,
     remembered: Iterable[tuple[int, str]] = (),
 ) -> Resume:
-    """Take over: from here on every older run is refused, by the topics and by the checkpoint."""
+    """Take over: from here on the topics and the checkpoint refuse every older run."""
     found = store.load() or Checkpoint(publisher=f"publisher-{uuid4().hex}")
     checkpoint = msgspec.structs.replace(found, epoch=found.epoch + 1)
     store.save(checkpoint)
     newest = _newest_epoch(server, checkpoint.publisher)
-    if newest >= checkpoint.epoch:  # The checkpoint was rolled back: the topics know a later run.
+    if newest >= checkpoint.epoch:  # The checkpoint was rolled back: the topics have a later epoch.
         checkpoint = msgspec.structs.replace(checkpoint, epoch=newest + 1)
         store.save(checkpoint)
     stored = _take_over(server, checkpoint)
@@ -69,7 +69,7 @@ def decide_resume(
     remembered: Iterable[tuple[int, str]] = (),
     now_ms: int,
 ) -> Resume:
-    """Where to read from, given what the topics have."""
+    """Where to read from, given the positions of the topics."""
     lost = _behind(checkpoint.topics, stored)
     position = min([checkpoint.position, *[max(at, 0) for at in lost]])
     agreed = msgspec.structs.replace(checkpoint, position=position, topics=stored)
@@ -93,13 +93,13 @@ def _behind(expected: Mapping[str, Mapping[int, int]], stored: Positions) -> lis
 
 
 def _newest_epoch(server: Server, publisher: str) -> int:
-    """The newest epoch that any topic knows of this publisher."""
+    """The newest epoch of this publisher on any topic."""
     views = [server.get(topic_path(topic), TopicView) for topic in _topics(server)]
     return max((one.epoch for view in views for one in view.writers if one.writer == publisher), default=0)
 
 
 def _take_over(server: Server, checkpoint: Checkpoint) -> Positions:
-    """Put the epoch in force on all topics of events; how far each lane is there."""
+    """Open the epoch on all topics of events; returns the position of each lane there."""
     asked = {"writer": checkpoint.publisher, "epoch": checkpoint.epoch}
     stored: Positions = {}
     for topic in _topics(server):

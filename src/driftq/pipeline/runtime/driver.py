@@ -1,7 +1,7 @@
 """The process that holds a Spark session: `python -m driftq.pipeline.runtime.driver FD`.
 
-It is told what to do by the first line of its stdin and says how it goes on the file that FD names. Its stdin
-stays open as long as the supervisor lives: when it ends, so does everything here.
+The first line of its stdin is its assignment; it writes reports to the file descriptor FD. Its stdin stays
+open as long as the supervisor lives: when it closes, everything here ends.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from driftq.pipeline.runtime.work import do_work
 
 
 class StopSignal:
-    """Whether the end was asked for. Work that cannot look at it is interrupted."""
+    """Whether a stop was requested. Work that cannot poll it is interrupted."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -44,10 +44,10 @@ class StopSignal:
 
 
 def main() -> NoReturn:
-    """Do what stdin says, and end with an exit code that the supervisor understands."""
+    """Run the assignment from stdin, and exit with a code that the supervisor understands."""
     stopping = StopSignal()
     signal.signal(signal.SIGTERM, stopping.ask)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor, which then asks us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the supervisor, which then stops us.
     assignment = msgspec.json.decode(sys.stdin.buffer.readline(), type=DriverSpec)
     hold_on_to(sys.stdin.buffer)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -56,7 +56,7 @@ def main() -> NoReturn:
     code = _work(assignment, reporter, stopping)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # Threads of Spark's and of a user's must not hold us back.
+    os._exit(code)  # Threads of Spark and of the user must not delay the exit.
 
 
 def _work(assignment: DriverSpec, reporter: Reporter, stopping: StopSignal) -> int:
@@ -66,12 +66,12 @@ def _work(assignment: DriverSpec, reporter: Reporter, stopping: StopSignal) -> i
         reporter.say(RefusalReport(reporter.clean(str(refused))))
         return REFUSED
     except JobFailed:
-        return 1  # It was told when it happened.
+        return 1  # It was reported when it happened.
     except KeyboardInterrupt:
         return 0
-    except Exception as failure:  # noqa: BLE001 - the end of the process: all that is left is to say why.
+    except Exception as failure:  # noqa: BLE001 - the end of the process: only the report is left.
         if stopping.asked:
-            return 0  # Spark complains about what we interrupted.
+            return 0  # Spark reports the interruption as an error.
         traceback.print_exc()
         reporter.say(RefusalReport(reporter.clean(cause_of(failure).text)))
         return REFUSED
@@ -79,7 +79,7 @@ def _work(assignment: DriverSpec, reporter: Reporter, stopping: StopSignal) -> i
 
 
 def hold_on_to(lifeline: BinaryIO) -> None:
-    """End this whole session when the other end of the lifeline is gone."""
+    """End this whole session when the other end of the lifeline closes."""
 
     def wait() -> None:
         lifeline.read()

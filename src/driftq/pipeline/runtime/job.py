@@ -1,4 +1,4 @@
-"""What a job of the pipeline is: a query that goes on, or a piece of work that ends."""
+"""The jobs of the pipeline: a continuous query, or a task that ends."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ ReportProgress = Callable[[str], None]
 
 
 class StreamJob(Protocol):
-    """Publisher, worker, projection: one streaming query that may be killed and started again at any time."""
+    """Publisher, worker, projection: one streaming query that may be killed and restarted at any time."""
 
     @property
     def name(self) -> str:
         """Also the name of the query and of its checkpoint."""
 
     def start(self, spark: SparkSession, *, once: bool) -> StreamingQuery:
-        """Begin. With `once` the query handles what is there now and ends by itself."""
+        """Start. With `once` the query handles the current messages and ends."""
 
 
 class BatchJob(Protocol):
@@ -31,4 +31,4 @@ class BatchJob(Protocol):
     def name(self) -> str: ...
 
     def run(self, spark: SparkSession, report: ReportProgress) -> None:
-        """Do all of it, telling how far it is."""
+        """Do all of it, reporting progress."""

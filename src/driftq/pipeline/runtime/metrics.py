@@ -1,4 +1,4 @@
-"""The jobs' numbers as Prometheus reads them: a text file for each job, or a port."""
+"""The jobs' metrics for Prometheus: a text file for each job, or a port."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LABELS = ("job",)
 
 
 class JobCollector(Collector):
-    """Asks for the status of all jobs whenever somebody wants the numbers."""
+    """Reads the status of all jobs at each scrape."""
 
     def __init__(self, jobs: Callable[[], Sequence[JobStatus]]) -> None:
         self._jobs = jobs
@@ -43,7 +43,7 @@ def as_text(jobs: Sequence[JobStatus]) -> bytes:
 
 
 def serve_metrics(folder: StatusFolder, port: int) -> tuple[int, Callable[[], None]]:
-    """Answer on this machine, on that port or a free one for 0; which port it is, and how to end it."""
+    """Serve on this machine, on that port or a free one for 0; returns the port, and a function to stop."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(JobCollector(folder.all))
     server, thread = start_http_server(port, addr="127.0.0.1", registry=registry)

@@ -1,7 +1,7 @@
-"""What is looked at before Spark is started, because Spark takes long to start and is of no use without it.
+"""Checks before Spark starts, because Spark takes long to start and is useless if they fail.
 
-A job may say that it `needs_server`, and may have a `check` of its own for its database. Both are optional: a
-job of a user's that reads something else needs neither.
+A job may declare that it `needs_server`, and may have a `check` of its own for its database. Both are
+optional: a user's job that reads another source needs neither.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _ANSWER_S = 5.0
 
 
 def check_reach(jobs: Sequence[Job], options: PipelineOptions) -> None:
-    """Raise what would keep these jobs from starting: ServerUnreachable, DatabaseUnavailable, SchemaOutdated.
+    """Raise the error that would keep these jobs from starting: ServerUnreachable or one of the database.
 
-    It says so within a second or two. A run that goes on later waits for its server patiently.
+    This takes a second or two. A running job later waits for its server.
     """
     if any(getattr(job, "needs_server", False) for job in jobs):
         check_server(options.url)
@@ -31,13 +31,13 @@ def check_reach(jobs: Sequence[Job], options: PipelineOptions) -> None:
 
 
 def check_server(url: str) -> None:
-    """Raise ServerUnreachable, in words that say what to do."""
+    """Raise ServerUnreachable, with a text that says what to do."""
     server = Server(url, patience_s=_PATIENCE_S, answer_s=_ANSWER_S)
     try:
         server.content("/v1/healthz")
     except ServerUnreachable as away:
         raise ServerUnreachable(
-            url, cause=f"{away.cause}; start it with driftq serve, or say --url"
+            url, cause=f"{away.cause}; start it with driftq serve, or pass --url"
         ) from None
     finally:
         server.close()

@@ -1,7 +1,7 @@
 """All processes of a driver, ended together.
 
 Spark is three kinds of processes: our driver, its JVM, and Python workers that move to a process group of
-their own. What they keep in common is the session that the driver was started in: that is what we go by.
+their own. They all stay in the session that the driver was started in, so we find them by it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _GIVE_UP_S = 10.0
 
 
 def members(session: int) -> list[int]:
-    """The living processes of a session; where nobody can say, its leader's process group stands for it."""
+    """The living processes of a session; on systems that do not list them, its leader's process group."""
     if not _PROC.joinpath("self", "stat").exists():
         return [-session] if _answers(os.killpg, session) else []
     found = []
@@ -30,10 +30,10 @@ def members(session: int) -> list[int]:
 
 
 def end_session(session: int) -> None:
-    """SIGKILL for everybody in it, until nobody is left. Call it before the leader is waited for.
+    """SIGKILL every process in it, until none is left. Call it before the leader is waited for.
 
-    Until then its number belongs to nobody else. A process that starts another while it is killed is caught
-    by the next look. Whoever calls it from inside goes last.
+    Until then its number is not reused. A process that is started during the kill is found in the next pass.
+    A caller inside the session is killed last.
     """
     end = time.monotonic() + _GIVE_UP_S
     while (found := members(session)) and time.monotonic() < end:
@@ -55,14 +55,14 @@ def wait_for_session(session: int, within_s: float) -> bool:
 
 
 def is_alive(process: int) -> bool:
-    """It is there and has not ended; one that nobody has waited for yet has."""
+    """Whether it exists and has not ended; a zombie has ended."""
     if not _PROC.joinpath("self", "stat").exists():
         return _answers(os.kill, process)
     return _session_of(_PROC / str(process)) is not None
 
 
 def mark_of(process: int) -> int | None:
-    """When it began, by the kernel's count since the machine did; None where nobody can say."""
+    """Its start time by the kernel's count since boot; None where that is unknown."""
     try:
         stat = (_PROC / str(process) / "stat").read_text(errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""Hears how far Spark's queries are, and keeps it where everybody can look."""
+"""Listens to the progress of Spark's queries, and stores it where any process can read it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ProgressTracker:
-    """The status of each job of this driver. Spark's listener and the runner come here, from two threads."""
+    """The status of each job of this driver. Spark's listener and the runner call it from two threads."""
 
     def __init__(self, folder: StatusFolder, reporter: Reporter, *, checkpoint: Any) -> None:
         self._folder = folder
@@ -33,7 +33,7 @@ class ProgressTracker:
         self._batches: dict[str, int] = {}
 
     def expect(self, job: str) -> None:
-        """A job is about to start; what it did in earlier runs is taken over."""
+        """A job is about to start; the counts of earlier runs carry over."""
         with self._lock:
             known = self._jobs.get(job) or self._folder.read(job)
             restarts = known.restarts + 1 if known is not None and job in self._jobs else 0
@@ -41,7 +41,7 @@ class ProgressTracker:
             self._keep(known, state=PipelineJobState.RUNNING, error=None, restarts=restarts)
 
     def began(self, job: str, query_id: str) -> None:
-        """The checkpoint behind the query is known now: under a new one batches are counted from 0 again."""
+        """The query's checkpoint is known now: under a new one batches are counted from 0 again."""
         with self._lock:
             known = self._jobs[job]
             if known.query_id != query_id:
@@ -49,7 +49,7 @@ class ProgressTracker:
                 self._keep(known, query_id=query_id, last_batch=None, batch_rows=0, checkpoint=where)
 
     def heard(self, progress: dict[str, Any]) -> None:
-        """One progress of Spark's. The same one may come twice, and the last one may come late."""
+        """One progress report of Spark. It may arrive twice, and the last one may arrive late."""
         job = progress.get("name")
         with self._lock:
             known = self._jobs.get(job) if job is not None else None
@@ -73,7 +73,7 @@ class ProgressTracker:
             )
 
     def settle(self, query: StreamingQuery, state: PipelineJobState, *, error: str | None = None) -> None:
-        """A query is over: take what the listener was not told yet, and say how it ended."""
+        """A query has ended: add the progress that the listener has not seen yet, and record the end."""
         for progress in query.recentProgress:
             self.heard(json.loads(progress.json))
         with self._lock:
@@ -89,12 +89,12 @@ class ProgressTracker:
             )
 
     def batch_done(self, job: str) -> None:
-        """Work with an end has come to it."""
+        """A task has finished."""
         with self._lock:
             self._keep(self._jobs[job], state=PipelineJobState.ENDED)
 
     def batches(self, job: str) -> int:
-        """How many this driver has seen finished."""
+        """The number of batches that finished under this driver."""
         with self._lock:
             return self._batches.get(job, 0)
 
@@ -108,13 +108,13 @@ class ProgressTracker:
 
 
 def lag_of(progress: dict[str, Any]) -> int | None:
-    """What waited behind the batch, over all sources of ours; None when there is none among them."""
+    """The messages after the batch, over all our sources; None when there is none among them."""
     known = list(_said(progress, LAG))
     return sum(known) if known else None
 
 
 def messages_of(progress: dict[str, Any]) -> int:
-    """The messages of the batch: a source that leaves out the overtaken ones says how many it read."""
+    """The messages of the batch: a source that drops superseded ones reports how many it read."""
     rows = int(progress["numInputRows"])
     return max(rows, sum(_said(progress, READ))) if rows else 0
 
@@ -132,7 +132,7 @@ def _said(progress: dict[str, Any], name: str) -> Iterator[int]:
 
 
 def listen(spark: Any, progress: ProgressTracker) -> None:
-    """Hear every query of this session."""
+    """Listen to every query of this session."""
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
     class SparkListener(StreamingQueryListener):

@@ -1,4 +1,4 @@
-"""What a driver is told at its start, and what it says while it works: JSON between two processes."""
+"""A driver's assignment, and its reports while it works: JSON between two processes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.runtime.status import JobStatus
 
 DRIVER = "driver"
-"""Stands for the job in a report about the driver itself: then none of its jobs runs."""
+"""The job name in a report about the driver itself: then none of its jobs runs."""
 
 
 class DriverSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One run of the pipeline. It goes through a pipe: a password in it is on no command line."""
 
     what: tuple[str, ...]
-    """Shipped jobs by name, or one file of a user."""
+    """Built-in jobs by name, or one file of a user."""
     options: PipelineOptions
     once: bool = False
     app: str | None = None
@@ -27,9 +27,9 @@ class DriverSpec(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     """Only this handler or projection."""
     master: str | None = None
-    """Where Spark runs; this machine when nothing is said."""
+    """Spark's master; this machine by default."""
     restarting: bool = False
-    """An earlier driver of this run has died: what cannot start now may start later."""
+    """An earlier driver of this run has died: a job that cannot start now may start later."""
 
 
 class StartedReport(msgspec.Struct, frozen=True, tag=True):
@@ -45,14 +45,14 @@ class ProgressReport(msgspec.Struct, frozen=True, tag=True):
 
 
 class NoticeReport(msgspec.Struct, frozen=True, tag=True):
-    """A job says how far it is, in words."""
+    """A job's progress, in words."""
 
     job: str
     text: str
 
 
 class FailureReport(msgspec.Struct, frozen=True, tag=True):
-    """A query failed; it is started again after `retry_s`, or not at all."""
+    """A query failed; it restarts after `retry_s`, or not at all."""
 
     job: str
     error: str
@@ -60,13 +60,13 @@ class FailureReport(msgspec.Struct, frozen=True, tag=True):
 
 
 class EndReport(msgspec.Struct, frozen=True, tag=True):
-    """A job has done what there was to do, or was asked to stop."""
+    """A job has finished its work, or was stopped."""
 
     job: str
 
 
 class RefusalReport(msgspec.Struct, frozen=True, tag=True):
-    """This cannot work, and trying again would not help: a mistake in the app, Java missing, no server."""
+    """A permanent failure: an error in the app, Java missing, no server."""
 
     error: str
 
@@ -78,12 +78,12 @@ _decoder: msgspec.json.Decoder[Report] = msgspec.json.Decoder(Report)
 
 
 class Reporter:
-    """The driver's side. Whatever it says has no password in it."""
+    """The driver's side. Its reports contain no password."""
 
     def __init__(self, pipe: BinaryIO, options: PipelineOptions) -> None:
         self._pipe = pipe
         self._secrets = secrets_of(options)
-        self._lock = threading.Lock()  # Spark's listener speaks from a thread of its own.
+        self._lock = threading.Lock()  # Spark's listener reports from a thread of its own.
 
     def say(self, report: Report) -> None:
         line = _encode(report)
@@ -92,10 +92,10 @@ class Reporter:
                 self._pipe.write(line + b"\n")
                 self._pipe.flush()
             except (BrokenPipeError, ValueError):
-                pass  # Nobody listens any more: the lifeline ends this process.
+                pass  # The supervisor has ended: the lifeline ends this process.
 
     def clean(self, text: str) -> str:
-        """The text without what nobody else should read."""
+        """The text without passwords."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text
@@ -110,7 +110,7 @@ def read_report(line: bytes) -> Report | None:
 
 
 def secrets_of(options: PipelineOptions) -> tuple[str, ...]:
-    """Passwords of the addresses that a run is given, as they are written and as they are meant."""
+    """Passwords in the addresses of a run, encoded and decoded."""
     found = set()
     for address in (options.events.database_url, options.events.objects_url, options.url):
         if address is not None and (password := urlsplit(address).password):

@@ -1,7 +1,7 @@
-"""Running jobs in one Spark session: each once and in turn, or all of them until somebody says stop.
+"""Running jobs in one Spark session: each once and in turn, or all of them until a stop.
 
-A query that fails is started again after a pause that grows, while the others go on. Two things are not
-tried again: what could not start in the first place, and a job that another run has taken over.
+A query that fails restarts after a growing pause, while the others go on. Two cases are not retried: a job
+that could not start in the first place, and a job that another run has taken over.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _POLL_S = 0.2
 _STARTS_MAX = 3
 """Of a query that is to run once."""
 _LATE_MAX = 10
-"""Further starts of such a query that only came too late for a busy machine."""
+"""Further starts of such a query that only timed out on a busy machine."""
 _ARRIVES_WITHIN_S = 20.0
 _ARRIVED = ("Waiting", "Processing")
 _TAKEN_OVER = frozenset({PublisherReplaced.__name__, ProjectionFenced.__name__})
 _AT_ONCE = frozenset({ReadModelSwapped.__name__})
 Stop = Callable[[], bool]
-"""True as soon as somebody asked for the end."""
+"""True as soon as a stop is requested."""
 
 
 class JobFailed(Exception):
-    """A job that was to run once did not get through."""
+    """A job that was to run once did not finish."""
 
     def __init__(self, job: str, error: str) -> None:
         super().__init__(f"{job}: {error}")
@@ -52,18 +52,18 @@ class JobFailed(Exception):
 
 @dataclass(slots=True)
 class _Running:
-    """A job of a run that goes on, and its query while it has one."""
+    """A job of a continuous run, and its query while it has one."""
 
     job: StreamJob
     query: StreamingQuery | None = None
     failures: int = 0
     batches: int = 0
     restart_at: float | None = None
-    """When a query that failed is started again; never, if nothing is said."""
+    """When a failed query restarts; None for never."""
 
 
 class Runner:
-    """Jobs, the session they share, and who is told about them."""
+    """Jobs, the session they share, and the receivers of reports."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Runner:
         self._backoff = backoff or Backoff()
 
     def run_once(self, jobs: Sequence[StreamJob | BatchJob]) -> None:
-        """Each in turn, so that the next finds what the one before has done. Raises JobFailed."""
+        """Each in turn, so that the next one finds the results of the one before. Raises JobFailed."""
         for job in jobs:
             if self._stop():
                 return
@@ -93,7 +93,7 @@ class Runner:
     def run_on(self, jobs: Sequence[StreamJob], *, patient: bool = False) -> None:
         """All of them, until `stop`; raises JobFailed when others have taken over all of them.
 
-        What a job raises that cannot start is raised, unless it is to be `patient` from the beginning.
+        The error of a job that cannot start is raised, unless the run is `patient` from the beginning.
         """
         running = [_Running(job) for job in jobs]
         for running_job in running:
@@ -128,7 +128,7 @@ class Runner:
             time.sleep(_POLL_S)
 
     def _stream_once(self, job: StreamJob) -> None:
-        """To its end. A query that fails may be started twice more: what is done stays done."""
+        """To its end. A query that fails may restart twice: finished work is kept."""
         failures = late = 0
         while True:
             failure = self._try_once(job)
@@ -150,7 +150,7 @@ class Runner:
             time.sleep(wait_s)
 
     def _try_once(self, job: StreamJob) -> Exception | None:
-        """One start and its query to the end; what it failed of. Raises what a start is refused for."""
+        """One start and its query to the end; returns why it failed. Raises the error of a refused start."""
         try:
             query = self._start(job, once=True)
         except Exception as refused:
@@ -203,11 +203,11 @@ class Runner:
         running_job.failures = 1 if batches > running_job.batches else running_job.failures + 1
         running_job.batches = batches
         self._schedule(
-            running_job, Cause(None, "it ended by itself") if failure is None else cause_of(failure)
+            running_job, Cause(None, "it ended unexpectedly") if failure is None else cause_of(failure)
         )
 
     def _start_query(self, running_job: _Running, *, patient: bool) -> None:
-        """Start its query, or say when that is tried again; raises unless it is to be `patient`."""
+        """Start its query, or report when that is retried; raises unless the run is `patient`."""
         try:
             running_job.query = self._start(running_job.job, once=False)
         except Exception as failure:
@@ -233,5 +233,5 @@ class Runner:
         self._reporter.say(FailureReport(running_job.job.name, error, wait_s))
 
     def _log(self, job: str, failure: BaseException) -> None:
-        """The whole account for the driver's log; the reports have one line of it."""
+        """The whole error for the driver's log; the reports have one line of it."""
         logger.error("%s failed: %s", job, self._reporter.clean(str(failure) or repr(failure)))

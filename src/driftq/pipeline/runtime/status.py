@@ -1,4 +1,4 @@
-"""How far each job is, kept in a small file beside its checkpoint so that anybody can look without Spark."""
+"""The progress of each job, in a small file beside its checkpoint, readable without Spark."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from driftq.pipeline.runtime.processes import is_alive, mark_of
 
 
 class PipelineJobState(StrEnum):
-    """What a job is doing, as far as its driver could still say."""
+    """The state of a job, as last reported by its driver."""
 
     RUNNING = "running"
     WAITING = "waiting"
-    """Its query failed and will be started again."""
+    """Its query failed and will restart."""
     ENDED = "ended"
     """It was stopped, or had nothing left to do."""
     FAILED = "failed"
     GONE = "gone"
-    """Its driver is dead and did not say goodbye."""
+    """Its driver died without a report."""
 
 
 class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,10 +36,10 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Spark's number of the last batch that is finished."""
     batch_rows: int = 0
     rows: int = 0
-    """Rows over all runs; what was read again counts again."""
+    """Rows over all runs; repeated reads count again."""
     rows_per_second: float = 0.0
     lag: int | None = None
-    """Rows that were there and not read when the last batch ended; None where the source cannot say."""
+    """Rows that were available and not read when the last batch ended; None where the source cannot tell."""
     checkpoint: str | None = None
     query_id: str | None = None
     """Spark's name for everything that was read under one checkpoint."""
@@ -48,10 +48,10 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     driver: int | None = None
     """The process that wrote this."""
     driver_mark: int | None = None
-    """When that process began, by the kernel's count: another one may get its number later."""
+    """The process's start time by the kernel's count: another process may get its number later."""
     updated_at: str = ""
     not_running_since: str | None = None
-    """Set by whoever reads this: its end, or the last sign of life of a driver that died."""
+    """Set by the reader: its end, or the last sign of life of a driver that died."""
 
     @property
     def driver_is_alive(self) -> bool:
@@ -61,7 +61,7 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
         return self.driver_mark is None or mark_of(self.driver) == self.driver_mark
 
     def notes(self) -> list[str]:
-        """What a person should know besides the numbers."""
+        """Notes for display beside the numbers."""
         said = [self.error] if self.error else []
         if self.not_running_since is None:
             return said
@@ -85,18 +85,18 @@ class StatusFolder:
         self._replace(f"{status.job}.json", msgspec.json.encode(status) + b"\n")
 
     def write_text(self, name: str, text: bytes) -> None:
-        """Something else that belongs here, such as metrics for a collector of text files."""
+        """Write another file here, such as metrics for a collector of text files."""
         self._replace(name, text)
 
     def read(self, job: str) -> JobStatus | None:
-        """What is known of a job; None when it never ran, or when its file is not one of ours."""
+        """The status of a job; None when it never ran, or when its file is not one of ours."""
         try:
             return msgspec.json.decode((self.path / f"{job}.json").read_bytes(), type=JobStatus)
         except (FileNotFoundError, ValueError):
             return None
 
     def all(self) -> list[JobStatus]:
-        """Every job that ever ran here, by name; a driver that died without a word is noticed."""
+        """Every job that ever ran here, by name; detects drivers that died without a report."""
         found = (self.read(file.stem) for file in sorted(self.path.glob("*.json")))
         return [_checked(status) for status in found if status is not None]
 
@@ -106,7 +106,7 @@ class StatusFolder:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
-            os.chmod(made, 0o644)  # A collector of metrics may be somebody else.
+            os.chmod(made, 0o644)  # A collector of metrics may run as another user.
             os.replace(made, self.path / name)
         except BaseException:
             with suppress(FileNotFoundError):
@@ -115,7 +115,7 @@ class StatusFolder:
 
 
 def _checked(status: JobStatus) -> JobStatus:
-    """As it is now: whoever died can no longer say so, and its last numbers are no longer true."""
+    """The current status: a dead driver cannot report its end, and its last numbers no longer hold."""
     state = status.state
     if (
         state in (PipelineJobState.RUNNING, PipelineJobState.WAITING)
@@ -129,5 +129,5 @@ def _checked(status: JobStatus) -> JobStatus:
         status, state=state, rows_per_second=0.0, not_running_since=status.updated_at or None
     )
     if state is PipelineJobState.ENDED:
-        return known  # It had read all that was there, or was stopped on purpose and said what it left.
+        return known  # It had read everything, or was stopped on purpose and reported its lag.
     return msgspec.structs.replace(known, lag=None)

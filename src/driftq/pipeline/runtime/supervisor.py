@@ -1,8 +1,8 @@
-"""Keeps a driver running: starts it in a session of its own, hears its reports, starts it again or ends it.
+"""Keeps a driver running: starts it in a session of its own, reads its reports, restarts it or ends it.
 
 The driver restarts queries that fail. The supervisor is for the driver itself: a JVM that runs out of memory,
-a process that is killed. Every job may be killed at any point, so that ending is always SIGKILL for whatever
-is left after a polite request, and never waits for longer than a few seconds.
+a process that is killed. Every job may be killed at any point, so that a stop always ends with SIGKILL for
+the processes left after a request, and never waits longer than a few seconds.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GRACE_S = 8.0
 _DRIVER = (sys.executable, "-m", "driftq.pipeline.runtime.driver")
 _POLL_S = 0.05
 REFUSED = 3
-"""The driver's exit code for what another start would not mend."""
+"""The driver's exit code for an error that a restart would not fix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Watch:
 
 
 class Supervisor:
-    """One run of the pipeline, from its start until it is done, refused or asked to stop."""
+    """One run of the pipeline, from its start until it is done, refused or stopped."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Supervisor:
                     return 0
 
     def stop(self) -> None:
-        """Ask politely, then end what is left. Safe in a signal handler."""
+        """Request a stop, then kill what is left. Safe in a signal handler."""
         if self._stopping:
             return
         self._stopping = True
@@ -104,7 +104,7 @@ class Supervisor:
         """The exit code of one driver, and whether it finished a batch."""
         worked = False
         with self._started() as reports:
-            for line in reports:  # Ends with the driver: nobody else has the other end of this pipe.
+            for line in reports:  # Ends with the driver: no other process has the other end of this pipe.
                 report = read_report(line)
                 if report is None:
                     continue
@@ -120,7 +120,7 @@ class Supervisor:
         return code, worked
 
     def _correct_metrics(self, driver: int) -> None:
-        """A driver that died left files that say its jobs run, for collectors that do not look closer."""
+        """A driver that died left metrics files that say its jobs run: correct them for collectors."""
         folder = StatusFolder(self._assignment.options.folder)
         for status in folder.all():
             if status.driver == driver and status.state is PipelineJobState.GONE:
@@ -135,7 +135,7 @@ class Supervisor:
                 driver = subprocess.Popen(
                     [*self._watch.command, str(says)],
                     stdin=subprocess.PIPE,
-                    stderr=log,  # Spark talks a lot; what a user's file prints is on stdout.
+                    stderr=log,  # Spark's own output; a user's file prints to stdout.
                     pass_fds=[says],
                     start_new_session=True,
                 )
@@ -154,7 +154,7 @@ class Supervisor:
                 yield reading
             finally:
                 try:
-                    driver.stdin.close()  # The lifeline: whoever holds the other end now ends itself.
+                    driver.stdin.close()  # The lifeline: the process at the other end now ends itself.
                 except BrokenPipeError:
                     pass
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Stopping(Protocol):
-    """Says whether the end was asked for; interrupts the main thread, too, while it is told to."""
+    """Whether a stop was requested; also interrupts the main thread while `interrupts` is set."""
 
     interrupts: bool
 
@@ -28,11 +28,11 @@ class Stopping(Protocol):
 
 
 def do_work(assignment: DriverSpec, reporter: Reporter, stopping: Stopping) -> None:
-    """All of it. Raises AppNotUsable, a DriftQError or JobFailed in words for people."""
+    """The whole run. Raises AppNotUsable, a DriftQError or JobFailed with a readable text."""
     stopping.interrupts = True
     require_spark()
     file, jobs = _jobs(assignment)
-    if not assignment.restarting:  # Later the jobs themselves wait for what is away.
+    if not assignment.restarting:  # Later the jobs themselves wait for an unavailable server or database.
         check_reach(jobs, assignment.options)
     spark = _open(assignment, file)
     try:
@@ -81,7 +81,7 @@ def _run(
         stopping.interrupts = bool(ends)  # A query is stopped in an orderly way.
         runner.run_once(jobs)
     elif ends:
-        raise InvalidArgument("--once", f"{ends[0].name} comes to an end: say --once, or run it alone")
+        raise InvalidArgument("--once", f"{ends[0].name} is a task that ends: pass --once, or run it alone")
     else:
         stopping.interrupts = False
         runner.run_on([job for job in jobs if is_stream(job)], patient=assignment.restarting)

@@ -10,11 +10,11 @@ from driftq.pipeline.server import Server
 from driftq.transport.paths import topic_path
 
 CHUNK_BYTES = 4 << 20
-"""Of keys and values in one request: well below what a server takes."""
+"""Of keys and values in one request: well below the server's limit."""
 
 
 class LaneSender:
-    """Sends to any topics and lanes, each in the order given. What it has sent is confirmed after `flush`."""
+    """Sends to any topics and lanes, each in the order given. Everything sent is confirmed after `flush`."""
 
     def __init__(
         self,
@@ -26,9 +26,9 @@ class LaneSender:
         confirmed: Mapping[str, Mapping[int, int]] | None = None,
         partitions: int | None = None,
     ) -> None:
-        """`confirmed` is what topics are known to have. With `partitions`, a missing topic is made.
+        """`confirmed` are the confirmed positions of topics. With `partitions`, a missing topic is created.
 
-        Without an `epoch` the writer begins anew on each topic: its older runs are shut out there.
+        Without an `epoch` the writer opens a new one on each topic, which fences its older runs there.
         """
         self._server = server
         self._writer = writer
@@ -74,7 +74,7 @@ class LaneSender:
                 raise
             self._create(topic, self._partitions)
             receipt = self._ask(topic, lane, messages)
-        except Overloaded:  # Readers were behind for as long as was waited. Fewer at a time may fit.
+        except Overloaded:  # Readers stayed behind for the whole wait. Fewer at a time may fit.
             half = len(messages) // 2
             if not half:
                 raise
@@ -103,4 +103,4 @@ class LaneSender:
         try:
             self._server.post("/v1/topics", {"name": topic, "partitions": partitions}, object)
         except TopicExists:
-            return  # Made by another in between, in another size: it is taken as it is.
+            return  # Created by another writer meanwhile, in another size: it is used as it is.

@@ -1,4 +1,4 @@
-"""What can be said to `format("driftq")` when writing, read once and checked."""
+"""The options of `format("driftq")` for writing, read once and checked."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ TEXT_COLUMNS = ("key", "value", "envelope", "topic")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """Where rows go and where they wait until they are all there."""
+    """Where rows go, and where they are staged until all have arrived."""
 
     url: str
     topic: str | None
-    """For rows that name none."""
+    """The topic of rows that name none."""
     partitions: int
-    """Of topics that are made on need."""
+    """Of topics that are created because they are missing."""
     writer: str | None
     staging: str | None
     checkpoint: str | None

@@ -1,8 +1,8 @@
-"""Rows of a micro-batch on their way: staged by tasks, then made official by one manifest.
+"""Staged rows of a micro-batch: written by tasks, then published by one manifest.
 
 A micro-batch that Spark repeats may cut its rows into other tasks, in another order. So the first finished
-stage of a batch becomes its manifest, by creating an object that nobody can create twice, and every later try
-sends what the manifest names. A row's index under the manifest is its position on the topic's lane.
+stage of a batch becomes its manifest, by creating an object that cannot be created twice, and every later try
+sends the files that the manifest names. A row's index under the manifest is its position on the topic's lane.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from driftq.pipeline.sink.options import TEXT_COLUMNS
 
 FILE_BYTES = 16 << 20
 _PLAIN = ""
-"""No character of a writer's name may mean a folder."""
+"""No character of a writer's name may act as a folder separator."""
 _SCHEMA = arrow.schema([arrow.field(name, arrow.string()) for name in TEXT_COLUMNS])
 _check_envelope = msgspec.json.Decoder(Envelope).decode
 
@@ -34,7 +34,7 @@ class Staging:
         self._folder = f"rows/{quote(writer, safe=_PLAIN)}"
 
     def stage(self, batches: Iterable[arrow.RecordBatch], *, topic: str | None) -> list[str]:
-        """Keep the rows of one task in files of a bounded size; their names. Raises InvalidArgument."""
+        """Store the rows of one task in files of bounded size; returns the names. Raises InvalidArgument."""
         names: list[str] = []
         waiting: list[arrow.RecordBatch] = []
         for batch in batches:
@@ -56,7 +56,7 @@ class Staging:
         return name
 
     def publish(self, batch_id: int, names: Sequence[str]) -> list[str]:
-        """The files that are this batch: these, or those of an earlier try."""
+        """The files of this batch: these, or those of an earlier try."""
         manifest = self._manifest(batch_id)
         if self._objects.create(manifest, msgspec.json.encode(names)):
             return list(names)
@@ -69,7 +69,7 @@ class Staging:
                 yield from stream
 
     def clean(self, *, before: int) -> None:
-        """Forget the batches before this one, which Spark never repeats, with all their files."""
+        """Remove the batches before this one, which Spark never repeats, with all their files."""
         kept: set[str] = set()
         for manifest in self._objects.names(f"{self._folder}/batches"):
             if manifest < self._manifest(before):
@@ -85,7 +85,7 @@ class Staging:
 
 
 def checked(batch: arrow.RecordBatch, *, topic: str | None) -> arrow.RecordBatch:
-    """The columns that a message is made of; raises InvalidArgument for rows that can be none."""
+    """The columns that a message is made of; raises InvalidArgument for rows that are no valid messages."""
     columns = {
         name: batch.column(name).cast(arrow.string())
         if name in batch.schema.names

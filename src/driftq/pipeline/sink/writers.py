@@ -60,7 +60,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         staging.clean(before=batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing to undo: what was staged is removed with the next batch that is committed."""
+        """Nothing to undo: the next committed batch removes the staged files."""
 
     def _staging(self) -> Staging:
         place = self._options.staging or f"{self._options.checkpoint}/driftq-sink"
@@ -72,7 +72,7 @@ class StreamSink(DataSourceStreamArrowWriter):
 
 
 class StagedBatchSink(DataSourceArrowWriter):
-    """A batch under a name: run again with the same name and place, it adds nothing."""
+    """A batch with a name: run again with the same name and location, it adds nothing."""
 
     def __init__(self, options: SinkOptions, writer: str) -> None:
         if options.staging is None:
@@ -93,7 +93,7 @@ class StagedBatchSink(DataSourceArrowWriter):
         staging.clean(before=0)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Nothing to undo: the next run goes on from the manifest, or stages anew."""
+        """Nothing to undo: the next run continues from the manifest, or stages again."""
 
     def _staging(self) -> Staging:
         return Staging(self._place, self._writer, s3_endpoint=self._options.s3_endpoint)
@@ -102,7 +102,7 @@ class StagedBatchSink(DataSourceArrowWriter):
 class BatchSink(DataSourceArrowWriter):
     """A batch without a name: every task appends its rows on a lane of its own.
 
-    A task that Spark runs again skips what it has sent. A job that fails leaves what it has sent so far.
+    A task that Spark runs again skips the messages that it has sent. A job that fails leaves its messages.
     """
 
     def __init__(self, options: SinkOptions) -> None:
@@ -122,7 +122,7 @@ class BatchSink(DataSourceArrowWriter):
         """Nothing is left to do."""
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Nothing can be taken back."""
+        """Appended messages cannot be removed."""
 
 
 def send(

@@ -1,1 +1,1 @@
-"""Topics and the event log as Spark sources: ranges that give the same rows however often they are read."""
+"""Topics and the event log as Spark sources: ranges that return the same rows however often they are read."""

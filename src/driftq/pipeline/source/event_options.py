@@ -1,4 +1,4 @@
-"""What can be said to `format("driftq-events")`, checked once."""
+"""The options of `format("driftq-events")`, checked once."""
 
 from __future__ import annotations
 

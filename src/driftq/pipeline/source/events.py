@@ -1,6 +1,6 @@
 """The event log as Spark reads it, all at once or as a stream: sealed segments, then the tail over HTTP.
 
-Positions have no gaps, so a range says by itself how many events it has, and a task that finds fewer fails.
+Positions have no gaps, so a range defines how many events it has, and a task that finds fewer fails.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ SCHEMA = arrow.schema([arrow.field(field.name, field.type) for field in SEALED])
 POSITION = "position"
 """The one number in Spark's offsets: the next position to read."""
 TASK_EVENTS = 200_000
-"""What one task reads from segments."""
+"""Events that one task reads from segments."""
 PIECE_EVENTS = 20_000
-"""What one task fetches over HTTP."""
+"""Events that one task fetches over HTTP."""
 _PAGE_EVENTS = 5_000
 
 _decode_lines = msgspec.json.Decoder(StoredEvent).decode_lines
 
 
 class EventLogEnd(msgspec.Struct, frozen=True):
-    """How far the log goes, and which start of the server says so."""
+    """The end of the log, and the start of the server that reported it."""
 
     position: int
     instance: str
@@ -72,7 +72,7 @@ def spark_schema() -> StructType:
 
 
 class EventReader(DataSourceReader):
-    """What is there when the query is planned."""
+    """The events that exist when the query is planned."""
 
     def __init__(self, options: EventLogOptions) -> None:
         self._options = options
@@ -92,7 +92,7 @@ class EventReader(DataSourceReader):
 
 
 class EventStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """What is new since the last batch, no more at once than is wanted."""
+    """The new events since the last batch, up to the limit of one batch."""
 
     def __init__(self, options: EventLogOptions) -> None:
         self._options = options
@@ -140,18 +140,18 @@ def _exact_position(position: Position, end: int) -> int:
 
 
 class EventLog:
-    """Questions of the driver: how far the log goes, and which task reads what."""
+    """The driver's side: the end of the log, and which task reads what."""
 
     def __init__(self, options: EventLogOptions) -> None:
         self._options = options
         self._server = Server(options.url, api_key=options.api_key)
 
     def next_position(self) -> int:
-        """Behind the last event."""
+        """After the last event."""
         return self._end().position + 1
 
     def next_position_from(self, position: int) -> int:
-        """The same; raises TopicStartedOver when the log ends before the place where a query is."""
+        """The same; raises TopicStartedOver when the log ends before the position of a query."""
         end = self.next_position()
         if position > end:
             raise TopicStartedOver("the event log", wanted=position, end=end)
@@ -183,7 +183,7 @@ class EventLog:
 
 
 def find_objects(options: EventLogOptions, *, instance: str) -> Objects | None:
-    """Where segments can be read from here; None when they cannot, or are another server's."""
+    """The readable storage of segments; None when there is none, or it is another server's."""
     if options.objects_url is not None:
         return open_for_reading(options.objects_url, access=S3Access(endpoint=options.s3_endpoint))
     if not instance or read_instance(options.data) != instance:
@@ -211,7 +211,7 @@ def fetched(start: int, end: int) -> list[EventRange]:
 
 
 def read_events(options: EventLogOptions, wanted: Any) -> Iterator[arrow.RecordBatch]:
-    """Every event of a range; raises SegmentLost when one cannot be had."""
+    """Every event of a range; raises SegmentLost when one cannot be read."""
     if not isinstance(wanted, EventRange):
         return  # Spark asks for one empty partition where there is nothing to read.
     at = wanted.start
@@ -225,7 +225,7 @@ def read_events(options: EventLogOptions, wanted: Any) -> Iterator[arrow.RecordB
 
 
 def _sealed(options: EventLogOptions, wanted: EventRange) -> Iterator[tuple[SegmentRange, arrow.Table]]:
-    """Segments one after the other, up to one that is not to be had here."""
+    """Segments one after the other, up to one that cannot be read here."""
     objects = find_objects(options, instance=wanted.instance) if wanted.segments else None
     for segment in wanted.segments:
         if objects is None:

@@ -1,7 +1,7 @@
-"""How far a query is behind, in messages: said by the source in the query's progress, read from there.
+"""A query's lag in messages: the source reports it in the query's progress, and this module reads it there.
 
-Spark shows what a source calls its latest offset. Beside the offsets ours tells how many messages wait behind
-the batch, and how many are in it where Spark gets fewer rows than that, under names that no topic can have.
+Spark shows a source's latest offset. Beside the offsets, ours reports how many messages follow the batch, and
+how many are in it where Spark gets fewer rows than that, under names that no topic can have.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ READ = "~read"
 
 
 class QueryProgress(Protocol):
-    """What is looked at of Spark's StreamingQueryProgress."""
+    """The used part of Spark's StreamingQueryProgress."""
 
     @property
     def sources(self) -> Any: ...
@@ -27,7 +27,7 @@ def with_lag(offsets: Mapping[str, Any], lag: int, *, read: int | None = None) -
 
 
 def messages_behind(progress: QueryProgress) -> int | None:
-    """Messages, or events, that wait behind this batch; None when no source of ours is among its sources."""
+    """Messages, or events, after this batch; None when none of its sources is ours."""
     known = [lag for source in progress.sources if (lag := _lag_in(source.latestOffset)) is not None]
     return sum(known) if known else None
 

@@ -1,10 +1,10 @@
-"""Of a task's rows those that can matter to whoever wants the newest message of each aggregate, or key.
+"""Filters a task's rows for readers that only need the newest message of each aggregate, or key.
 
-Where a message tells the whole state, a later one has overtaken it. A task drops what it sees overtaken, so
-that it never crosses into Spark. A row goes only if a newer one of its aggregate stays that can surely be
-read: where the newest is broken all stay, and the one before it can count. Whatever is no event stays, and
-so does the last row, which says how far the task has read. An aggregate may still come several times: other
-tasks have rows of it, and a task holds only so many at once.
+Where a message carries the whole state, a later one supersedes it. A task drops superseded rows, so that they
+never cross into Spark. A row is dropped only if a newer one of its aggregate stays that is certainly
+readable: where the newest is unreadable all stay, and the one before it can count. A row that is no event
+stays, and so does the last row, which shows how far the task has read. An aggregate may still occur several
+times: other tasks have rows of it, and a task holds a limited number at once.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 HELD_BYTES = 64 << 20
-"""Of rows, until a task looks which of them are overtaken."""
+"""Of rows, until a task checks which of them are superseded."""
 SURE_CHARACTERS = 256
-"""A text of so many characters is within every limit of bytes for a key, whatever they are."""
+"""A text of at most this many characters is within the byte limit of a key."""
 _NAMES = {"aggregate_id": ("aggregate_id", "aggregate_type"), "key": ("key",)}
 _ORDER = {"aggregate_id": "sequence_number", "key": "offset"}
 _DECODE = {"aggregate_id": decode_state_event, "key": msgspec.json.Decoder().decode}
@@ -33,7 +33,7 @@ _DECODE = {"aggregate_id": decode_state_event, "key": msgspec.json.Decoder().dec
 
 
 def newest_only(batches: Iterable[arrow.RecordBatch], *, by: str) -> Iterator[arrow.RecordBatch]:
-    """The same rows in the same order, without those that are seen to be overtaken."""
+    """The same rows in the same order, without superseded ones."""
     held: list[arrow.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -42,7 +42,7 @@ def newest_only(batches: Iterable[arrow.RecordBatch], *, by: str) -> Iterator[ar
         if size >= HELD_BYTES:
             held = without_overtaken(held, by=by)
             size = sum(each.nbytes for each in held)
-            if size > HELD_BYTES // 2:  # Few fall away: to look again would cost more than it saves.
+            if size > HELD_BYTES // 2:  # Few are dropped: another check would cost more than it saves.
                 yield from held
                 held, size = [], 0
     if held:
@@ -50,7 +50,7 @@ def newest_only(batches: Iterable[arrow.RecordBatch], *, by: str) -> Iterator[ar
 
 
 def without_overtaken(batches: Sequence[arrow.RecordBatch], *, by: str) -> list[arrow.RecordBatch]:
-    """What stays of rows of one partition, in the order of their offsets."""
+    """The remaining rows of one partition, in the order of their offsets."""
     table = arrow.Table.from_batches(batches)
     stays = np.ones(table.num_rows, dtype=np.bool_)
     rows = np.flatnonzero(_comparable(table, by=by))
@@ -70,7 +70,7 @@ def without_overtaken(batches: Sequence[arrow.RecordBatch], *, by: str) -> list[
 
 
 def _comparable(table: arrow.Table, *, by: str) -> NDArray[np.bool_]:
-    """Rows that have an order among others, and names that surely are fit to be keys of a read model."""
+    """Rows with a sequence, and with names that are certainly valid keys of a read model."""
     names = (*_NAMES[by], "event_id") if by == "aggregate_id" else _NAMES[by]
     fit = compute.is_valid(table["value"])
     fit = compute.and_(fit, compute.greater_equal(table[_ORDER[by]], 0 if by == "key" else 1))
@@ -92,19 +92,19 @@ def _groups(columns: Sequence[arrow.ChunkedArray], rows: NDArray[Any]) -> NDArra
 
 
 def _newest(groups: NDArray[Any], sequences: NDArray[Any]) -> NDArray[Any]:
-    """For each group where its highest sequence is; of equal ones the first."""
+    """For each group the index of its highest sequence; of equal ones the first."""
     backwards = np.arange(len(groups))[::-1]
     rising = backwards[np.argsort(sequences[backwards], kind="stable")]
     newest = np.empty(groups.max() + 1, dtype=np.int64)
-    newest[groups[rising]] = rising  # Of several for one group the last is kept.
+    newest[groups[rising]] = rising  # Of several for one group the last one stays.
     return newest
 
 
 def _readable(values: arrow.ChunkedArray, rows: NDArray[Any], *, by: str) -> NDArray[np.bool_]:
-    """Of these rows which can be read."""
+    """Which of these rows are readable."""
     wanted = np.zeros(len(values), dtype=np.bool_)
     wanted[rows] = True
-    texts = values.filter(arrow.array(wanted)).to_pylist()  # To take by number would join all values first.
+    texts = values.filter(arrow.array(wanted)).to_pylist()  # Taking by index would join all values first.
     readable = np.empty(len(rows), dtype=np.bool_)
     decode: Callable[[str], object] = _DECODE[by]
     readable[np.argsort(rows)] = [_decodes(decode, text) for text in texts]

@@ -51,7 +51,7 @@ def parse_offsets(option: str, text: str) -> Boundary | Offsets:
 def resolve(
     wanted: Boundary | Offsets, bounds: Mapping[str, Mapping[str, Bounds]], *, option: str
 ) -> Offsets:
-    """Where exactly that is; partitions without a name are read from their first message to their end."""
+    """The exact offsets; partitions that are not named are read from their first message to their end."""
     missing = EARLIEST if option == "startingOffsets" else LATEST
     if isinstance(wanted, str):
         named: Offsets = {}
@@ -90,11 +90,11 @@ def allot(waiting: Mapping[tuple[str, str], int], limit: int) -> dict[tuple[str,
     left = limit
     for key in sorted(
         waiting, key=lambda each: waiting[each]
-    ):  # The small first, so that none is left with nothing.
+    ):  # The small ones first, so that each gets a share.
         share = min(waiting[key], left, max(1, waiting[key] * limit // total))
         given[key] = share if waiting[key] else 0
         left -= given[key]
-    for key in sorted(waiting, key=lambda each: -waiting[each]):  # What rounding has left.
+    for key in sorted(waiting, key=lambda each: -waiting[each]):  # The remainder of rounding.
         more = min(left, waiting[key] - given[key])
         given[key] += more
         left -= more

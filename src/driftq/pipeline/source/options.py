@@ -1,4 +1,4 @@
-"""What can be said to `format("driftq")` when it is read, checked once."""
+"""The options of `format("driftq")` for reading, checked once."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class TopicSourceOptions:
     """In one micro-batch."""
     fail_on_data_loss: bool = True
     reader: str | None = None
-    """The name under which a stream reports how far it is."""
+    """The name under which a stream reports its progress."""
     newest_by: str | None = None
-    """Leave out what a newer message of the same aggregate, or key, is seen to have overtaken."""
+    """Leave out messages that a newer one of the same aggregate, or key, supersedes."""
 
 
 def read_topic_options(given: Mapping[str, str], *, streaming: bool) -> TopicSourceOptions:

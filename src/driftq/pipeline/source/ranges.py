@@ -1,6 +1,6 @@
 """Which task reads what: sealed ranges from the files of the topic's table, everything else over HTTP.
 
-Ranges of one plan do not overlap and leave nothing out. Where a range is read from never changes its rows.
+Ranges of one plan do not overlap and leave nothing out. The source of a range never changes its rows.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from driftq.storage.address import read_instance
 from driftq.tables.reader import TableFile, read_table
 
 PIECE_MESSAGES = 100_000
-"""What one task fetches over HTTP at most."""
+"""The most messages that one task fetches over HTTP."""
 TASK_ROWS = 400_000
-"""Small files are read by one task, up to about so many rows."""
+"""One task reads several small files, up to about this many rows."""
 
 
 class SealedFile(NamedTuple):
-    """A Parquet file of the table; `end` stands behind its last offset."""
+    """A Parquet file of the table; `end` is after its last offset."""
 
     path: str
     end: int
@@ -57,7 +57,7 @@ class UncoveredRange(NamedTuple):
 
 
 def plan(topics: Topics, start: Offsets, end: Offsets, *, data: str) -> list[TopicRange]:
-    """The ranges between two offsets; raises MessagesExpired or TopicStartedOver unless told to go on."""
+    """The ranges between two offsets; raises MessagesExpired or TopicStartedOver unless loss is allowed."""
     planned: list[TopicRange] = []
     for topic, partitions in end.items():
         start_offsets = start.get(topic, {})
@@ -93,7 +93,7 @@ def _plan_topic(
             else span.from_
         )
         upto = ends[number]
-        kept_from = max(begin, span.first_offset)  # Files below may be of a deleted topic that had the name.
+        kept_from = max(begin, span.first_offset)  # Files below may belong to a deleted topic of this name.
         own_files = [file for file in files if file.partition == span.partition]
         own_files = [file for file in own_files if file.last_offset >= kept_from and file.first_offset < upto]
         for one in _sealed_ranges(topic, own_files, folder, begin=begin, upto=upto):
@@ -104,7 +104,7 @@ def _plan_topic(
 
 
 def _is_servers_folder(found: SpansReply, data: str) -> bool:
-    """Whether the folder that we can reach is the one of the server that answers."""
+    """Whether the readable folder belongs to the server that answers."""
     return found.table and bool(found.instance) and read_instance(data) == found.instance
 
 
@@ -117,7 +117,7 @@ def sealed_files(path: str) -> list[TableFile]:
 def _sealed_ranges(
     topic: str, files: Sequence[TableFile], folder: str, *, begin: int, upto: int
 ) -> Iterator[TopicRange]:
-    """One range for each large file, or for some small ones that lie side by side."""
+    """One range for each large file, or for several adjacent small ones."""
     together: list[TableFile] = []
     rows = 0
     for file in [*files, None]:
@@ -149,7 +149,7 @@ def _rows_between(file: TableFile, *, begin: int, upto: int) -> int:
 def uncovered(
     files: Sequence[TableFile], *, partition: int, start: int, end: int
 ) -> Iterator[UncoveredRange]:
-    """What lies before, between and behind the files. Most of it holds no message: offsets have holes."""
+    """The offsets before, between and after the files. Most hold no message: offsets have gaps."""
     for file in files:
         if start < file.first_offset:
             yield UncoveredRange(partition, start, file.first_offset)

@@ -71,7 +71,7 @@ def _every_row(options: TopicSourceOptions, wanted: TopicRange) -> Iterator[arro
         try:
             file = parquet.ParquetFile(path)
         except FileNotFoundError:
-            break  # Its rows are in a larger file by now; the server knows.
+            break  # Its rows are in a larger file by now; the server has them.
         with file:
             yield from clipped(file, start=at, end=wanted.end)
         at = end
@@ -85,7 +85,7 @@ def clipped(file: parquet.ParquetFile, *, start: int, end: int) -> Iterator[arro
         offsets = batch.column("offset").to_numpy()
         first, last = offsets.searchsorted(start), offsets.searchsorted(end)
         if first == 0 == last:
-            return  # All of it lies behind the end, and so does the rest.
+            return  # All of it is after the end, and so is the rest.
         if first < last:
             rows = batch.slice(first, last - first)
             yield arrow.RecordBatch.from_arrays(rows.select(SCHEMA.names).columns, schema=SCHEMA)
@@ -108,7 +108,7 @@ def _fetch(options: TopicSourceOptions, wanted: TopicRange, *, start: int) -> It
 
 
 def _expected(options: TopicSourceOptions, wanted: TopicRange, *, start: int) -> int:
-    """How many messages the server still has of what was to come from files; raises when some are gone."""
+    """How many messages of the planned files the server still has; raises when some are gone."""
     topics = Topics(options)
     try:
         asked = {"partition": wanted.partition, "from": start, "to": wanted.end}
@@ -122,7 +122,7 @@ def _expected(options: TopicSourceOptions, wanted: TopicRange, *, start: int) ->
 def fetch_rows(
     server: Server, topic: str, partition: int, *, start: int, end: int
 ) -> Iterator[arrow.RecordBatch]:
-    """Stored messages from `start` up to, without, `end`; one that breaks off goes on behind what came."""
+    """Stored messages from `start` up to, without, `end`; a broken response is resumed."""
     broken = 0
     while start < end:
         asked = {"partition": partition, "from": start, "to": end}

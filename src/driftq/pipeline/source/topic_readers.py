@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class TopicReader(DataSourceReader):
-    """What is there when the query is planned."""
+    """The messages that exist when the query is planned."""
 
     def __init__(self, options: TopicSourceOptions) -> None:
         self._options = options
@@ -51,7 +51,7 @@ class TopicReader(DataSourceReader):
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """What is new since the last batch, no more at once than is wanted."""
+    """The new messages since the last batch, up to the limit of one batch."""
 
     def __init__(self, options: TopicSourceOptions) -> None:
         self._options = options
@@ -76,7 +76,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
         if not self._reported:
-            self._topics.report(start)  # From the start nothing is removed before this query has seen it.
+            self._topics.report(start)  # From the start no message is removed before this query has read it.
             self._reported = True
         waiting = self._waiting(start)
         counts = {key: span.messages for key, span in waiting.items()}
@@ -106,7 +106,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._topics.close()
 
     def _waiting(self, start: Offsets) -> dict[tuple[str, str], SpanReply]:
-        """What lies behind these offsets, of every partition that there is."""
+        """The messages after these offsets, in every partition."""
         found: dict[tuple[str, str], SpanReply] = {}
         topics = self._topics.names() if self._target is None else list(self._target)
         for topic in topics:
@@ -114,7 +114,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 for span in self._spans(topic, start.get(topic, {})):
                     found[topic, str(span.partition)] = span
             except TopicNotFound:
-                continue  # Not made yet, or deleted: there is nothing to wait for.
+                continue  # Not created yet, or deleted: there is nothing to wait for.
         return found
 
     def _spans(self, topic: str, start_offsets: dict[str, int]) -> Iterator[SpanReply]:
@@ -129,7 +129,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             else:
                 yield from self._topics.spans(topic, [self._span_query(topic, span.partition, begin)]).spans
         fresh = [number for number in range(answer.partitions) if str(number) not in start_offsets]
-        if fresh:  # A topic or a partition that was made meanwhile is read from its first message.
+        if fresh:  # A topic or a partition that was created meanwhile is read from its first message.
             yield from self._topics.spans(
                 topic, [self._span_query(topic, number, 0) for number in fresh]
             ).spans
@@ -142,7 +142,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @staticmethod
     def _topics_of(counts: dict[tuple[str, str], int]) -> list[str]:
-        """Topics with new messages, in the order in which they were asked."""
+        """Topics with new messages, in the order of their requests."""
         return list(dict.fromkeys(topic for (topic, _), count in counts.items() if count))
 
     def _ends(

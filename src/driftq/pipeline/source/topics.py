@@ -1,4 +1,4 @@
-"""The topics of a query as the server knows them now."""
+"""The topics of a query in their current state on the server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from driftq.transport.paths import topic_path
 
 
 class Topics:
-    """Questions to the server about the topics of a query."""
+    """Requests to the server about the topics of a query."""
 
     def __init__(self, options: TopicSourceOptions) -> None:
         self._options = options
@@ -23,14 +23,14 @@ class Topics:
         self._reported: Offsets = {}
 
     def names(self) -> Sequence[str]:
-        """The topics that are subscribed to; with a pattern, those that are there now."""
+        """The topics that are subscribed to; with a pattern, those that exist now."""
         if self._options.pattern is None:
             return self._options.topics
         every = self._server.get("/v1/topics", dict[str, list[str]])["topics"]
         return [name for name in every if re.fullmatch(self._options.pattern, name)]
 
     def bounds(self, *, strict: bool) -> dict[str, dict[str, Bounds]]:
-        """First and end of every partition. A topic that is not there is left out, or raised if `strict`."""
+        """First and end of every partition. A missing topic is left out, or raises if `strict`."""
         found: dict[str, dict[str, Bounds]] = {}
         for name in self.names():
             try:
@@ -51,7 +51,7 @@ class Topics:
         return self._server.post(topic_path(topic, "/spans"), asked, SpansReply)
 
     def report(self, offsets: Offsets) -> None:
-        """Say how far the query is, if it has a name; what it has not read is kept from then on."""
+        """Report the query's progress, if it has a name; from then on the server keeps unread messages."""
         for topic, partitions in offsets.items() if self._options.reader else ():
             if partitions == self._reported.get(topic):
                 continue
@@ -59,11 +59,11 @@ class Topics:
             try:
                 self._server.post(topic_path(topic, "/readers"), body, type(None))
             except TopicNotFound:
-                pass  # It was deleted; there is nothing to keep.
+                pass  # The topic was deleted; there is nothing to keep.
             self._reported[topic] = dict(partitions)
 
     def checked(self, topic: str, span: SpanReply, *, next_offset: int) -> int:
-        """Where reading really begins; raises when messages are gone and the query must not go on without."""
+        """Where reading really begins; raises when messages are gone and the query must not skip them."""
         wanted, strict = span.from_, self._options.fail_on_data_loss
         source = f"partition {span.partition} of topic {topic!r}"
         if wanted > next_offset:

@@ -1,1 +1,1 @@
-"""Spark itself: Java, sessions, formats, and what its Python workers have."""
+"""Spark itself: Java, sessions, formats, and the setup of its Python workers."""

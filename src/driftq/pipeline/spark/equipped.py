@@ -1,4 +1,4 @@
-"""Whether Spark's Python workers have DriftQ, asked before a query fails on it with a pickle's traceback."""
+"""Whether Spark's Python workers have DriftQ, checked before a query fails with a pickle's traceback."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def require_equipped_workers(spark: SparkSession) -> None:
     """Raise SparkUnusable if a worker that Spark starts for this session cannot import DriftQ.
 
-    On this machine, and under this interpreter, it can. Else one task asks, made of the standard library
-    alone, because nothing of ours could travel there. Whatever else keeps that task from its answer is not
-    told here: the first query will, in Spark's own words.
+    On this machine, and under this interpreter, it can. Otherwise one task checks it, made of the standard
+    library alone, because our own modules could not be loaded there. Any other failure of that task is not
+    reported here: the first query reports it in Spark's own words.
     """
     try:
         context: Any = spark.sparkContext

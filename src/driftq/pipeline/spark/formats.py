@@ -1,4 +1,4 @@
-"""What DriftQ is to Spark: `format("driftq")` and `format("driftq-events")`."""
+"""DriftQ's data sources for Spark: `format("driftq")` and `format("driftq-events")`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TopicFormat(DataSource):
-    """Topics: columns like those of Spark's Kafka source, and what envelope and event say."""
+    """Topics: columns like those of Spark's Kafka source, and those of envelope and event."""
 
     @classmethod
     def name(cls) -> str:
@@ -83,7 +83,7 @@ class EventFormat(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Make the formats known to a session. Raises SparkUnusable if its Python workers do not have DriftQ."""
+    """Register the formats with a session. Raises SparkUnusable if its Python workers do not have DriftQ."""
     from driftq.pipeline.spark.equipped import require_equipped_workers
 
     require_equipped_workers(spark)

@@ -1,4 +1,4 @@
-"""Which Java Spark would run on, found out before Spark fails on it in its own words."""
+"""The Java that Spark would use, checked before Spark fails with a message of its own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ANSWER_S = 30
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that is there."""
+    """An installed Java."""
 
     path: str
     release: int
@@ -48,7 +48,7 @@ def find_java() -> Java | None:
 
 
 def read_release(said: str) -> int | None:
-    """The release in what `java -version` says; before 9 it was called 1.8 and the like."""
+    """The release in the output of `java -version`; before 9 it was written as 1.8."""
     found = _VERSION.search(said)
     if found is None:
         return None
@@ -65,14 +65,14 @@ def find_spark() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What there is to run Spark with."""
+    """The installed versions of Java and pyspark."""
 
     spark: str | None
     java: Java | None
 
     @property
     def problem(self) -> SparkUnusable | None:
-        """What is missing, and what to install."""
+        """The missing part, and what to install."""
         if self.spark is None:
             return SparkUnusable("pyspark is not installed", remedy=HOW_TO_GET_SPARK)
         if self.java is None:

@@ -26,12 +26,12 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.metricsEnabled": "false",
-    # A query says how far it is also while nothing comes in.
+    # A query reports progress also while nothing arrives.
     "spark.sql.streaming.noDataProgressEventInterval": "10000",
     "spark.sql.streaming.stopTimeout": "30000",
-    # A busy machine takes its time to start a worker.
+    # A busy machine takes long to start a worker.
     "spark.python.authenticate.socketTimeout": "120s",
-    # Each look for new messages is a call to the server.
+    # Each check for new messages is a call to the server.
     "spark.sql.streaming.pollingDelay": "100ms",
 }
 
@@ -41,7 +41,7 @@ def open_session(
 ) -> SparkSession:
     """A session with our formats registered; raises SparkUnusable when Spark or its Java is missing.
 
-    A session that is open in this process already is used as it is.
+    A session that is already open in this process is used as it is.
     """
     require_spark()
     prefer_python(sys.executable)
@@ -58,7 +58,7 @@ def open_session(
 
 
 def session_settings(options: PipelineOptions, *, master: str) -> dict[str, str]:
-    """What Spark is told. Python workers run this interpreter and find DriftQ where we found it."""
+    """Spark's configuration. Python workers run this interpreter and find DriftQ where it is here."""
     folder = f"{options.folder}/spark"
     local = master.startswith("local")
     settings = _SETTINGS | {

@@ -1,7 +1,7 @@
 """The events of one topic partition, in the order in which they may be handled.
 
 Each aggregate has a queue. Only the head of a queue is ever claimed, so an aggregate's events never overtake
-each other, and a queue that waits for a retry or for another worker holds up no other queue.
+each other, and a queue that waits for a retry or for another worker blocks no other queue.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from driftq.registry import EventKey
 from driftq.registry.parking import ParkedEvent
 
 UNFIT = "unfit"
-"""The aggregate type of what is no event, and the start of the id it is known by."""
+"""The aggregate type of a message that is no event, and the prefix of its id."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicEvent:
-    """A message in the hands of a worker."""
+    """A message that a worker handles."""
 
     message: ParkedEvent
     key: EventKey
     event: PublishedEvent | None
     problem: str = ""
-    """Why it is no event."""
+    """Why it is not an event."""
     from_parking: bool = False
 
     @classmethod
     def of(cls, message: ParkedEvent, *, from_parking: bool = False) -> TopicEvent:
-        """The event in a message; one that holds none is known by its place on the topic."""
+        """The event in a message; one without an event is identified by its offset on the topic."""
         try:
             event = decode_published(message.value)
         except InvalidArgument as wrong:
@@ -44,7 +44,7 @@ class TopicEvent:
 
     @classmethod
     def unfit(cls, message: ParkedEvent, problem: str, *, from_parking: bool = False) -> TopicEvent:
-        """A message that cannot be claimed as what it says it is."""
+        """A message that cannot be claimed under its own id."""
         identity = f"{UNFIT}:{message.topic}/{message.partition}/{message.offset}"
         return cls(message, EventKey(identity, UNFIT, identity, 1), None, problem, from_parking=from_parking)
 
@@ -56,19 +56,19 @@ class AggregateQueue:
         in_order = sorted(events, key=lambda event: (event.key.sequence_number, event.message.offset))
         self.waiting = deque(in_order)
         self.alone = False
-        """Its head was cut off before: it is claimed alone, so that a crash affects no other event."""
+        """Its head was interrupted before: it is claimed alone, so that a crash affects no other event."""
 
     @property
     def head(self) -> TopicEvent:
         return self.waiting[0]
 
     def done(self) -> TopicEvent:
-        """Take the head off."""
+        """Remove the head."""
         self.alone = False
         return self.waiting.popleft()
 
     def clear(self) -> list[TopicEvent]:
-        """Take all off."""
+        """Remove all."""
         left = list(self.waiting)
         self.waiting.clear()
         return left
@@ -95,7 +95,7 @@ class AggregateQueues:
         return self._heap[0][0]
 
     def put(self, queue: AggregateQueue, *, due: int) -> None:
-        """Back among the others, unless it is empty; 0 for at once."""
+        """Put it back, unless it is empty; 0 for at once."""
         if queue.waiting:
             self._put += 1
             heapq.heappush(self._heap, (due, queue.head.message.offset, self._put, queue))

@@ -1,4 +1,4 @@
-"""Derived events on their way from the ledger to the event store."""
+"""Sending derived events from the worker's store to the event store."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ logger = logging.getLogger("driftq.pipeline.worker")
 
 
 class EventAppends(Protocol):
-    """`driftq.EventStore`, or its like."""
+    """`driftq.EventStore`, or a similar object."""
 
     def append_all(self, events: Sequence[tuple[Event, int | None]]) -> object: ...
 
 
 class DerivedAppends:
-    """Hands over what is kept, oldest first. A second time changes nothing: each id is stored once."""
+    """Sends stored derived events, oldest first. Sending twice changes nothing: each id is stored once."""
 
     def __init__(self, store: EventAppends, parking: Parking, handler: str, outage_wait: OutageWait) -> None:
         self._store = store
@@ -32,7 +32,7 @@ class DerivedAppends:
         self.refused = 0
 
     def flush(self) -> None:
-        """Until nothing is left that the store would take. While the server is away, this waits."""
+        """Send until nothing is left that the store accepts. While the server is unavailable, this waits."""
         while rows := self._outage_wait.ask(lambda: self._parking.derived(self._handler)):
             if not self._all_at_once(rows):
                 for row in rows:
@@ -42,7 +42,7 @@ class DerivedAppends:
         try:
             self._append(rows)
         except DriftQError:
-            return False  # Somebody is refused: each for itself then, which is safe after a part was stored.
+            return False  # Some event is refused: send each alone, which is safe after a part was stored.
         self._outage_wait.ask(lambda: self._parking.drop_derived(self._handler, rows))
         return True
 
@@ -65,7 +65,7 @@ class DerivedAppends:
         def append() -> None:
             try:
                 self._store.append_all(events)
-            except SequenceConflict as raced:  # An optimistic allocator: somebody else took the number.
+            except SequenceConflict as raced:  # An optimistic allocator: another writer took the number.
                 raise TransactionConflict("the event store", cause=str(raced)) from raced
 
         self._outage_wait.ask(append)

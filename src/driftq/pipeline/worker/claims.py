@@ -1,4 +1,4 @@
-"""What a worker needs to claim events: the registry, or the sequence guard alone."""
+"""The port for claiming events: the registry, or the sequence guard alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a handler on Spark knows beside its event."""
+"""The context that a handler on Spark gets with its event."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class WorkerContext:
         self.attempt = claim.attempt
         """Which try this is, from 1."""
         self.token = claim.token
-        """The fencing token of the claim: hand it to whatever can refuse an older one."""
+        """The fencing token of the claim: pass it to systems that can refuse an older one."""
         self.last_error = claim.last_error
         """Why the attempt before this one failed."""
         self.lost = False
-        """The lease is over and somebody else has the event: stop, the work cannot be finished."""
+        """The lease is lost and another worker has the event: stop, the work cannot be finished."""
         self.transaction: Transaction | None = None
-        """For an effect declared TRANSACTIONAL: what is done in it is kept together with the mark."""
+        """For an effect declared TRANSACTIONAL: its changes commit together with the mark."""
         self._claim = claim
         self._heartbeat = heartbeat
 
     def heartbeat(self) -> None:
-        """Renew the lease now; the worker does so by itself. Raises LeaseLost.
+        """Renew the lease now; the worker also renews it itself. Raises LeaseLost.
 
-        In a transaction nobody can take the event over, and there is nothing to renew.
+        In a transaction no other worker can take the event over, and there is nothing to renew.
         """
         if self.transaction is None:
             self._heartbeat(self._claim)

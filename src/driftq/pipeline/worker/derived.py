@@ -1,7 +1,7 @@
-"""Events that a handler makes from the one it was given.
+"""Events that a handler derives from its event.
 
-Their ids are made from the handler, the source event and the place in the list: whoever runs the handler
-again for the same event makes the same ids, and the event store takes each id once.
+Their ids are made from the handler, the source event and the index in the list: another run of the handler
+for the same event makes the same ids, and the event store stores each id once.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ class DerivedEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def derived_id(handler: str, source_id: str, index: int) -> str:
-    """The id of the derived event at this place of the list."""
+    """The id of the derived event at this index of the list."""
     name = msgspec.json.encode([handler, source_id, index]).decode()
     return str(uuid.uuid5(_NAMESPACE, name))
 
 
 def derived_texts(handler: str, source_id: str, made: object) -> list[str]:
-    """What a handler returned, as it is kept until the event store has it.
+    """A handler's return value, in the form stored until the event store has it.
 
-    Raises InvalidArgument for what the store would refuse: then the attempt has failed, and nothing is kept.
+    Raises InvalidArgument for events that the store would refuse: then the attempt has failed, and nothing is
+    stored.
     """
     if made is None:
         return []

@@ -1,11 +1,11 @@
-"""One claim from its grant to its end: the handler, its effect, and what is said about it.
+"""One claim from its grant to its end: the handler, its effect, and the mark in the registry.
 
     transactional   handler and mark in one transaction
     others          handler, then the mark; a crash in between repeats an idempotent effect and leaves an
                     unknown one to be resolved
 
-An exception is the handler's word that the effect did not happen. Whatever the database or the server fails
-to answer is asked again, and costs no attempt.
+An exception means that the effect did not happen. A request that the database or the server fails to answer
+is repeated, and costs no attempt.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Ending:
 
 
 class _HandlerFailed(Exception):
-    """Carries what a handler raised out of the transaction, past those who would take it for their own."""
+    """Carries a handler's exception out of the transaction, so that no layer takes it for its own."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -73,7 +73,7 @@ class Effects:
         self._appends = appends
 
     def perform(self, claim: Claim, arrived: TopicEvent) -> Ending:
-        """The claim is held by the heartbeats, and is over afterwards."""
+        """The heartbeats hold the claim, and it is over afterwards."""
         message = arrived.message
         context = WorkerContext(
             claim,
@@ -106,7 +106,7 @@ class Effects:
         return Ending(Verdict.DONE)
 
     def _is_current(self, claim: Claim) -> bool:
-        """Nothing is begun under a lease that may be over: it is renewed first, however long that takes."""
+        """Nothing starts under a lease that may have expired: it is renewed first, however long it takes."""
         if self._heartbeats.is_lost(claim):
             return False
         if self._heartbeats.may_have_lapsed(claim):
@@ -114,7 +114,7 @@ class Effects:
         return True
 
     def _in_transaction(self, claim: Claim, arrived: TopicEvent, context: WorkerContext) -> list[str]:
-        """May be called again: what was not kept is done again, and what was kept is not."""
+        """May be called again: uncommitted work is repeated, committed work is not."""
         derived: list[str] = []
         try:
             with self._store.registry.apply(claim) as transaction:
@@ -132,18 +132,18 @@ class Effects:
         return derived
 
     def _handled(self, claim: Claim, arrived: TopicEvent, context: WorkerContext) -> list[str]:
-        """Run the handler; what it derived, as texts."""
+        """Run the handler; returns its derived events, as texts."""
         if arrived.event is None:
             raise _HandlerFailed(Reject(arrived.problem))
         try:
             made = self._call(arrived.event, context)
         except SQLAlchemyError as error:
             if context.transaction is not None:
-                raise  # Whether the database is away is for the transaction to find out.
+                raise  # The transaction finds out whether the database is unavailable.
             raise _HandlerFailed(error) from error
         except LeaseLost:
             raise
-        except Exception as error:  # The worker loop: whatever a handler raises fails its event.
+        except Exception as error:  # The worker loop: any exception of a handler fails its event.
             raise _HandlerFailed(error) from error
         try:
             return derived_texts(claim.handler.name, claim.event.event_id, made)
@@ -179,7 +179,7 @@ class Effects:
         self._outage_wait.ask(lambda: registry.mark_unknown(claim, error=error_text(error)))
 
     def park(self, claim: Claim, arrived: TopicEvent) -> None:
-        """Keep the event's text in the database."""
+        """Store the event's text in the database."""
         self._outage_wait.ask(
             lambda: self._store.parking.park(claim.handler.name, [(arrived.key, arrived.message)])
         )

@@ -1,9 +1,9 @@
-"""Claims without the registry: only how far each aggregate has come is remembered.
+"""Claims without the registry: only the last sequence of each aggregate is stored.
 
 For handlers whose effect is idempotent, where ENABLE_PROCESSED_EVENT_REGISTRY is false. An event whose
-sequence is not above the aggregate's is stale; every other one is granted, to whoever asks. There is no
-lease and nobody is shut out, so a crash, or a second worker, repeats an effect. Attempts are counted in
-memory and start again with the process; a dead letter is kept in the guard's file as in any registry.
+sequence is not above the aggregate's is stale; every other one is granted, to any worker. There is no lease
+and no fencing, so a crash, or a second worker, repeats an effect. Attempts are counted in memory and restart
+with the process; a dead letter is stored in the guard's file as in any registry.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from driftq.sql import Queries, Transaction, as_rows, perform
 class SequenceGuard:
     """Implements `Claims` on the positions of a registry's file.
 
-    The registry itself is asked about events that are not new: dead letters that somebody has requeued are
-    claimed there for real.
+    The registry itself decides about events that are not new: requeued dead letters are claimed there in
+    the usual way.
     """
 
     def __init__(self, registry: SqlRegistry, *, backoff: Backoff | None = None) -> None:

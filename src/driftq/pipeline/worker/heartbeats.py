@@ -1,8 +1,8 @@
-"""Keeps the leases of claims alive, from a thread that does nothing else.
+"""Renews the leases of claims, in a thread that does nothing else.
 
-It has a connection of its own, so neither a handler that computes nor one that holds a transaction is in its
-way. It never touches Spark. What no thread can help against is native code that keeps the interpreter's lock
-for longer than a lease: such a claim may be lost, and then it cannot be finished.
+It has a connection of its own, so neither a handler that computes nor one that holds a transaction blocks it.
+It never touches Spark. No thread can help against native code that holds the interpreter lock for longer than
+a lease: such a claim may be lost, and then it cannot be finished.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ClaimHeartbeats:
             self._thread.join()
 
     def hold(self, claims: Sequence[Claim], *, claimed_at: int) -> None:
-        """These were granted to us, by a call that was made at that time."""
+        """Add claims that were granted to us, by a call that was made at that time."""
         with self._lock:
             for claim in claims:
                 self._claims[_token_key(claim)] = _BeatingClaim(claim, claimed_at + claim.handler.lease_ms)
@@ -81,12 +81,12 @@ class ClaimHeartbeats:
             return self._claims[_token_key(claim)].lost
 
     def may_have_lapsed(self, claim: Claim) -> bool:
-        """True if it was not extended for a whole lease, as when the database is away."""
+        """True if it was not extended for a whole lease, as when the database is unavailable."""
         with self._lock:
             return self._claims[_token_key(claim)].until <= self._timing.now()
 
     def beat(self) -> None:
-        """Extend all that is held, once."""
+        """Extend all held claims, once."""
         with self._lock:
             claims = [beating.claim for beating in self._claims.values() if not beating.lost]
         if not claims:

@@ -1,12 +1,12 @@
 """A worker as a streaming query: `worker-<handler>`.
 
-Each micro-batch is one task for each topic partition, which ends when all of its events are done, given up
-and kept, or parked; only then does Spark commit the batch. A batch that is cut off is run again, and finds in
-the registry what was done.
+Each micro-batch is one task for each topic partition, which ends when each of its events is done,
+dead-lettered or parked; only then does Spark commit the batch. An interrupted batch is run again, and finds
+finished events in the registry.
 
-The task that brings a missing event also runs the events parked behind it. An event that an operator resolves
-or requeues has no new message: a thread of the driver looks for such events now and then. It runs handlers
-and no Spark.
+The task of a missing event also runs the events that were parked after it. An event that an operator resolves
+or requeues has no new message: a thread of the driver looks for such events regularly. It runs handlers and
+no Spark.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("driftq.pipeline.worker")
 
 BATCH_EVENTS = 2_000
-"""In one micro-batch: what is held in memory, and run again after a crash."""
+"""In one micro-batch: they are held in memory, and run again after a crash."""
 POLL = "200 milliseconds"
 SWEEP_S = 2.0
 
@@ -46,18 +46,18 @@ class WorkerJob:
         self.spec = spec
         self.options = options
         self.counts: Counter[str] = Counter()
-        """How many events came to which end, since the start."""
+        """How many events had which outcome, since the start."""
 
     @property
     def name(self) -> str:
         return f"worker-{self.spec.name}"
 
     def check(self) -> None:
-        """The registry is there, or there is no start. Raises DatabaseUnavailable, SchemaOutdated."""
+        """The registry must be reachable at the start. Raises DatabaseUnavailable, SchemaOutdated."""
         WorkerStore.open(self.options).close()
 
     def start(self, spark: SparkSession, *, once: bool) -> StreamingQuery:
-        """Raises InvalidArgument for what must not run as it is set, DatabaseUnavailable, SchemaOutdated."""
+        """Raises InvalidArgument for a handler that must not run, DatabaseUnavailable, SchemaOutdated."""
         self._refuse_what_is_unsafe(master=spark.sparkContext.master or "")
         self.check()
         self.take_up_parked()
@@ -72,8 +72,8 @@ class WorkerJob:
         return query
 
     def handle_batch(self, rows: DataFrame, batch_id: int) -> None:
-        """Returns when no event of the batch is left to itself; may be called again for the same batch."""
-        # All rows of a topic partition in one task, in order, however the source has cut them.
+        """Returns when every event of the batch is settled or parked; may be repeated for the same batch."""
+        # All rows of a topic partition go to one task, in order, however the source has cut them.
         cores = rows.sparkSession.sparkContext.defaultParallelism
         tasks = min(2 * cores, max(1, rows.rdd.getNumPartitions()))
         together = rows.repartition(tasks, "topic", "partition") if tasks > 1 else rows
@@ -86,7 +86,7 @@ class WorkerJob:
         logger.info("%s batch %d: %s", self.name, batch_id, told or "nothing")
 
     def task(self) -> Task:
-        """What a task does with its rows; it travels to Spark's workers."""
+        """The function of a task; it travels to Spark's workers."""
         return partial(run_task, spec=self.spec, options=self.options)
 
     def _refuse_what_is_unsafe(self, *, master: str) -> None:
@@ -120,11 +120,11 @@ class WorkerJob:
         while not pause.wait(SWEEP_S) and _is_active(query):
             try:
                 self.take_up_parked()
-            except Exception:  # The thread has to go on: nobody else would look again.
+            except Exception:  # The thread has to go on: nothing else would look again.
                 logger.exception("%s: could not run parked events", self.name)
 
     def take_up_parked(self) -> None:
-        """Run, here in the driver, what was resolved or requeued, or what nobody came back for."""
+        """Run, in the driver, events that were resolved, requeued or abandoned."""
         with open_run(self.spec, self.options) as run:
             run.run_parked()
         self.counts += run.counts

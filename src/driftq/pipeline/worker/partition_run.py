@@ -1,8 +1,8 @@
 """The events of one topic partition, run to their ends.
 
 When `run` returns, each event is done, was done before, is a dead letter, or is parked with its text in the
-database: then, and not before, may the position on the topic move. Retries and other holders' leases are
-waited for here, while other aggregates go on.
+database: only then may the position on the topic move. This waits for retries and for other workers' leases,
+while other aggregates go on.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class PartitionRun:
         self._heartbeats = heartbeats
         self._outage_wait = outage_wait
         self._timing = timing
-        # A claim looks the same before and after its effect began: of unknown effects hold one at a time.
+        # A claim looks the same before and after its effect began: hold unknown effects one at a time.
         self._most = 1 if handler.effect is Effect.UNKNOWN else CLAIMS_MAX
         self.counts: Counter[str] = Counter()
 
     def run(self, events: Iterable[TopicEvent]) -> None:
-        """Until all of them are settled or parked."""
-        self._appends.flush()  # What a run before this one had no time for.
+        """Run until all of them are settled or parked."""
+        self._appends.flush()  # Derived events that an earlier run has not sent.
         queues = AggregateQueues(events)
         while queues:
             batch = queues.take(now=self._timing.now(), most=self._most)
@@ -78,7 +78,7 @@ class PartitionRun:
             self.run([TopicEvent.of(event, from_parking=True) for event in fresh])
 
     def _claimed(self, batch: Sequence[AggregateQueue]) -> Iterator[tuple[AggregateQueue, Claim]]:
-        """The batch with its claims, all of them held alive from now on."""
+        """The batch with its claims, all of them renewed from now on."""
         claimed_at = self._timing.now()
         claims = self._claims(batch)
         self._heartbeats.hold([claim for claim in claims if claim.granted], claimed_at=claimed_at)
@@ -102,7 +102,7 @@ class PartitionRun:
             return self._claims(batch)
 
     def _settle(self, queue: AggregateQueue, claim: Claim, *, in_batch: bool) -> int:
-        """Do what the claim allows; for how many milliseconds the queue has to wait then."""
+        """Act on the claim's outcome; returns how many milliseconds the queue has to wait then."""
         match claim.outcome:
             case ClaimOutcome.DUPLICATE_DONE:
                 self._duplicate(queue, claim)
@@ -115,7 +115,7 @@ class PartitionRun:
             case ClaimOutcome.CLAIMED:
                 if in_batch and claim.attempt > 1:
                     queue.alone = (
-                        True  # It may have killed the worker before us: no other event shall pay for that.
+                        True  # It may have killed the previous worker: no other event should be affected.
                     )
                     self._outage_wait.ask(lambda: self._store.claims.release(claim))
                     return 0
@@ -146,7 +146,7 @@ class PartitionRun:
         if claim.state is ClaimState.DEAD:
             self._effects.park(
                 claim, queue.head
-            )  # The worker that gave it up may have died before it stored the text.
+            )  # The worker that dead-lettered it may have died before it stored the text.
             self.counts["dead"] += 1
             queue.done()
         else:
@@ -177,7 +177,7 @@ class PartitionRun:
             )
 
     def _park(self, queue: AggregateQueue) -> None:
-        """The head cannot go on now, nor can what has to come after it."""
+        """The head cannot go on now, nor can the events after it."""
         ordered = self._handler.gap_policy is GapPolicy.ORDERED
         left = queue.clear() if ordered else [queue.done()]
         kept = [(event.key, event.message) for event in left if not event.from_parking]

@@ -1,4 +1,4 @@
-"""Putting a run together in a process of Spark: its database, its heartbeats, its way to the event store."""
+"""Setting up a run in one of Spark's processes: its database, its heartbeats, its event store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from driftq.pipeline.worker.timing import OutageWait, SystemTiming
 
 
 class ServedEvents:
-    """The event store of a server; appending again after a lost answer is safe, and done."""
+    """The event store of a server; it repeats an append after a lost response, which is safe."""
 
     def __init__(self, url: str) -> None:
         self._server = Server(url)
@@ -35,7 +35,7 @@ class ServedEvents:
 
 @contextmanager
 def open_run(spec: WorkerSpec, options: PipelineOptions) -> Iterator[PartitionRun]:
-    """A run with its heartbeats under way. While the database is away, this waits."""
+    """A run with its heartbeats started. While the database is unavailable, this waits."""
     timing = SystemTiming()
     outage_wait = OutageWait(timing)
     handler = spec.handler(options.registry)

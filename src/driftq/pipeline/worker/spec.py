@@ -1,4 +1,4 @@
-"""What a worker on Spark is declared with: a handler, its topics, and what its effect is like."""
+"""The declaration of a worker on Spark: a handler, its topics, and its effect."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HandlerCall = Callable[[PublishedEvent, WorkerContext], Sequence[DerivedEvent] |
 
 
 class Family(enum.StrEnum):
-    """Whose setting says how often a failed event is retried."""
+    """Which setting limits the retries of a failed event."""
 
     INSTANCE = "instance"
     ONTOLOGY = "ontology"
@@ -29,7 +29,7 @@ class Family(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerSpec:
-    """One handler. Its name is what the registry knows it by: change it, and it has seen nothing yet."""
+    """One handler. The registry identifies it by its name: under a new name it handles every event again."""
 
     name: str
     call: HandlerCall
@@ -54,7 +54,7 @@ class WorkerSpec:
                 raise InvalidArgument(field, f"must be one of {', '.join(words)}, not {given!r}")
 
     def handler(self, settings: RegistrySettings) -> Handler:
-        """How the registry is to treat it, with the settings in force."""
+        """Its policy in the registry, under the current settings."""
         retries = {
             Family.INSTANCE: settings.instance_retries_max,
             Family.ONTOLOGY: settings.ontology_retries_max,

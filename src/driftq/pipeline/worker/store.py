@@ -1,4 +1,4 @@
-"""Where a worker keeps what must outlive it: claims, parked events and derived events, in one database."""
+"""The durable state of a worker: claims, parked events and derived events, in one database."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class WorkerStore:
     parking: Parking
     claims: Claims
     liveness_folder: Path | None = None
-    """Where the workers of this machine say that they are alive, see `driftq.registry.liveness`."""
+    """The liveness files of this machine's workers, see `driftq.registry.liveness`."""
 
     @classmethod
     def on(
@@ -51,7 +51,7 @@ class WorkerStore:
         )
 
     def finish(self, claim: Claim, derived: Sequence[str]) -> None:
-        """Mark it done, and keep what was derived from it in the same transaction. Raises LeaseLost."""
+        """Mark it done, and store its derived events in the same transaction. Raises LeaseLost."""
         if not derived:
             self.claims.mark_done(claim)
             return
@@ -81,7 +81,7 @@ _alive: list[Liveness] = []
 
 
 def shared_store(options: PipelineOptions, *, use: str) -> WorkerStore:
-    """The one of this process for this use, opened at the first call and kept for the tasks to come."""
+    """The process's store for this use, opened at the first call and kept for later tasks."""
     place = options.events.database_url if options.registry.enabled else None
     key = os.getpid(), f"{use} {options.registry.enabled} {place} {options.folder}"
     if key not in _opened:
@@ -96,14 +96,14 @@ def _mark_alive(store: WorkerStore) -> None:
         return
     try:
         _alive.append(Liveness(store.liveness_folder, store.registry.incarnation))
-    except OSError as problem:  # As on a cluster's machine without the folder: then there is the lease.
+    except OSError as problem:  # As on a cluster's machine without the folder: then the lease has to expire.
         logger.warning(
             "cannot lock a liveness file; claims of this process last until their leases end: %s", problem
         )
 
 
 def _database(options: PipelineOptions) -> Database:
-    """The guard's file is always the embedded one: without the registry no database is needed."""
+    """The guard's file is always the SQLite one: without the registry no database is needed."""
     url = options.events.database_url if options.registry.enabled else None
     if url is None:
         return SqliteDatabase(options.registry_file)

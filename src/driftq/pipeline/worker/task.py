@@ -1,4 +1,4 @@
-"""What one Spark task does: all rows of its topic partitions, in order, run to their ends."""
+"""One Spark task of a worker: all rows of its topic partitions, in order, run to their ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Task: TypeAlias = "Callable[[Iterable[arrow.RecordBatch]], Iterator[arrow.Record
 
 COLUMNS = ("topic", "partition", "offset", "value")
 ANSWER = "how string, events long"
-"""How many events came to which end."""
+"""How many events had which outcome."""
 
 
 def run_task(

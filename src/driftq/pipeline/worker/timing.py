@@ -36,7 +36,7 @@ class SystemTiming:
 
 
 class OutageWait:
-    """Repeats a call for as long as the database or the server is away; no attempt is charged meanwhile."""
+    """Repeats a call while the database or the server is unavailable; no attempt is spent meanwhile."""
 
     def __init__(self, timing: Timing) -> None:
         self._timing = timing

@@ -1,7 +1,7 @@
 """Dead letters in the engine's turn: they are redriven, once each, or purged.
 
 A dead letter is marked as redriven in the commit that stores its new message, and only then. It stays in its
-topic until a purge or retention removes it. One that cannot be sent is skipped, and the reply says why.
+topic until a purge removes it. One that cannot be sent is skipped, and the reply says why.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class MessageNotFound(NotFound):
 
 class RunNotFound(NotFound):
     def __init__(self, run_id: str) -> None:
-        super().__init__(f"no stored message belongs to run {run_id!r}")
+        super().__init__(f"there is no message of run {run_id!r}")
         self.run_id = run_id
 
 

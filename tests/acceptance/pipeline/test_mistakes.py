@@ -21,7 +21,7 @@ def charge(event, context): ...
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["run", "worker", "--once"], "name a file with handlers"),
+        (["run", "worker", "--once"], "a worker needs a file with handlers"),
         (["run", "worker", "--app", "APP", "--name", "mail"], "there is no handler 'mail', only charge"),
     ],
 )

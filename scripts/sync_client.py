@@ -322,8 +322,9 @@ def indented(lines: Iterator[str] | tuple[str, ...] | list[str]) -> Iterator[str
 
 
 def formatted(text: str, path: Path) -> str:
-    """As `make format` would leave it."""
-    for step in (("check", "--quiet", "--select", "I", "--fix"), ("format", "--quiet")):
+    """Formatted with long lines: a signature stands on one line, and nobody edits it here."""
+    long = ("--line-length", "320", "--no-force-exclude")
+    for step in (("check", "--quiet", "--select", "I", "--fix", *long), ("format", "--quiet", *long)):
         command = [sys.executable, "-m", "ruff", *step, "--stdin-filename", str(path), "-"]
         text = subprocess.run(
             command, input=text, capture_output=True, text=True, check=True, cwd=ROOT

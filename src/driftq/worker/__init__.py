@@ -1,9 +1,9 @@
 """The worker: handlers for messages and jobs, and everything around them that makes an effect count once."""
 
 from driftq.registry.handler import Effect
+from driftq.registry.verdict import Reject, Retry
 from driftq.worker.context import Context, JobContext
 from driftq.worker.tasks import Jobs, Task
-from driftq.worker.verdict import Reject, Retry
 from driftq.worker.worker import Settled, Worker
 
 __all__ = ["Context", "Effect", "JobContext", "Jobs", "Reject", "Retry", "Settled", "Task", "Worker"]

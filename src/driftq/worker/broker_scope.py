@@ -15,8 +15,7 @@ from driftq.model.backoff import doubled
 from driftq.registry.handler import Effect
 from driftq.registry.verdict import UnknownEffect
 from driftq.worker.leases import LeasedDelivery
-from driftq.worker.scope import POLL_FIRST_S, POLL_LONGEST_S, EffectGrant
-from driftq.worker.verdict import stored_result
+from driftq.worker.scope import POLL_FIRST_S, POLL_LONGEST_S, EffectGrant, stored_result
 
 OWNER_CHARACTERS_MAX = 200
 

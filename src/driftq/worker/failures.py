@@ -14,7 +14,7 @@ from driftq.core.decide.backoff import retry_delay_ms
 from driftq.core.records import ORDINARY, DeliveryTerms
 from driftq.model.envelope import MAX_BACKOFF_MS
 from driftq.model.topic import DEAD_LETTER_PREFIX
-from driftq.worker.verdict import Reject, Retry
+from driftq.registry.verdict import Reject, Retry
 
 
 @dataclass(frozen=True, slots=True)

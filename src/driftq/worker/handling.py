@@ -14,7 +14,7 @@ from driftq.client import AlreadyCommitted, AsyncClient
 from driftq.errors import DriftQError, FailedPrecondition, InvalidArgument
 from driftq.model import Message
 from driftq.registry import Effect
-from driftq.registry.verdict import UnknownEffect
+from driftq.registry.verdict import Reject, Retry, UnknownEffect, error_text
 from driftq.worker.broker_scope import BrokerScope
 from driftq.worker.dead_letters import DeadLetterPartitions
 from driftq.worker.failures import GivenUp, Redelivery, describe, fate_of
@@ -22,7 +22,6 @@ from driftq.worker.leases import LeasedDelivery
 from driftq.worker.pool import HandlerEnded, HandlerPool
 from driftq.worker.registry_scope import CUT_OFF, RegistryGrant, RegistryScope
 from driftq.worker.scope import POLL_LONGEST_S, EffectGrant, Scope, effect_key
-from driftq.worker.verdict import Reject, Retry, error_text
 
 if TYPE_CHECKING:
     from driftq.registry.sql_registry import SqlRegistry

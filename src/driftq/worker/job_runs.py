@@ -14,9 +14,10 @@ from typing import Any
 from driftq.client import JobEnd
 from driftq.client.loop_thread import LoopThread
 from driftq.model.wire.jobs import ClaimedJob
+from driftq.registry.verdict import Reject, Retry, error_text
 from driftq.worker.context import JobContext
+from driftq.worker.scope import stored_result
 from driftq.worker.signatures import awaits
-from driftq.worker.verdict import Reject, Retry, error_text, stored_result
 
 logger = logging.getLogger("driftq.worker")
 

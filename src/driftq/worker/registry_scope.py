@@ -29,11 +29,10 @@ from driftq.errors import (
 from driftq.model import Message
 from driftq.model.backoff import doubled
 from driftq.registry import Claim, ClaimOutcome, ClaimState, Effect, EventKey, Handler, Wait
-from driftq.registry.verdict import UnknownEffect
+from driftq.registry.verdict import Reject, UnknownEffect
 from driftq.worker.failures import describe
 from driftq.worker.leases import LeasedDelivery
-from driftq.worker.scope import POLL_FIRST_S, POLL_LONGEST_S, EffectGrant
-from driftq.worker.verdict import Reject, stored_result
+from driftq.worker.scope import POLL_FIRST_S, POLL_LONGEST_S, EffectGrant, stored_result
 
 if TYPE_CHECKING:
     from driftq.registry.sql_registry import SqlRegistry

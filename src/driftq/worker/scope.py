@@ -6,7 +6,10 @@ where it is unknown whether an effect happened it raises `UnknownEffect`, and an
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
 
 from driftq.client import AlreadyCommitted
 from driftq.made_up_key import is_made_up
@@ -14,6 +17,8 @@ from driftq.model import Envelope
 
 if TYPE_CHECKING:
     from driftq.worker.leases import LeasedDelivery
+
+logger = logging.getLogger("driftq.worker")
 
 POLL_FIRST_S = 0.05
 POLL_LONGEST_S = 1.0
@@ -56,3 +61,14 @@ def effect_key(envelope: Envelope, *, steps: bool) -> str:
     if steps and envelope.run_id and envelope.step_id and (not key or is_made_up(key)):
         return f"step:{envelope.run_id}/{envelope.step_id}"
     return key
+
+
+def stored_result(result: Any) -> msgspec.Raw | msgspec.UnsetType:
+    """What is kept for duplicates; what JSON cannot say is left out, because the effect has happened."""
+    if result is None:
+        return msgspec.UNSET
+    try:
+        return msgspec.Raw(msgspec.json.encode(result))
+    except (TypeError, ValueError, RecursionError, OverflowError) as wrong:
+        logger.warning("a result was not stored because it is not JSON: %s", wrong)
+        return msgspec.UNSET

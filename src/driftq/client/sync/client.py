@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, Self, Unpack
-
-from driftq.client.async_client import DEFAULT_URL, AsyncClient
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from driftq.client.async_client import AsyncClient
+from driftq.client.async_client import DEFAULT_URL
 from driftq.client.consuming.subscription import LEASE_MS
 from driftq.client.loop_thread import LoopThread
-from driftq.client.options import TIMEOUT_S, ClientOptions
+from driftq.client.options import ClientOptions
+from driftq.client.options import TIMEOUT_S
 from driftq.client.producing.outgoing import EnvelopeFields
 from driftq.client.producing.producer import KeyOf
 from driftq.client.sync.consumer import Consumer
@@ -19,29 +20,27 @@ from driftq.client.sync.effects import Idempotency
 from driftq.client.sync.job_calls import JobCalls
 from driftq.client.sync.threads import ThreadClient
 from driftq.model import TopicView
-from driftq.model.wire.append import AppendReceipt, OpenWriter, PositionedMessage
-from driftq.model.wire.explain import ExplainedMessage, ExplainedRun
+from driftq.model.wire.append import AppendReceipt
+from driftq.model.wire.append import OpenWriter
+from driftq.model.wire.append import PositionedMessage
+from driftq.model.wire.explain import ExplainedMessage
+from driftq.model.wire.explain import ExplainedRun
 from driftq.model.wire.messages import RecordedMessage
 from driftq.model.wire.produce import Receipt
 from driftq.transport.paths import Query
+from typing import Any
+from typing import Literal
+from typing import Self
+from typing import Unpack
+import datetime as dt
 
 
 class Client(ThreadClient):
     """One server. Any thread may use it, with `with` or with `close` at the end."""
 
-    def __init__(
-        self,
-        url: str = DEFAULT_URL,
-        *,
-        timeout_s: float = TIMEOUT_S,
-        api_key: str | None = None,
-        options: ClientOptions | None = None,
-    ) -> None:
+    def __init__(self, url: str = DEFAULT_URL, *, timeout_s: float = TIMEOUT_S, api_key: str | None = None, options: ClientOptions | None = None) -> None:
         """`timeout_s` limits one call with all its retries. `options` has further limits and replaces it."""
-        self._bind(
-            AsyncClient(url, timeout_s=timeout_s, api_key=api_key, options=options),
-            LoopThread("driftq-client"),
-        )
+        self._bind(AsyncClient(url, timeout_s=timeout_s, api_key=api_key, options=options), LoopThread("driftq-client"))
 
     def _bind(self, awaited: AsyncClient, thread: LoopThread) -> None:
         super()._bind(awaited, thread)
@@ -53,25 +52,9 @@ class Client(ThreadClient):
     def url(self) -> str:
         return self._awaited.url
 
-    def create_topic(
-        self,
-        name: str,
-        *,
-        partitions: int = 1,
-        retention_ms: int | None = None,
-        retention_bytes: int | None = None,
-        table: bool | None = None,
-    ) -> None:
+    def create_topic(self, name: str, *, partitions: int = 1, retention_ms: int | None = None, retention_bytes: int | None = None, table: bool | None = None) -> None:
         """Create a topic. A repeated call with the same partitions changes nothing. Raises TopicExists."""
-        self._thread.run(
-            self._awaited.create_topic(
-                name,
-                partitions=partitions,
-                retention_ms=retention_ms,
-                retention_bytes=retention_bytes,
-                table=table,
-            )
-        )
+        self._thread.run(self._awaited.create_topic(name, partitions=partitions, retention_ms=retention_ms, retention_bytes=retention_bytes, table=table))
 
     def topics(self) -> list[str]:
         """The names of all topics."""
@@ -85,9 +68,7 @@ class Client(ThreadClient):
         """Delete a topic with all its messages and groups; its dead letters stay. Raises TopicNotFound."""
         self._thread.run(self._awaited.delete_topic(name))
 
-    def reset_group(
-        self, topic: str, group: str, *, to: Literal["earliest", "latest"] | int | dt.datetime
-    ) -> None:
+    def reset_group(self, topic: str, group: str, *, to: Literal["earliest", "latest"] | int | dt.datetime) -> None:
         """Move a group to an offset, to an end of the topic, or to the first message since an instant.
 
         Deliveries in flight are revoked. Raises TopicNotFound, GroupNotFound.
@@ -106,74 +87,29 @@ class Client(ThreadClient):
         """The messages of a run as a tree of steps, each with its state. Raises RunNotFound."""
         return self._thread.run(self._awaited.explain_run(run_id))
 
-    def records(
-        self,
-        topic: str,
-        *,
-        partition: int | None = None,
-        from_offset: int | None = None,
-        to_offset: int | None = None,
-        limit: int | None = None,
-    ) -> Iterator[RecordedMessage]:
+    def records(self, topic: str, *, partition: int | None = None, from_offset: int | None = None, to_offset: int | None = None, limit: int | None = None) -> Iterator[RecordedMessage]:
         """Stored messages, read without a group: nothing is leased or acked. `to_offset` is exclusive."""
-        return self._thread.each(
-            self._awaited.records(
-                topic, partition=partition, from_offset=from_offset, to_offset=to_offset, limit=limit
-            )
-        )
+        return self._thread.each(self._awaited.records(topic, partition=partition, from_offset=from_offset, to_offset=to_offset, limit=limit))
 
     def seal(self) -> None:
         """Returns when everything that was durable at the call is in the tables and the history."""
         self._thread.run(self._awaited.seal())
 
-    def produce(
-        self,
-        topic: str,
-        value: Any,
-        *,
-        key: str = "",
-        idempotency_key: str | None = None,
-        retries: int | None = None,
-        **envelope: Unpack[EnvelopeFields],
-    ) -> Receipt:
+    def produce(self, topic: str, value: Any, *, key: str = "", idempotency_key: str | None = None, retries: int | None = None, **envelope: Unpack[EnvelopeFields]) -> Receipt:
         """Returns when the message is durable. Messages produced at the same time share a request.
 
         `value`: text is stored as it is, bytes as a data URL, everything else as JSON. `retries`: None
         repeats a failed request as often as `timeout_s` allows; 0 never repeats and makes no key up.
         """
-        return self._thread.run(
-            self._awaited.produce(
-                topic, value, key=key, idempotency_key=idempotency_key, retries=retries, **envelope
-            )
-        )
+        return self._thread.run(self._awaited.produce(topic, value, key=key, idempotency_key=idempotency_key, retries=retries, **envelope))
 
-    def produce_many(
-        self,
-        topic: str,
-        values: Iterable[Any],
-        *,
-        key: KeyOf = "",
-        idempotency_key: KeyOf | None = None,
-        retries: int | None = None,
-        atomic: bool = False,
-        **envelope: Unpack[EnvelopeFields],
-    ) -> list[Receipt]:
+    def produce_many(self, topic: str, values: Iterable[Any], *, key: KeyOf = "", idempotency_key: KeyOf | None = None, retries: int | None = None, atomic: bool = False, **envelope: Unpack[EnvelopeFields]) -> list[Receipt]:
         """Returns when all messages are durable; receipts are in the order of the values.
 
         The text `KEY` as `idempotency_key` makes the keys `KEY-1`, `KEY-2`, …; `atomic` stores all messages
         or none, in one request. Raises BatchRefused, or with `atomic` the first error.
         """
-        return self._thread.run(
-            self._awaited.produce_many(
-                topic,
-                values,
-                key=key,
-                idempotency_key=idempotency_key,
-                retries=retries,
-                atomic=atomic,
-                **envelope,
-            )
-        )
+        return self._thread.run(self._awaited.produce_many(topic, values, key=key, idempotency_key=idempotency_key, retries=retries, atomic=atomic, **envelope))
 
     def writer(self, topic: str, writer: str, *, epoch: int | None = None) -> OpenWriter:
         """Open a writer and fence its older runs. Raises WriterFenced, TopicNotFound.
@@ -182,131 +118,37 @@ class Client(ThreadClient):
         """
         return self._thread.run(self._awaited.writer(topic, writer, epoch=epoch))
 
-    def append(
-        self,
-        topic: str,
-        messages: Sequence[PositionedMessage],
-        *,
-        writer: str,
-        epoch: int,
-        lane: int = 0,
-        after: int | None = None,
-    ) -> AppendReceipt:
+    def append(self, topic: str, messages: Sequence[PositionedMessage], *, writer: str, epoch: int, lane: int = 0, after: int | None = None) -> AppendReceipt:
         """Returns when all messages are durable, each stored once however often it is sent.
 
         `after` is a position that the lane must have reached. Raises LaneBehind where it has not, and
         WriterFenced when a newer run of the writer is open.
         """
-        return self._thread.run(
-            self._awaited.append(topic, messages, writer=writer, epoch=epoch, lane=lane, after=after)
-        )
+        return self._thread.run(self._awaited.append(topic, messages, writer=writer, epoch=epoch, lane=lane, after=after))
 
-    def consume(
-        self,
-        topic: str,
-        group: str,
-        *,
-        owner: str | None = None,
-        lease_ms: int = LEASE_MS,
-        prefetch: int | None = None,
-        start: Literal["earliest", "latest"] | None = None,
-        release_on_close: bool = False,
-    ) -> Consumer:
+    def consume(self, topic: str, group: str, *, owner: str | None = None, lease_ms: int = LEASE_MS, prefetch: int | None = None, start: Literal["earliest", "latest"] | None = None, release_on_close: bool = False) -> Consumer:
         """Deliveries as they arrive, for `for`; reconnects by itself."""
-        return Consumer(
-            self._thread.call(
-                self._awaited.consume,
-                topic,
-                group,
-                owner=owner,
-                lease_ms=lease_ms,
-                prefetch=prefetch,
-                start=start,
-                release_on_close=release_on_close,
-            ),
-            self._thread,
-        )
+        return Consumer(self._thread.call(self._awaited.consume, topic, group, owner=owner, lease_ms=lease_ms, prefetch=prefetch, start=start, release_on_close=release_on_close), self._thread)
 
-    def ack(
-        self, topic: str, group: str, *, owner: str, partition: int, offset: int, attempt: int | None = None
-    ) -> None:
+    def ack(self, topic: str, group: str, *, owner: str, partition: int, offset: int, attempt: int | None = None) -> None:
         """Ack a delivery by its partition and offset."""
-        self._thread.run(
-            self._awaited.ack(topic, group, owner=owner, partition=partition, offset=offset, attempt=attempt)
-        )
+        self._thread.run(self._awaited.ack(topic, group, owner=owner, partition=partition, offset=offset, attempt=attempt))
 
-    def ack_many(
-        self, topic: str, group: str, *, owner: str, places: Iterable[tuple[int, int]]
-    ) -> list[Exception | None]:
+    def ack_many(self, topic: str, group: str, *, owner: str, places: Iterable[tuple[int, int]]) -> list[Exception | None]:
         """Ack many deliveries, each by partition and offset; None or an error for each."""
         return self._thread.run(self._awaited.ack_many(topic, group, owner=owner, places=places))
 
-    def nack(
-        self,
-        topic: str,
-        group: str,
-        *,
-        owner: str,
-        partition: int,
-        offset: int,
-        reason: str = "",
-        retryable: bool = True,
-        started: bool = True,
-        attempt: int | None = None,
-    ) -> None:
+    def nack(self, topic: str, group: str, *, owner: str, partition: int, offset: int, reason: str = "", retryable: bool = True, started: bool = True, attempt: int | None = None) -> None:
         """Report that a delivery failed; with `started=False` it was not handled and costs no attempt."""
-        self._thread.run(
-            self._awaited.nack(
-                topic,
-                group,
-                owner=owner,
-                partition=partition,
-                offset=offset,
-                reason=reason,
-                retryable=retryable,
-                started=started,
-                attempt=attempt,
-            )
-        )
+        self._thread.run(self._awaited.nack(topic, group, owner=owner, partition=partition, offset=offset, reason=reason, retryable=retryable, started=started, attempt=attempt))
 
-    def extend(
-        self,
-        topic: str,
-        group: str,
-        *,
-        owner: str,
-        partition: int,
-        offset: int,
-        lease_ms: int,
-        attempt: int | None = None,
-    ) -> None:
+    def extend(self, topic: str, group: str, *, owner: str, partition: int, offset: int, lease_ms: int, attempt: int | None = None) -> None:
         """Extend the lease of a delivery to `lease_ms` from now."""
-        self._thread.run(
-            self._awaited.extend(
-                topic,
-                group,
-                owner=owner,
-                partition=partition,
-                offset=offset,
-                lease_ms=lease_ms,
-                attempt=attempt,
-            )
-        )
+        self._thread.run(self._awaited.extend(topic, group, owner=owner, partition=partition, offset=offset, lease_ms=lease_ms, attempt=attempt))
 
-    def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query | None = None,
-        body: Any = None,
-        repeatable: bool = False,
-        kind: Any = Any,
-    ) -> Any:
+    def call(self, method: str, path: str, *, query: Query | None = None, body: Any = None, repeatable: bool = False, kind: Any = Any) -> Any:
         """Any other call of the HTTP interface: the response decoded as `kind`, errors as exceptions."""
-        return self._thread.run(
-            self._awaited.call(method, path, query=query, body=body, repeatable=repeatable, kind=kind)
-        )
+        return self._thread.run(self._awaited.call(method, path, query=query, body=body, repeatable=repeatable, kind=kind))
 
     def call_lines(self, path: str, *, query: Query | None = None, kind: Any = Any) -> list[Any]:
         """Any other call with an NDJSON response: each line decoded as `kind`."""

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 from driftq.client.consuming.consumer import AsyncConsumer
 from driftq.client.loop_thread import LoopThread
 from driftq.client.sync.delivery import Delivery
 from driftq.client.sync.threads import DeliveryIterator
+from typing import Self
 
 
 class Consumer(DeliveryIterator):
@@ -24,10 +23,7 @@ class Consumer(DeliveryIterator):
 
     def take(self, count: int, *, within_s: float) -> list[Delivery]:
         """Up to `count` deliveries; fewer when no more arrive within `within_s`."""
-        return [
-            Delivery(found, self._thread)
-            for found in self._thread.run(self._awaited.take(count, within_s=within_s))
-        ]
+        return [Delivery(found, self._thread) for found in self._thread.run(self._awaited.take(count, within_s=within_s))]
 
     def leave(self) -> None:
         """Take no more deliveries and give back those not handed out; the others can still be settled."""

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Unpack
-
-from driftq.client.dead_letters import AsyncDeadLetters, DeadLetterFilter
+from driftq.client.dead_letters import AsyncDeadLetters
+from driftq.client.dead_letters import DeadLetterFilter
 from driftq.client.loop_thread import LoopThread
-from driftq.model.wire.dlq import DeadLetter, DeadLetterTopic, Purged, Redriven
+from driftq.model.wire.dlq import DeadLetter
+from driftq.model.wire.dlq import DeadLetterTopic
+from driftq.model.wire.dlq import Purged
+from driftq.model.wire.dlq import Redriven
+from typing import Unpack
 
 
 class DeadLetters:
@@ -22,42 +25,15 @@ class DeadLetters:
         """A page of a topic's dead letters, by offset. Raises TopicNotFound if it never had one."""
         return self._thread.run(self._awaited.messages(topic, limit=limit, after=after))
 
-    def redrive(
-        self,
-        topic: str,
-        *,
-        offsets: Sequence[int] | None = None,
-        dry_run: bool = False,
-        rate_per_s: int | None = None,
-        all_groups: bool = False,
-        by: str | None = None,
-        **where: Unpack[DeadLetterFilter],
-    ) -> Redriven:
+    def redrive(self, topic: str, *, offsets: Sequence[int] | None = None, dry_run: bool = False, rate_per_s: int | None = None, all_groups: bool = False, by: str | None = None, **where: Unpack[DeadLetterFilter]) -> Redriven:
         """Redrive dead letters to the group that gave them up; without a filter all that were not redriven.
 
         `all_groups` redrives them to every group. When the response is lost, some may have been redriven,
         each once: repeat the call. Raises TopicNotFound.
         """
-        return self._thread.run(
-            self._awaited.redrive(
-                topic,
-                offsets=offsets,
-                dry_run=dry_run,
-                rate_per_s=rate_per_s,
-                all_groups=all_groups,
-                by=by,
-                **where,
-            )
-        )
+        return self._thread.run(self._awaited.redrive(topic, offsets=offsets, dry_run=dry_run, rate_per_s=rate_per_s, all_groups=all_groups, by=by, **where))
 
-    def purge(
-        self,
-        topic: str,
-        *,
-        offsets: Sequence[int] | None = None,
-        dry_run: bool = False,
-        **where: Unpack[DeadLetterFilter],
-    ) -> Purged:
+    def purge(self, topic: str, *, offsets: Sequence[int] | None = None, dry_run: bool = False, **where: Unpack[DeadLetterFilter]) -> Purged:
         """Delete dead letters; without a filter all of them. Raises TopicNotFound."""
         return self._thread.run(self._awaited.purge(topic, offsets=offsets, dry_run=dry_run, **where))
 

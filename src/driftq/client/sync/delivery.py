@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from driftq.client.consuming.delivery import AsyncDelivery, Received
+from driftq.client.consuming.delivery import AsyncDelivery
+from driftq.client.consuming.delivery import Received
 from driftq.client.loop_thread import LoopThread
 
 

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from msgspec import UNSET
-
 from driftq.client.consuming.subscription import LEASE_MS
-from driftq.client.effects import AlreadyCommitted, AsyncIdempotency, Begun, Held
+from driftq.client.effects import AlreadyCommitted
+from driftq.client.effects import AsyncIdempotency
+from driftq.client.effects import Begun
+from driftq.client.effects import Held
 from driftq.client.loop_thread import LoopThread
 from driftq.model.wire.idempotency import EffectStatus
+from msgspec import UNSET
+from typing import Any
 
 
 class Idempotency:
@@ -20,35 +21,13 @@ class Idempotency:
         self._awaited = awaited
         self._thread = thread
 
-    def begin(
-        self,
-        *,
-        topic: str,
-        group: str,
-        idempotency_key: str,
-        owner: str,
-        lease_ms: int = LEASE_MS,
-        tenant_id: str = "",
-        offset: int | None = None,
-        source_topic: str | None = None,
-    ) -> Begun | AlreadyCommitted | Held:
+    def begin(self, *, topic: str, group: str, idempotency_key: str, owner: str, lease_ms: int = LEASE_MS, tenant_id: str = "", offset: int | None = None, source_topic: str | None = None) -> Begun | AlreadyCommitted | Held:
         """Claim an effect. Give each claimant of an effect an `owner` name of its own.
 
         `offset` says which message the effect is for, so that a message of a deleted topic is not taken for
         one of a new topic with its name. `source_topic` is needed where that message is in another topic.
         """
-        return self._thread.run(
-            self._awaited.begin(
-                topic=topic,
-                group=group,
-                idempotency_key=idempotency_key,
-                owner=owner,
-                lease_ms=lease_ms,
-                tenant_id=tenant_id,
-                offset=offset,
-                source_topic=source_topic,
-            )
-        )
+        return self._thread.run(self._awaited.begin(topic=topic, group=group, idempotency_key=idempotency_key, owner=owner, lease_ms=lease_ms, tenant_id=tenant_id, offset=offset, source_topic=source_topic))
 
     def mark_success(self, begun: Begun, *, result: Any = UNSET) -> None:
         """Commit the effect: it never runs again, and duplicates get the result. Raises EffectSuperseded."""
@@ -70,52 +49,14 @@ class Idempotency:
         """Extend the lease to `lease_ms` from now. Raises EffectSuperseded."""
         self._thread.run(self._awaited.extend(begun, lease_ms=lease_ms))
 
-    def status(
-        self,
-        *,
-        topic: str,
-        group: str,
-        idempotency_key: str,
-        tenant_id: str = "",
-        offset: int | None = None,
-        source_topic: str | None = None,
-    ) -> EffectStatus:
+    def status(self, *, topic: str, group: str, idempotency_key: str, tenant_id: str = "", offset: int | None = None, source_topic: str | None = None) -> EffectStatus:
         """The state of an effect, addressed as in `begin`. Raises EffectNotFound."""
-        return self._thread.run(
-            self._awaited.status(
-                topic=topic,
-                group=group,
-                idempotency_key=idempotency_key,
-                tenant_id=tenant_id,
-                offset=offset,
-                source_topic=source_topic,
-            )
-        )
+        return self._thread.run(self._awaited.status(topic=topic, group=group, idempotency_key=idempotency_key, tenant_id=tenant_id, offset=offset, source_topic=source_topic))
 
-    def resolve(
-        self,
-        *,
-        topic: str,
-        group: str,
-        idempotency_key: str,
-        by: str,
-        happened: bool,
-        result: Any = UNSET,
-        tenant_id: str = "",
-    ) -> AlreadyCommitted | Held | None:
+    def resolve(self, *, topic: str, group: str, idempotency_key: str, by: str, happened: bool, result: Any = UNSET, tenant_id: str = "") -> AlreadyCommitted | Held | None:
         """Record the outcome of an effect that is unknown; None when it is recorded.
 
         An effect that happened never runs again. One that did not may: redrive its dead letter. An effect
         that is committed or under way is left as it is and returned.
         """
-        return self._thread.run(
-            self._awaited.resolve(
-                topic=topic,
-                group=group,
-                idempotency_key=idempotency_key,
-                by=by,
-                happened=happened,
-                result=result,
-                tenant_id=tenant_id,
-            )
-        )
+        return self._thread.run(self._awaited.resolve(topic=topic, group=group, idempotency_key=idempotency_key, by=by, happened=happened, result=result, tenant_id=tenant_id))

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Self
-
+from collections.abc import Iterator
+from collections.abc import Sequence
 from driftq.client.event_store import AsyncEventStore
 from driftq.client.sync.client import Client
 from driftq.model import Event
 from driftq.model.wire.events import EventReceipt
+from typing import Self
 
 
 class EventStore:

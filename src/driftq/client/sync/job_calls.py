@@ -5,15 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Literal
-
-from msgspec import UNSET
-
 from driftq.client.consuming.subscription import LEASE_MS
 from driftq.client.job_calls import AsyncJobCalls
 from driftq.client.loop_thread import LoopThread
 from driftq.errors import DriftQError
-from driftq.model.wire.jobs import ClaimedJob, EnqueuedJob, JobEnd, JobView
+from driftq.model.wire.jobs import ClaimedJob
+from driftq.model.wire.jobs import EnqueuedJob
+from driftq.model.wire.jobs import JobEnd
+from driftq.model.wire.jobs import JobView
+from msgspec import UNSET
+from typing import Any
+from typing import Literal
 
 
 class JobCalls:
@@ -23,48 +25,20 @@ class JobCalls:
         self._awaited = awaited
         self._thread = thread
 
-    def enqueue(
-        self,
-        queue: str,
-        task: str,
-        payload: Any,
-        *,
-        priority: int | None = None,
-        delay_s: float | None = None,
-        run_at: datetime | None = None,
-        idempotency_key: str | None = None,
-        max_retries: int | None = None,
-        timeout_ms: int | None = None,
-    ) -> EnqueuedJob:
+    def enqueue(self, queue: str, task: str, payload: Any, *, priority: int | None = None, delay_s: float | None = None, run_at: datetime | None = None, idempotency_key: str | None = None, max_retries: int | None = None, timeout_ms: int | None = None) -> EnqueuedJob:
         """Returns when the job is durable. Without a key the client makes one up: a retry adds no second job.
 
         `delay_s` counts from now, by this machine's clock unless the broker runs in this process; `run_at`
         is an instant. Jobs with a larger priority run first.
         """
-        return self._thread.run(
-            self._awaited.enqueue(
-                queue,
-                task,
-                payload,
-                priority=priority,
-                delay_s=delay_s,
-                run_at=run_at,
-                idempotency_key=idempotency_key,
-                max_retries=max_retries,
-                timeout_ms=timeout_ms,
-            )
-        )
+        return self._thread.run(self._awaited.enqueue(queue, task, payload, priority=priority, delay_s=delay_s, run_at=run_at, idempotency_key=idempotency_key, max_retries=max_retries, timeout_ms=timeout_ms))
 
-    def claim(
-        self, queues: Sequence[str], *, owner: str, lease_ms: int = LEASE_MS, limit: int = 1, wait_ms: int = 0
-    ) -> list[ClaimedJob]:
+    def claim(self, queues: Sequence[str], *, owner: str, lease_ms: int = LEASE_MS, limit: int = 1, wait_ms: int = 0) -> list[ClaimedJob]:
         """Up to `limit` jobs that are due; none when none is due within `wait_ms`.
 
         The client does not repeat a claim: jobs whose response was lost are due again when their leases end.
         """
-        return self._thread.run(
-            self._awaited.claim(queues, owner=owner, lease_ms=lease_ms, limit=limit, wait_ms=wait_ms)
-        )
+        return self._thread.run(self._awaited.claim(queues, owner=owner, lease_ms=lease_ms, limit=limit, wait_ms=wait_ms))
 
     def heartbeat(self, job: ClaimedJob, *, lease_ms: int | None = None) -> None:
         """Extend the lease to `lease_ms` from now, else to its first length from now. Raises StaleLease."""
@@ -86,14 +60,7 @@ class JobCalls:
         """A job with its attempts; `result` is None until it has one. Raises JobNotFound."""
         return self._thread.run(self._awaited.get(job_id))
 
-    def list(
-        self,
-        *,
-        queue: str | None = None,
-        state: Literal["ready", "scheduled", "in_flight", "succeeded", "dead"] | None = None,
-        limit: int | None = None,
-        after: str | None = None,
-    ) -> list[JobView]:
+    def list(self, *, queue: str | None = None, state: Literal["ready", "scheduled", "in_flight", "succeeded", "dead"] | None = None, limit: int | None = None, after: str | None = None) -> list[JobView]:
         """Jobs, oldest first; `state="dead"` lists those that were given up."""
         return self._thread.run(self._awaited.list(queue=queue, state=state, limit=limit, after=after))
 

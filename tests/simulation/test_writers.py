@@ -81,7 +81,9 @@ class _Story:
         positions = list(range(first, first + count))
         messages = [prepare(Message("t", f"{lane}:{one}", key=f"lane-{lane}"), at=now) for one in positions]
         command = AppendByPosition("t", "w", lane, self.epoch, positions, messages, None)
-        return self.ask(lambda reply: self.machine.engine.submit(AppendRequest.of(command, reply)))
+        return self.ask(
+            lambda reply: self.machine.engine.submit(AppendRequest(command.messages, reply, append=command))
+        )
 
     def trouble(self) -> None:
         chance = self.random.random()

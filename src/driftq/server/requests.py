@@ -47,10 +47,7 @@ class AppendRequest(ProduceRequest, kw_only=True, eq=False):
     """Messages of one writer's lane, all or nothing; answered by AppendedMessages."""
 
     append: AppendByPosition
-
-    @classmethod
-    def of(cls, append: AppendByPosition, reply: Reply) -> AppendRequest:
-        return cls(append.messages, reply, atomic=True, append=append)
+    atomic: bool = True
 
 
 class AckRequest(msgspec.Struct, frozen=True, eq=False):

@@ -53,7 +53,7 @@ def append(exchange: Exchange) -> None:
     def send(done: AppendedMessages) -> None:
         exchange.reply_json(AppendReceipt(done.appended, done.skipped, done.position))
 
-    exchange.edge.engine.submit(AppendRequest.of(command, exchange.answering(send)))
+    exchange.edge.engine.submit(AppendRequest(command.messages, exchange.answering(send), append=command))
 
 
 def _prepared(exchange: Exchange, given: list[AppendMessage]) -> list[Produce]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from driftq.settings import KNOBS, PROFILES, Settings, SettingSpec, SettingsRefused, load_settings
+from driftq.settings import PROFILES, SETTINGS, Settings, SettingSpec, SettingsRefused, load_settings
 from scripts.reference import settings_readers
 from scripts.reference.markdown import cell, code, head, joined, table
 from scripts.reference.settings_trial import Refusal, environments, refusals, samples
@@ -46,7 +46,7 @@ def page() -> str:
     parts = [*head("Settings", "src/driftq/settings"), INTRO, COMMANDS]
     listed: set[str] = set()
     for title, prefixes in SECTIONS:
-        specs = [spec for spec in KNOBS if spec.name.startswith(prefixes) and spec.name not in listed]
+        specs = [spec for spec in SETTINGS if spec.name.startswith(prefixes) and spec.name not in listed]
         listed.update(spec.name for spec in specs)
         rows = [
             (
@@ -59,7 +59,7 @@ def page() -> str:
             for spec in specs
         ]
         parts += [f"## {title}", table(("Variable", "Default", "Value", "Read by", "Meaning"), rows)]
-    assert listed == {spec.name for spec in KNOBS}, "a section for every setting"
+    assert listed == {spec.name for spec in SETTINGS}, "a section for every setting"
     refused_rows = [(_assignments(one.environ), code(f"driftq {one.command}"), one.text) for one in refused]
     parts += [
         "## Values that stop a command",
@@ -125,10 +125,10 @@ def _profiles() -> str:
         name: load_settings(profile, environ={}) for name, profile in PROFILES.items()
     }
     rows: list[tuple[str, ...]] = []
-    for spec in KNOBS:
+    for spec in SETTINGS:
         if any(spec.name in profile.values for profile in PROFILES.values()):
             values = [
-                next(one.value for one in found.in_force if one.knob.name == spec.name)
+                next(one.value for one in found.in_force if one.spec.name == spec.name)
                 for found in settings.values()
             ]
             rows.append((code(spec.name), *(f"{value:,} {spec.kind.name}" for value in values)))

@@ -7,7 +7,7 @@ from unittest.mock import patch
 from typer.testing import CliRunner
 
 from driftq.errors import DriftQError
-from driftq.settings import KNOBS, SettingSpec, SettingsRefused, load_settings
+from driftq.settings import SETTINGS, SettingSpec, SettingsRefused, load_settings
 from driftq.settings.spec import Choice, IntRange, Problem
 
 _TEXTS = (
@@ -44,7 +44,7 @@ def samples(spec: SettingSpec) -> list[str]:
 
 def refusals() -> Iterator[Refusal]:
     """Every sample value that stops `driftq serve` or the publisher."""
-    for spec in KNOBS:
+    for spec in SETTINGS:
         for value in samples(spec):
             for environ in environments(spec, value):
                 if text := _serve(environ):
@@ -57,7 +57,7 @@ def environments(spec: SettingSpec, value: str) -> Iterator[dict[str, str]]:
     """The value alone, and together with those settings that it cannot do without."""
     environ = {spec.name: value}
     yield environ
-    by_name = {one.name: one for one in KNOBS}
+    by_name = {one.name: one for one in SETTINGS}
     try:
         load_settings(environ=environ)
     except SettingsRefused as refused:
@@ -78,7 +78,7 @@ def _serve(environ: Mapping[str, str]) -> str:
     """The error of `driftq serve`, which goes no further than to the place where a server would start."""
     from driftq.cli.app import app
 
-    others: dict[str, str | None] = dict.fromkeys((one.name for one in KNOBS), None)  # None: not set.
+    others: dict[str, str | None] = dict.fromkeys((one.name for one in SETTINGS), None)  # None: not set.
     with patch("driftq.cli.serving.run_server", return_value=0):
         result = CliRunner().invoke(app, ["serve"], env=others | dict(environ))
     return result.stderr.strip().removeprefix("error: ") if result.exit_code else ""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from driftq.model.options.limits import Limits
-from driftq.settings import KNOBS, PROFILES, load_settings
+from driftq.settings import PROFILES, SETTINGS, load_settings
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/settings.md").read_text(encoding="utf-8")
 
@@ -52,10 +52,10 @@ def test_there_are_no_profiles_but_those_of_the_page() -> None:
     assert list(PROFILES) == ["default", "v1-dev"]
 
 
-@pytest.mark.parametrize("name", [knob.name for knob in KNOBS])
+@pytest.mark.parametrize("name", [spec.name for spec in SETTINGS])
 def test_every_knob_is_on_the_page(name: str) -> None:
     assert f"| `{name}` |" in PAGE
 
 
 def test_the_page_has_no_knob_that_does_not_exist() -> None:
-    assert set(re.findall(r"`(DRIFTQ_[A-Z_]+[A-Z])`", PAGE)) <= {knob.name for knob in KNOBS}
+    assert set(re.findall(r"`(DRIFTQ_[A-Z_]+[A-Z])`", PAGE)) <= {spec.name for spec in SETTINGS}

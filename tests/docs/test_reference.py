@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from driftq.http.api.openapi import document
 from driftq.http.api.router import ROUTES
-from driftq.settings import KNOBS
+from driftq.settings import SETTINGS
 from scripts.reference import __main__ as reference
 from scripts.reference.http_page import HERE, SECTIONS
 from scripts.reference.http_types import Types
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HTTP = (ROOT / "docs/reference/http.md").read_text(encoding="utf-8")
 CLI = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
 METRICS = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
-SETTINGS = (ROOT / "docs/reference/settings.md").read_text(encoding="utf-8")
+SETTINGS_PAGE = (ROOT / "docs/reference/settings.md").read_text(encoding="utf-8")
 NOTES = (HERE / "http_notes.md").read_text(encoding="utf-8")
 DOCUMENT = document(ROUTES, version="")
 TYPES = Types(DOCUMENT["components"]["schemas"])
@@ -105,14 +105,14 @@ def test_the_metrics_of_a_running_server_are_those_of_the_page(tmp_path: Path) -
 
 @pytest.mark.clause("O5")
 def test_every_setting_is_listed_once_with_its_readers() -> None:
-    rows = re.findall(r"^\| `([A-Z0-9_]+)` \| .* \| .* \| (.*) \| .* \|$", SETTINGS, re.MULTILINE)
-    assert sorted(name for name, _ in rows) == sorted(knob.name for knob in KNOBS)
+    rows = re.findall(r"^\| `([A-Z0-9_]+)` \| .* \| .* \| (.*) \| .* \|$", SETTINGS_PAGE, re.MULTILINE)
+    assert sorted(name for name, _ in rows) == sorted(spec.name for spec in SETTINGS)
     assert [name for name, readers in rows if not readers.strip()] == []
 
 
 @pytest.mark.parametrize("name", ["DRIFTQ_API_KEYS_FILE", "DRIFTQ_TRANSPORT"])
 def test_a_setting_that_stops_its_command_says_so(name: str) -> None:
-    row = next(line for line in SETTINGS.splitlines() if line.startswith(f"| `{name}` |"))
+    row = next(line for line in SETTINGS_PAGE.splitlines() if line.startswith(f"| `{name}` |"))
     assert "**Not available yet**" in row
 
 

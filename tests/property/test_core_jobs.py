@@ -133,9 +133,9 @@ class Histories(RuleBasedStateMachine):
         else:
             job.state, job.due, job.attempts, job.by_wall = "waiting", self.jobs.now, 0, False
 
-    @rule(ms=st.sampled_from((1, 250, 1_999, 2_000, 61_000)), draw=st.floats(0, 0.999))
-    def wait(self, ms: int, draw: float) -> None:
-        self.jobs.draw = draw
+    @rule(ms=st.sampled_from((1, 250, 1_999, 2_000, 61_000)), jitter=st.floats(0, 0.999))
+    def wait(self, ms: int, jitter: float) -> None:
+        self.jobs.jitter = jitter
         self.jobs.pass_time(ms)
         for offset, job in self.model.items():
             if job.state == "in_flight" and job.until <= self.jobs.now:

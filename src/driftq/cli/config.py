@@ -19,12 +19,12 @@ def config(profile: ProfileOption = "default", as_json: Json = False) -> None:
     if as_json:
         listed = [
             {
-                "name": setting.knob.name,
-                "default": setting.knob.default,
+                "name": setting.spec.name,
+                "default": setting.spec.default,
                 "value": _shown(setting.value),
                 "source": setting.source,
-                "allowed": setting.knob.kind.allowed,
-                "meaning": setting.knob.meaning,
+                "allowed": setting.spec.kind.allowed,
+                "meaning": setting.spec.meaning,
             }
             for setting in settings.in_force
         ]
@@ -32,13 +32,13 @@ def config(profile: ProfileOption = "default", as_json: Json = False) -> None:
         return
     shown = table(f"profile {settings.profile}", "name", "value", "from", "default", "meaning")
     for setting in settings.in_force:
-        knob = setting.knob
+        spec = setting.spec
         shown.add_row(
-            knob.name,
-            str(_shown(setting.value) if setting.value is not None else knob.unset),
+            spec.name,
+            str(_shown(setting.value) if setting.value is not None else spec.unset),
             _origin(setting, profile),
-            str(knob.default if knob.default is not None else knob.unset),
-            knob.meaning,
+            str(spec.default if spec.default is not None else spec.unset),
+            spec.meaning,
         )
     show(shown)
 

@@ -174,8 +174,8 @@ class AsyncClient:
         repeats a failed request as often as `timeout_s` allows; 0 never repeats and makes no key up.
         """
         producing = self._producing or self._produce()
-        if producing.lane.full:
-            await producing.lane.wait_for_room()
+        if producing.batcher.full:
+            await producing.batcher.wait_for_room()
         return await producing.produce(topic, value, key, idempotency_key, retries, envelope)
 
     async def produce_many(

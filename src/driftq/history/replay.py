@@ -122,12 +122,12 @@ class Follower:
     ) -> Iterable[tuple[str, MessageHistory]]:
         """The group's name with each of the messages that are followed."""
         topic, name = self._groups.get(group, (0, ""))
-        lane = self._by_ordinal.get((topic, partition))
-        if lane is None:
+        kept = self._by_ordinal.get((topic, partition))
+        if kept is None:
             return []
-        if isinstance(ordinals, range) and len(lane) < len(ordinals):
-            return [(name, past) for ordinal, past in lane.items() if ordinal in ordinals]
-        return [(name, lane[ordinal]) for ordinal in ordinals if ordinal in lane]
+        if isinstance(ordinals, range) and len(kept) < len(ordinals):
+            return [(name, past) for ordinal, past in kept.items() if ordinal in ordinals]
+        return [(name, kept[ordinal]) for ordinal in ordinals if ordinal in kept]
 
     def _delivered(self, record: MessagesDelivered) -> None:
         for fresh in record.fresh:

@@ -14,11 +14,11 @@ from driftq.settings.load import (
 )
 from driftq.settings.profile import PROFILES, Profile
 from driftq.settings.spec import Problem, SettingSpec, SettingsRefused, UnknownName
-from driftq.settings.table import KNOBS
+from driftq.settings.table import SETTINGS
 
 __all__ = [
-    "KNOBS",
     "PROFILES",
+    "SETTINGS",
     "PipelineOptions",
     "Problem",
     "Profile",

@@ -71,12 +71,12 @@ def contradictions(values: Values) -> Iterator[Problem]:
         )
 
 
-def _number(values: Values, knob: SettingSpec) -> int:
-    value = values[knob.name]
+def _number(values: Values, spec: SettingSpec) -> int:
+    value = values[spec.name]
     assert value is not None  # Only settings with a default are read here.
     return int(value)
 
 
-def _text(values: Values, knob: SettingSpec) -> str | None:
-    value = values[knob.name]
+def _text(values: Values, spec: SettingSpec) -> str | None:
+    value = values[spec.name]
     return None if value is None else str(value)

@@ -167,7 +167,7 @@ HANDLER_PREFIX = SettingSpec(
     meaning="the name that the allocator's rows begin with on PostgreSQL",
 )
 
-EVENT_KNOBS: tuple[SettingSpec, ...] = (
+EVENT_SETTINGS: tuple[SettingSpec, ...] = (
     DATABASE_URL,
     OBJECTS_URL,
     S3_ENDPOINT,

@@ -34,7 +34,7 @@ class SettingSource(StrEnum):
 class Setting:
     """A setting with its current value."""
 
-    knob: SettingSpec
+    spec: SettingSpec
     value: Value | None
     source: SettingSource
 
@@ -73,8 +73,8 @@ class Settings:
 
 def load_settings(profile: Profile = DEFAULT, environ: Mapping[str, str] = os.environ) -> Settings:
     """Read every setting; SettingsRefused names all that are invalid."""
-    in_force = _read(table.KNOBS, profile, environ, unknown=_unknown_names(environ))
-    values = {setting.knob.name: setting.value for setting in in_force}
+    in_force = _read(table.SETTINGS, profile, environ, unknown=_unknown_names(environ))
+    values = {setting.spec.name: setting.value for setting in in_force}
     if problems := tuple(contradictions(values)):
         raise SettingsRefused(problems)
     api_keys_file = values[event_table.API_KEYS_FILE.name]
@@ -140,17 +140,17 @@ def _read(
 ) -> tuple[Setting, ...]:
     found: list[Setting] = []
     problems: list[Problem | UnknownName] = [*unknown]
-    for knob in specs:
-        given = environ.get(knob.name)
+    for spec in specs:
+        given = environ.get(spec.name)
         if given is not None:
             try:
-                found.append(Setting(knob, knob.kind.read(given), SettingSource.ENVIRONMENT))
+                found.append(Setting(spec, spec.kind.read(given), SettingSource.ENVIRONMENT))
             except ValueError as must_be:
-                problems.append(Problem(knob.name, given, str(must_be)))
-        elif knob.name in profile.values:
-            found.append(Setting(knob, profile.values[knob.name], SettingSource.PROFILE))
+                problems.append(Problem(spec.name, given, str(must_be)))
+        elif spec.name in profile.values:
+            found.append(Setting(spec, profile.values[spec.name], SettingSource.PROFILE))
         else:
-            found.append(Setting(knob, knob.default, SettingSource.DEFAULT))
+            found.append(Setting(spec, spec.default, SettingSource.DEFAULT))
     if problems:
         raise SettingsRefused(tuple(problems))
     return tuple(found)
@@ -158,7 +158,7 @@ def _read(
 
 def _unknown_names(environ: Mapping[str, str]) -> tuple[UnknownName, ...]:
     """Names with a prefix that is reserved for settings: a typo must not go unnoticed."""
-    known = [knob.name for knob in table.KNOBS]
+    known = [spec.name for spec in table.SETTINGS]
     return tuple(
         UnknownName(name, next(iter(difflib.get_close_matches(name, known, n=1)), None))
         for name in sorted(environ)
@@ -166,12 +166,12 @@ def _unknown_names(environ: Mapping[str, str]) -> tuple[UnknownName, ...]:
     )
 
 
-def _names(values: Mapping[str, Value | None], knob: SettingSpec) -> tuple[str, ...]:
-    value = values[knob.name]
+def _names(values: Mapping[str, Value | None], spec: SettingSpec) -> tuple[str, ...]:
+    value = values[spec.name]
     return () if value is None else tuple(str(value).split(","))
 
 
-def _number(values: Mapping[str, Value | None], knob: SettingSpec) -> int:
-    value = values[knob.name]
+def _number(values: Mapping[str, Value | None], spec: SettingSpec) -> int:
+    value = values[spec.name]
     assert value is not None  # Only settings with a default are read here.
     return int(value)

@@ -1,7 +1,7 @@
 """Every setting, in the order in which `driftq config` lists them."""
 
 from driftq.model.options.limits import LEASE_MS_MAX, Limits
-from driftq.settings.event_table import EVENT_KNOBS
+from driftq.settings.event_table import EVENT_SETTINGS
 from driftq.settings.spec import Choice, HostNames, HttpUrl, IntRange, SettingSpec, Text
 
 _COUNT_MAX = 2**31 - 1
@@ -99,7 +99,7 @@ COMMIT = SettingSpec(
     meaning="the commit this build was made from, shown by /v1/version",
 )
 
-KNOBS: tuple[SettingSpec, ...] = (
+SETTINGS: tuple[SettingSpec, ...] = (
     IN_FLIGHT_MAX,
     ACK_TIMEOUT_MS,
     PARTITION_MESSAGES_MAX,
@@ -114,5 +114,5 @@ KNOBS: tuple[SettingSpec, ...] = (
     DATA,
     ALLOWED_HOSTS,
     COMMIT,
-    *EVENT_KNOBS,
+    *EVENT_SETTINGS,
 )

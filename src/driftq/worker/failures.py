@@ -48,7 +48,7 @@ def fate_of(delivery: Received, error: BaseException, *, max_attempts: int | Non
             return GivenUp(by_worker=False)
     asked_ms = error.after_ms if isinstance(error, Retry) else None
     shortest, longest = (
-        retry_delay_ms(terms, attempt=tries, nacked=asked_ms is None, draw=draw) for draw in (0.0, 1.0)
+        retry_delay_ms(terms, attempt=tries, nacked=asked_ms is None, jitter=jitter) for jitter in (0.0, 1.0)
     )
     return Redelivery((asked_ms or 0) + shortest, (asked_ms or 0) + longest)
 

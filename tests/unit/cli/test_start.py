@@ -14,7 +14,7 @@ from driftq.cli.config import ProfileName
 from driftq.cli.router import RouterNotUsable, load_router
 from driftq.cli.serve import FsyncName, is_loopback
 from driftq.server.io_threads import Fsync
-from driftq.settings import KNOBS, PROFILES
+from driftq.settings import PROFILES, SETTINGS
 from tests.harness import ServerProcess
 from tests.unit.cli.conftest import Run
 
@@ -137,13 +137,13 @@ def test_config_lists_every_knob_and_where_its_value_came_from(
 ) -> None:
     monkeypatch.setenv("DRIFTQ_BROKER_RETENTION_MS", "1000")
     listed = json.loads(run("config", "--json", "--profile", "v1-dev").stdout)
-    assert [row["name"] for row in listed["settings"]] == [knob.name for knob in KNOBS]
+    assert [row["name"] for row in listed["settings"]] == [spec.name for spec in SETTINGS]
     rows = {row["name"]: (row["value"], row["source"], row["default"]) for row in listed["settings"]}
     assert rows["DRIFTQ_BROKER_RETENTION_MS"] == (1000, "environment", 604_800_000)
     assert rows["DRIFTQ_BROKER_PARTITION_BYTES_MAX"] == (20, "profile", 1 << 30)
     assert rows["DRIFTQ_URL"] == ("http://127.0.0.1:8080", "default", "http://127.0.0.1:8080")
     shown = run("config", "--profile", "v1-dev").stdout
-    assert all(knob.name in shown for knob in KNOBS)
+    assert all(spec.name in shown for spec in SETTINGS)
     assert "profile v1-dev" in shown
 
 

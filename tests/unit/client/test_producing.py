@@ -175,7 +175,7 @@ async def test_memory_is_bounded_by_holding_the_caller_back() -> None:
     for _ in range(20):
         await asyncio.sleep(0)
     assert asking._producing is not None
-    assert asking._producing.lane._unanswered <= 20
+    assert asking._producing.batcher._unanswered <= 20
     assert sum(len(request.lines) for request in script.requests) == 10
     assert script.hold is not None
     script.hold.set()

@@ -24,7 +24,7 @@ class PureJobs:
     def __init__(self) -> None:
         self.now = 1_700_000_000_000
         self.wall_ahead_ms = 0
-        self.draw = 1.0
+        self.jitter = 1.0
         self.table = JobTable()
         self.log: list[Record] = []
         self._next = 0
@@ -89,7 +89,7 @@ class PureJobs:
 
     def settle(self, *settlements: Settlement) -> list[DriftQError | None]:
         completed, failed, outcomes = decide_settlements(
-            self.table, settlements, now=self.now, draw=lambda: self.draw
+            self.table, settlements, now=self.now, jitter=lambda: self.jitter
         )
         for record in (completed, failed):
             if record is not None:
@@ -115,7 +115,7 @@ class PureJobs:
     def pass_time(self, ms: int) -> None:
         """Time passes, and what is over then ends."""
         self.now += ms
-        for record in decide_job_expiries(self.table, now=self.now, draw=lambda: self.draw):
+        for record in decide_job_expiries(self.table, now=self.now, jitter=lambda: self.jitter):
             self.fold(record)
         self.table.expire(self.now)
 

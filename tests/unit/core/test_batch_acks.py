@@ -125,5 +125,5 @@ def test_what_is_dropped_was_counted_once(delivered: PureBroker) -> None:
 @pytest.mark.clause("D2")
 def test_jitter_never_goes_beyond_the_cap() -> None:
     terms = DeliveryTerms(backoff_ms=100, max_backoff_ms=900)
-    waits = [retry_delay_ms(terms, attempt=4, nacked=True, draw=draw) for draw in (0.0, 0.4, 0.6, 1.0)]
+    waits = [retry_delay_ms(terms, attempt=4, nacked=True, jitter=jitter) for jitter in (0.0, 0.4, 0.6, 1.0)]
     assert waits == [800, 880, 900, 900]

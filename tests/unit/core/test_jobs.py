@@ -144,7 +144,7 @@ def test_a_job_cancelled_and_requeued_at_once_is_claimed_once(jobs: PureJobs) ->
 @pytest.mark.clause("J7")
 def test_tokens_grow_with_each_grant_and_the_older_loses(jobs: PureJobs) -> None:
     offset = jobs.enqueue()
-    jobs.draw = 0.0
+    jobs.jitter = 0.0
     tokens = []
     for _ in range(3):
         ((_, token),) = jobs.claim()

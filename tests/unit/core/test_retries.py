@@ -10,7 +10,7 @@ from driftq.errors import AlreadySettled, InvalidArgument, NoCurrentDelivery
 from driftq.model.options.limits import Limits
 from tests.unit.core.machine import PureBroker
 
-DRAWS = (0.0, 0.25, 0.5, 0.999, 1.0)
+JITTERS = (0.0, 0.25, 0.5, 0.999, 1.0)
 
 
 @pytest.mark.clause("D2")
@@ -19,7 +19,7 @@ def test_a_retry_never_comes_sooner_than_asked_nor_later_than_the_cap(nacked: bo
     terms = DeliveryTerms(backoff_ms=100, max_backoff_ms=1_000)
     for attempt in range(1, 70):
         wait = min(100 * 2 ** (attempt - 1), 1_000)
-        delays = [retry_delay_ms(terms, attempt=attempt, nacked=nacked, draw=draw) for draw in DRAWS]
+        delays = [retry_delay_ms(terms, attempt=attempt, nacked=nacked, jitter=jitter) for jitter in JITTERS]
         assert delays == sorted(delays)
         if wait < 1_000:
             assert (delays[0], delays[-1]) == (wait, min(round(wait * 1.25), 1_000))
@@ -30,7 +30,7 @@ def test_a_retry_never_comes_sooner_than_asked_nor_later_than_the_cap(nacked: bo
 @pytest.mark.clause("D2")
 def test_a_policy_without_a_backoff_waits_as_if_there_were_none() -> None:
     terms = DeliveryTerms(max_attempts=9)
-    assert [retry_delay_ms(terms, attempt=one, nacked=True, draw=0.7) for one in range(1, 8)] == [
+    assert [retry_delay_ms(terms, attempt=one, nacked=True, jitter=0.7) for one in range(1, 8)] == [
         100,
         200,
         400,
@@ -40,15 +40,15 @@ def test_a_policy_without_a_backoff_waits_as_if_there_were_none() -> None:
         5_000,
     ]
     assert [nack_delay_ms(one) for one in (1, 6, 7, 500)] == [100, 3_200, 5_000, 5_000]
-    assert retry_delay_ms(terms, attempt=3, nacked=False, draw=0.7) == 0
+    assert retry_delay_ms(terms, attempt=3, nacked=False, jitter=0.7) == 0
 
 
 @pytest.mark.clause("D2")
 def test_a_backoff_of_nothing_is_nothing() -> None:
     terms = DeliveryTerms(backoff_ms=0, max_backoff_ms=30_000)
-    assert [retry_delay_ms(terms, attempt=one, nacked=True, draw=1.0) for one in (1, 2, 50)] == [0, 0, 0]
+    assert [retry_delay_ms(terms, attempt=one, nacked=True, jitter=1.0) for one in (1, 2, 50)] == [0, 0, 0]
     assert (
-        retry_delay_ms(DeliveryTerms(backoff_ms=0, max_backoff_ms=0), attempt=1, nacked=True, draw=1.0) == 0
+        retry_delay_ms(DeliveryTerms(backoff_ms=0, max_backoff_ms=0), attempt=1, nacked=True, jitter=1.0) == 0
     )
 
 

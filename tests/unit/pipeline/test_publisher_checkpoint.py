@@ -93,12 +93,12 @@ def test_a_topic_without_new_events_holds_nobody_back() -> None:
     ("seconds", "keys", "after"),
     [(600, 50, 70), (600, 5, 85), (0, 50, 90), (600, 0, 90), (2_000, 1_000, 10)],
 )
-def test_the_look_back_goes_as_far_as_its_knobs_say(seconds: int, keys: int, after: int) -> None:
+def test_the_look_back_goes_as_far_as_its_settings_say(seconds: int, keys: int, after: int) -> None:
     """Confirmed 1,000 s ago: up to 10; 300 s ago: up to 70."""
     marks = [(NOW_MS - 1_000_000, 10), (NOW_MS - 300_000, 70)]
     known = Checkpoint(publisher="p", position=90, topics={"a": {0: 90}}, marks=marks, recent=IDS[:90])
-    knobs = settings(lookback_seconds=seconds, lookback_keys_max=keys)
-    beginning = decide_resume(known, {"a": {0: 90}}, knobs, now_ms=NOW_MS)
+    options = settings(lookback_seconds=seconds, lookback_keys_max=keys)
+    beginning = decide_resume(known, {"a": {0: 90}}, options, now_ms=NOW_MS)
     assert beginning.after == after
     assert beginning.sent_ids == {f"e{position}" for position in range(after + 1, 91)}
     assert beginning.checkpoint.position == 90

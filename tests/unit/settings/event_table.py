@@ -1,4 +1,4 @@
-"""The knobs behind the event store, written by hand: name, default, accepted texts, refused texts."""
+"""The settings behind the event store, written by hand: name, default, accepted texts, refused texts."""
 
 COUNTS = ["1", "2147483647"], ["0", "-1", "2147483648", "many", ""]
 WINDOWS = ["0", "2147483647"], ["-1", "1e3", ""]

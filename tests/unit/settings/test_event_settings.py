@@ -1,4 +1,4 @@
-"""What must hold between the knobs of the event store, and what they become."""
+"""What must hold between the settings of the event store, and what they become."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_an_allocator_that_the_database_does_not_have_is_refused(mode: str, url:
 
 
 @pytest.mark.clause("S7")
-def test_the_knobs_of_the_write_side_reach_the_store() -> None:
+def test_the_settings_of_the_write_side_reach_the_store() -> None:
     assert load_settings(environ={}).events.allocator is None
     environ = {
         "DRIFTQ_DATABASE_URL": POSTGRES,

@@ -1,8 +1,8 @@
-"""Every knob, against a table written by hand: its name, its default, what it takes and what it refuses."""
+"""Every setting, against a table written by hand: its name, default, accepted and refused texts."""
 
 import pytest
 
-from driftq.settings import KNOBS, PROFILES, SettingSource, SettingsRefused, load_settings, load_url
+from driftq.settings import PROFILES, SETTINGS, SettingSource, SettingsRefused, load_settings, load_url
 from tests.unit.settings.event_table import EVENT_TABLE
 
 YEARS_100 = "3153600000000"
@@ -46,18 +46,20 @@ TABLE = [
 ]
 
 
-def test_the_table_is_whole_and_says_what_each_knob_is_for() -> None:
-    assert [(knob.name, knob.default) for knob in KNOBS] == [(name, default) for name, default, _, _ in TABLE]
-    assert all(knob.meaning and knob.kind.name and knob.kind.allowed for knob in KNOBS)
-    with_default = [knob for knob in KNOBS if knob.default is not None]
-    assert all(knob.kind.read(str(knob.default)) == knob.default for knob in with_default)
+def test_the_table_is_whole_and_says_what_each_setting_is_for() -> None:
+    assert [(spec.name, spec.default) for spec in SETTINGS] == [
+        (name, default) for name, default, _, _ in TABLE
+    ]
+    assert all(spec.meaning and spec.kind.name and spec.kind.allowed for spec in SETTINGS)
+    with_default = [spec for spec in SETTINGS if spec.default is not None]
+    assert all(spec.kind.read(str(spec.default)) == spec.default for spec in with_default)
 
 
 @pytest.mark.clause("N1")
 @pytest.mark.parametrize(("name", "text"), [(name, text) for name, _, texts, _ in TABLE for text in texts])
 def test_a_sound_value_is_in_force(name: str, text: str) -> None:
     settings = load_settings(environ={name: text})
-    (setting,) = [setting for setting in settings.in_force if setting.knob.name == name]
+    (setting,) = [setting for setting in settings.in_force if setting.spec.name == name]
     assert (str(setting.value), setting.source) == (text, SettingSource.ENVIRONMENT)
 
 
@@ -67,8 +69,8 @@ def test_a_value_that_makes_no_sense_is_refused_by_name(name: str, text: str) ->
     with pytest.raises(SettingsRefused) as refused:
         load_settings(environ={name: text})
     (problem,) = refused.value.problems
-    (knob,) = [knob for knob in KNOBS if knob.name == name]
-    assert str(problem) == f"{name} is {text!r}; it must be {knob.kind.allowed}"
+    (spec,) = [spec for spec in SETTINGS if spec.name == name]
+    assert str(problem) == f"{name} is {text!r}; it must be {spec.kind.allowed}"
 
 
 @pytest.mark.clause("N1")
@@ -96,7 +98,7 @@ def test_all_problems_are_told_at_once() -> None:
     assert len(refused.value.problems) == 3
 
 
-def test_a_client_is_not_stopped_by_the_knobs_of_a_broker() -> None:
+def test_a_client_is_not_stopped_by_the_settings_of_a_broker() -> None:
     environ = {"DRIFTQ_URL": "http://queue:1/", "DRIFTQ_BROKER_IN_FLIGHT_MAX": "0"}
     assert load_url(environ=environ) == "http://queue:1"
     assert load_url("http://other:2", environ) == "http://other:2"
@@ -125,7 +127,7 @@ def test_profiles_differ_in_limits_only() -> None:
 def test_the_environment_wins_over_the_profile() -> None:
     settings = load_settings(PROFILES["v1-dev"], {"DRIFTQ_BROKER_IN_FLIGHT_MAX": "7"})
     assert (settings.limits.in_flight_max, settings.limits.partition_messages_max) == (7, 2)
-    sources = {setting.knob.name: setting.source for setting in settings.in_force}
+    sources = {setting.spec.name: setting.source for setting in settings.in_force}
     assert sources["DRIFTQ_BROKER_IN_FLIGHT_MAX"] is SettingSource.ENVIRONMENT
     assert sources["DRIFTQ_BROKER_PARTITION_BYTES_MAX"] is SettingSource.PROFILE
     assert sources["DRIFTQ_BROKER_RETENTION_MS"] is SettingSource.DEFAULT

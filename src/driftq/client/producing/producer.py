@@ -32,7 +32,7 @@ class Producer:
         self._calls = calls
         self._loop = asyncio.get_running_loop()
         self._create_future = self._loop.create_future
-        self.lane: Batcher[Outgoing, Receipt] = Batcher(
+        self.batcher: Batcher[Outgoing, Receipt] = Batcher(
             calls.connector, calls.options, write=calls.writer.produce_batch, read=read_receipts
         )
 
@@ -57,7 +57,7 @@ class Producer:
             and topic.isascii()
         ):  # The common case without the checks of `outgoing`, which would give the same message.
             message = Outgoing(topic, value, key, KeyAlone(keys.next()))
-            self.lane.put(message, len(value) + len(key) + _OVERHEAD_BYTES, receipt)
+            self.batcher.put(message, len(value) + len(key) + _OVERHEAD_BYTES, receipt)
             return receipt
         if idempotency_key is None and retries != 0:
             idempotency_key = keys.next()
@@ -67,7 +67,7 @@ class Producer:
     def _put(self, message: Outgoing, waiter: Waiter[Outgoing, Receipt], retries: int | None) -> None:
         if message.envelope is None or not message.envelope.idempotency_key:
             retries = 0
-        self.lane.put(message, len(message.value) + len(message.key) + _OVERHEAD_BYTES, waiter, retries)
+        self.batcher.put(message, len(message.value) + len(message.key) + _OVERHEAD_BYTES, waiter, retries)
 
     async def produce_many(
         self,
@@ -95,8 +95,8 @@ class Producer:
             return await self._produce_together(list(messages), retries)
         collected = _Collected(self._loop.create_future())
         for index, message in enumerate(messages):
-            if self.lane.full:
-                await self.lane.wait_for_room()
+            if self.batcher.full:
+                await self.batcher.wait_for_room()
             collected.expect()
             self._put(message, partial(collected.add, index), retries)
         return await collected.all()
@@ -110,10 +110,10 @@ class Producer:
         return [receipt for receipt in read_receipts(200, body) if isinstance(receipt, Receipt)]
 
     async def flush(self) -> None:
-        await self.lane.flush()
+        await self.batcher.flush()
 
     def close(self) -> None:
-        self.lane.close()
+        self.batcher.close()
 
 
 class _Collected:

@@ -12,8 +12,8 @@ def nack_delay_ms(attempt: int) -> int:
     return doubled(NACK_BASE_MS, attempt - 1, cap=NACK_CAP_MS)
 
 
-def retry_delay_ms(terms: DeliveryTerms, *, attempt: int, nacked: bool, draw: float) -> int:
-    """The wait after the given delivery failed. `draw` is a random number from 0 to 1.
+def retry_delay_ms(terms: DeliveryTerms, *, attempt: int, nacked: bool, jitter: float) -> int:
+    """The wait after the given delivery failed. `jitter` is a random number from 0 to 1.
 
     A retry is never sooner than the policy's backoff, except at its cap, where jitter can only shorten the
     wait.
@@ -23,5 +23,5 @@ def retry_delay_ms(terms: DeliveryTerms, *, attempt: int, nacked: bool, draw: fl
     cap = terms.max_backoff_ms
     wait = doubled(terms.backoff_ms, attempt - 1, cap=cap)
     if wait == cap:
-        return round(cap * between(0.75, 1, draw))
-    return min(round(wait * between(1, 1.25, draw)), cap)
+        return round(cap * between(0.75, 1, jitter))
+    return min(round(wait * between(1, 1.25, jitter)), cap)

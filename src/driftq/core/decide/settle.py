@@ -80,32 +80,32 @@ def decide_acks(
         whole = _settle_all(group, acks, now)
         if whole is not None:
             return [whole], [None] * len(acks)
-    lanes: dict[int, _PartitionAcks] = {}
+    by_partition: dict[int, _PartitionAcks] = {}
     outcomes: list[DriftQError | None] = [None] * len(acks)
     for slot, ack in enumerate(acks):
-        lane = lanes.get(ack.partition)
+        acks_here = by_partition.get(ack.partition)
         offset = ack.offset
-        if lane is not None and lane.first <= offset <= lane.last and ack.attempt is None:
-            ordinal = offset + lane.shift
-            block = lane.leased.get(ordinal)
+        if acks_here is not None and acks_here.first <= offset <= acks_here.last and ack.attempt is None:
+            ordinal = offset + acks_here.shift
+            block = acks_here.leased.get(ordinal)
             if block is not None and block.owner == ack.owner and block.until > now:
-                lane.fresh[ordinal] = None
+                acks_here.fresh[ordinal] = None
                 continue
         try:
-            if lane is None:
+            if acks_here is None:
                 check_place(topic, partition=ack.partition, offset=offset)
                 if group is None:
                     raise NoCurrentDelivery
-                lane = lanes[ack.partition] = _PartitionAcks(group.partitions[ack.partition])
-            _judge(topic, lane, ack, now)
+                acks_here = by_partition[ack.partition] = _PartitionAcks(group.partitions[ack.partition])
+            _judge(topic, acks_here, ack, now)
         except DriftQError as refused:
             outcomes[slot] = refused
     if group is None:
         return [], outcomes
     records = [
-        settled(group, partition, list(lane.fresh), cause=SETTLED_BY_ACK, now=now)
-        for partition, lane in lanes.items()
-        if lane.fresh
+        settled(group, partition, list(acks_here.fresh), cause=SETTLED_BY_ACK, now=now)
+        for partition, acks_here in by_partition.items()
+        if acks_here.fresh
     ]
     return records, outcomes
 
@@ -143,19 +143,19 @@ def _settle_all(group: Group, acks: Sequence[Ack], now: int) -> MessagesSettled 
     )
 
 
-def _judge(topic: Topic, lane: _PartitionAcks, ack: Ack, now: int) -> None:
+def _judge(topic: Topic, acks_here: _PartitionAcks, ack: Ack, now: int) -> None:
     """Count the ack as fresh, or as done before; raises when it is refused."""
     check_place(topic, partition=ack.partition, offset=ack.offset)
-    progress = lane.progress
+    progress = acks_here.progress
     ordinal = progress.index.find(ack.offset)
     if ordinal is None:
         if _was_dropped(topic, progress, ack.offset):
             return
         raise NoCurrentDelivery
-    if progress.is_settled(ordinal) or ordinal in lane.fresh:
+    if progress.is_settled(ordinal) or ordinal in acks_here.fresh:
         return
     _require_current(progress, ordinal, owner=ack.owner, attempt=ack.attempt, now=now)
-    lane.fresh[ordinal] = None
+    acks_here.fresh[ordinal] = None
 
 
 def _was_dropped(topic: Topic, progress: GroupPartition, offset: int) -> bool:
@@ -217,7 +217,7 @@ def decide_nack(
             error = nack.reason or progress.errors.get(ordinal, "")
             dead = _exhausted(topic, found, nack.partition, ordinal, last_error=error)
             return dead if nack.retryable else msgspec.structs.replace(dead, reason=NOT_RETRYABLE)
-        cause, due_at = CAUSE_NACKED, now + retry_delay_ms(terms, attempt=tries, nacked=True, draw=jitter)
+        cause, due_at = CAUSE_NACKED, now + retry_delay_ms(terms, attempt=tries, nacked=True, jitter=jitter)
     ended = EndedDelivery(ordinal=ordinal, due_at=due_at, error=nack.reason)
     return DeliveriesEnded(at=now, group=found.id, partition=nack.partition, cause=cause, ended=[ended])
 
@@ -279,7 +279,7 @@ def decide_expiries(
                 error = progress.errors.get(ordinal, ACK_TIMEOUT)
                 dead.append(_exhausted(topic, group, partition, ordinal, last_error=error))
             else:
-                wait = retry_delay_ms(terms, attempt=tries, nacked=False, draw=jitter())
+                wait = retry_delay_ms(terms, attempt=tries, nacked=False, jitter=jitter())
                 ended.append(EndedDelivery(ordinal=ordinal, due_at=block.until + wait, error=""))
     record = (
         DeliveriesEnded(at=now, group=group.id, partition=partition, cause=CAUSE_EXPIRED, ended=ended)
@@ -310,7 +310,7 @@ def decide_release(
             if topic.has_dead_letters and 0 < terms.max_attempts <= tries:
                 dead.append(_exhausted(topic, group, partition, ordinal, last_error=CONSUMER_CLOSED))
                 continue
-            wait = retry_delay_ms(terms, attempt=tries, nacked=True, draw=jitter()) if tries > 1 else 0
+            wait = retry_delay_ms(terms, attempt=tries, nacked=True, jitter=jitter()) if tries > 1 else 0
             ended.append(EndedDelivery(ordinal=ordinal, due_at=now + wait, error=""))
         if ended:
             records.append(

@@ -92,10 +92,10 @@ def store(state: State, record: MessagesStored, *, segment: int, blob_at: int) -
         part.pressure += count
         part.pressure_bytes += part.index.total_bytes - before
     else:
-        lanes: dict[int, list[int]] = {}
+        slots_of: dict[int, list[int]] = {}
         for slot, number in enumerate(unpack_array("H", record.partitions)):
-            lanes.setdefault(number, []).append(slot)
-        for number, slots in lanes.items():
+            slots_of.setdefault(number, []).append(slot)
+        for number, slots in slots_of.items():
             mine = itemgetter(*slots) if len(slots) > 1 else _only(slots[0])
             part = topic.partitions[number]
             before = part.index.total_bytes

@@ -42,9 +42,9 @@ class Settlement(msgspec.Struct, gc=False):
     result: str | None = None
 
 
-def backoff_ms(attempt: int, draw: float) -> int:
+def backoff_ms(attempt: int, jitter: float) -> int:
     """The wait before the retry after this attempt: random, up to a cap that doubles."""
-    return BACKOFF.full_jitter_ms(attempt, draw)
+    return BACKOFF.full_jitter_ms(attempt, jitter)
 
 
 def check_lease(lease_ms: int) -> None:
@@ -90,7 +90,7 @@ def decide_heartbeat(
 
 
 def decide_settlements(
-    jobs: JobTable, settlements: Sequence[Settlement], *, now: int, draw: Callable[[], float]
+    jobs: JobTable, settlements: Sequence[Settlement], *, now: int, jitter: Callable[[], float]
 ) -> tuple[JobsCompleted | None, JobsFailed | None, list[DriftQError | None]]:
     """Completions and failures together, and the outcome of each."""
     completed = JobsCompleted(at=now, offsets=[], results=[])
@@ -116,7 +116,7 @@ def decide_settlements(
                 completed.results.append(one.result)
             else:
                 failed.jobs.append(
-                    _after_failure(jobs, one.offset, one.error, now, draw, retryable=one.retryable)
+                    _after_failure(jobs, one.offset, one.error, now, jitter, retryable=one.retryable)
                 )
             outcomes.append(None)
         except DriftQError as refused:
@@ -125,16 +125,16 @@ def decide_settlements(
 
 
 def _after_failure(
-    jobs: JobTable, offset: int, error: str, now: int, draw: Callable[[], float], *, retryable: bool
+    jobs: JobTable, offset: int, error: str, now: int, jitter: Callable[[], float], *, retryable: bool
 ) -> FailedJob:
     slot = offset - jobs.base
     attempt = jobs.attempts[slot]
     if not retryable or attempt > jobs.max_retries[slot]:
         return FailedJob(offset=offset, due_at=-1, error=error)
-    return FailedJob(offset=offset, due_at=now + backoff_ms(attempt, draw()), error=error)
+    return FailedJob(offset=offset, due_at=now + backoff_ms(attempt, jitter()), error=error)
 
 
-def decide_job_expiries(jobs: JobTable, *, now: int, draw: Callable[[], float]) -> list[JobsFailed]:
+def decide_job_expiries(jobs: JobTable, *, now: int, jitter: Callable[[], float]) -> list[JobsFailed]:
     """Leases and execution times that are over count as failed attempts."""
     lease = JobsFailed(at=now, cause=CAUSE_LEASE_ENDED, jobs=[])
     timed_out = JobsFailed(at=now, cause=CAUSE_TIMED_OUT, jobs=[])
@@ -142,7 +142,7 @@ def decide_job_expiries(jobs: JobTable, *, now: int, draw: Callable[[], float]) 
         grant = jobs.grants[offset]
         too_long = 0 < grant.times_out_at <= now
         record, error = (timed_out, TIMED_OUT) if too_long else (lease, LEASE_ENDED)
-        record.jobs.append(_after_failure(jobs, offset, error, now, draw, retryable=True))
+        record.jobs.append(_after_failure(jobs, offset, error, now, jitter, retryable=True))
     return [record for record in (lease, timed_out) if record.jobs]
 
 

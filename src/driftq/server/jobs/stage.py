@@ -124,7 +124,7 @@ class JobsStage:
         for action in requests.actions:
             self._act(turn, action)
         if not turn.quiet:
-            for record in decide_job_expiries(jobs, now=turn.now, draw=self._jitter):
+            for record in decide_job_expiries(jobs, now=turn.now, jitter=self._jitter):
                 turn.journal.add(record)
         if requests.enqueues:
             _enqueue(turn, requests.enqueues)
@@ -149,7 +149,7 @@ class JobsStage:
     def _settle(self, turn: Turn, requests: list[SettleRequest]) -> None:
         settlements = [settlement for request in requests for settlement in request.settlements]
         completed, failed, outcomes = decide_settlements(
-            turn.state.jobs, settlements, now=turn.now, draw=self._jitter
+            turn.state.jobs, settlements, now=turn.now, jitter=self._jitter
         )
         for record in (completed, failed):
             if record is not None:

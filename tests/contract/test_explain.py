@@ -50,17 +50,19 @@ def test_a_message_is_told_from_its_storing_to_the_redrive_of_its_letter(teller:
     view = told(teller, topic, 0)
     assert (view["partition"], view["key"], view["value"]) == (0, "k", "v")
     assert view["envelope"] == {"tenant_id": "t", "retry_policy": TWICE}
-    assert short(view["history"]) == [
+    # Groups are told apart: within one millisecond there is no order between two of them.
+    of_group = [entry for entry in view["history"] if entry.get("group") != "other"]
+    assert short(of_group) == [
         ("stored", None, None, None),
         ("delivered", "g", 1, None),
         ("nacked", "g", 1, "no milk"),
         ("delivered", "g", 2, None),
         ("dead", "g", 2, "max_attempts"),
-        ("delivered", "other", 1, None),
-        ("acked", "other", 1, None),
         ("redriven", "g", None, None),
     ]
-    stored, first, *_, dead, _, _, redriven = view["history"]
+    of_other = [entry for entry in view["history"] if entry.get("group") == "other"]
+    assert short(of_other) == [("delivered", "other", 1, None), ("acked", "other", 1, None)]
+    stored, first, *_, dead, redriven = of_group
     assert stored["at"] == view["produced_at"]
     assert (first["owner"], first["lease_until"] > first["at"]) == ("w1", True)
     assert (dead["last_error"], dead["dlq_topic"], dead["dlq_offset"]) == ("no sugar", f"dlq.{topic}", 0)

@@ -5,8 +5,12 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.driftq-setup
 PEERS  := .venv-peers
+SPARKS := 4.0 4.1 4.2 4.3
+# The release whose own Kafka connector can be had as a whole.
+SPARK_OF_CONNECTOR := 4.0.0
 DATA   ?= ./driftq-data
 ARGS   ?=
+PART   ?=
 
 # Suites that need Python and Java only, those first that take long; the quick part of them; and those that
 # need other services.
@@ -28,7 +32,7 @@ COMPILE := $(BIN)/uv pip compile --quiet $(UPGRADE) --universal --python-version
            --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-quick test-services check format bench work sync-client contract reference lock docs release clean
+.PHONY: help setup demo serve test test-quick test-services test-matrix check format bench work sync-client contract reference lock lock-spark docs release clean
 MAKEFLAGS += --no-print-directory
 
 help: ## List the targets
@@ -72,6 +76,9 @@ test-services: $(STAMP) ## Run the suites that need outside services
 	  echo "no service tests yet in $(SERVICE_DIRS)"; else \
 	  $(BIN)/python -m pytest $(SERVICE_DIRS) $(ARGS); fi
 
+test-matrix: $(STAMP) ## Run the parts of scripts/matrix.py (PART=spark-4.0 for one of them)
+	@$(BIN)/python scripts/matrix.py $(PART) $(if $(ARGS),--options="$(ARGS)")
+
 check: $(STAMP) ## Format, lint, types, imports, names, generated pages, docs
 	@echo "format";   $(BIN)/ruff format --check .
 	@echo "lint";     $(BIN)/ruff check .
@@ -100,6 +107,15 @@ $(PEERS)/.driftq-setup: requirements/bench.txt | $(STAMP)
 	@$(BIN)/uv pip install --quiet --python $(PEERS)/bin/python --require-hashes -r requirements/bench.txt
 	@touch $@
 
+.venv-spark-%/.driftq-setup: requirements/dev.txt requirements/spark/connect.txt requirements/spark/pyspark-%.txt pyproject.toml | $(STAMP)
+	@echo "installing requirements/dev.txt with pyspark $*"
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-spark-$*
+	@$(BIN)/uv pip install --quiet --python .venv-spark-$*/bin/python --require-hashes -r requirements/dev.txt
+	@$(BIN)/uv pip install --quiet --python .venv-spark-$*/bin/python --require-hashes --no-deps \
+	  -r requirements/spark/connect.txt -r requirements/spark/pyspark-$*.txt
+	@$(BIN)/uv pip install --quiet --python .venv-spark-$*/bin/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
 sync-client: $(STAMP) ## Write src/driftq/client/sync from the asyncio client
 	@$(BIN)/python scripts/sync_client.py
 
@@ -115,7 +131,16 @@ lock: $(STAMP) ## Renew requirements/*.txt (UPGRADE= keeps the versions that sti
 	@$(COMPILE) pyproject.toml --group dev -c requirements/run.txt -c requirements/uv.txt \
 	  --output-file requirements/dev.txt
 	@$(COMPILE) --group bench --output-file requirements/bench.txt
+	@$(MAKE) lock-spark
 	@echo "written: requirements/uv.txt requirements/run.txt requirements/dev.txt requirements/bench.txt"
+
+lock-spark: $(STAMP)
+	@$(COMPILE) requirements/spark/connect.in -c requirements/dev.txt --output-file requirements/spark/connect.txt
+	@for spark in $(SPARKS); do echo "pyspark==$$spark.*" | $(COMPILE) --no-deps --no-annotate - \
+	  --output-file requirements/spark/pyspark-$$spark.txt || exit 1; done
+	@echo "pyspark==$(SPARK_OF_CONNECTOR)" | $(COMPILE) --no-deps --no-annotate - \
+	  --output-file requirements/spark/pyspark-$(SPARK_OF_CONNECTOR).txt
+	@echo "written: requirements/spark/*.txt"
 
 docs: $(STAMP) ## Build the documentation into build/site
 	@$(BIN)/zensical build --strict
@@ -124,6 +149,6 @@ release: $(STAMP) ## Build and check a release; ARGS=--tag also tags it
 	@$(BIN)/python scripts/release.py $(ARGS)
 
 clean: ## Remove environments, build results and caches (never a data folder)
-	@rm -rf $(VENV) $(PEERS) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache
+	@rm -rf $(VENV) $(PEERS) $(SPARKS:%=.venv-spark-%) .venv-spark-$(SPARK_OF_CONNECTOR) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 	@echo "clean"

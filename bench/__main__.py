@@ -5,16 +5,21 @@ import sys
 from bench import (
     broker,
     client,
+    driver_memory,
     eventstore,
+    freshness,
     housekeeping,
     jobs,
     jobs_peers,
+    kafka_projection,
+    kafka_publish,
     keys,
     projection,
     publish,
     registry,
     spark_source,
     stream_peers,
+    worker,
 )
 from bench.machine import kept_back, processor_times
 from bench.report import Figure, show
@@ -41,9 +46,14 @@ BENCHMARKS = {
     "jobs-peers": jobs_peers.beside_others,
     "projection": projection.projection,
     "projection-growth": projection.growth,
+    "projection-kafka": kafka_projection.kafka_projection,
+    "projection-memory": driver_memory.driver_memory,
     "publish": publish.publish,
     "spark-source": spark_source.spark_source,
     "stream-peers": stream_peers.beside_others,
+    "worker": worker.worker,
+    "publish-kafka": kafka_publish.kafka_publish,
+    "freshness": freshness.freshness,
 }
 
 

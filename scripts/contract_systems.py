@@ -18,7 +18,8 @@ SYSTEMS = {
 """A test runs against a system when its module, or a conftest.py above it, imports this module."""
 
 COMPARED_WITH = {
-    ("Z2", "Kafka"): "the clause compares the source's columns with those of Spark's Kafka source"
+    ("Z2", "Kafka"): "the clause compares the source's columns with those of Spark's Kafka source",
+    ("Z9", "Kafka"): "the clause compares the source's options with those of Spark's Kafka source",
 }
 """Clauses that mention a system without promising anything about it, with the reason."""
 

@@ -19,7 +19,10 @@ A command reads its settings from the environment when it starts. A value outsid
 unknown name that begins with `DRIFTQ_BROKER_` or `DRIFTQ_IDEMPOTENCY_`, stops the command with a
 message that names every problem. [`driftq config`](cli.md#driftq-config) lists every setting with
 its value and where the value comes from. Options of a command are on the page of the [command
-line](cli.md); `driftq serve --data DIR` and `--url URL` override `DRIFTQ_DATA` and `DRIFTQ_URL`."""
+line](cli.md); `driftq serve --data DIR` and `--url URL` override `DRIFTQ_DATA` and `DRIFTQ_URL`.
+
+Any other `DRIFTQ_KAFKA_<OPTION>` is an option of Kafka's client, librdkafka, with `_` for each dot: one
+named after `SASL_USERNAME` sets `sasl.username`. Values of passwords, keys and tokens are never shown."""
 COMMANDS = """\
 *Read by* names the commands that use the value; `driftq.open` reads what `serve` reads. `DIR` is
 the server's folder."""

@@ -17,7 +17,7 @@ COMMANDS = {
 }
 """The commands of each module of `driftq.cli` that reads the settings object; `config` shows all of it."""
 
-_GROUPS = ("limits", "events", "registry", "publisher")
+_GROUPS = ("limits", "events", "registry", "publisher", "kafka")
 _LOADERS = {"load_url": "url", "load_data": "data"}
 
 
@@ -30,7 +30,8 @@ def by_field(package: Path) -> dict[str, list[str]]:
                 found.setdefault(field, set()).update(COMMANDS[module.stem])
             elif field in _LOADERS.values():
                 found.setdefault(field, set()).add("commands with --url")
-    for field in ("events", "registry", "publisher", "url", "data"):  # What `Settings.pipeline` passes on.
+    passed_on = ("events", "registry", "publisher", "transport", "kafka", "url", "data")  # By `pipeline()`.
+    for field in passed_on:
         found.setdefault(field, set()).update(found.get("pipeline", ()))
     return {field: sorted(commands) for field, commands in found.items()}
 

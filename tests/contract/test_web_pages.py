@@ -109,6 +109,26 @@ def test_refused_and_answered_requests_keep_their_order_on_a_connection(server: 
 
 
 @pytest.mark.clause("Y6", "Y6a")
+def test_an_allowed_request_speaks_for_no_other_on_its_connection(server: Server) -> None:
+    """The same headers are not checked twice in a row; any other ones are."""
+    asked = [
+        ("/v1/healthz", "Host: localhost", 200),
+        ("/v1/healthz", "Host: evil.example", 403),
+        ("/v1/healthz", "Host: localhost", 200),
+        ("/v1/version", "Host: localhost\r\nSec-Fetch-Site: cross-site", 403),
+        ("/v1/version", "Host: localhost", 200),
+        ("/v1/topics", "Host: localhost\r\nOrigin: http://evil.example", 403),
+        ("/v1/topics", "Host: localhost", 200),
+        ("http://evil.example/v1/jobs", "Host: localhost", 403),
+        ("/v1/jobs", "Host: localhost\r\nConnection: close", 200),
+    ]
+    heads = [f"GET {path} HTTP/1.1\r\n{headers}\r\n\r\n" for path, headers, _ in asked]
+    answers = server.exchange("".join(heads).encode())
+    statuses = [int(part[:3]) for part in answers.split(b"HTTP/1.1 ")[1:]]
+    assert statuses == [status for _, _, status in asked]
+
+
+@pytest.mark.clause("Y6", "Y6a")
 def test_a_name_has_to_be_allowed_and_the_refusal_says_how(named: Server) -> None:
     assert call(named, {"Host": "Queue.example.org:8080"}).status == 200
     error = call(named, {"Host": "queue:8080"}).refused(403, "PERMISSION_DENIED")

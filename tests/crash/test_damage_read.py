@@ -113,7 +113,8 @@ def test_damage_stops_the_server_whoever_reads_it(cold: ServerProcess, reader: s
 
 
 @pytest.mark.clause("W4")
-def test_damage_of_a_job_stops_the_server_that_shows_it(server: ServerProcess) -> None:
+@pytest.mark.parametrize("reader", ["shows", "claims"])
+def test_damage_of_a_job_stops_the_server_that_reads_it(server: ServerProcess, reader: str) -> None:
     client = server.client()
     made = client.post("/v1/jobs", {"queue": "q", "task": "t", "payload": {"note": "precious"}})
     assert made.status == 201
@@ -126,7 +127,11 @@ def test_damage_of_a_job_stops_the_server_that_shows_it(server: ServerProcess) -
     with file.open("r+b") as opened:
         opened.seek(at)
         opened.write(b"q")
-    requires_the_end(server, client.get(f"/v1/jobs/{job}"), file, at)
+    if reader == "shows":
+        answer = client.get(f"/v1/jobs/{job}")
+    else:
+        answer = client.post("/v1/jobs/claim", {"queues": ["q"], "owner": "w", "lease_ms": 30_000, "max": 1})
+    requires_the_end(server, answer, file, at)
 
 
 @pytest.mark.clause("D6", "W4")

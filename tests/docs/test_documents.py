@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from scripts.matrix import PARTS
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
@@ -54,6 +56,7 @@ def test_every_suite_is_run_by_a_make_target() -> None:
         for line in re.findall(r"^(?:SUITES|SERVICES) +:= (.*)$", makefile, re.MULTILINE)
         for suite in line.split()
     }
+    run |= {Path(folder).parts[1] for part in PARTS for folder in part.tests}
     suites = {path.relative_to(ROOT / "tests").parts[0] for path in (ROOT / "tests").rglob("test_*.py")}
     assert suites <= run
 

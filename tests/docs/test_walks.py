@@ -25,11 +25,6 @@ MESSAGE, JOB = 0, 1
 SOURCE = f"{Path(driftq.__file__).parent}/"
 BYSTANDERS = ("core/decide/retention.py", "core/decide/skip.py", "http/wire/edge.py", "server/maintenance/")
 """They work by the clock, for nobody's request; the trace may fall on their second."""
-SHARED = {
-    *("http/wire/connection.py", "http/wire/parser.py", "http/wire/hosts.py", "http/wire/exchange.py"),
-    *("log/log.py", "log/frame.py", "log/writer.py", "log/disk.py"),
-}
-"""The way of the bytes, which is described for a message alone."""
 
 
 class Tracer:
@@ -112,9 +107,9 @@ async def walked(tracer: Tracer, client: DirectClient, act: Callable[[], Awaitab
     return {path for path, _ in found - nothing if not path.startswith(BYSTANDERS)}
 
 
-def compare(found: set[str], walk: int, *, besides: set[str], at_most: int) -> None:
+def compare(found: set[str], walk: int, *, at_most: int) -> None:
     told = set(files(walk))
-    assert found - told - besides == set(), "the page leaves these out"
+    assert found - told == set(), "the page leaves these out"
     assert told - found == set(), "nothing runs here"
     assert len(told) <= at_most
 
@@ -136,7 +131,7 @@ async def test_a_message_passes_the_files_that_the_page_names(tracer: Tracer, tm
             place = {"partition": line["partition"], "offset": line["offset"]}
             await producer.ask("POST", "/v1/ack", {"topic": "t", "group": "g", "owner": "o", **place})
 
-        compare(await walked(tracer, client, act), MESSAGE, besides=set(), at_most=30)
+        compare(await walked(tracer, client, act), MESSAGE, at_most=30)
 
 
 async def test_a_job_passes_the_files_that_the_page_names(tracer: Tracer, tmp_path: Path) -> None:
@@ -150,4 +145,4 @@ async def test_a_job_passes_the_files_that_the_page_names(tracer: Tracer, tmp_pa
             (job,) = (await connection.ask("POST", "/v1/jobs/claim", claim))["jobs"]
             await connection.ask("POST", f"/v1/jobs/{job['job_id']}/complete", {"token": job["token"]})
 
-        compare(await walked(tracer, client, act), JOB, besides=SHARED, at_most=22)
+        compare(await walked(tracer, client, act), JOB, at_most=22)

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 import pytest
 
 from driftq.core.decide.dead_letters import Placed, decide_placing
+from driftq.http import reads
 from driftq.server.dlq import stage as dlq
 from driftq.server.dlq.stage import DlqStage, Skipped
 from driftq.server.engine import Engine
-from driftq.server.reading import Reading
 
 Sabotage = Callable[[pytest.MonkeyPatch], None]
 
@@ -69,10 +69,10 @@ def redrive_a_dead_letter_as_often_as_asked(monkeypatch: pytest.MonkeyPatch) -> 
 
 def go_on_after_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
-    def carefree(self: Reading) -> Iterator[None]:
+    def carefree(engine: Engine) -> Iterator[None]:
         yield
 
-    monkeypatch.setattr(Reading, "__call__", carefree)
+    monkeypatch.setattr(reads, "reading", carefree)
 
 
 def answer_damage_and_go_on(monkeypatch: pytest.MonkeyPatch) -> None:

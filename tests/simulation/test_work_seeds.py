@@ -12,7 +12,7 @@ import pytest
 from driftq.core.dead_lettered import DeadLettered
 from driftq.core.decide import settle
 from driftq.core.effects import EffectTable
-from driftq.core.jobs import decide
+from driftq.core.jobs import transitions
 from driftq.core.jobs.table import JobTable
 from driftq.core.records import CAUSE_NACKED, DeliveriesEnded, EndedDelivery
 from driftq.core.state import State
@@ -61,7 +61,7 @@ def believe_any_job_token(monkeypatch: pytest.MonkeyPatch) -> None:
             raise StaleLease("job", given=token)
         return grant
 
-    monkeypatch.setattr(decide, "require_grant", believe)
+    monkeypatch.setattr(transitions, "require_grant", believe)
 
 
 def give_tokens_anew_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,14 +81,14 @@ def forget_who_holds_jobs_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def retry_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    after = decide._after_failure
+    after = transitions._after_failure
 
     def again(jobs, offset, error, now, draw, *, retryable):
         failed = after(jobs, offset, error, now, draw, retryable=retryable)
         failed.due_at = max(failed.due_at, now)
         return failed
 
-    monkeypatch.setattr(decide, "_after_failure", again)
+    monkeypatch.setattr(transitions, "_after_failure", again)
 
 
 def believe_any_effect_token(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,17 @@ from pathlib import Path
 
 from driftq.pipeline import Projection, open_session
 from driftq.settings import load_settings
-from driftq.sinks import Application, PostgresSink, SqliteSink, TopicPartition, WriterEpoch
+from driftq.sinks import (
+    Application,
+    PostgresSink,
+    SqliteSink,
+    StagedBatch,
+    StagedCommit,
+    TaskWriter,
+    TopicPartition,
+    WriterEpoch,
+)
+from driftq.sinks.postgres import PostgresReadModel
 from driftq.sinks.sql_model import SqlReadModel
 
 POINTS = ("before write", "before offset commit", "after write")
@@ -58,6 +68,8 @@ class DeadlyPositions(Mapping[TopicPartition, int]):
 
 
 class MortalModel(SqlReadModel):
+    """Gathered by the driver."""
+
     death: Death
 
     def apply(self, application: Application, writer_epoch: WriterEpoch) -> None:
@@ -68,15 +80,39 @@ class MortalModel(SqlReadModel):
         self.death.come("after write")
 
 
+class MortalBatch:
+    """Staged by tasks: everything is in the staging table before the first point."""
+
+    def __init__(self, staged: StagedBatch, death: Death) -> None:
+        self._staged = staged
+        self._death = death
+
+    @property
+    def writer(self) -> TaskWriter:
+        return self._staged.writer
+
+    def commit(self, commit: StagedCommit) -> None:
+        self._death.come("before write")
+        self._staged.commit(replace(commit, positions=DeadlyPositions(commit.positions, self._death)))
+        self._death.come("after write")
+
+
+class MortalStagedModel(PostgresReadModel):
+    death: Death
+
+    def open_batch(self, writer_epoch: WriterEpoch) -> StagedBatch:  # type: ignore[override]
+        return MortalBatch(super().open_batch(writer_epoch), self.death)
+
+
 @dataclass(frozen=True)
 class MortalSink:
     sink: SqliteSink | PostgresSink
     death: Death
 
-    def connect(self, projection: str) -> MortalModel:
-        model = self.sink.connect(projection)
-        model.__class__ = MortalModel
-        assert isinstance(model, MortalModel)
+    def connect(self, projection: str) -> MortalModel | MortalStagedModel:
+        model: SqlReadModel = self.sink.connect(projection)
+        model.__class__ = MortalStagedModel if isinstance(model, PostgresReadModel) else MortalModel
+        assert isinstance(model, MortalModel | MortalStagedModel)
         model.death = self.death
         return model
 

@@ -86,8 +86,9 @@ def _die(group: int) -> NoReturn:
 def main() -> None:
     from driftq.pipeline import open_session
     from driftq.pipeline.publisher.checkpoint import Checkpoint, CheckpointStore
-    from driftq.pipeline.publisher.job import Publisher, PublisherRun
+    from driftq.pipeline.publisher.job import Publisher
     from driftq.pipeline.publisher.lane_task import LaneTask
+    from driftq.pipeline.publisher.run import PublisherRun
     from driftq.pipeline.sink.lane_sender import LaneSender
 
     orders = msgspec.json.decode(sys.stdin.buffer.read(), type=_Orders)

@@ -21,7 +21,7 @@ def config(profile: ProfileOption = "default", as_json: Json = False) -> None:
             {
                 "name": setting.spec.name,
                 "default": setting.spec.default,
-                "value": _shown(setting.value),
+                "value": _shown(setting),
                 "source": setting.source,
                 "allowed": setting.spec.kind.allowed,
                 "meaning": setting.spec.meaning,
@@ -35,7 +35,7 @@ def config(profile: ProfileOption = "default", as_json: Json = False) -> None:
         spec = setting.spec
         shown.add_row(
             spec.name,
-            str(_shown(setting.value) if setting.value is not None else spec.unset),
+            str(_shown(setting) if setting.value is not None else spec.unset),
             _origin(setting, profile),
             str(spec.default if spec.default is not None else spec.unset),
             spec.meaning,
@@ -43,7 +43,10 @@ def config(profile: ProfileOption = "default", as_json: Json = False) -> None:
     show(shown)
 
 
-def _shown(value: int | str | None) -> int | str | None:
+def _shown(setting: Setting) -> int | str | None:
+    value = setting.value
+    if setting.spec.secret:
+        return "***"
     return without_password(value) if isinstance(value, str) else value
 
 

@@ -16,6 +16,7 @@ from driftq.settings import PipelineOptions, load_settings, load_url
 
 if TYPE_CHECKING:
     from driftq.pipeline.app.plan import PlanStep
+    from driftq.pipeline.bridge.route import BridgeRoute
     from driftq.pipeline.runtime.reports import DriverSpec
 
 app = typer.Typer(
@@ -37,6 +38,7 @@ _NEED_ONLY_A_SERVER = frozenset({"publisher", "projection", "rebuild"})
     epilog=examples(
         "driftq pipeline run publisher projection --once",
         "driftq pipeline run app.py",
+        "driftq pipeline run bridge --from driftq:orders --to kafka:orders",
     )
 )
 def run(
@@ -44,7 +46,7 @@ def run(
         list[str],
         typer.Argument(
             metavar="JOB…|FILE.py",
-            help="publisher, worker, projection, rebuild, compact, one or more; or a file of your own.",
+            help="publisher, worker, projection, rebuild, compact, bridge, one or more; or your own file.",
         ),
     ],
     app_file: AppFile = None,
@@ -53,6 +55,24 @@ def run(
     ] = None,
     master: Annotated[
         str | None, typer.Option("--master", metavar="URL", help="Where Spark runs (else local[*]).")
+    ] = None,
+    archive: Annotated[
+        str | None,
+        typer.Option(
+            "--archive", metavar="FILE", help="Packages for the executors, made by driftq pipeline package."
+        ),
+    ] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; may be repeated."),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="SYSTEM:TOPIC", help="What a bridge copies: driftq:T or kafka:T."),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--to", metavar="SYSTEM:TOPIC", help="Where a bridge copies to: kafka:T or driftq:T."),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Process what is there now, then exit.")] = False,
     metrics_port: Annotated[
@@ -75,10 +95,35 @@ def run(
         app=app_file,
         name=name,
         master=master,
+        route=_route(what, source, target),
+        conf=_conf(archive, conf or ()),
     )
     if app_file is None and set(what) <= _NEED_ONLY_A_SERVER:
         _require_spark_and_server(assignment.options.url)
     raise typer.Exit(_supervise(assignment, metrics_port))
+
+
+@app.command(epilog=examples("driftq pipeline package driftq_libs.tar.gz"))
+def package(
+    file: Annotated[str, typer.Argument(metavar="FILE.tar.gz", help="The archive to write.")],
+    as_json: Json = False,
+) -> None:
+    """Pack DriftQ and what it imports for the executors of a cluster."""
+    from driftq.errors import SparkUnusable
+    from driftq.pipeline.spark.package import write_package
+
+    if not file.endswith((".tar.gz", ".tgz")):
+        raise typer.BadParameter(f"{file}: Spark unpacks archives by their ending, so name it .tar.gz")
+    try:
+        made = write_package(Path(file))
+    except (SparkUnusable, OSError) as refused:
+        say_error(str(refused))
+        raise typer.Exit(1) from None
+    if as_json:
+        say_json({"file": file, "bytes": made.bytes, "distributions": made.distributions})
+    else:
+        size = made.bytes / 1e6
+        say(f"{file}: {len(made.distributions)} packages, {size:.0f} MB. Run jobs with --archive {file}")
 
 
 @app.command(epilog=examples("driftq pipeline status"))
@@ -198,7 +243,7 @@ def _size(file: Path) -> int:
 def _require_spark_and_server(url: str) -> None:
     """Check what a driver needs before one is started: a start takes seconds."""
     from driftq.errors import ServerUnreachable, SparkUnusable
-    from driftq.pipeline.runtime.preflight import check_server
+    from driftq.pipeline.server import check_server
     from driftq.pipeline.spark.java import require_spark
 
     try:
@@ -207,6 +252,20 @@ def _require_spark_and_server(url: str) -> None:
     except (ServerUnreachable, SparkUnusable) as refused:
         say_error(str(refused))
         raise typer.Exit(1) from None
+
+
+def _conf(archive: str | None, given: Sequence[str]) -> dict[str, str]:
+    from driftq.pipeline.spark.package import package_settings
+
+    if archive is not None and "://" not in archive and not Path(archive).is_file():
+        raise typer.BadParameter(f"--archive: there is no file {archive}")
+    conf = {} if archive is None else package_settings(archive)
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not name.startswith("spark."):
+            raise typer.BadParameter(f"--conf {one}: write it as spark.NAME=VALUE")
+        conf[name] = value
+    return conf
 
 
 def _check(what: Sequence[str]) -> None:
@@ -222,6 +281,23 @@ def _check(what: Sequence[str]) -> None:
     raise typer.BadParameter(
         f"there is no job {files[0]!r}: name one of {', '.join(SHIPPED)}, or a file ending in .py"
     )
+
+
+def _route(what: Sequence[str], source: str | None, target: str | None) -> BridgeRoute | None:
+    from driftq.errors import InvalidArgument
+    from driftq.pipeline.app.builtin import BRIDGE
+    from driftq.pipeline.bridge.route import parse_route
+
+    if BRIDGE not in what:
+        if source is not None or target is not None:
+            raise typer.BadParameter("--from and --to are for a bridge: driftq pipeline run bridge …")
+        return None
+    if list(what).count(BRIDGE) > 1:
+        raise typer.BadParameter("a run has one bridge: start another run for another route")
+    try:
+        return parse_route(source, target)
+    except InvalidArgument as refused:
+        raise typer.BadParameter(str(refused)) from None
 
 
 def _options(url: str | None, data: str | None) -> PipelineOptions:

@@ -14,10 +14,10 @@ import typer
 from driftq.cli.screen import Json, examples, say, say_error, say_json, show_or, table
 from driftq.cli.stores import Data, opened, registry_file, require_folder
 from driftq.errors import ClaimNotFound
-from driftq.registry import ClaimState, Resolution, StoredClaim
 from driftq.settings import load_settings
 
 if TYPE_CHECKING:
+    from driftq.registry import StoredClaim
     from driftq.registry.sql_registry import SqlRegistry
 
 app = typer.Typer(
@@ -71,6 +71,8 @@ def list_claims(
     as_json: Json = False,
 ) -> None:
     """List claims: dead letters, unless another state is named."""
+    from driftq.registry import ClaimState
+
     with _registry(data) as registry:
         claims = (
             [] if registry is None else registry.list_claims(ClaimState(state), handler=handler, limit=limit)
@@ -109,6 +111,8 @@ def resolve(
     as_json: Json = False,
 ) -> None:
     """Record the outcome of an effect that is unknown."""
+    from driftq.registry import Resolution
+
     with _claims(data, handler, event_id) as registry:
         claim = registry.resolve(handler, event_id, Resolution(resolution), by=by or getpass.getuser())
         _say_state(claim, as_json=as_json)

@@ -29,6 +29,7 @@ from driftq.server.io_threads import Fsync
 from driftq.server.maintenance.stage import MaintenanceOptions
 from driftq.settings import Settings
 from driftq.storage.address import remove_address, write_address
+from driftq.storage.identity import folder_identity
 
 _NO_ADDRESS = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 
@@ -105,6 +106,7 @@ def run_server(serving: Serving, settings: Settings) -> int:
         version=driftq.__version__,
         commit=settings.commit,
         instance=uuid.uuid4().hex,
+        cluster_id=folder_identity(serving.data) if serving.wal else uuid.uuid4().hex,
         allowed_hosts=settings.allowed_hosts,
     )
     work = run(

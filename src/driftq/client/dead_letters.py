@@ -35,6 +35,11 @@ class DeadLetterFilter(TypedDict, total=False):
     since: str
     """RFC 3339; `until` is not included."""
     until: str
+    kind: str
+    """`group`, `worker`, `projection` or `publisher`; their names are in `group`."""
+    id: str
+    stage: str
+    event_id: str
 
 
 class AsyncDeadLetters:

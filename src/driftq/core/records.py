@@ -66,6 +66,7 @@ class MessagesStored(Record):
     sizes: bytes
     flags: bytes = b""
     fingerprints: bytes = b""
+    """For each message that of its idempotency key, in a dead-letter topic of its id; 0 is none."""
     terms: list[DeliveryTerms] = []
     terms_of: bytes = b""
     """For each message its index in `terms`, from 1; 0 is the default."""

@@ -1,5 +1,8 @@
-"""The broker's state: topics with their index, groups with their progress, live keys."""
+"""The broker's state: topics with their index, groups with their progress, writers, live keys."""
 
+import msgspec
+
+from driftq.core.dead_letter_ids import DeadLetterIds
 from driftq.core.effects import EffectTable
 from driftq.core.group import Group, GroupPartition
 from driftq.core.index import PartitionIndex, TimeIndex
@@ -7,10 +10,28 @@ from driftq.core.jobs.table import JobTable
 from driftq.core.keys import KeyTable
 from driftq.core.memory import DeletedTopic, Memory
 from driftq.core.records import ORDINARY, DeliveryTerms
-from driftq.core.writers import PositionWriter
 from driftq.model import TopicOptions
 from driftq.model.options.limits import Limits
 from driftq.model.topic import DEAD_LETTER_PREFIX
+
+NOTHING_YET = -1
+"""The position of a lane that has nothing."""
+
+
+class PositionWriter(msgspec.Struct):
+    """A client that appends to one topic by position, with its current epoch and the positions of its lanes.
+
+    A lane is an ordered part of its messages. Positions in it rise, so that a repeated message is recognized.
+    An epoch is a fencing token: of two runs of one writer the older is refused. A writer is kept as long as
+    its topic: a forgotten one would write twice.
+    """
+
+    epoch: int = 0
+    lanes: dict[int, int] = msgspec.field(default_factory=dict)
+    """The last position of each lane."""
+
+    def position(self, lane: int) -> int:
+        return self.lanes.get(lane, NOTHING_YET)
 
 
 class Partition:
@@ -134,6 +155,7 @@ class State:
         self.groups_by_id: dict[int, Group] = {}
         self.deleted_topics: Memory[DeletedTopic] = Memory()
         self.keys = KeyTable(ttl_ms=limits.idempotency_ttl_ms)
+        self.dead_letter_ids = DeadLetterIds()
         self.terms: list[DeliveryTerms] = [ORDINARY]
         self.terms_numbers: dict[DeliveryTerms, int] = {}
         self.effects = EffectTable(ttl_ms=limits.effect_ttl_ms)
@@ -153,3 +175,8 @@ class State:
 
     def progress(self, group: int, partition: int) -> GroupPartition:
         return self.groups_by_id[group].partitions[partition]
+
+    def count_pressure(self, topic: Topic, now: int) -> None:
+        """Recount what the slowest group or reader of each partition has not settled."""
+        for number in range(len(topic.partitions)):
+            topic.count_pressure(number, limits=self.limits, now=now)

@@ -3,9 +3,11 @@
     DriftQError
     ├── InvalidArgument            400  the request is malformed or has no meaning
     ├── Unauthenticated            401
+    │   └── KafkaLoginRefused
     ├── PermissionDenied           403
     │   ├── PageRefused
-    │   └── HostRefused
+    │   ├── HostRefused
+    │   └── KafkaAccessDenied
     ├── NotFound                   404
     │   ├── TopicNotFound
     │   ├── GroupNotFound
@@ -15,6 +17,7 @@
     │   ├── MessageNotFound
     │   ├── RunNotFound
     │   ├── ReadModelNotFound
+    │   ├── KafkaTopicNotFound
     │   └── RouteNotFound
     ├── MethodNotAllowed           405
     ├── RequestTimeout             408
@@ -33,7 +36,10 @@
     │   ├── WrongJobState
     │   ├── LeaseLost              (reason stale_lease)
     │   ├── EventSuperseded
-    │   └── WrongClaimState
+    │   ├── WrongClaimState
+    │   ├── KafkaProducerLost
+    │   ├── KafkaMessageRefused
+    │   └── KafkaRefused
     ├── TopicExists                409  (ALREADY_EXISTS)
     ├── Conflict                   409  (CONFLICT)
     │   ├── SequenceConflict
@@ -54,6 +60,7 @@
         ├── EventStoreUnusable
         ├── EventDamaged
         ├── ReadModelUnavailable
+        ├── KafkaUnavailable
         └── ServerUnreachable      (the client's own: the server did not answer)
     BatchRefused                   the client's: some of many messages were refused, each with its error
     ClientClosed                   the client's: it was used after it was closed
@@ -61,8 +68,14 @@
     SparkUnusable                  the pipeline's: Spark, or a Java for it, is missing
     MessagesExpired                the pipeline's: retention removed messages that a query has not read
     PublisherReplaced              the pipeline's: another publisher has started
-    TopicBehind                    the pipeline's: a topic lost what the publisher had confirmed
+    BridgeReplaced                 the pipeline's: another bridge between the same topics has started
+    BatchOutOfOrder                the pipeline's: a batch is not the next part of the event log
+    OffsetOutOfOrder               the pipeline's: a bridge read a partition out of its order
+    PositionsAhead                 the pipeline's: more was published than the event log has
+    TopicBehind                    the pipeline's: a topic lost what was confirmed there
+    TopicAppeared                  the pipeline's: a topic is new to a running query
     TopicStartedOver               the pipeline's: a topic ends before the offset of a query
+    RelayFenced                    the pipeline's: a newer run relays these dead letters
     LogError                       the log's files, never sent to a client as such
     ├── LogLocked
     ├── LogCorrupt
@@ -78,6 +91,7 @@
     ├── ProjectionFenced
     ├── ReadModelSwapped
     ├── MessagesGone
+    ├── OffsetsStartOver
     └── FoldFailed
     SchemaError                    the tables of the database, never sent to a client as such
     ├── SchemaOutdated
@@ -95,6 +109,7 @@ from driftq.errors.effects import *  # noqa: F403 - every error of the module.
 from driftq.errors.events import *  # noqa: F403 - every error of the module.
 from driftq.errors.forking import *  # noqa: F403 - every error of the module.
 from driftq.errors.jobs import *  # noqa: F403 - every error of the module.
+from driftq.errors.kafka import *  # noqa: F403 - every error of the module.
 from driftq.errors.kinds import *  # noqa: F403 - every error of the module.
 from driftq.errors.log import *  # noqa: F403 - every error of the module.
 from driftq.errors.pipeline import *  # noqa: F403 - every error of the module.

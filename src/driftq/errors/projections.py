@@ -56,6 +56,19 @@ class FoldFailed(ProjectionError):
         self.problem = problem
 
 
+class OffsetsStartOver(ProjectionError):
+    """A projection by key finds another topic under the name: its offsets do not tell what is newer."""
+
+    def __init__(self, topic: str, *, projection: str) -> None:
+        super().__init__(
+            f"topic {topic!r} is not the one that {projection!r} has read: its offsets start over, and for a "
+            f"projection by key they decide which message is newer. "
+            f"Run: driftq pipeline run rebuild --name {projection}"
+        )
+        self.topic = topic
+        self.projection = projection
+
+
 class MessagesGone(ProjectionError):
     """A topic no longer holds its oldest messages, so its read model cannot be rebuilt."""
 

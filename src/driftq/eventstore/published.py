@@ -64,10 +64,13 @@ class StateEvent(msgspec.Struct):
         return None if self.operation is Operation.DELETE else bytes(self.payload).decode()
 
 
-_Text: Any = msgspec.defstruct("_Text", PublishedEvent.__struct_fields__, gc=False)
+PUBLISHED_COLUMNS = PublishedEvent.__struct_fields__
+"""The columns of a segment that a published event is made of, in its order."""
+
+_Text: Any = msgspec.defstruct("_Text", PUBLISHED_COLUMNS, gc=False)
 """The same fields in the same order, with the stored texts as they are."""
 _stored_fields = attrgetter(
-    *({"occurred_at": "occurred_at_us"}.get(name, name) for name in PublishedEvent.__struct_fields__)
+    *({"occurred_at": "occurred_at_us"}.get(name, name) for name in PUBLISHED_COLUMNS)
 )
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(PublishedEvent).decode
@@ -76,12 +79,40 @@ decode_state_event = msgspec.json.Decoder(StateEvent).decode
 
 def encode_published(event: StoredEvent) -> str:
     """The message's value for a stored event."""
-    text = _Text(*_stored_fields(event))
-    text.occurred_at = rfc3339_us(event.occurred_at_us)
-    text.payload = msgspec.Raw(event.payload)
-    text.metadata = msgspec.Raw(event.metadata)
-    text.schema_version = msgspec.Raw(event.schema_version)
-    return _encode(text).decode()
+    return encode_fields(*_stored_fields(event)).decode()
+
+
+def encode_fields(
+    event_id: str,
+    aggregate_type: str,
+    aggregate_id: str,
+    sequence_number: int,
+    event_type: str,
+    kind: str,
+    operation: str,
+    occurred_at_us: int,
+    payload: str,
+    metadata: str,
+    schema_version: str,
+    position: int,
+) -> bytes:
+    """The same, given the values of `PUBLISHED_COLUMNS` with the instant in microseconds."""
+    return _encode(
+        _Text(
+            event_id,
+            aggregate_type,
+            aggregate_id,
+            sequence_number,
+            event_type,
+            kind,
+            operation,
+            rfc3339_us(occurred_at_us),
+            msgspec.Raw(payload),
+            msgspec.Raw(metadata),
+            msgspec.Raw(schema_version),
+            position,
+        )
+    )
 
 
 def decode_published(value: str | bytes) -> PublishedEvent:

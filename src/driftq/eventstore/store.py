@@ -3,13 +3,13 @@
 import datetime as dt
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from driftq.errors import InvalidArgument
 from driftq.eventstore.append.draft import SEQUENCE_MAX, draft, occurred_at_us
 from driftq.eventstore.append.rule import Answer, Group
-from driftq.eventstore.append.writer import EventWriter, batches, by_aggregate
+from driftq.eventstore.append.writer import EventWriter
 from driftq.eventstore.options import AllocatorMode, StoreOptions
 from driftq.eventstore.outcome import AggregatePage, Append, Appended, LogPage, Refused, TimeMark, TimePage
 from driftq.eventstore.read.reader import Reader
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 PAGE_EVENTS = 1000
 PAGE_EVENTS_MAX = 10_000
+
+_Commands = list[tuple[int, Append]]
+"""Each with its place among all that were given."""
 
 _logger = logging.getLogger(__name__)
 
@@ -85,7 +88,7 @@ class EventStore:
         answers: dict[int, Answer] = {}
         fit: list[Group] = []
         now_us = microseconds(self._now())
-        for aggregate, commands in by_aggregate(requests):
+        for aggregate, commands in _by_aggregate(requests):
             try:
                 fit.append(
                     [
@@ -95,7 +98,7 @@ class EventStore:
                 )
             except InvalidArgument as error:
                 answers |= {index: Refused(each.event.event_id, error) for index, each in commands}
-        for batch in batches(fit, events_max=self._options.transaction_events_max):
+        for batch in _batches(fit, events_max=self._options.transaction_events_max):
             for group, group_answers in zip(batch, self._writer.store(batch), strict=True):
                 for each, answer in zip(group, group_answers, strict=True):
                     answers[each.index] = answer
@@ -145,6 +148,35 @@ class EventStore:
     def log_end(self) -> int:
         """The last position that an event has; 0 for an empty log."""
         return self._reader.end()
+
+
+def _by_aggregate(requests: Sequence[Sequence[Append]]) -> Iterator[tuple[Aggregate, _Commands]]:
+    """The commands of each request and aggregate, in order of first appearance."""
+    index = 0
+    for commands in requests:
+        if len(commands) == 1:  # As most callers send them.
+            yield commands[0].event.aggregate, [(index, commands[0])]
+            index += 1
+            continue
+        groups: dict[Aggregate, _Commands] = {}
+        for command in commands:
+            groups.setdefault(command.event.aggregate, []).append((index, command))
+            index += 1
+        yield from groups.items()
+
+
+def _batches(groups: Iterable[Group], *, events_max: int) -> Iterator[list[Group]]:
+    """Groups that share a transaction. A group is never split: one above the limit has its own."""
+    batch: list[Group] = []
+    size = 0
+    for group in groups:
+        if batch and size + len(group) > events_max:
+            yield batch
+            batch, size = [], 0
+        batch.append(group)
+        size += len(group)
+    if batch:
+        yield batch
 
 
 def _mode(options: StoreOptions, database: Database) -> AllocatorMode:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from driftq.core.jobs.evolve import CANCELLED, failure_text
 from driftq.core.jobs.records import (
     JobCancelled,
     JobRequeued,
@@ -21,6 +20,7 @@ from driftq.core.jobs.records import (
     JobsFailed,
 )
 from driftq.core.jobs.table import is_by_wall
+from driftq.core.jobs.transitions import CANCELLED, failure_text
 from driftq.core.records import MessagesStored, Record, unpack_array
 from driftq.storage.entry import without_large_payload
 

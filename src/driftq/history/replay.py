@@ -151,7 +151,7 @@ class Follower:
             facts = envelope.dlq
             past = self._by_offset.get((origin, facts.original_offset)) if facts is not None else None
             if facts is not None and past is not None:
-                told = (facts.group, facts.attempts, facts.reason, facts.last_error)
+                told = (facts.given_up_by, facts.attempts, facts.reason, facts.last_error)
                 dead_letter = DeadLetterEntry(*told, record.at, record.topic, offset)
                 past.letters.append(dead_letter)
                 self._dead_letters[record.topic, offset] = dead_letter

@@ -81,7 +81,7 @@ class History:
             origin = state.topics.get(facts.original_topic) if facts is not None else None
             if facts is not None and origin is not None:
                 letter = DeadLetterEntry(
-                    facts.group,
+                    facts.given_up_by,
                     facts.attempts,
                     facts.reason,
                     facts.last_error,
@@ -89,7 +89,7 @@ class History:
                     record.topic,
                     offset,
                 )
-                place = (origin.id, facts.original_partition, facts.original_offset, facts.group)
+                place = (origin.id, facts.original_partition, facts.original_offset, facts.given_up_by)
                 self._letters.append((place, letter))
                 self._newest[place] = letter
 

@@ -1,23 +1,24 @@
 """How handlers read: a reply from durable state, and stored messages.
 
-Every handler that reads stored messages does it here, because of one rule: damage of a stored message, in
-any handler, is answered with 503 and stops the server. Bytes in memory or in the page cache are read at once,
-the rest by a thread.
+Every handler that reads stored messages does it here, because of one rule (`reading`): damage of a stored
+message, in any handler, is answered with 503 and stops the server. Bytes in memory or in the page cache are
+read at once, the rest by a thread.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from driftq.core.index import PartitionIndex
 from driftq.core.state import State
-from driftq.errors import DriftQError
+from driftq.errors import DriftQError, LogCorrupt, NotConfirmed, WritingStopped
 from driftq.http.wire.edge import Edge
 from driftq.http.wire.exchange import Exchange
-from driftq.model.wire.jobs import ClaimedJob, JobView
-from driftq.server.jobs.requests import JobsGranted
+from driftq.model.wire.jobs import JobView
+from driftq.server.engine import Engine
 from driftq.server.jobs.views import JobFacts
 from driftq.server.requests import ReadRequest
 
@@ -39,6 +40,22 @@ async def result_of(answer: asyncio.Future[Any]) -> Any:
     return result
 
 
+@contextmanager
+def reading(engine: Engine) -> Iterator[None]:
+    """Around every read of stored messages for a reply, on the engine's loop.
+
+    Raises WritingStopped for damage, after telling the server to stop, and NotConfirmed when the disk cannot
+    be read.
+    """
+    try:
+        yield
+    except LogCorrupt as damage:
+        engine.damaged(damage)
+        raise WritingStopped(str(damage)) from damage
+    except OSError as error:
+        raise NotConfirmed(str(error)) from error
+
+
 async def read_stored(edge: Edge, index: PartitionIndex, ordinals: Sequence[int]) -> list[bytes]:
     """The stored forms of these messages, in order.
 
@@ -46,7 +63,7 @@ async def read_stored(edge: Edge, index: PartitionIndex, ordinals: Sequence[int]
     server, or when the disk fails.
     """
     engine = edge.engine
-    with engine.reading():
+    with reading(engine):
         entries = engine.payloads.fetch(index, ordinals)
         if entries is None:
             entries = await asyncio.to_thread(engine.payloads.read, index, ordinals)
@@ -56,7 +73,7 @@ async def read_stored(edge: Edge, index: PartitionIndex, ordinals: Sequence[int]
 async def in_thread(exchange: Exchange, work: Callable[[], _T]) -> _T:
     """Read much of the log in a thread; only one such read runs at a time."""
     async with exchange.edge.reading:
-        with exchange.edge.engine.reading():
+        with reading(exchange.edge.engine):
             return await asyncio.to_thread(work)
 
 
@@ -65,8 +82,6 @@ def read_jobs(exchange: Exchange, jobs: list[JobFacts], reply: Callable[[list[Jo
     exchange.edge.engine.stages.job_reader.views(jobs, exchange.answering(reply))
 
 
-def read_claimed_jobs(
-    exchange: Exchange, granted: JobsGranted, reply: Callable[[list[ClaimedJob]], None]
-) -> None:
-    """Jobs that were granted to a worker, with their payloads; damage is handled likewise."""
-    exchange.edge.engine.stages.job_reader.claimed(granted, exchange.answering(reply))
+def read_job_entries(exchange: Exchange, offsets: list[int], reply: Callable[[list[bytes]], None]) -> None:
+    """The stored forms of jobs, in order; damage is handled likewise."""
+    exchange.edge.engine.stages.job_reader.entries(offsets, exchange.answering(reply))

@@ -2,6 +2,8 @@
 
 The number of open files is limited. An evicted file is not closed here: a thread may be reading from it, so
 it closes when the last reader releases it.
+
+A spare file takes the disk space of the next segment before anything needs it, and becomes that segment.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from threading import Lock
 from driftq.log.files import File, Folder
 from driftq.log.segment import file_name
 
+SPARE = "next.spare"
 _OPEN_MAX = 256
 
 
@@ -20,6 +23,7 @@ class OpenSegments:
         self._open_max = open_max
         self._files: dict[int, File] = {}
         self._opening = Lock()
+        self._spare: File | None = None
 
     def at_hand(self, number: int) -> File | None:
         """The file if it is open. This never opens one, because that could block."""
@@ -38,14 +42,27 @@ class OpenSegments:
             return file
 
     def create(self, number: int) -> File:
-        file = self._folder.create(file_name(number))
-        self.take_in(number, file)
-        return file
-
-    def take_in(self, number: int, file: File) -> None:
-        """Add a file that the caller has opened."""
+        """A new file, or the spare under the new name."""
+        file = self._spare
+        if file is None:
+            file = self._folder.create(file_name(number))
+        else:
+            self._folder.rename(SPARE, file_name(number))
+            self._spare = None  # Not before: the next preparation removes an unclaimed spare.
         with self._opening:
             self._keep(number, file)
+        return file
+
+    def prepare_spare(self, size: int) -> None:
+        """Take `size` bytes for the next new file; any thread, one at a time. OSError if there are none."""
+        if self._spare is not None:
+            return
+        if SPARE in self._folder.names():
+            self._folder.remove(SPARE)  # From an earlier process, or from a try that found no space.
+        spare = self._folder.create(SPARE)
+        spare.allocate(size)
+        spare.sync()
+        self._spare = spare
 
     def forget(self, number: int) -> None:
         """Drop a file that is about to be removed, so that no later call finds it."""

@@ -33,17 +33,33 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
         return None
 
 
-class DeadLetterFacts(msgspec.Struct, frozen=True, gc=False):
-    """Where a dead letter came from and why it was dead-lettered."""
+class DeadLetterFacts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Where a dead letter came from and why it was dead-lettered.
+
+    The fields from `kind` on are those of workers, projections and the publisher; a group's dead letters
+    lack them. `driftq.model.dead_letter` says what they mean.
+    """
 
     original_topic: str
     original_partition: int
     original_offset: int
     group: str
+    """Where there is a `kind`, the name of the handler."""
     attempts: int
     last_error: str
     reason: str
     at: str
+    kind: str | None = None
+    id: str | None = None
+    stage: str | None = None
+    event_id: str | None = None
+    identity: str | None = None
+    redrives: int = 0
+
+    @property
+    def given_up_by(self) -> str:
+        """The group, or the handler as `worker:NAME`: a group may have the same name."""
+        return self.group if self.kind is None else f"{self.kind}:{self.group}"
 
 
 class EnvelopeBody(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):

@@ -20,7 +20,7 @@ def rows(
 
     A projection that names its own sink is read from there.
     """
-    with closing(_opened(options, name, sink)) as model:
+    with closing(open_for_reading(options, name, sink)) as model:
         for row in model.rows():
             yield row._asdict()
 
@@ -29,12 +29,12 @@ def dead_letters(
     options: PipelineOptions, name: str, *, sink: ReadModelSink | None = None
 ) -> Iterator[ProjectionDeadLetter]:
     """The dead letters of a projection, with stage and error."""
-    with closing(_opened(options, name, sink)) as model:
+    with closing(open_for_reading(options, name, sink)) as model:
         yield from model.dead_letters()
 
 
-def _opened(options: PipelineOptions, name: str, sink: ReadModelSink | None) -> ReadModel:
-    """The read model for reading; the lookup must not create its file."""
+def open_for_reading(options: PipelineOptions, name: str, sink: ReadModelSink | None) -> ReadModel:
+    """The read model; the lookup must not create its file. Raises ReadModelNotFound."""
     sink = sink or default_sink(options)
     if isinstance(sink, SqliteSink) and not os.path.exists(sink.path):
         raise ReadModelNotFound(name, place=sink.path)

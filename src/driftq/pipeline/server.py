@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from driftq.errors import DriftQError
+from driftq.errors import DriftQError, ServerUnreachable
 from driftq.model.backoff import doubled
 from driftq.transport.blocking import BlockingConnection, BlockingResponse
 from driftq.transport.endpoint import Endpoint
@@ -21,6 +21,8 @@ from driftq.transport.paths import Query
 
 PATIENCE_S = 30.0
 ANSWER_S = 30.0
+_CHECK_PATIENCE_S = 0.5
+_CHECK_ANSWER_S = 5.0
 _WAIT_S = 0.1
 _WAIT_MAX_S = 2.0
 
@@ -85,3 +87,16 @@ class Server:
         if response.status >= 400:
             raise read_error(response.status, response.read())
         return response
+
+
+def check_server(url: str) -> None:
+    """Raise ServerUnreachable, with a text that says what to do."""
+    server = Server(url, patience_s=_CHECK_PATIENCE_S, answer_s=_CHECK_ANSWER_S)
+    try:
+        server.content("/v1/healthz")
+    except ServerUnreachable as away:
+        raise ServerUnreachable(
+            url, cause=f"{away.cause}; start it with driftq serve, or pass --url"
+        ) from None
+    finally:
+        server.close()

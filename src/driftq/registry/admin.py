@@ -3,11 +3,13 @@
 No worker needs these for a single event. `SqlRegistry` has the contract of each.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from driftq.errors import ClaimNotFound, InvalidArgument, WrongClaimState
 from driftq.model.event import Aggregate
 from driftq.registry.claim import ClaimState, Resolution, StoredClaim
+from driftq.registry.dead_letters import mark_redriven, record_dead_letters
 from driftq.registry.handler import Effect, GapPolicy
 from driftq.sql import Queries, Transaction, as_rows, key_text, storable
 
@@ -76,6 +78,7 @@ def requeue(
     if stored.state is not ClaimState.DEAD:
         raise WrongClaimState(handler, event_id=event_id, state=stored.state, asked="requeue")
     _ready(transaction, queries, stored, reason=f"requeued by {by}")
+    mark_redriven(transaction, queries, handler, event_id, by=by)
     return find(transaction, queries, handler, event_id)
 
 
@@ -102,8 +105,10 @@ def resolve(
     else:
         closing = {"handler": handler, "event_id": event_id, "reason": storable(reason)}
         transaction.run(queries["close"], state=resolution.value, **closing)
+        if resolution is Resolution.DEAD:
+            record_dead_letters(transaction, queries, handler, [event_id])
         if resolution is Resolution.DONE or stored.gap_policy is GapPolicy.ORDERED:
-            _advance(transaction, queries, handler, aggregate, stored.sequence_number)
+            _move(transaction, queries, handler, aggregate, stored.sequence_number)
     return find(transaction, queries, handler, event_id)
 
 
@@ -114,6 +119,14 @@ def last_sequence(transaction: Transaction, queries: Queries, handler: str, aggr
     return int(row.last_sequence) if row else 0
 
 
+def last_sequences(
+    transaction: Transaction, queries: Queries, handler: str, aggregates: Sequence[Aggregate]
+) -> dict[Aggregate, int]:
+    given = as_rows([{"of_type": kind, "of_id": name} for kind, name in aggregates])
+    rows = transaction.rows(queries["find_positions"], handler=handler, g=given)
+    return {Aggregate(kind, name): reached for kind, name, reached in rows}
+
+
 def skip_to(
     transaction: Transaction, queries: Queries, handler: str, aggregate: Aggregate, sequence: int
 ) -> None:
@@ -121,7 +134,7 @@ def skip_to(
         raise InvalidArgument("sequence", "must not be negative")
     key_text("aggregate_type", aggregate.type)
     key_text("aggregate_id", aggregate.id)
-    _advance(transaction, queries, handler, aggregate, sequence)
+    _move(transaction, queries, handler, aggregate, sequence)
 
 
 def forget(transaction: Transaction, queries: Queries, *, older_than_ms: int, limit: int) -> int:
@@ -136,11 +149,15 @@ def _ready(transaction: Transaction, queries: Queries, stored: StoredClaim, *, r
     transaction.run(queries["make_ready"], **given)
 
 
-def _advance(
+def _move(
     transaction: Transaction, queries: Queries, handler: str, aggregate: Aggregate, sequence: int
 ) -> None:
+    """Advance the aggregate, and wake the parked events that were waiting for it: no worker is told."""
     given = [{"of_type": aggregate.type, "of_id": aggregate.id, "reached": sequence}]
     transaction.run(queries["advance"], handler=handler, g=as_rows(given))
+    reached = last_sequence(transaction, queries, handler, aggregate)
+    where = {"aggregate_type": aggregate.type, "aggregate_id": aggregate.id}
+    transaction.run(queries["wake"], handler=handler, reached=reached, **where)
 
 
 def _stored(row: Any) -> StoredClaim:

@@ -4,6 +4,8 @@ import enum
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from driftq.registry.handler import Effect, GapPolicy, Handler
 
 
@@ -20,8 +22,7 @@ class SequencedEvent(Protocol):
     def sequence_number(self) -> int | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class EventKey:
+class EventKey(msgspec.Struct, frozen=True, gc=False):
     """An event without its content."""
 
     event_id: str
@@ -64,8 +65,7 @@ class Wait(enum.StrEnum):
     UNRESOLVED = "unresolved"  # Its effect is unknown until an operator resolves it.
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """The answer to a claim, and the proof to finish it with."""
 
     handler: Handler

@@ -22,6 +22,7 @@ from driftq.errors import InvalidArgument
 from driftq.model.event import Aggregate
 from driftq.registry.claim import Claim, ClaimOutcome, ClaimState, SequencedEvent, Wait
 from driftq.registry.claim_attempt import ClaimAttempt, seen_in
+from driftq.registry.dead_letters import record_dead_letters
 from driftq.registry.decide import decide_claim
 from driftq.registry.grants import grant_columns, grant_new, new_tokens
 from driftq.registry.handler import HANDLER_BYTES_MAX, GapPolicy, Handler
@@ -167,10 +168,17 @@ def _close(
     given = as_rows([attempt.closing_row() for attempt in attempts])
     rows = transaction.rows(queries["close_unfinished"], handler=handler.name, g=given)
     closed = {row.event_id for row in rows}
-    parked = [
-        {"of_type": attempt.aggregate.type, "of_id": attempt.aggregate.id, "reached": attempt.sequence}
+    dead = [
+        attempt
         for attempt in attempts
         if attempt.decision.write is ClaimState.DEAD and attempt.event.event_id in closed
+    ]
+    if dead:
+        given_up = [attempt.event.event_id for attempt in dead]
+        record_dead_letters(transaction, queries, handler.name, given_up)
+    parked = [
+        {"of_type": attempt.aggregate.type, "of_id": attempt.aggregate.id, "reached": attempt.sequence}
+        for attempt in dead
     ]
     if parked and handler.gap_policy is GapPolicy.ORDERED:
         transaction.run(queries["advance"], handler=handler.name, g=as_rows(parked))

@@ -12,6 +12,7 @@ from typing import Any
 
 from driftq.errors import LeaseLost, WrongClaimState
 from driftq.registry.claim import Claim, ClaimState, Failure
+from driftq.registry.dead_letters import record_dead_letters
 from driftq.registry.handler import GapPolicy, Handler
 from driftq.sql import Dialect, Queries, Transaction, as_rows, storable
 
@@ -45,16 +46,18 @@ def mark_all_done(transaction: Transaction, queries: Queries, claims: Sequence[C
     To advance the aggregates is to lock them, so it comes first, and what comes after it must fit.
     """
     for handler, own in _by_handler(claims):
-        _advance(transaction, queries, own)
-        if _finish(transaction, queries, handler, own) < len({claim.event.event_id for claim in own}):
+        if _finish_and_advance(transaction, queries, handler, own) < len({c.event.event_id for c in own}):
             raise NotAllHeld
 
 
-def _finish(transaction: Transaction, queries: Queries, handler: Handler, claims: list[Claim]) -> int:
-    """How many were finished."""
+def _finish_and_advance(
+    transaction: Transaction, queries: Queries, handler: Handler, claims: list[Claim]
+) -> int:
+    """How many were finished. One statement on PostgreSQL."""
     if transaction.dialect is Dialect.POSTGRES:
-        given = as_rows(_token_rows(claims))
-        return len(transaction.rows(queries["finish"], handler=handler.name, g=given))
+        given = {"g": as_rows(_token_rows(claims)), "a": as_rows(_reached_rows(_reached(claims)))}
+        return transaction.run(queries["finish_and_advance"], handler=handler.name, **given)
+    _advance(transaction, queries, claims)
     now = transaction.now()
     by_id = sorted(claims, key=lambda claim: claim.event.event_id)
     rows = [(now, claim.event.event_id, handler.name, claim.token) for claim in by_id]
@@ -84,6 +87,8 @@ def mark_failed(
         state, reason = ClaimState.DEAD, "max_attempts" if retryable else "not_retryable"
         _lock(transaction, queries, [claim])
     if _leave(transaction, queries, claim, state, error=error, reason=reason, delay_ms=delay_ms):
+        if state is ClaimState.DEAD:
+            record_dead_letters(transaction, queries, claim.handler.name, [claim.event.event_id])
         if state is ClaimState.DEAD and claim.handler.gap_policy is GapPolicy.ORDERED:
             _advance(transaction, queries, [claim])
         return Failure(state, claim.attempt, delay_ms)
@@ -98,6 +103,20 @@ def release(transaction: Transaction, queries: Queries, claim: Claim) -> None:
     state = ClaimState.READY
     if not _leave(transaction, queries, claim, state, error=claim.last_error, refund=1):
         _require(transaction, queries, claim, state)
+
+
+def release_all(transaction: Transaction, queries: Queries, claims: Sequence[Claim]) -> list[Claim]:
+    """The same for many; returns those that are lost."""
+    lost: list[Claim] = []
+    for handler, own in _by_handler(claims):
+        given = as_rows(_token_rows(own))
+        released = {
+            row.event_id for row in transaction.rows(queries["release"], handler=handler.name, g=given)
+        }
+        missing = [claim for claim in own if claim.event.event_id not in released]
+        stored = _stored(transaction, queries, missing) if missing else {}
+        lost += [c for c in missing if stored[c.event.event_id][:2] != (ClaimState.READY, c.token)]
+    return lost
 
 
 def mark_unknown(transaction: Transaction, queries: Queries, claim: Claim, *, error: str) -> None:
@@ -162,17 +181,27 @@ def _advance(
     """Move the claims' aggregates up to their sequences, or to `to`; never back."""
     if not claims:
         return
-    reached: dict[tuple[str, str], int] = {}
-    for claim in claims:
-        whose = (claim.event.aggregate_type, claim.event.aggregate_id)
-        reached[whose] = max(reached.get(whose, 0), (claim.event.sequence_number or 0) if to is None else to)
+    reached = _reached(claims) if to is None else dict.fromkeys(_reached(claims), to)
     handler = claims[0].handler.name
     if transaction.dialect is Dialect.SQLITE:
-        rows = [(handler, kind, name, to) for (kind, name), to in sorted(reached.items())]
+        rows = [(handler, kind, name, sequence) for (kind, name), sequence in sorted(reached.items())]
         transaction.change_each(queries["advance_one"], rows)
     else:
-        given = [{"of_type": kind, "of_id": name, "reached": to} for (kind, name), to in reached.items()]
-        transaction.run(queries["advance"], handler=handler, g=as_rows(given))
+        transaction.run(queries["advance"], handler=handler, g=as_rows(_reached_rows(reached)))
+
+
+def _reached(claims: Sequence[Claim]) -> dict[tuple[str, str], int]:
+    """The highest sequence of each of the claims' aggregates."""
+    reached: dict[tuple[str, str], int] = {}
+    for claim in claims:
+        event = claim.event
+        whose = (event.aggregate_type, event.aggregate_id)
+        reached[whose] = max(reached.get(whose, 0), event.sequence_number or 0)
+    return reached
+
+
+def _reached_rows(reached: dict[tuple[str, str], int]) -> list[dict[str, Any]]:
+    return [{"of_type": kind, "of_id": name, "reached": to} for (kind, name), to in reached.items()]
 
 
 def _leave(

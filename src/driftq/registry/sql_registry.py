@@ -1,8 +1,8 @@
 """The registry on SQL: the same rules and nearly the same text on SQLite and PostgreSQL.
 
 Time is the database's, see `driftq.sql.clock`: on PostgreSQL one clock judges the leases of many machines.
-Batches are cut into transactions of at most 64 claims, so that no call holds SQLite's writer for long. A
-transaction that PostgreSQL breaks to end a deadlock is repeated.
+Batches are cut into transactions: of at most 64 claims on SQLite, so that no call holds its writer for long,
+and of at most 512 on PostgreSQL. A transaction that PostgreSQL breaks to end a deadlock is repeated.
 
 The work inside a transaction is functions: `driftq.registry.claiming`, `finishing` and `admin`.
 """
@@ -20,14 +20,17 @@ from driftq.registry import admin, finishing
 from driftq.registry.claim import Claim, ClaimState, Failure, Resolution, SequencedEvent, StoredClaim
 from driftq.registry.claiming import Claimant, claim_events
 from driftq.registry.handler import GapPolicy, Handler
-from driftq.sql import Database, Migrations, Queries, Transaction, perform, prepare, storable
+from driftq.sql import Database, Dialect, Migrations, Queries, Transaction, perform, prepare, storable
 
 BATCH_MAX = 64
+_BATCHES = {Dialect.SQLITE: BATCH_MAX, Dialect.POSTGRES: 512}
 MIGRATIONS = Migrations.load("driftq.registry")
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 Item = TypeVar("Item")
+Beside = Callable[[Transaction, Sequence[Claim]], None]
+"""Writes that are kept together with the marks of these claims."""
 
 
 class SqlRegistry:
@@ -50,6 +53,8 @@ class SqlRegistry:
     ) -> None:
         prepare(database, [MIGRATIONS])
         self.database = database
+        self.batch_max = _BATCHES[database.dialect]
+        """How many claims one transaction takes."""
         self._queries = Queries.load("driftq.registry", database.renderer)
         self._claimant = Claimant(storable(owner))
         self._held_claims = self._claimant.held_claims
@@ -75,11 +80,14 @@ class SqlRegistry:
         """As many claims, each decided for itself, in one go. Answers in the order of the events."""
         if transaction is not None:
             return claim_events(transaction, self._queries, self._claimant, handler, events, named=False)
-        return [claim for chunk in _chunks(events) for claim in self._claim_chunk(handler, chunk)]
+        return [claim for chunk in self._chunks(events) for claim in self._claim_chunk(handler, chunk)]
 
     def _claim_chunk(self, handler: Handler, events: Sequence[SequencedEvent]) -> list[Claim]:
+        def grant(transaction: Transaction) -> list[Claim]:
+            return claim_events(transaction, self._queries, self._claimant, handler, events, named=True)
+
         with self._held_claims.waiting({(handler.name, event.event_id) for event in events}):
-            claims = self._perform(claim_events, self._claimant, handler, events, named=True)
+            claims = perform(self.database, grant, planned_once=True)
             self._held_claims.keep(claim for claim in claims if claim.granted)
             return claims
 
@@ -89,8 +97,9 @@ class SqlRegistry:
 
     def heartbeat_all(self, claims: Sequence[Claim]) -> list[Claim]:
         """Extend many; returns those that are lost."""
-        lost = [claim for chunk in _chunks(claims) for claim in self._perform(finishing.heartbeat, chunk)]
-        self._held_claims.keep(claim for claim in claims if claim not in lost)
+        lost = [claim for part in self._chunks(claims) for claim in self._perform(finishing.heartbeat, part)]
+        gone = {id(claim) for claim in lost}
+        self._held_claims.keep(claim for claim in claims if id(claim) not in gone)
         return lost
 
     def mark_done(
@@ -118,23 +127,42 @@ class SqlRegistry:
         return self._read(admin.result_of, handler, event_id)
 
     def mark_done_all(
-        self, claims: Sequence[Claim], *, transaction: Transaction | None = None
+        self,
+        claims: Sequence[Claim],
+        *,
+        transaction: Transaction | None = None,
+        beside: Beside | None = None,
     ) -> list[Claim]:
-        """Finish many; returns those that are lost. In a caller's transaction the first lost one raises."""
+        """Finish many; returns those that are lost. In a caller's transaction the first lost one raises.
+
+        `beside` writes in the transaction of the marks, for those claims that are not lost.
+        """
         if transaction is not None:
             lost = finishing.mark_done(transaction, self._queries, claims)
             if lost:
                 raise finishing.lease_lost(transaction, self._queries, lost[0])
             return lost
-        lost = [claim for chunk in _chunks(claims) for claim in self._mark_chunk(chunk)]
+        lost = [claim for chunk in self._chunks(claims) for claim in self._mark_chunk(chunk, beside)]
         self._held_claims.drop(claims)
         return lost
 
-    def _mark_chunk(self, claims: Sequence[Claim]) -> list[Claim]:
+    def _mark_chunk(self, claims: Sequence[Claim], beside: Beside | None) -> list[Claim]:
+        def mark_all(transaction: Transaction) -> None:
+            finishing.mark_all_done(transaction, self._queries, claims)
+            if beside is not None:
+                beside(transaction, claims)
+
+        def mark_each(transaction: Transaction) -> list[Claim]:
+            lost = finishing.mark_done(transaction, self._queries, claims)
+            if beside is not None:
+                gone = {id(claim) for claim in lost}
+                beside(transaction, [claim for claim in claims if id(claim) not in gone])
+            return lost
+
         try:
-            self._perform(finishing.mark_all_done, claims)
+            perform(self.database, mark_all, planned_once=True)
         except finishing.NotAllHeld:
-            return self._perform(finishing.mark_done, claims)
+            return perform(self.database, mark_each)
         return []
 
     @contextmanager
@@ -177,6 +205,14 @@ class SqlRegistry:
         """Give the claim back uncharged: the work was not begun."""
         self._perform(finishing.release, claim)
         self._held_claims.drop([claim])
+
+    def release_all(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Give many back; returns those that are lost."""
+        lost = [
+            claim for part in self._chunks(claims) for claim in self._perform(finishing.release_all, part)
+        ]
+        self._held_claims.drop(claims)
+        return lost
 
     def find(self, handler: str, event_id: str) -> StoredClaim:
         """What is stored; raises ClaimNotFound."""
@@ -221,6 +257,10 @@ class SqlRegistry:
         """The highest sequence that is done or parked; 0 for none."""
         return self._read(admin.last_sequence, handler, Aggregate(aggregate_type, aggregate_id))
 
+    def last_sequences(self, handler: str, aggregates: Sequence[Aggregate]) -> dict[Aggregate, int]:
+        """The same for many; aggregates without any are left out."""
+        return self._read(admin.last_sequences, handler, aggregates)
+
     def skip_to(self, handler: str, *, aggregate_type: str, aggregate_id: str, sequence: int) -> None:
         """Take everything up to here as done, for a handler that joins an aggregate late. Never goes back."""
         self._perform(admin.skip_to, handler, Aggregate(aggregate_type, aggregate_id), sequence)
@@ -256,6 +296,5 @@ class SqlRegistry:
             self._held_claims.drop(lost)
             raise self._read(finishing.lease_lost, lost[0])
 
-
-def _chunks(sequence: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    return (sequence[start : start + BATCH_MAX] for start in range(0, len(sequence), BATCH_MAX))
+    def _chunks(self, items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+        return (items[start : start + self.batch_max] for start in range(0, len(items), self.batch_max))

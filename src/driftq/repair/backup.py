@@ -19,6 +19,8 @@ from driftq.log.manifest import MANIFEST, read_manifest
 from driftq.log.segment import segment_name, segment_numbers
 from driftq.model.options.limits import Limits
 from driftq.repair.doctor import Findings, look_at
+from driftq.storage.identity import NAME as IDENTITY
+from driftq.storage.identity import read_identity
 
 _TRIES = 20
 HISTORY = "history.db"
@@ -57,6 +59,8 @@ def back_up(data: str, target: str, *, limits: Limits) -> Backup:
         shutil.rmtree(staged)
         raise BackupFailed(f"the files of {log} change faster than they can be copied")
     _copy_history(os.path.join(data, HISTORY), os.path.join(staged, HISTORY))
+    if read_identity(data) is not None:
+        _copy(data, staged, IDENTITY)
     folder = OsFolder(os.path.join(staged, "log"))
     folder.sync()
     findings = look_at(folder, limits=limits)

@@ -42,8 +42,7 @@ from driftq.model.options.limits import Limits
 from driftq.server.clock import report_log_ahead
 from driftq.server.counters import Counters
 from driftq.server.maintenance.stage import MaintenanceOptions
-from driftq.server.ports import Background, Clock, Loop, SyncLost
-from driftq.server.reading import Damage, Reading
+from driftq.server.ports import Background, Clock, Damage, Loop, SyncLost
 from driftq.server.requests import EngineRequest, ReadRequest
 from driftq.server.stages import Stages
 from driftq.server.turn import Commit, Turn
@@ -72,7 +71,7 @@ class Engine:
     ) -> None:
         self.clock, self._log, self._loop = clock, log, loop
         self._background, self._on_fatal = background, on_fatal
-        self.counters, self.payloads, self.reading = Counters(), Payloads(log), Reading(self.damaged)
+        self.counters, self.payloads = Counters(), Payloads(log)
         self._journal = Journal(log, self.payloads, limits=limits)
         self.stages = Stages(
             log,

@@ -4,9 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from driftq.core.lease import Credit
+from driftq.errors import DatabaseDamaged, EventDamaged, LogCorrupt
 from driftq.log.frame import Frame
 
 _T = TypeVar("_T")
+
+Damage = LogCorrupt | EventDamaged | DatabaseDamaged
+"""A stored message or event is damaged."""
 
 
 class SyncLost(OSError):

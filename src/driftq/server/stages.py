@@ -54,7 +54,7 @@ class Stages:
         self.lookup = MessageLookup(journal, payloads, background, on_damage=on_damage, want_turn=want_turn)
         dead_letters = DeadLetterWriter(consumers, timers)
         new_outbox = partial(Outbox, payloads=payloads, background=background, on_damage=on_damage)
-        self.jobs = JobsStage(journal, jitter=jitter)
+        self.jobs = JobsStage(journal, payloads, jitter=jitter)
         self.job_reader = JobReader(self.lookup, journal)
         self.maintenance = MaintenanceStage(
             log,
@@ -73,7 +73,7 @@ class Stages:
             TopicsStage(consumers, new_outbox=new_outbox),
             SettleStage(consumers, timers, dead_letters, jitter=jitter),
             EffectsStage(),
-            DlqStage(consumers),
+            DlqStage(consumers, self.maintenance),
             self.jobs,
             ProduceStage(consumers, self.maintenance),
             DeliverStage(consumers, timers, dead_letters),

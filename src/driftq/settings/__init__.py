@@ -6,11 +6,14 @@ from driftq.settings.load import (
     Setting,
     Settings,
     SettingSource,
+    cache_folder,
     java_home,
     load_data,
     load_settings,
+    load_transport,
     load_url,
     prefer_python,
+    uses_spark_connect,
 )
 from driftq.settings.profile import PROFILES, Profile
 from driftq.settings.spec import Problem, SettingSpec, SettingsRefused, UnknownName
@@ -30,11 +33,14 @@ __all__ = [
     "Settings",
     "SettingsRefused",
     "UnknownName",
+    "cache_folder",
     "is_postgres",
     "java_home",
     "load_data",
     "load_settings",
+    "load_transport",
     "load_url",
     "prefer_python",
+    "uses_spark_connect",
     "without_password",
 ]

@@ -32,6 +32,7 @@ def registry_settings(values: Values) -> RegistrySettings:
         instance_retries_max=_number(values, table.INSTANCE_RETRIES),
         ontology_retries_max=_number(values, table.ONTOLOGY_RETRIES),
         projection_retries_max=_number(values, table.PROJECTION_RETRIES),
+        worker_batch_events=_number(values, table.WORKER_BATCH_EVENTS),
     )
 
 
@@ -39,8 +40,6 @@ def publisher_settings(values: Values) -> PublisherSettings:
     batch_events = _number(values, table.BATCH_SIZE)
     flush_events = values[table.FLUSH_BATCH_SIZE.name]
     return PublisherSettings(
-        transport=str(values[table.TRANSPORT.name]),
-        kafka_bootstrap=_text(values, table.KAFKA_BOOTSTRAP),
         lookback_seconds=_number(values, table.LOOKBACK_SECONDS),
         lookback_keys_max=_number(values, table.LOOKBACK_MAX_KEYS),
         dedup_events_max=_number(values, table.DEDUP_MAX_EVENTS),
@@ -48,6 +47,7 @@ def publisher_settings(values: Values) -> PublisherSettings:
         batch_events=batch_events,
         flush_events=batch_events if flush_events is None else int(flush_events),
         flush_timeout_seconds=_number(values, table.FLUSH_TIMEOUT_SECONDS),
+        transaction_events=_number(values, table.TRANSACTION_EVENTS),
         metrics_interval_seconds=_number(values, table.METRICS_INTERVAL_SECONDS),
     )
 

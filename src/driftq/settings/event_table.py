@@ -43,6 +43,26 @@ KAFKA_BOOTSTRAP = SettingSpec(
     kind=Text("servers", "a list like host:9092,other:9092"),
     meaning="the Kafka servers, where Kafka is the transport",
 )
+KAFKA_TOPIC_PARTITIONS = SettingSpec(
+    name="DRIFTQ_KAFKA_TOPIC_PARTITIONS",
+    default=4,
+    kind=IntRange(1, 100_000, "partitions"),
+    meaning="the partitions of a topic that is created on Kafka",
+)
+KAFKA_TOPIC_REPLICAS = SettingSpec(
+    name="DRIFTQ_KAFKA_TOPIC_REPLICAS",
+    default=None,
+    unset="the Kafka servers' default",
+    kind=IntRange(1, 32_767, "replicas"),
+    meaning="the replicas of a topic that is created on Kafka",
+)
+SPARK_KAFKA_JARS = SettingSpec(
+    name="DRIFTQ_SPARK_KAFKA_JARS",
+    default=None,
+    unset="fetched when first needed",
+    kind=Text("files", "paths of jars with commas between them, or provided where Spark has them"),
+    meaning="the jars of Spark's Kafka connector",
+)
 API_KEYS_FILE = SettingSpec(
     name="DRIFTQ_API_KEYS_FILE",
     default=None,
@@ -98,6 +118,12 @@ PROJECTION_RETRIES = SettingSpec(
     kind=_RETRIES,
     meaning="retries of an event by a projection before it is a dead letter",
 )
+WORKER_BATCH_EVENTS = SettingSpec(
+    name="DRIFTQ_WORKER_BATCH_EVENTS",
+    default=20_000,
+    kind=_EVENTS,
+    meaning="how many events a worker on Spark takes in one micro-batch; they are in memory until it ends",
+)
 LOOKBACK_SECONDS = SettingSpec(
     name="EVENT_PUBLISHER_LOOKBACK_SECONDS",
     default=600,
@@ -141,6 +167,12 @@ FLUSH_TIMEOUT_SECONDS = SettingSpec(
     kind=_SECONDS,
     meaning="how long it waits for the confirmation",
 )
+TRANSACTION_EVENTS = SettingSpec(
+    name="EVENT_PUBLISHER_KAFKA_TRANSACTION_EVENTS",
+    default=10_000,
+    kind=_EVENTS,
+    meaning="how many events of a lane it sends to Kafka in one transaction",
+)
 METRICS_INTERVAL_SECONDS = SettingSpec(
     name="EVENT_PUBLISHER_METRICS_LOG_INTERVAL_SECONDS",
     default=30,
@@ -173,6 +205,9 @@ EVENT_SETTINGS: tuple[SettingSpec, ...] = (
     S3_ENDPOINT,
     TRANSPORT,
     KAFKA_BOOTSTRAP,
+    KAFKA_TOPIC_PARTITIONS,
+    KAFKA_TOPIC_REPLICAS,
+    SPARK_KAFKA_JARS,
     API_KEYS_FILE,
     EVENT_MISMATCH_MODE,
     REGISTRY_ENABLED,
@@ -182,6 +217,7 @@ EVENT_SETTINGS: tuple[SettingSpec, ...] = (
     INSTANCE_RETRIES,
     ONTOLOGY_RETRIES,
     PROJECTION_RETRIES,
+    WORKER_BATCH_EVENTS,
     LOOKBACK_SECONDS,
     LOOKBACK_MAX_KEYS,
     DEDUP_MAX_EVENTS,
@@ -189,6 +225,7 @@ EVENT_SETTINGS: tuple[SettingSpec, ...] = (
     BATCH_SIZE,
     FLUSH_BATCH_SIZE,
     FLUSH_TIMEOUT_SECONDS,
+    TRANSACTION_EVENTS,
     METRICS_INTERVAL_SECONDS,
     ALLOCATOR_MODE,
     SEQUENCE_SCHEMA,

@@ -7,8 +7,10 @@ import os
 from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from driftq.model.options.events import EventOptions
+from driftq.model.options.kafka import KafkaOptions
 from driftq.model.options.limits import Limits
 from driftq.model.options.pipeline import PipelineOptions, PublisherSettings, RegistrySettings
 from driftq.settings import event_table, table
@@ -18,6 +20,7 @@ from driftq.settings.event_settings import (
     publisher_settings,
     registry_settings,
 )
+from driftq.settings.kafka_settings import client_option_specs, kafka_options, option_problems
 from driftq.settings.profile import DEFAULT, Profile
 from driftq.settings.spec import Problem, SettingSpec, SettingsRefused, UnknownName, Value
 
@@ -56,8 +59,10 @@ class Settings:
     events: EventOptions
     registry: RegistrySettings
     publisher: PublisherSettings
+    transport: str
+    kafka: KafkaOptions
     in_force: tuple[Setting, ...]
-    """All settings in the order of the table."""
+    """All settings in the order of the table, then the options of Kafka's clients."""
 
     def pipeline(self, *, url: str | None = None, data: str | None = None) -> PipelineOptions:
         """The options of the pipeline's jobs, for this server and folder."""
@@ -68,14 +73,17 @@ class Settings:
             events=self.events.within(folder),
             registry=self.registry,
             publisher=self.publisher,
+            transport=self.transport,
+            kafka=self.kafka,
         )
 
 
 def load_settings(profile: Profile = DEFAULT, environ: Mapping[str, str] = os.environ) -> Settings:
     """Read every setting; SettingsRefused names all that are invalid."""
-    in_force = _read(table.SETTINGS, profile, environ, unknown=_unknown_names(environ))
+    passed = client_option_specs(environ)
+    in_force = _read((*table.SETTINGS, *passed), profile, environ, unknown=_unknown_names(environ))
     values = {setting.spec.name: setting.value for setting in in_force}
-    if problems := tuple(contradictions(values)):
+    if problems := (*contradictions(values), *option_problems(passed, values)):
         raise SettingsRefused(problems)
     api_keys_file = values[event_table.API_KEYS_FILE.name]
     return Settings(
@@ -102,6 +110,8 @@ def load_settings(profile: Profile = DEFAULT, environ: Mapping[str, str] = os.en
         events=event_options(values),
         registry=registry_settings(values),
         publisher=publisher_settings(values),
+        transport=str(values[event_table.TRANSPORT.name]),
+        kafka=kafka_options(passed, values),
         in_force=in_force,
     )
 
@@ -116,6 +126,11 @@ def load_url(given: str | None = None, environ: Mapping[str, str] = os.environ) 
     return str(_read((table.URL,), DEFAULT, environ)[0].value)
 
 
+def load_transport(environ: Mapping[str, str] = os.environ) -> str:
+    """What carries events to workers and projections, whatever the other settings are."""
+    return str(_read((event_table.TRANSPORT,), DEFAULT, environ)[0].value)
+
+
 def load_data(given: str | None = None, environ: Mapping[str, str] = os.environ) -> str:
     """The folder shared with the server, whatever the broker's settings are."""
     return given if given is not None else str(_read((table.DATA,), DEFAULT, environ)[0].value)
@@ -124,6 +139,17 @@ def load_data(given: str | None = None, environ: Mapping[str, str] = os.environ)
 def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
     """Java's home from the environment, if set; not a setting of DriftQ."""
     return environ.get("JAVA_HOME") or None
+
+
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where fetched files stay that can be fetched again; not a setting of DriftQ."""
+    home = environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "driftq"
+
+
+def uses_spark_connect(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether Spark would open a session of Spark Connect here, or has one open."""
+    return "SPARK_REMOTE" in environ or "SPARK_CONNECT_MODE_ENABLED" in environ
 
 
 def prefer_python(path: str, environ: MutableMapping[str, str] = os.environ) -> None:
@@ -146,7 +172,8 @@ def _read(
             try:
                 found.append(Setting(spec, spec.kind.read(given), SettingSource.ENVIRONMENT))
             except ValueError as must_be:
-                problems.append(Problem(spec.name, given, str(must_be)))
+                shown = "***" if spec.secret and given else given
+                problems.append(Problem(spec.name, shown, str(must_be)))
         elif spec.name in profile.values:
             found.append(Setting(spec, profile.values[spec.name], SettingSource.PROFILE))
         else:

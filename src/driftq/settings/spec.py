@@ -141,6 +141,8 @@ class SettingSpec:
     meaning: str
     unset: str = "not set"
     """The behaviour without a value, in words, where `default` is None."""
+    secret: bool = False
+    """The value is never shown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,19 +7,33 @@
     for row in model.rows(): …
 
 One application is one transaction: rows, registry, dead letters and positions are stored together or not at
-all. Nothing here needs Spark.
+all. PostgreSQL and Parquet can be written from Spark's tasks as well:
+
+    staged = model.open_batch(writer_epoch)                   # in the driver
+    attempt = staged.writer.begin(task=…, attempt=…)          # in each task; the writer travels there
+    attempt.write_changes(…); report = attempt.finish()
+    staged.commit(StagedCommit(reports=…, positions=…))       # in the driver: one transaction
+
+Nothing here needs Spark.
 """
 
 from driftq.sinks.parquet import ParquetSink
 from driftq.sinks.port import (
     Application,
+    AttemptReport,
+    AttemptWriter,
     Change,
     OutOfOrderEvent,
     ProjectionDeadLetter,
     ReadModel,
     ReadModelRow,
     ReadModelSink,
+    RefusedChange,
     RegistryRow,
+    StagedBatch,
+    StagedCommit,
+    StagedReadModel,
+    TaskWriter,
     TopicPartition,
     WriterEpoch,
 )
@@ -28,6 +42,8 @@ from driftq.sinks.sqlite import SqliteSink
 
 __all__ = [
     "Application",
+    "AttemptReport",
+    "AttemptWriter",
     "Change",
     "OutOfOrderEvent",
     "ParquetSink",
@@ -36,8 +52,13 @@ __all__ = [
     "ReadModel",
     "ReadModelRow",
     "ReadModelSink",
+    "RefusedChange",
     "RegistryRow",
     "SqliteSink",
+    "StagedBatch",
+    "StagedCommit",
+    "StagedReadModel",
+    "TaskWriter",
     "TopicPartition",
     "WriterEpoch",
 ]

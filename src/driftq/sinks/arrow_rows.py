@@ -13,6 +13,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from driftq.model import Aggregate
+from driftq.sinks.dead_letters import storable_value
+from driftq.sinks.port import ProjectionDeadLetter
+from driftq.sql import storable
 
 CHANGES = pa.schema(
     [
@@ -41,6 +44,10 @@ DEAD_LETTERS = pa.schema(
         pa.field("stage", pa.string(), nullable=False),
         pa.field("error", pa.string(), nullable=False),
         pa.field("value", pa.string()),
+        # Files of earlier versions lack these.
+        pa.field("identity", pa.string()),
+        pa.field("attempts", pa.int64()),
+        pa.field("key", pa.string()),
     ]
 )
 
@@ -71,10 +78,39 @@ def _changes(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.not_equal(column.slice(1), column.slice(0, len(column) - 1))
 
 
-def of_aggregates(table: pa.Table, aggregates: Sequence[Aggregate]) -> pa.Table:
+def read_aggregates(
+    folder: Path, names: Iterable[str], schema: pa.Schema, aggregates: Iterable[Aggregate]
+) -> pa.Table:
     """The rows of these aggregates, and perhaps of others with the same id and another type."""
-    ids = pa.array([aggregate.id for aggregate in aggregates], pa.string())
-    return table.filter(pc.is_in(table["aggregate_id"], value_set=ids))
+    ids = pa.array(sorted({aggregate.id for aggregate in aggregates}), pa.string())
+    return read_table(folder, names, schema, where=pc.field("aggregate_id").isin(ids))
+
+
+def dead_letter_table(dead_letters: Sequence[ProjectionDeadLetter]) -> pa.Table:
+    """A lone surrogate cannot be stored in a file either."""
+    return as_table([_storable(dead) for dead in dead_letters], DEAD_LETTERS)
+
+
+def stored_dead_letters(table: pa.Table) -> list[ProjectionDeadLetter]:
+    """The dead letters in a table; those of earlier versions lack what was added since."""
+    return [
+        ProjectionDeadLetter._make([*place, identity or "", attempts or 1, key or ""])
+        for *place, identity, attempts, key in tuples(table)
+    ]
+
+
+def _storable(dead: ProjectionDeadLetter) -> ProjectionDeadLetter:
+    value = None if dead.value is None else storable_value(dead.value)
+    event_id = None if dead.event_id is None else storable(dead.event_id)
+    return dead._replace(
+        error=storable(dead.error), value=value, event_id=event_id, key=storable_value(dead.key)
+    )
+
+
+def merge_files(folder: Path, names: Iterable[str]) -> tuple[str, int]:
+    """A file with the newest row of each aggregate in these, and how many rows it has."""
+    table = newest(read_table(folder, names, CHANGES))
+    return write_table(folder, "rows", table), table.num_rows
 
 
 def write_table(folder: Path, kind: str, table: pa.Table) -> str:
@@ -87,6 +123,8 @@ def write_table(folder: Path, kind: str, table: pa.Table) -> str:
     return name
 
 
-def read_table(folder: Path, names: Iterable[str], schema: pa.Schema) -> pa.Table:
-    tables = [pq.read_table(folder / name, schema=schema, partitioning=None) for name in names]
+def read_table(
+    folder: Path, names: Iterable[str], schema: pa.Schema, *, where: pc.Expression | None = None
+) -> pa.Table:
+    tables = [pq.read_table(folder / name, schema=schema, partitioning=None, filters=where) for name in names]
     return pa.concat_tables([schema.empty_table(), *tables])

@@ -11,6 +11,7 @@ import contextlib
 import os
 import time
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -31,6 +32,15 @@ class Reached(msgspec.Struct, frozen=True):
     topic: str
     partition: int
     offset: int
+    identity: str = ""
+
+
+class RedrivenLetter(msgspec.Struct, frozen=True):
+    """A dead letter that was applied after all."""
+
+    id: str
+    at: int
+    by: str
 
 
 class ReadModelManifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,8 +53,11 @@ class ReadModelManifest(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[RowFile, ...] = ()
     """The largest first, then the later ones; the newest sequence of an aggregate counts."""
     waiting: str | None = None
+    more_waiting: tuple[str, ...] = ()
+    """Those that tasks wrote since; rows that their aggregate has reached no longer count."""
     dead_letters: tuple[str, ...] = ()
     reached: tuple[Reached, ...] = ()
+    redriven: tuple[RedrivenLetter, ...] = ()
 
     @property
     def writer_epoch(self) -> WriterEpoch:
@@ -52,11 +65,36 @@ class ReadModelManifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
-        return {TopicPartition(at.topic, at.partition): at.offset for at in self.reached}
+        return {TopicPartition(at.topic, at.partition, at.identity): at.offset for at in self.reached}
+
+    @property
+    def waiting_files(self) -> tuple[str, ...]:
+        return (*((self.waiting,) if self.waiting else ()), *self.more_waiting)
 
     @property
     def files(self) -> set[str]:
-        return {file.name for file in self.rows} | set(self.dead_letters) | ({self.waiting} - {None})  # type: ignore[operator]
+        return {file.name for file in self.rows} | set(self.dead_letters) | set(self.waiting_files)
+
+
+def mergeable(files: tuple[RowFile, ...], *, recent_max: int) -> tuple[RowFile, ...]:
+    """The last files, where they are to become one: all, the recent ones, or none."""
+    large, recent = files[:1], files[1:]
+    if not recent:
+        return ()
+    if 2 * sum(file.rows for file in recent) >= large[0].rows:
+        return files
+    return recent if len(recent) > recent_max else ()
+
+
+def advanced(manifest: ReadModelManifest, reached: Mapping[TopicPartition, int]) -> tuple[Reached, ...]:
+    """The positions of the next version."""
+    positions = manifest.positions
+    for place, offset in reached.items():
+        positions[place] = max(offset, positions.get(place, -1))
+    return tuple(
+        Reached(place.topic, place.partition, offset, place.identity)
+        for place, offset in sorted(positions.items())
+    )
 
 
 class ReadModelManifests:

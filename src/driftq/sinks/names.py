@@ -26,3 +26,8 @@ def beside(name: str) -> str:
 
 def is_beside(name: str) -> bool:
     return name.endswith(_NEXT)
+
+
+def live_name(name: str) -> str:
+    """The name of the read model that readers see."""
+    return name.removesuffix(_NEXT)

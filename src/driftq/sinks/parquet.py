@@ -1,4 +1,4 @@
-"""Read models as Parquet files in a folder: each batch adds a file, the manifest names the current ones.
+"""Read models as Parquet files in a folder: each batch adds files, the manifest names the current ones.
 
 There is no second store that could hold a registry row in one transaction with a file, so the version of the
 manifest is the guard: rows, waiting events, dead letters and positions of one application appear together
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -25,14 +26,27 @@ from driftq.sinks.arrow_rows import (
     DEAD_LETTERS,
     WAITING,
     as_table,
+    dead_letter_table,
+    merge_files,
     newest,
-    of_aggregates,
+    read_aggregates,
     read_table,
+    stored_dead_letters,
     tuples,
     write_table,
 )
-from driftq.sinks.manifest import Reached, ReadModelManifest, ReadModelManifests, RowFile, sweep_files
+from driftq.sinks.dead_letters import RedriveMark, dead_letter_id_of
+from driftq.sinks.manifest import (
+    ReadModelManifest,
+    ReadModelManifests,
+    RowFile,
+    advanced,
+    mergeable,
+    sweep_files,
+)
+from driftq.sinks.marks import rebuilt_marks, with_mark
 from driftq.sinks.names import projection_name
+from driftq.sinks.parquet_staging import ParquetBatch
 from driftq.sinks.port import (
     Application,
     Change,
@@ -43,8 +57,8 @@ from driftq.sinks.port import (
     TopicPartition,
     WriterEpoch,
 )
-from driftq.sql import storable
 
+_Found = TypeVar("_Found")
 _RECENT_MAX = 8
 _LIVE, _BESIDE = "manifest", "next"
 
@@ -65,60 +79,74 @@ class ParquetReadModel:
     def __init__(self, name: str, root: Path, *, chain: str = _LIVE) -> None:
         self.name = name
         self._root = root
-        self._folder = root / name
-        self.address = str(self._folder)
+        self.folder = root / name
+        self.address = str(self.folder)
         self._chain = chain
-        self._manifests = ReadModelManifests(self._folder, chain)
+        self.manifests = ReadModelManifests(self.folder, chain)
 
     def take_over(self) -> WriterEpoch:
-        with self._reaching():
-            self._folder.mkdir(parents=True, exist_ok=True)
+        with self.reaching():
+            self.folder.mkdir(parents=True, exist_ok=True)
             while True:
-                manifest = self._manifests.newest() or ReadModelManifest()
+                manifest = self.manifests.newest() or ReadModelManifest()
                 kept = (
                     ReadModelManifest(generation=manifest.generation) if self._chain == _BESIDE else manifest
                 )
                 taken = msgspec.structs.replace(kept, version=manifest.version + 1, epoch=manifest.epoch + 1)
-                if self._manifests.publish(taken):
-                    self._sweep()
+                if self.manifests.publish(taken):
+                    self.sweep()
                     return taken.writer_epoch
 
     def apply(self, application: Application, writer_epoch: WriterEpoch) -> None:
-        with self._reaching():
-            self._require(writer_epoch)  # Before files are written for nothing.
-            rows, dead_letters = application.changes, [_storable(dead) for dead in application.dead_letters]
+        with self.reaching():
+            self.require(writer_epoch)  # Before files are written for nothing.
+            rows, dead_letters = application.changes, application.dead_letters
             added: tuple[RowFile, ...] = ()
             if rows:
                 added = (RowFile(self._write("rows", as_table(rows, CHANGES)), len(rows)),)
-            dead_files = (self._write("dead", as_table(dead_letters, DEAD_LETTERS)),) if dead_letters else ()
+            dead_files = (self._write("dead", dead_letter_table(dead_letters)),) if dead_letters else ()
             while True:
-                manifest = self._require(writer_epoch)
+                manifest = self.require(writer_epoch)
                 following = msgspec.structs.replace(
                     manifest,
                     version=manifest.version + 1,
                     rows=self._put_together(manifest.rows + added),
                     waiting=self._still_waiting(manifest, application),
+                    more_waiting=(),
                     dead_letters=manifest.dead_letters + dead_files,
-                    reached=_advanced(manifest, application),
+                    reached=advanced(manifest, application.positions),
                 )
-                if self._manifests.publish(following):
+                if self.manifests.publish(following):
                     break
             if len(following.rows) < len(manifest.rows):
-                self._sweep()
+                self.sweep()
+
+    def open_batch(self, writer_epoch: WriterEpoch) -> ParquetBatch:
+        return ParquetBatch.open(self, writer_epoch)
 
     def positions(self) -> dict[TopicPartition, int]:
-        manifest = self._manifests.newest()
+        manifest = self.manifests.newest()
         return manifest.positions if manifest else {}
 
     def current(self, aggregates: Sequence[Aggregate]) -> dict[Aggregate, Change]:
-        table = self._read(lambda manifest: of_aggregates(self._rows(manifest), aggregates))
+        def look(manifest: ReadModelManifest) -> pa.Table:
+            names = [file.name for file in manifest.rows]
+            return read_aggregates(self.folder, names, CHANGES, aggregates)
+
+        table = self._read(look)
         found = {Aggregate(row[0], row[1]): Change(*row) for row in tuples(newest(table))}
         return {aggregate: found[aggregate] for aggregate in aggregates if aggregate in found}
 
     def waiting(self, aggregates: Sequence[Aggregate]) -> list[OutOfOrderEvent]:
+        def look(manifest: ReadModelManifest) -> pa.Table:
+            return read_aggregates(self.folder, manifest.waiting_files, WAITING, aggregates)
+
         wanted = set(aggregates)
-        found = [OutOfOrderEvent(*row) for row in tuples(self._read(self._waiting))]
-        return sorted(row for row in found if Aggregate(row.aggregate_type, row.aggregate_id) in wanted)
+        found = {row[:3]: OutOfOrderEvent(*row) for row in tuples(self._read(look))}
+        own = [row for row in found.values() if Aggregate(*row[:2]) in wanted]
+        rows = self.current([Aggregate(*row[:2]) for row in own]) if own else {}
+        reached = {aggregate: row.sequence_number for aggregate, row in rows.items()}
+        return sorted(row for row in own if row.sequence_number > reached.get(Aggregate(*row[:2]), 0))
 
     def rows(self) -> Iterator[ReadModelRow]:
         decode = msgspec.json.Decoder().decode
@@ -131,12 +159,31 @@ class ParquetReadModel:
             yield RegistryRow(*row[:4])
 
     def dead_letters(self) -> Iterator[ProjectionDeadLetter]:
-        table = self._read(lambda manifest: read_table(self._folder, manifest.dead_letters, DEAD_LETTERS))
-        found = {
-            row[:3]: ProjectionDeadLetter(*row) for row in reversed(list(tuples(table)))
-        }  # The first one counts.
-        for place in sorted(found):
-            yield found[place]
+        found = self._read(self._dead_letters)
+        yield from sorted(found.values(), key=lambda dead: (*dead[:3], dead.identity, dead.stage))
+
+    def redrive(self, change: Change, dead_letter_id: str, *, by: str) -> bool:
+        aggregate = Aggregate(change.aggregate_type, change.aggregate_id)
+        with self.reaching():
+            added = (RowFile(self._write("rows", as_table([change], CHANGES)), 1),)
+            while True:
+                manifest = self.manifests.newest()
+                if manifest is None:
+                    raise ReadModelNotFound(self.name, place=str(self._root))
+                current = self.current([aggregate]).get(aggregate)
+                is_newer = current is None or current.sequence_number < change.sequence_number
+                following = msgspec.structs.replace(
+                    manifest,
+                    version=manifest.version + 1,
+                    rows=manifest.rows + (added if is_newer else ()),
+                    redriven=with_mark(manifest.redriven, dead_letter_id, by=by),
+                )
+                if self.manifests.publish(following):
+                    return is_newer
+
+    def redrive_marks(self) -> dict[str, RedriveMark]:
+        manifest = self.manifests.newest()
+        return {each.id: RedriveMark(each.at, each.by) for each in manifest.redriven} if manifest else {}
 
     def table(self) -> pa.Table:
         """Every aggregate's newest row, tombstones too, by type and id."""
@@ -146,26 +193,28 @@ class ParquetReadModel:
         return ParquetReadModel(self.name, self._root, chain=_BESIDE)
 
     def swap(self, beside: WriterEpoch) -> None:
-        with self._reaching():
+        with self.reaching():
             while True:
-                fresh = self.beside()._require(beside)
-                manifest = self._manifests.newest() or ReadModelManifest()
+                fresh = self.beside().require(beside)
+                manifest = self.manifests.newest() or ReadModelManifest()
+                given_up = self._dead_letters(fresh)
                 taken = msgspec.structs.replace(
                     fresh,
                     version=manifest.version + 1,
                     epoch=manifest.epoch,
                     generation=manifest.generation + 1,
                     dead_letters=manifest.dead_letters + fresh.dead_letters,
+                    redriven=rebuilt_marks(manifest, self._dead_letters(manifest), fresh, given_up),
                 )
-                if self._manifests.publish(taken):
+                if self.manifests.publish(taken):
                     return
 
     def close(self) -> None:
         """Nothing to close."""
 
-    def _require(self, writer_epoch: WriterEpoch) -> ReadModelManifest:
+    def require(self, writer_epoch: WriterEpoch) -> ReadModelManifest:
         """The newest version; refuses a run that it no longer names."""
-        manifest = self._manifests.newest() or ReadModelManifest()
+        manifest = self.manifests.newest() or ReadModelManifest()
         if manifest.epoch != writer_epoch.epoch:
             raise ProjectionFenced(self.name, epoch=writer_epoch.epoch, current=manifest.epoch)
         if manifest.generation != writer_epoch.generation:
@@ -173,22 +222,19 @@ class ParquetReadModel:
         return manifest
 
     def _put_together(self, files: tuple[RowFile, ...]) -> tuple[RowFile, ...]:
-        if len(files) < 2:
+        many = mergeable(files, recent_max=_RECENT_MAX)
+        if not many:
             return files
-        large, recent = files[:1], files[1:]
-        if 2 * sum(file.rows for file in recent) >= large[0].rows:
-            return (self._merged(files),)
-        return (*large, self._merged(recent)) if len(recent) > _RECENT_MAX else files
-
-    def _merged(self, files: tuple[RowFile, ...]) -> RowFile:
-        table = newest(read_table(self._folder, [file.name for file in files], CHANGES))
-        return RowFile(self._write("rows", table), table.num_rows)
+        merged = RowFile(*merge_files(self.folder, [file.name for file in many]))
+        return (*files[: len(files) - len(many)], merged)
 
     def _still_waiting(self, manifest: ReadModelManifest, application: Application) -> str | None:
-        if not application.waiting and (manifest.waiting is None or not application.changes):
-            return manifest.waiting
+        if not application.waiting and not manifest.waiting_files:
+            return None
         reached = {change[:2]: change.sequence_number for change in application.changes}
-        before = [OutOfOrderEvent(*row) for row in tuples(self._waiting(manifest))]
+        before = [
+            OutOfOrderEvent(*row) for row in tuples(read_table(self.folder, manifest.waiting_files, WAITING))
+        ]
         left = {
             row[:3]: row
             for row in [*application.waiting, *before]
@@ -197,50 +243,39 @@ class ParquetReadModel:
         return self._write("waiting", as_table(sorted(left.values()), WAITING)) if left else None
 
     def _rows(self, manifest: ReadModelManifest) -> pa.Table:
-        return read_table(self._folder, [file.name for file in manifest.rows], CHANGES)
+        return read_table(self.folder, [file.name for file in manifest.rows], CHANGES)
 
-    def _waiting(self, manifest: ReadModelManifest) -> pa.Table:
-        return read_table(self._folder, [manifest.waiting] if manifest.waiting else [], WAITING)
+    def _dead_letters(self, manifest: ReadModelManifest) -> dict[str, ProjectionDeadLetter]:
+        """By id; of equal ones the first counts."""
+        found = stored_dead_letters(read_table(self.folder, manifest.dead_letters, DEAD_LETTERS))
+        return {dead_letter_id_of(self.name, dead): dead for dead in reversed(found)}
 
-    def _read(self, look: Callable[[ReadModelManifest], pa.Table]) -> pa.Table:
+    def _read(self, look: Callable[[ReadModelManifest], _Found]) -> _Found:
         """The contents of the newest version; reads again when its files were removed meanwhile."""
-        with self._reaching():
+        with self.reaching():
             while True:
-                manifest = self._manifests.newest()
+                manifest = self.manifests.newest()
                 if manifest is None:
                     raise ReadModelNotFound(self.name, place=str(self._root))
                 try:
                     return look(manifest)
                 except FileNotFoundError:
-                    newer = self._manifests.newest()
+                    newer = self.manifests.newest()
                     if newer is None or newer.version == manifest.version:
                         raise
 
     def _write(self, kind: str, table: pa.Table) -> str:
-        return write_table(self._folder, kind, table)
+        return write_table(self.folder, kind, table)
 
-    def _sweep(self) -> None:
-        chains = [ReadModelManifests(self._folder, chain) for chain in (_LIVE, _BESIDE)]
+    def sweep(self) -> None:
+        chains = [ReadModelManifests(self.folder, chain) for chain in (_LIVE, _BESIDE)]
         newest_ones = [manifest for chain in chains if (manifest := chain.newest())]
-        sweep_files(self._folder, set().union(*(manifest.files for manifest in newest_ones)))
-        self._manifests.sweep()
+        sweep_files(self.folder, set().union(*(manifest.files for manifest in newest_ones)))
+        self.manifests.sweep()
 
     @contextmanager
-    def _reaching(self) -> Iterator[None]:
+    def reaching(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
             raise ReadModelUnavailable(self.address, cause=str(error)) from error
-
-
-def _advanced(manifest: ReadModelManifest, application: Application) -> tuple[Reached, ...]:
-    positions = manifest.positions
-    for place, offset in application.positions.items():
-        positions[place] = max(offset, positions.get(place, -1))
-    return tuple(Reached(*place, offset) for place, offset in sorted(positions.items()))
-
-
-def _storable(dead: ProjectionDeadLetter) -> ProjectionDeadLetter:
-    """A lone surrogate cannot be stored in a file either."""
-    value = None if dead.value is None else dead.value.encode(errors="backslashreplace").decode()
-    return dead._replace(error=storable(dead.error), value=value)

@@ -4,22 +4,35 @@ A read model keeps the newest row of each aggregate, with the sequence and the i
 That row is the aggregate's entry in the event registry as well: an event whose sequence is not above it was
 applied or superseded. A deleted aggregate leaves a tombstone, so that a late older event does not restore it.
 Beside the rows, the read model stores the applied offset of each partition.
+
+There are two ways to write one. `ReadModel.apply` takes a batch that fits in memory. A `StagedReadModel` is
+written from Spark's tasks: the driver opens a batch, each attempt of a task stages its rows by itself and
+reports how many there are, and the driver commits what the reports name. No row passes through the driver.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from driftq.model import Aggregate
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic."""
+    """A partition of a topic.
+
+    `identity` names the transport, the cluster and the topic's id. An offset belongs to one identity: a topic
+    that was created again, or that is on another transport, has offsets of its own under the same name. It is
+    empty in positions that an earlier version stored.
+    """
 
     topic: str
     partition: int
+    identity: str = ""
 
 
 class Change(NamedTuple):
@@ -55,6 +68,10 @@ class ProjectionDeadLetter(NamedTuple):
     stage: str
     error: str
     value: str | None
+    identity: str = ""
+    """Of the topic, as in `TopicPartition`."""
+    attempts: int = 1
+    key: str = ""
 
 
 class ReadModelRow(NamedTuple):
@@ -148,3 +165,101 @@ class ReadModelSink(Protocol):
 
     def connect(self, projection: str) -> ReadModel:
         """Raises InvalidArgument for an invalid name, and an Unavailable when the target is unreachable."""
+
+
+class AttemptReport(NamedTuple):
+    """How much one attempt of a task has staged. Of several attempts of a task Spark names one."""
+
+    task: int
+    attempt: int
+    """Unique in the batch, also between tasks."""
+    changes: int = 0
+    waiting: int = 0
+    dead_letters: int = 0
+    detail: bytes = b""
+    """For the sink's own use: whatever its `commit` needs to find the rows."""
+
+
+class RefusedChange(NamedTuple):
+    """A change that the target cannot store."""
+
+    change: Change
+    error: str
+
+
+FindDeadLetters = Callable[[Sequence[RefusedChange]], Iterable[ProjectionDeadLetter]]
+"""The messages of changes that the target refuses, as dead letters."""
+
+
+PublishDeadLetters = Callable[[Sequence[ProjectionDeadLetter]], None]
+"""Returns when their topic has them; raises an Unavailable otherwise. They may be published again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedCommit:
+    """What makes a staged batch count. All of it is stored, or nothing."""
+
+    reports: Sequence[AttemptReport]
+    """Rows of other attempts are left out: they are repeats, or their task failed."""
+    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
+    dead_letters: Sequence[ProjectionDeadLetter] = ()
+    """Those of the driver, beside the staged ones."""
+    publish_dead_letters: PublishDeadLetters | None = None
+    """Gets the staged ones a page at a time, before anything counts, where the read model has no outbox."""
+    find_dead_letters: FindDeadLetters | None = None
+    """With it, changes that the target refuses become dead letters; without it, the commit fails."""
+
+
+class AttemptWriter(Protocol):
+    """One attempt of a task at its part of a batch. Raises an Unavailable when the target is unreachable."""
+
+    def current(self, aggregates: Sequence[Aggregate]) -> dict[Aggregate, Change]:
+        """As `ReadModel.current`."""
+
+    def waiting(self, aggregates: Sequence[Aggregate]) -> list[OutOfOrderEvent]:
+        """As `ReadModel.waiting`."""
+
+    def write_changes(self, changes: pa.Table) -> None:
+        """Rows with the columns of `arrow_rows.CHANGES`. An aggregate may have several, in any task."""
+
+    def write_waiting(self, events: Sequence[OutOfOrderEvent]) -> None: ...
+
+    def write_dead_letters(self, dead_letters: Sequence[ProjectionDeadLetter]) -> None: ...
+
+    def finish(self) -> AttemptReport:
+        """Called once, after the last row: all of them are stored when it returns."""
+
+    def close(self) -> None:
+        """Called in any case; the rows of an attempt that has not finished may stay or go."""
+
+
+class TaskWriter(Protocol):
+    """Begins attempts. Plain values: it travels to Spark's tasks."""
+
+    def begin(self, *, task: int, attempt: int) -> AttemptWriter: ...
+
+
+class StagedBatch(Protocol):
+    """A batch that tasks write and the driver commits."""
+
+    @property
+    def writer(self) -> TaskWriter: ...
+
+    def commit(self, commit: StagedCommit) -> None:
+        """Apply the rows that the reports name, once, under the same guard as `ReadModel.apply`.
+
+        Raises ProjectionFenced or ReadModelSwapped when the writer epoch is no longer current, and an
+        Unavailable when the target is unreachable or no longer holds the rows: then the batch has to be
+        staged again. After any other error it may be called again.
+        """
+
+
+@runtime_checkable
+class StagedReadModel(ReadModel, Protocol):
+    """A read model that tasks can write. Rows of a batch without a commit are never visible."""
+
+    def open_batch(self, writer_epoch: WriterEpoch) -> StagedBatch:
+        """Prepare staging, and drop what earlier batches left; the next `take_over` drops it otherwise.
+
+        Raises ProjectionFenced or ReadModelSwapped when the writer epoch is no longer current.
+        """

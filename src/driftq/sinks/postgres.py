@@ -1,17 +1,19 @@
-"""Read models in PostgreSQL: COPY loads the rows, and one statement merges them."""
+"""Read models in PostgreSQL: tasks stage rows, or the driver copies its own, and one statement merges."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import exc, inspect, text
 
-from driftq.sinks.names import projection_name
-from driftq.sinks.port import Change
+from driftq.sinks.names import beside, projection_name
+from driftq.sinks.port import Change, WriterEpoch
+from driftq.sinks.postgres_staging import PostgresBatch, drop_older_stages, make_stages
+from driftq.sinks.postgres_tasks import PostgresTarget
 from driftq.sinks.sql_model import SqlReadModel
-from driftq.sql import Queries, Transaction, open_database
+from driftq.sql import Database, Queries, Transaction, open_database
 
 if TYPE_CHECKING:
     import psycopg
@@ -24,17 +26,38 @@ _COPY = b"COPY driftq_stage (aggregate_type, aggregate_id, sequence_number, even
 class PostgresSink:
     """Tables in `schema` of the database at `url`; the schema is created if it is missing."""
 
-    url: str
+    url: str = field(repr=False)
     schema: str = "read_models"
 
-    def connect(self, projection: str) -> SqlReadModel:
+    def connect(self, projection: str) -> PostgresReadModel:
         name = projection_name(projection)
         database = open_database(self.url, schema=self.schema, connections=2)
-        return SqlReadModel(name, database, merge=_merge, prepare_schema=_prepare_schema)
+        return PostgresReadModel(PostgresTarget(self.url, self.schema, name), database)
+
+
+class PostgresReadModel(SqlReadModel):
+    """A read model that Spark's tasks can write as well."""
+
+    def __init__(self, target: PostgresTarget, database: Database) -> None:
+        super().__init__(target.name, database, merge=_merge, prepare_schema=_prepare_schema)
+        self._target = target
+
+    def take_over(self) -> WriterEpoch:
+        writer_epoch = super().take_over()
+        drop_older_stages(self.database, self.name, epoch=writer_epoch.epoch)
+        return writer_epoch
+
+    def open_batch(self, writer_epoch: WriterEpoch) -> PostgresBatch:
+        return PostgresBatch.open(self, self._target, writer_epoch)
+
+    def beside(self) -> PostgresReadModel:
+        return PostgresReadModel(self._target.named(beside(self.name)), self.database)
 
 
 def _merge(transaction: Transaction, queries: Queries, changes: Sequence[Change]) -> None:
     connection = transaction.connection
+    if transaction.row(queries["has_key"]) is None:
+        connection.execute(queries["add_key"].text)
     connection.execute(queries["make_stage"].text)
     _copy(connection.connection.driver_connection, changes)
     connection.execute(queries["merge"].text)
@@ -64,3 +87,4 @@ def _prepare_schema(transaction: Transaction) -> None:
     # IF NOT EXISTS asks for the right to create schemas even where there is nothing to create.
     if schema not in inspect(connection).get_schema_names():
         connection.execute(text(f'CREATE SCHEMA "{schema}"'))
+    make_stages(transaction)

@@ -8,7 +8,7 @@ from importlib.resources import files
 from driftq.sql import Dialect, Queries, SqlRenderer, Statement
 from driftq.sql.queries import split_queries
 
-SHARED = ("make_projections", "make_positions", "make_dead_letters")
+SHARED = ("make_projections", "make_positions")
 OWN = ("make_rows", "make_waiting")
 
 
@@ -23,27 +23,42 @@ def waiting_table(projection: str) -> str:
 
 def model_queries(projection: str, renderer: SqlRenderer, *, renamed: str = "") -> Queries:
     """All statements; `renamed` is the projection whose tables these will become."""
-    tables = {"model": rows_table(projection), "waiting": waiting_table(projection), "view": projection}
-    own = {f"{{{mark}}}": _quoted(table, renderer) for mark, table in tables.items()}
-    own |= {"{new_model}": f'"{rows_table(renamed)}"', "{new_waiting}": f'"{waiting_table(renamed)}"'}
-    own |= {
+    marks = _tables(projection, renderer) | {
+        "{new_model}": f'"{rows_table(renamed)}"',
+        "{new_waiting}": f'"{waiting_table(renamed)}"',
         "{json}": "TEXT" if renderer.dialect is Dialect.SQLITE else "json",
         "{schema}": f"'{renderer.schema}'",
     }
+    return _rendered("read_model", marks, renderer)
+
+
+def staging_queries(projection: str, stage: str, renderer: SqlRenderer) -> Queries:
+    """The statements of one batch that tasks write; `stage` is its table."""
+    return _rendered(
+        "staging", _tables(projection, renderer) | {"{stage}": quoted(stage, renderer)}, renderer
+    )
+
+
+def quoted(table: str, renderer: SqlRenderer) -> str:
+    return f'"{table}"' if renderer.dialect is Dialect.SQLITE else f'"{renderer.schema}"."{table}"'
+
+
+def _tables(projection: str, renderer: SqlRenderer) -> dict[str, str]:
+    names = {"model": rows_table(projection), "waiting": waiting_table(projection), "view": projection}
+    return {f"{{{mark}}}": quoted(table, renderer) for mark, table in names.items()}
+
+
+def _rendered(file: str, marks: dict[str, str], renderer: SqlRenderer) -> Queries:
     statements: dict[str, Statement] = {}
-    for name, dialect, source in split_queries(_source()):
+    for name, dialect, source in split_queries(_source(file)):
         if dialect in (None, renderer.dialect):
             text = source
-            for mark, spelled in own.items():
+            for mark, spelled in marks.items():
                 text = text.replace(mark, spelled)
             statements[name] = Statement.of(name, text, renderer)
     return Queries(statements)
 
 
-def _quoted(table: str, renderer: SqlRenderer) -> str:
-    return f'"{table}"' if renderer.dialect is Dialect.SQLITE else f'"{renderer.schema}"."{table}"'
-
-
 @cache
-def _source() -> str:
-    return (files("driftq.sinks") / "queries" / "read_model.sql").read_text(encoding="utf-8")
+def _source(file: str) -> str:
+    return (files("driftq.sinks") / "queries" / f"{file}.sql").read_text(encoding="utf-8")

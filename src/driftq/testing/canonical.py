@@ -32,6 +32,7 @@ def canonical(state: State, *, now: int) -> dict[str, Any]:
         "next_topic": state.next_topic,
         "next_group": state.next_group,
         "keys": _keys(state.keys),
+        "dead_letter_ids": list(state.dead_letter_ids),
         "effects": _effects(state.effects),
         "jobs": _jobs(state.jobs),
         "topics": {name: _topic(topic, now) for name, topic in sorted(state.topics.items())},

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from driftq.core.jobs.table import job_offset
 from driftq.errors import InvalidArgument
 from driftq.model import DeadLetterFacts
-from driftq.model.job import job_offset
 from driftq.model.time import parse_rfc3339
 from driftq.model.wire.jobs import EnqueuedJob
 from driftq.server.jobs.requests import JobsGranted

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from driftq.core.dead_lettered import DEADLINE_EXCEEDED
 from driftq.core.decide.dead_letters import GROUP_DELETED
+from driftq.core.group import ACK_TIMEOUT
 from driftq.model import DeadLetterFacts
 from driftq.server.dlq.stage import RedriveOutcome
 from driftq.testing.checkers import require
@@ -175,16 +176,20 @@ class RedriveChecker:
             for value, copy, group in self._seen
         )
         require(
-            came or original is None or self._was_late(owed, original),
+            came or original is None or self._was_given_up(owed, original),
             "D6",
             f"letter {owed.letter} was redriven, and {owed.value} never came to group {owed.group}",
         )
 
-    def _was_late(self, owed: _Owed, original: Copy) -> bool:
-        """Whether its deadline passed between its redrive and its possible delivery."""
+    def _was_given_up(self, owed: _Owed, original: Copy) -> bool:
+        """Whether the copy became a dead letter in its turn, although no consumer saw it.
+
+        Its deadline passed before a delivery, or a kill came between the commit of its last delivery and the
+        sending of it.
+        """
         return any(
             value == owed.value
-            and facts.reason == DEADLINE_EXCEEDED
+            and (facts.reason == DEADLINE_EXCEEDED or facts.last_error == ACK_TIMEOUT)
             and facts.original_offset != original.offset
             for value, facts in self._dead_letters.values()
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from driftq.core.commands import Ack, Nack
 from driftq.errors import DriftQError, LogError, Unavailable, WritingStopped
+from driftq.http import reads
 from driftq.log.segment import file_name
 from driftq.model import DeliveryLine, Envelope, Message, RetryPolicy, TopicOptions
 from driftq.model.time import rfc3339
@@ -319,7 +320,7 @@ class DeadLetterLife:
         machine.engine.payloads.forget()
         machine.damaged_on_purpose = True
         try:
-            with machine.engine.reading():
+            with reads.reading(machine.engine):
                 machine.engine.payloads.read(index, [ref.ordinal])
         except Unavailable:
             pass

@@ -10,11 +10,12 @@ import msgspec
 
 from driftq.core.commands import Ack, Nack
 from driftq.core.effects import Identity
-from driftq.core.jobs.decide import Settlement
+from driftq.core.jobs.table import job_offset
+from driftq.core.jobs.transitions import Settlement
 from driftq.core.records import EffectBegun
 from driftq.errors import DriftQError
 from driftq.model import DeliveryLine, Envelope, Message, RetryPolicy, TopicOptions
-from driftq.model.job import JobRequest, job_offset
+from driftq.model.job import JobRequest
 from driftq.model.time import rfc3339
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.effects.stage import BeginRequest, CommitRequest, FailRequest

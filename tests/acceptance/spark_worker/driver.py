@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -38,12 +38,12 @@ class Crew(WorkerJob):
         super().__init__(jobs[0].spec, jobs[0].options)
         self._jobs = jobs
 
-    def task(self) -> Task:
-        return partial(run_all, tasks=[job.task() for job in self._jobs])
+    def task(self, identities: Mapping[str, str]) -> Task:
+        return partial(run_all, tasks=[job.task(identities) for job in self._jobs])
 
-    def take_up_parked(self) -> None:
+    def take_up_parked(self, *, everything: bool = False) -> None:
         for job in self._jobs:
-            job.take_up_parked()
+            job.take_up_parked(everything=everything)
 
 
 def main(url: str, folder: Path, postgres_url: str) -> None:

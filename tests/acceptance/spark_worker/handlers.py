@@ -23,7 +23,7 @@ from driftq.pipeline.worker.context import WorkerContext
 from driftq.registry import Claim, Effect
 from driftq.registry.sql_registry import SqlRegistry
 
-TOPIC = "killed"
+TOPIC = os.environ.get("TOPIC", "killed")
 ROUND = os.environ.get("ROUND", "never")
 ENGINES = ("sqlite", "postgres")
 POINTS = {
@@ -87,12 +87,14 @@ def stop_in_the_registry(site: Site) -> None:
                 site.stop("claimed", claim.event.aggregate_id)
         return claims
 
-    def marking(self: SqlRegistry, claims: Sequence[Claim], *, transaction: Any = None) -> list[Claim]:
+    def marking(
+        self: SqlRegistry, claims: Sequence[Claim], *, transaction: Any = None, beside: Any = None
+    ) -> list[Claim]:
         lost = mark_done_all(self, claims, transaction=transaction) if transaction is not None else []
         for claim in claims:
             if claim.handler.name == site.name:
                 site.stop("before_mark_done", claim.event.aggregate_id)
-        return lost if transaction is not None else mark_done_all(self, claims)
+        return lost if transaction is not None else mark_done_all(self, claims, beside=beside)
 
     SqlRegistry.claim_all = claiming  # type: ignore[method-assign]
     SqlRegistry.mark_done_all = marking  # type: ignore[method-assign]

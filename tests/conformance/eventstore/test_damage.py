@@ -12,8 +12,8 @@ from sqlalchemy import text
 from driftq.errors import EventDamaged
 from driftq.eventstore import EventStore, event_migrations
 from driftq.eventstore.opening import open_event_database
+from driftq.eventstore.seal.sealer import Sealing
 from driftq.model.options.events import EventOptions
-from driftq.server.events.sealer import Sealing
 from driftq.server.events.service import EventQueryRequest, EventsService
 from driftq.sql import Database, upgrade
 from tests.conformance.eventstore.conftest import Setup

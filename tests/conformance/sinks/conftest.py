@@ -16,14 +16,23 @@ NAME = "orders_by_id"
 _schemas = itertools.count()
 
 
+@pytest.fixture
+def postgres_sink(postgres_database_url: str) -> PostgresSink:
+    return PostgresSink(postgres_database_url, schema=f"run_{next(_schemas)}")
+
+
+@pytest.fixture
+def any_sink(tmp_path: Path, postgres_sink: PostgresSink) -> dict[str, ReadModelSink]:
+    return {
+        "sqlite": SqliteSink(f"{tmp_path}/read_models.db"),
+        "postgres": postgres_sink,
+        "parquet": ParquetSink(f"{tmp_path}/read_models"),
+    }
+
+
 @pytest.fixture(params=["sqlite", "postgres", "parquet"])
-def sink(request: pytest.FixtureRequest, tmp_path: Path) -> ReadModelSink:
-    if request.param == "sqlite":
-        return SqliteSink(f"{tmp_path}/read_models.db")
-    if request.param == "parquet":
-        return ParquetSink(f"{tmp_path}/read_models")
-    url = request.getfixturevalue("postgres_database_url")
-    return PostgresSink(url, schema=f"run_{next(_schemas)}")
+def sink(request: pytest.FixtureRequest, any_sink: dict[str, ReadModelSink]) -> ReadModelSink:
+    return any_sink[request.param]
 
 
 @pytest.fixture

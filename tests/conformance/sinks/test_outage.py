@@ -1,13 +1,19 @@
 """A target that is away is told as such, and nothing of a batch is left behind."""
 
+import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from driftq.errors import DatabaseUnavailable, ReadModelUnavailable
-from driftq.sinks import Change, ParquetSink, PostgresSink
-from tests.conformance.sinks.cast import batch, change, seen
+from driftq.sinks import Change, ParquetSink, PostgresSink, StagedCommit
+from driftq.sinks.arrow_rows import CHANGES, as_table
+from driftq.sql import Transaction
+from tests.conformance.sinks.cast import ORDERS, batch, change, dead_letter, seen
+from tests.conformance.sinks.staging import leftovers
 from tests.services_postgres import PostgresServer
 
 
@@ -42,3 +48,94 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "in_the_way").write_text("a file where a folder should be")
     with pytest.raises(ReadModelUnavailable, match="in_the_way"):
         ParquetSink(os.fspath(tmp_path / "in_the_way")).connect("orders").take_over()
+
+
+@pytest.mark.clause("V10", "V3", "V3c")
+def test_a_crash_of_postgres_empties_staging_and_the_batch_is_staged_again(
+    private_postgres: PostgresServer,
+) -> None:
+    model = PostgresSink(private_postgres.url).connect("crashed")
+    writer_epoch = model.take_over()
+    staged = model.open_batch(writer_epoch)
+    attempt = staged.writer.begin(task=0, attempt=1)
+    attempt.write_changes(as_table([change(1)], CHANGES))
+    whole = StagedCommit(reports=[attempt.finish()], positions={ORDERS: 5})
+    attempt.close()
+    cut_off = staged.writer.begin(task=1, attempt=2)
+    cut_off.write_changes(as_table([change(1, of="o-2")], CHANGES))
+    private_postgres.stop()
+    with pytest.raises(DatabaseUnavailable):
+        cut_off.finish()
+    cut_off.close()
+    late = staged.writer.begin(task=1, attempt=3)
+    with pytest.raises(DatabaseUnavailable):
+        late.write_changes(as_table([change(1, of="o-2")], CHANGES))
+    late.close()
+    with pytest.raises(DatabaseUnavailable):
+        staged.commit(whole)
+    private_postgres.start()
+    with pytest.raises(ReadModelUnavailable, match="staged 1 rows, and 0 are there"):
+        staged.commit(whole)
+    assert model.positions() == {}
+    again = model.open_batch(writer_epoch)
+    attempt = again.writer.begin(task=0, attempt=4)
+    attempt.write_changes(as_table([change(1)], CHANGES))
+    again.commit(StagedCommit(reports=[attempt.finish()], positions={ORDERS: 5}))
+    attempt.close()
+    assert seen(model) == {("order", "o-1"): (1, {"at": 1})}
+    assert model.positions() == {ORDERS: 5}
+    assert leftovers(model) == 0
+    model.close()
+
+
+@pytest.mark.clause("V10", "Z6")
+def test_a_commit_that_is_cut_off_anywhere_changes_nothing(
+    postgres_sink: PostgresSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection breaks before each statement of the transaction in turn, and before its end."""
+    model = postgres_sink.connect("cut")
+    writer_epoch = model.take_over()
+    cuts = 0
+    while True:
+        staged = model.open_batch(writer_epoch)
+        attempt = staged.writer.begin(task=0, attempt=cuts)
+        attempt.write_changes(as_table([change(2)], CHANGES))
+        attempt.write_dead_letters([dead_letter(1)])
+        whole = StagedCommit(reports=[attempt.finish()], positions={ORDERS: 5})
+        attempt.close()
+        with monkeypatch.context() as patched:
+            countdown = Countdown(cuts)
+            patched.setattr(Transaction, "_execute", countdown.before(Transaction._execute))
+            patched.setattr(Transaction, "require_own_process", countdown.before(lambda _: None))
+            with contextlib.suppress(BrokenConnectionForTest):
+                staged.commit(whole)
+                break
+        assert seen(model) == {}
+        assert model.positions() == {}
+        assert list(model.dead_letters()) == []
+        cuts += 1
+    assert cuts > 8
+    assert seen(model) == {("order", "o-1"): (2, {"at": 2})}
+    assert model.positions() == {ORDERS: 5}
+    assert leftovers(model) == 0
+    model.close()
+
+
+class BrokenConnectionForTest(Exception):
+    pass
+
+
+class Countdown:
+    """Lets so many calls pass, and fails the next one."""
+
+    def __init__(self, calls: int) -> None:
+        self._left = calls
+
+    def before(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any, **named: Any) -> Any:
+            if self._left == 0:
+                raise BrokenConnectionForTest
+            self._left -= 1
+            return function(*arguments, **named)
+
+        return counted

@@ -121,3 +121,19 @@ def test_many_rows_at_once_and_many_small_batches(model: ReadModel) -> None:
     found = seen(model)
     assert len(found) == 3000
     assert (found["order", "o-49"][0], found["order", "o-50"][0]) == (23, 1)
+
+
+@pytest.mark.clause("V10")
+def test_positions_of_topics_with_the_same_name_stand_side_by_side(
+    model: ReadModel, connect: Connect
+) -> None:
+    writer_epoch = model.take_over()
+    first, again = (TopicPartition("events.order", 0, f"driftq/folder/{number}") for number in (1, 2))
+    model.apply(Application(positions={first: 900}), writer_epoch)
+    model.apply(Application(positions={again: 3}), writer_epoch)
+    assert connect().positions() == {first: 900, again: 3}
+    fresh = connect().beside()
+    building = fresh.take_over()
+    fresh.apply(Application(positions={again: 7}), building)
+    model.swap(building)
+    assert connect().positions() == {again: 7}

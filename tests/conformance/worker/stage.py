@@ -7,14 +7,13 @@ import msgspec
 
 from driftq.eventstore.published import PublishedEvent
 from driftq.model import Event, Operation
-from driftq.pipeline.worker.aggregate_queues import TopicEvent
-from driftq.pipeline.worker.appending import DerivedAppends
-from driftq.pipeline.worker.effect import Effects
 from driftq.pipeline.worker.heartbeats import ClaimHeartbeats
-from driftq.pipeline.worker.partition_run import PartitionRun
+from driftq.pipeline.worker.queues import TopicEvent
+from driftq.pipeline.worker.runtime import make_run
 from driftq.pipeline.worker.spec import HandlerCall
 from driftq.pipeline.worker.store import WorkerStore
-from driftq.pipeline.worker.timing import OutageWait
+from driftq.pipeline.worker.task_run import TaskRun
+from driftq.pipeline.worker.timing import RunStopped
 from driftq.registry import Effect, GapPolicy, Handler
 from driftq.registry.parking import ParkedEvent
 from driftq.registry.sql_registry import SqlRegistry
@@ -73,6 +72,7 @@ class StoryTiming:
         self._clock = clock
         self.waits: list[int] = []
         self.before_wait: Callable[[], None] = lambda: None
+        self.stopped = False
 
     def now(self) -> int:
         return self._clock.now()
@@ -81,6 +81,10 @@ class StoryTiming:
         self.waits.append(ms)
         self.before_wait()
         self._clock.advance(ms=ms)
+
+    def raise_if_stopped(self) -> None:
+        if self.stopped:
+            raise RunStopped
 
 
 class Stage:
@@ -100,34 +104,32 @@ class Stage:
         effect: Effect = Effect.IDEMPOTENT,
         gap_policy: GapPolicy = GapPolicy.ORDERED,
         retries: int = 2,
-    ) -> PartitionRun:
+        gathers: bool = True,
+    ) -> TaskRun:
         """A worker called `billing`."""
         handler = Handler("billing", effect, gap_policy, max_retries=retries, lease_ms=LEASE_MS)
-        outage_wait = OutageWait(self.timing)
         self.heartbeats = ClaimHeartbeats(lambda: self.ledger.claims, every_ms=1000, timing=self.timing)
-        appends = DerivedAppends(self.store, self.ledger.parking, handler.name, outage_wait)
-        effects = Effects(
-            call, self.ledger, heartbeats=self.heartbeats, outage_wait=outage_wait, appends=appends
-        )
-        return PartitionRun(
+        return make_run(
             handler,
+            call,
             self.ledger,
-            effects=effects,
-            appends=appends,
+            event_store=self.store,
             heartbeats=self.heartbeats,
-            outage_wait=outage_wait,
             timing=self.timing,
+            gathers=gathers,
         )
 
     def note(self, event: PublishedEvent, _: object) -> None:
         """A handler that writes down what it was given."""
         self.seen.append(f"{event.aggregate_id}{event.sequence_number}")
 
-    def run(self, worker: PartitionRun, *names: str, start: int = 0) -> dict[str, int]:
-        """One micro-batch with these messages, as a task runs it."""
+    def run(self, worker: TaskRun, *names: str, start: int = 0) -> dict[str, int]:
+        """One micro-batch with these messages, as a task runs it; without messages what the driver runs."""
         worker.counts.clear()
-        worker.run([TopicEvent.of(one) for one in on_topic(*names, start=start)])
-        worker.run_parked((TOPIC, 0))
+        if names:
+            worker.run([TopicEvent.of(one) for one in on_topic(*names, start=start)])
+        else:
+            worker.run_returned()
         return {how: events for how, events in worker.counts.items() if events}
 
     def parked(self) -> int:

@@ -43,7 +43,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, name: str, *, times: int, after: bo
 @pytest.mark.clause("K7", "X8")
 @pytest.mark.parametrize(
     ("name", "after"),
-    [("claim_all", False), ("mark_done", False), ("mark_done", True)],
+    [("claim_all", False), ("mark_done_all", False), ("mark_done_all", True)],
     ids=["claim-unheard", "mark-unheard", "mark-unanswered"],
 )
 def test_a_registry_that_is_away_is_waited_for(
@@ -188,12 +188,11 @@ def test_what_a_crash_kept_from_the_event_store_comes_with_the_next_run(stage: S
         raise Killed
 
     stage.store.before = die
-    worker = stage.worker(handle)
     with pytest.raises(Killed):
-        stage.run(worker, "a1")
+        stage.run(stage.worker(handle), "a1")
     assert stage.registry.find("billing", "a-1").state is ClaimState.DONE
     stage.store.before = lambda: None
-    assert stage.run(worker, "a1") == {"duplicate": 1}
+    assert stage.run(stage.worker(handle), "a1") == {"duplicate": 1}
     assert (stage.seen, set(stage.store.events)) == (["a-1"], {derived_id("billing", "a-1", 0)})
 
 

@@ -72,6 +72,10 @@ def test_the_plan_of_an_app(run: Run, folder: Path) -> None:
     [
         (["run", "publishr"], "there is no job 'publishr'", 2),
         (["run", "publisher", "app.py"], "a file runs alone", 2),
+        (["run", "publisher", "--from", "driftq:a"], "--from and --to are for a bridge", 2),
+        (["run", "bridge", "--from", "driftq:a"], "--to: a bridge needs --from and --to", 2),
+        (["run", "bridge", "--from", "driftq:a", "--to", "driftq:b"], "both ends are on driftq", 2),
+        (["run", "bridge", "bridge", "--from", "driftq:a", "--to", "kafka:a"], "a run has one bridge", 2),
         (["plan", "missing.py"], "missing.py: there is no such file", 1),
         (["rows", "nothing"], "there is no read model 'nothing'", 1),
         (["rows", "nothing", "--app", "missing.py"], "missing.py: there is no such file", 1),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from driftq.core.jobs.decide import (
+from driftq.core.jobs.records import JobsEnqueued, JobTerms
+from driftq.core.jobs.table import JobTable
+from driftq.core.jobs.transitions import (
     Settlement,
     decide_cancel,
     decide_claim,
@@ -10,10 +12,8 @@ from driftq.core.jobs.decide import (
     decide_job_expiries,
     decide_requeue,
     decide_settlements,
+    fold_job,
 )
-from driftq.core.jobs.evolve import fold_job
-from driftq.core.jobs.records import JobsEnqueued, JobTerms
-from driftq.core.jobs.table import JobTable
 from driftq.core.records import Record
 from driftq.errors import DriftQError
 

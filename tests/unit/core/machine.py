@@ -17,7 +17,7 @@ from driftq.core.decide import (
     decide_topic,
     settled,
 )
-from driftq.core.decide.append import AppendedMessages, decide_append, decide_writer
+from driftq.core.decide.positions import AppendedMessages, decide_append, decide_writer
 from driftq.core.decide.produce import Outcome
 from driftq.core.evolve.fold import evolve
 from driftq.core.group import GroupPartition

@@ -2,7 +2,7 @@
 
 import pytest
 
-from driftq.core.decide.append import AppendedMessages
+from driftq.core.decide.positions import AppendedMessages
 from driftq.errors import InvalidArgument, LaneBehind, Overloaded, WriterFenced
 from driftq.model.options.limits import Limits
 from tests.unit.core.machine import PureBroker, command

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from driftq.core.jobs.decide import Settlement
+from driftq.core.jobs.transitions import Settlement
 from driftq.errors import DriftQError, JobNotFound, StaleLease, WrongJobState
 from tests.unit.core.job_machine import PureJobs
 

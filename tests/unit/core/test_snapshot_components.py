@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from driftq.core.evolve.fold import evolve
-from driftq.core.jobs.decide import decide_claim
 from driftq.core.jobs.records import (
     CAUSE_FAILED,
     FailedJob,
@@ -16,6 +15,7 @@ from driftq.core.jobs.records import (
     JobsFailed,
     JobTerms,
 )
+from driftq.core.jobs.transitions import decide_claim
 from driftq.core.records import (
     DeadLettersPurged,
     DeadLettersRedriven,

@@ -19,7 +19,7 @@ from importlib.resources import files
 import pytest
 
 from driftq.eventstore.append.draft import Draft
-from driftq.eventstore.append.rows import _Row
+from driftq.eventstore.append.writer import _Row
 from driftq.eventstore.published import PublishedEvent
 from driftq.eventstore.seal.segment import SCHEMA
 from driftq.eventstore.stored import StoredEvent

@@ -9,8 +9,8 @@ import pytest
 import driftq.http
 
 HTTP = Path(driftq.http.__file__).parent
-OWN_WAYS = frozenset({"payloads", "job_reader", "reading"})
-"""Attributes of the engine that read stored messages, or judge an error of reading them."""
+OWN_WAYS = frozenset({"payloads", "job_reader", "damaged"})
+"""Attributes of the engine that read stored messages, or are told of an error in them."""
 
 
 def read_past_the_rule(source: str) -> Iterator[str]:

@@ -1,13 +1,23 @@
 """Bringing batches into read models without Spark: outages, refused rows, and runs that were replaced."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from driftq.errors import DatabaseUnavailable, ProjectionFenced
+from driftq.pipeline.dead_letters.driftq_letters import DriftqDeadLetters
+from driftq.pipeline.dead_letters.projection import ProjectionDeadLetters
 from driftq.pipeline.projection.delivery import RetryBudget, deliver
-from driftq.sinks import Application, Change, ProjectionDeadLetter, SqliteSink, TopicPartition, WriterEpoch
+from driftq.sinks import (
+    Application,
+    Change,
+    ProjectionDeadLetter,
+    RefusedChange,
+    SqliteSink,
+    TopicPartition,
+    WriterEpoch,
+)
 from driftq.sinks.sql_model import SqlReadModel
 
 PLACE = TopicPartition("orders", 0)
@@ -42,10 +52,18 @@ def retry_budget(retries: int = 2, *, outage_s: float = 20.0) -> RetryBudget:
     return RetryBudget(retries=retries, outage_s=outage_s, sleep=lambda _: None)
 
 
-def make_dead_letter(change: Change, why: str) -> ProjectionDeadLetter:
-    return ProjectionDeadLetter(
-        "orders", 0, int(change.aggregate_id[2:]), change.event_id, "write", why, change.state
-    )
+def find_dead_letters(refused: Sequence[RefusedChange]) -> list[ProjectionDeadLetter]:
+    return [
+        ProjectionDeadLetter(
+            "orders", 0, int(change.aggregate_id[2:]), change.event_id, "write", why, change.state
+        )
+        for change, why in refused
+    ]
+
+
+def dead_letters() -> ProjectionDeadLetters:
+    """SQLite has an outbox, so nothing is published here."""
+    return ProjectionDeadLetters(DriftqDeadLetters("http://127.0.0.1:1"), identities={}, retries=2)
 
 
 @pytest.mark.clause("V3", "V3c")
@@ -59,7 +77,12 @@ def test_an_outage_costs_no_retry_and_no_event(model: Moody) -> None:
 
     model.fail = away
     deliver(
-        model, batch(3), writer_epoch, retry_budget=retry_budget(retries=0), make_dead_letter=make_dead_letter
+        model,
+        batch(3),
+        writer_epoch,
+        retry_budget=retry_budget(retries=0),
+        find_dead_letters=find_dead_letters,
+        dead_letters=dead_letters(),
     )
     assert (len(list(model.rows())), model.positions()) == (3, {PLACE: 2})
     assert list(model.dead_letters()) == []
@@ -78,7 +101,8 @@ def test_an_outage_that_lasts_is_told_and_the_position_stays(model: Moody) -> No
             batch(3),
             writer_epoch,
             retry_budget=retry_budget(outage_s=0.0),
-            make_dead_letter=make_dead_letter,
+            find_dead_letters=find_dead_letters,
+            dead_letters=dead_letters(),
         )
     assert model.positions() == {}
 
@@ -92,7 +116,14 @@ def test_rows_that_are_refused_become_dead_letters_and_all_others_are_kept(model
             raise ValueError(f"cannot store {bad[0].aggregate_id}")
 
     model.fail = picky
-    deliver(model, batch(20), writer_epoch, retry_budget=retry_budget(), make_dead_letter=make_dead_letter)
+    deliver(
+        model,
+        batch(20),
+        writer_epoch,
+        retry_budget=retry_budget(),
+        find_dead_letters=find_dead_letters,
+        dead_letters=dead_letters(),
+    )
     assert {row.aggregate_id for row in model.rows()} == {f"o-{n}" for n in range(20)} - {"o-3", "o-17"}
     assert [(dead.offset, dead.stage, dead.error) for dead in model.dead_letters()] == [
         (3, "write", "ValueError: cannot store o-3"),
@@ -112,7 +143,12 @@ def test_a_refusal_is_tried_again_before_anything_is_buried(model: Moody) -> Non
 
     model.fail = twice
     deliver(
-        model, batch(2), writer_epoch, retry_budget=retry_budget(retries=2), make_dead_letter=make_dead_letter
+        model,
+        batch(2),
+        writer_epoch,
+        retry_budget=retry_budget(retries=2),
+        find_dead_letters=find_dead_letters,
+        dead_letters=dead_letters(),
     )
     assert (model.calls, list(model.dead_letters())) == (3, [])
 
@@ -122,5 +158,12 @@ def test_a_run_that_was_replaced_ends_at_once(model: Moody) -> None:
     writer_epoch = model.take_over()
     model.take_over()
     with pytest.raises(ProjectionFenced):
-        deliver(model, batch(2), writer_epoch, retry_budget=retry_budget(), make_dead_letter=make_dead_letter)
+        deliver(
+            model,
+            batch(2),
+            writer_epoch,
+            retry_budget=retry_budget(),
+            find_dead_letters=find_dead_letters,
+            dead_letters=dead_letters(),
+        )
     assert model.calls == 1

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from driftq.pipeline.projection.folds import BatchMessage, Folded, fold_latest
 from driftq.pipeline.source import newest
-from driftq.pipeline.source.newest import SURE_CHARACTERS, newest_only, without_overtaken
+from driftq.pipeline.source.newest import newest_only, without_overtaken
 from driftq.pipeline.source.reading import SCHEMA
 from driftq.sql import KEY_BYTES_MAX
 
@@ -90,8 +90,18 @@ def test_whatever_is_no_event_stays() -> None:
     assert offsets([]) == []
 
 
-def test_a_name_that_is_surely_short_enough_is_within_the_limit_of_every_read_model() -> None:
-    assert SURE_CHARACTERS * len("𝄞".encode()) <= KEY_BYTES_MAX
+@pytest.mark.clause("X7")
+def test_a_name_is_compared_up_to_the_limit_of_every_read_model() -> None:
+    widest = "𝄞" * (KEY_BYTES_MAX // len("𝄞".encode()))
+    for name, kept in ((widest, [1]), (widest + "x", [0, 1])):
+        rows = [row(at, of=name, sequence=at + 1, event_id=f"e-{at}") for at in range(2)]
+        assert offsets(rows) == kept
+
+
+@pytest.mark.clause("V1")
+def test_where_few_are_overtaken_all_stay() -> None:
+    few = [row(number, of=f"o-{number}") for number in range(9)]
+    assert offsets([*few, row(9, of="o-0", sequence=2)]) == list(range(10))
 
 
 @pytest.mark.clause("V1")

@@ -58,6 +58,16 @@ def test_rows_add_up_and_a_progress_that_comes_twice_counts_once(
     assert progress.batches("publisher") == 2
 
 
+def test_all_progress_told_again_at_the_end_counts_only_what_was_not_heard(
+    folder: StatusFolder, progress: ProgressTracker
+) -> None:
+    for number in (0, 1, 0, 1, 2):
+        progress.heard(batch(number, 10))
+    told = folder.read("publisher")
+    assert told is not None
+    assert (told.rows, told.last_batch, progress.batches("publisher")) == (30, 2, 3)
+
+
 def test_messages_that_a_source_leaves_out_are_counted_as_read(
     folder: StatusFolder, progress: ProgressTracker
 ) -> None:

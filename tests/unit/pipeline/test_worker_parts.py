@@ -10,7 +10,7 @@ import pytest
 from driftq.errors import InvalidArgument
 from driftq.pipeline.worker.context import WorkerContext
 from driftq.pipeline.worker.derived import derived_id
-from driftq.pipeline.worker.heartbeats import ClaimHeartbeats
+from driftq.pipeline.worker.heartbeats import ClaimHeartbeats, HeldLease
 from driftq.pipeline.worker.spec import Family, WorkerSpec
 from driftq.pipeline.worker.store import WorkerStore
 from driftq.pipeline.worker.timing import SystemTiming
@@ -50,7 +50,7 @@ def test_a_handler_that_never_pauses_keeps_its_lease(tmp_path: Path) -> None:
                 extended = registry.find("busy", "e").lease_until
         assert extended > claim.lease_until
         context = WorkerContext(claim, topic="t", partition=0, offset=0, heartbeat=registry.heartbeat)
-        heartbeats.set_context(claim, context)
+        assert heartbeats.begin(claim, context) is HeldLease.CURRENT
         registry.release(claim)
         while not context.lost:
             assert time.monotonic() < end, "nobody was told"

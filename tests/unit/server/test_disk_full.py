@@ -46,14 +46,14 @@ async def test_below_the_floor_produce_is_refused_and_acks_go_on(folder: SimFold
 async def test_a_segment_that_cannot_be_reserved_shows_before_anything_is_decided(folder: SimFolder) -> None:
     client = start(folder, maintenance=MAINTENANCE)
     await client.create("t")
-    writer = client.broker.log._writer
+    files = client.broker.log.files
     for _ in range(2_000):
-        if writer._spare is not None:
+        if files._spare is not None:
             break
         await asyncio.sleep(0.002)
     for _ in range(50):
         folder.fail_next("allocate", error=errno.ENOSPC)
-    writer._spare = None  # As when a segment has just been begun with it.
+    files._spare = None  # As when a segment has just been begun with it.
     await until(client, full=True)
     with pytest.raises(DiskFull):
         await client.produce("t", "a")

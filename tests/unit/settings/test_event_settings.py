@@ -54,8 +54,9 @@ def test_kafka_needs_its_servers() -> None:
     with pytest.raises(SettingsRefused, match="DRIFTQ_KAFKA_BOOTSTRAP is ''"):
         load_settings(environ={"DRIFTQ_TRANSPORT": "kafka"})
     both = {"DRIFTQ_TRANSPORT": "kafka", "DRIFTQ_KAFKA_BOOTSTRAP": "a:9092"}
-    publisher = load_settings(environ=both).publisher
-    assert (publisher.transport, publisher.kafka_bootstrap) == ("kafka", "a:9092")
+    settings = load_settings(environ=both)
+    assert (settings.transport, settings.kafka.bootstrap) == ("kafka", "a:9092")
+    assert settings.pipeline().kafka == settings.kafka
 
 
 @pytest.mark.clause("N1")

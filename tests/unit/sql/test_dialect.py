@@ -74,7 +74,8 @@ LOCK TABLE x;
 def test_every_room_has_the_same_queries_on_both_engines(package: str) -> None:
     on_sqlite, on_postgres = Queries.load(package, SQLITE), Queries.load(package, POSTGRES)
     of_one_row = {name for name in on_sqlite if name.endswith("_one")}  # For the loop of SQLite's driver.
-    assert set(on_sqlite) - of_one_row == set(on_postgres)
+    in_one_statement = {"finish_and_advance"} & set(on_postgres)  # What that loop does row by row.
+    assert set(on_sqlite) - of_one_row == set(on_postgres) - in_one_statement
     assert len(on_sqlite) > 3
     assert not any("--" in statement.text.text for statement in on_sqlite.values())
     assert not any(statement.timed for statement in on_postgres.values())

@@ -1,6 +1,7 @@
 """Decisions: from the state and a command to records, or an error and no change."""
 
 from driftq.core.decide.deliver import decide_deliveries
+from driftq.core.decide.positions import decide_reader
 from driftq.core.decide.produce import Accepted, Duplicate, Lookup, decide_produce
 from driftq.core.decide.settle import (
     decide_acks,
@@ -11,7 +12,7 @@ from driftq.core.decide.settle import (
     settled,
 )
 from driftq.core.decide.skip import decide_skips
-from driftq.core.decide.topics import decide_group, decide_reader, decide_topic
+from driftq.core.decide.topics import decide_group, decide_topic
 
 __all__ = [
     "Accepted",

@@ -1,6 +1,6 @@
-"""Creating topics and groups, and recording readers."""
+"""Creating topics and groups."""
 
-from driftq.core.records import GroupCreated, ReaderReported, TopicCreated
+from driftq.core.records import GroupCreated, TopicCreated
 from driftq.core.state import State, Topic
 from driftq.errors import InvalidArgument, TopicExists
 from driftq.model import MAX_PARTITIONS, TopicOptions, topic_name_problem
@@ -56,15 +56,3 @@ def decide_group(state: State, topic: Topic, name: str, *, latest: bool, now: in
         starts=starts,
         attempt_base=topic.deleted_groups.find(name, now=now) or 0,
     )
-
-
-def decide_reader(topic: Topic, reader: str, *, offsets: dict[int, int], now: int) -> ReaderReported:
-    """A reader reports the offset, exclusive, up to which it has read each partition."""
-    positions: list[tuple[int, int]] = []
-    for number, offset in sorted(offsets.items()):
-        if not 0 <= number < len(topic.partitions):
-            raise InvalidArgument("offsets", f"partition {number} is out of range")
-        if offset < 0:
-            raise InvalidArgument("offsets", "an offset must not be negative")
-        positions.append((number, topic.partitions[number].index.first_ordinal_from(offset)))
-    return ReaderReported(at=now, topic=topic.id, reader=reader, positions=positions)

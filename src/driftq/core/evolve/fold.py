@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 from driftq.core.effects import EFFECTS_TOPIC, PendingEffect
-from driftq.core.evolve.remove import count_all, delete_group, delete_topic, reset_group, roll, trim
+from driftq.core.evolve.remove import delete_group, delete_topic, reset_group, roll, trim
 from driftq.core.group import ACK_TIMEOUT, Group, GroupPartition
 from driftq.core.index import pack_places
-from driftq.core.jobs.evolve import fold_job
+from driftq.core.jobs.transitions import fold_job
 from driftq.core.lease import LeaseBlock
 from driftq.core.records import (
     CAUSE_EXPIRED,
@@ -38,8 +38,7 @@ from driftq.core.records import (
     run_of,
     unpack_array,
 )
-from driftq.core.state import State, Topic
-from driftq.core.writers import PositionWriter
+from driftq.core.state import PositionWriter, State, Topic
 
 
 def evolve(state: State, record: Record, *, segment: int, blob_at: int) -> None:
@@ -128,12 +127,15 @@ def _special(state: State, record: MessagesStored) -> tuple[list[int] | None, "a
 
 
 def _claim_keys(state: State, topic: Topic, record: MessagesStored) -> None:
-    keys = state.effects.committed if topic.name == EFFECTS_TOPIC else state.keys
     prints: Sequence[int] = unpack_array("Q", record.fingerprints)
     offsets: Sequence[int] = range(record.first_offset, record.first_offset + len(prints))
     if 0 in prints:  # Messages without a key are among them.
         offsets = [offset for offset, print_ in zip(offsets, prints, strict=True) if print_]
         prints = [print_ for print_ in prints if print_]
+    if not topic.has_dead_letters:
+        state.dead_letter_ids.add_all(prints, offsets, topic=topic.id)
+        return
+    keys = state.effects.committed if topic.name == EFFECTS_TOPIC else state.keys
     keys.add_all(prints, offsets, topic=topic.id, at=record.at)
 
 
@@ -152,7 +154,7 @@ def _create_group(state: State, record: GroupCreated) -> None:
     topic.groups[record.name] = group
     state.groups_by_id[record.group] = group
     state.next_group = record.group + 1
-    count_all(state, topic, record.at)
+    state.count_pressure(topic, record.at)
 
 
 def _see(state: State, group: Group, at: int) -> None:
@@ -160,7 +162,7 @@ def _see(state: State, group: Group, at: int) -> None:
     before, group.seen_at = group.seen_at, at
     topic = state.topics[group.topic]
     if at - before > topic.retention_ms:
-        count_all(state, topic, at)
+        state.count_pressure(topic, at)
 
 
 def deliver(state: State, record: MessagesDelivered) -> list[LeaseBlock]:
@@ -268,7 +270,7 @@ def _report_reader(state: State, record: ReaderReported) -> None:
     for number, ordinal in record.positions:
         positions[number] = max(positions[number], ordinal)
     topic.seen_at[record.reader] = record.at
-    count_all(state, topic, record.at)
+    state.count_pressure(topic, record.at)
 
 
 def _begin_effect(state: State, record: EffectBegun) -> None:
@@ -293,6 +295,7 @@ def _redrive(state: State, record: DeadLettersRedriven) -> None:
 def _purge(state: State, record: DeadLettersPurged) -> None:
     topic = state.topics_by_id[record.topic]
     topic.purged.update(record.offsets)
+    state.dead_letter_ids.remove(topic.id, record.offsets)
     for offset in record.offsets:
         topic.redriven.pop(offset, None)
 

@@ -4,13 +4,7 @@ from driftq.core.group import GroupPartition
 from driftq.core.jobs.table import JOBS_TOPIC
 from driftq.core.memory import DeletedTopic
 from driftq.core.records import GroupDeleted, GroupReset, PartitionsTrimmed, SegmentRolled, TopicDeleted
-from driftq.core.state import State, Topic
-
-
-def count_all(state: State, topic: Topic, now: int) -> None:
-    """Recount what each partition's slowest group or reader has not settled."""
-    for number in range(len(topic.partitions)):
-        topic.count_pressure(number, limits=state.limits, now=now)
+from driftq.core.state import State
 
 
 def trim(state: State, record: PartitionsTrimmed) -> None:
@@ -39,6 +33,7 @@ def delete_topic(state: State, record: TopicDeleted) -> None:
     state.deleted_topics.remember(topic.name, DeletedTopic(topic.id, upto), at=record.at)
     for group in topic.groups.values():
         del state.groups_by_id[group.id]
+    state.dead_letter_ids.remove_topic(topic.id)
     for part in topic.partitions:
         part.index.trim(part.index.end)  # A read still under way finds nothing.
 
@@ -56,7 +51,7 @@ def reset_group(state: State, record: GroupReset) -> None:
     for old, new in zip(before, group.partitions, strict=True):
         new.highest_attempt = max(new.highest_attempt, old.highest_attempt)
     group.seen_at = record.at
-    count_all(state, topic, record.at)
+    state.count_pressure(topic, record.at)
 
 
 def delete_group(state: State, record: GroupDeleted) -> None:
@@ -66,7 +61,7 @@ def delete_group(state: State, record: GroupDeleted) -> None:
     highest = max(progress.highest_attempt for progress in group.partitions)
     if highest:
         topic.deleted_groups.remember(group.name, highest, at=record.at)
-    count_all(state, topic, record.at)
+    state.count_pressure(topic, record.at)
 
 
 def roll(_state: State, _record: SegmentRolled) -> None:

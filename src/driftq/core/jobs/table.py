@@ -10,6 +10,7 @@ the kinds are compared by how long a job has been due.
 """
 
 import heapq
+import re
 from array import array
 from collections import deque
 from collections.abc import Iterator
@@ -28,6 +29,18 @@ _RECENT = 10_000
 _RECENT_BYTES = 64 << 20
 _BITS = 44
 _MASK = (1 << _BITS) - 1
+_NAME = re.compile(r"job-(0|[1-9][0-9]{0,12})")
+
+
+def job_id(offset: int) -> str:
+    """The public name of a job: it has the offset of its payload in the topic of jobs."""
+    return f"job-{offset}"
+
+
+def job_offset(name: str) -> int | None:
+    """The offset of a public name; None when it is not a job's name."""
+    found = _NAME.fullmatch(name)
+    return int(found[1]) if found else None
 
 
 class JobState(IntEnum):

@@ -1,4 +1,4 @@
-"""Terms, effects and jobs as named byte strings and back."""
+"""Terms, effects, jobs and the ids of dead letters as named byte strings and back."""
 
 from array import array
 from collections.abc import Mapping
@@ -44,9 +44,10 @@ _jobs = msgspec.msgpack.Decoder(_Jobs)
 
 
 def dump_components(state: State) -> dict[str, bytes]:
-    """Terms, effects and jobs."""
+    """All of them."""
     return {
         "terms": _encode(state.terms[1:]),
+        **state.dead_letter_ids.dump("dead_letter_ids"),
         **_dump_effects(state.effects),
         **_dump_jobs(state.jobs),
     }
@@ -61,6 +62,7 @@ def load_components(parts: Parts, state: State) -> None:
         _load_effects(parts, state.effects)
     if "jobs" in parts:
         _load_jobs(parts, state.jobs, last_at=state.last_at)
+    state.dead_letter_ids.load(parts, "dead_letter_ids")
 
 
 def _dump_effects(effects: EffectTable) -> dict[str, bytes]:

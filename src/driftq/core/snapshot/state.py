@@ -12,8 +12,7 @@ from driftq.core.group import Group, GroupPartition
 from driftq.core.lease import LeaseBlock
 from driftq.core.memory import DeletedTopic
 from driftq.core.snapshot.components import dump_components, load_components
-from driftq.core.state import State, Topic
-from driftq.core.writers import PositionWriter
+from driftq.core.state import PositionWriter, State, Topic
 from driftq.model import TopicOptions
 from driftq.model.options.limits import Limits
 

@@ -12,18 +12,21 @@ one event_id on two aggregates at the same moment; then the whole transaction is
 finds what the other one stored.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import Any
 
+import msgspec
 from sqlalchemy.exc import IntegrityError
 
 from driftq.errors import TransactionConflict
-from driftq.eventstore.append.rows import EventRows, NewEvents
-from driftq.eventstore.append.rule import Answer, EventDecision, Group, KnownEvent, decide
-from driftq.eventstore.append.sequences import allocator_for, stored_heads
+from driftq.eventstore.append.draft import Draft
+from driftq.eventstore.append.rule import Answer, EventDecision, Group, KnownEvent, Numbered, decide
+from driftq.eventstore.append.sequences import allocator_for, heads_in, stored_heads
 from driftq.eventstore.options import AllocatorMode, MismatchMode
-from driftq.eventstore.outcome import Append
+from driftq.eventstore.stored import StoredEvent
 from driftq.model import Aggregate
-from driftq.sql import Database, Queries, Transaction, as_rows, perform
+from driftq.sql import Database, Dialect, Queries, Transaction, as_rows, perform
 
 _TRIES = 20
 _LOOK_FIRST = 32
@@ -31,37 +34,25 @@ _LOOK_FIRST = 32
 _OPTIMISTIC = frozenset({AllocatorMode.LEGACY, AllocatorMode.S3})
 """The number is that of the newest stored event plus one; the loser of a race gets a conflict."""
 
-Commands = list[tuple[int, Append]]
-"""Each with its place among all that were given."""
+_COLUMNS = tuple(
+    name for name in StoredEvent.__struct_fields__ if name not in ("position", "kind", "sequence_number")
+)
+"""The columns of the table that a draft fills. The kind stands in the metadata."""
+_draft_columns = attrgetter(
+    *(
+        {"aggregate_type": "aggregate.type", "aggregate_id": "aggregate.id"}.get(name, name)
+        for name in _COLUMNS
+    )
+)
+_Row: Any = msgspec.defstruct(
+    "_Row",
+    [("sequence_number", int), ("nth", int), ("events", int), ("place", int), *_COLUMNS],
+    gc=False,
+)
+"""One event in PostgreSQL's form; each statement uses some of the first three fields.
 
-
-def by_aggregate(requests: Sequence[Sequence[Append]]) -> Iterator[tuple[Aggregate, Commands]]:
-    """The commands of each request and aggregate, in order of first appearance."""
-    index = 0
-    for commands in requests:
-        if len(commands) == 1:  # As most callers send them.
-            yield commands[0].event.aggregate, [(index, commands[0])]
-            index += 1
-            continue
-        groups: dict[Aggregate, Commands] = {}
-        for command in commands:
-            groups.setdefault(command.event.aggregate, []).append((index, command))
-            index += 1
-        yield from groups.items()
-
-
-def batches(groups: Iterable[Group], *, events_max: int) -> Iterator[list[Group]]:
-    """Groups that share a transaction. A group is never split: one above the limit has its own."""
-    batch: list[Group] = []
-    size = 0
-    for group in groups:
-        if batch and size + len(group) > events_max:
-            yield batch
-            batch, size = [], 0
-        batch.append(group)
-        size += len(group)
-    if batch:
-        yield batch
+`nth` counts the events of one aggregate in the batch; `events` is their number, in the first of them.
+"""
 
 
 class _NothingToStore(Exception):
@@ -74,6 +65,22 @@ class _NothingToStore(Exception):
 
 class _NotAllNew(Exception):
     """The optimistic insert differs from the rule's decision, and is rolled back."""
+
+
+class NewEvents(msgspec.Struct, frozen=True):
+    """New events, in the form that the writer stores.
+
+    Making one costs CPU, so it is done before the transaction.
+    """
+
+    drafts: list[Draft]
+    given: str | list[tuple[Any, ...]]
+
+    @classmethod
+    def of(cls, groups: Sequence[Group], dialect: Dialect) -> "NewEvents":
+        drafts = sorted((each for group in groups for each in group), key=lambda each: each.index)
+        given = _counted(drafts) if dialect is Dialect.POSTGRES else [_draft_columns(each) for each in drafts]
+        return cls(drafts, given)
 
 
 class EventWriter:
@@ -92,7 +99,7 @@ class EventWriter:
         self._queries = queries
         self._mode = mode
         self._mismatch = mismatch
-        self._rows = EventRows(queries, handler_prefix=handler_prefix)
+        self._handler_prefix = handler_prefix
         self._numbering = allocator_for(database.dialect, queries, handler_prefix=handler_prefix)
         self._look_first = 0
 
@@ -135,7 +142,7 @@ class EventWriter:
             raise _NothingToStore(decision.answers)
         reserved = {aggregate: heads[aggregate] + count for aggregate, count in counts.items()}
         self._numbering.settle(transaction, reserved=reserved, used=decision.heads)
-        self._rows.insert(transaction, decision.fresh)
+        self._insert(transaction, decision.fresh)
         return decision.answers
 
     def _store_new(
@@ -146,7 +153,7 @@ class EventWriter:
         new_events: NewEvents,
     ) -> list[list[Answer]]:
         """The same for events that are all new; raises, and is rolled back, when they are not."""
-        heads = self._rows.insert_new(transaction, new_events)
+        heads = self._insert_new(transaction, new_events)
         decision = self._decide(groups, heads, assumed, known={})
         if len(decision.fresh) < len(new_events.drafts):
             raise _NotAllNew
@@ -178,3 +185,48 @@ class EventWriter:
         ids = {each.event_id for group in groups for each in group}
         found = transaction.rows(self._queries["known"], g=as_rows([{"event_id": each} for each in ids]))
         return {row.event_id: KnownEvent(row.content_hash, row.sequence_number) for row in found}
+
+    def _insert(self, transaction: Transaction, fresh: Sequence[Numbered]) -> None:
+        """Store them under their numbers, in the order in which they were given."""
+        fresh = sorted(fresh, key=lambda each: each.draft.index)
+        statement = self._queries["store"]
+        if transaction.dialect is Dialect.SQLITE:
+            transaction.change_each(statement, [_in_order(each) for each in fresh])
+        else:
+            transaction.run(statement, g=as_rows([_row(each.draft, each.sequence_number) for each in fresh]))
+
+    def _insert_new(self, transaction: Transaction, new_events: NewEvents) -> dict[Aggregate, int]:
+        """Number and store them; returns the earlier heads of the aggregates. Those left out had no event."""
+        statement = self._queries["store_new"]
+        if isinstance(new_events.given, str):
+            return heads_in(
+                transaction.rows(statement, g=new_events.given, handler_prefix=self._handler_prefix)
+            )
+        transaction.change_each(statement, new_events.given)
+        newest = transaction.look_up(self._queries["newest_numbers"], [len(new_events.drafts)])
+        heads: dict[Aggregate, int] = {}
+        for draft, (number,) in zip(new_events.drafts, reversed(newest), strict=True):
+            heads.setdefault(draft.aggregate, number - 1)
+        return heads
+
+
+def _counted(drafts: Sequence[Draft]) -> str:
+    """Rows for PostgreSQL with their index within their aggregate."""
+    firsts: dict[Aggregate, Any] = {}
+    rows: list[Any] = []
+    for each in drafts:
+        row = _row(each)
+        first = firsts.setdefault(each.aggregate, row)
+        first.events += 1
+        row.nth = first.events
+        rows.append(row)
+    return as_rows(rows)
+
+
+def _row(draft: Draft, sequence_number: int = 0) -> Any:
+    return _Row(sequence_number, 0, 0, draft.index, *_draft_columns(draft))
+
+
+def _in_order(numbered: Numbered) -> tuple[Any, ...]:
+    """In the order of the parameters of `store (sqlite)`: the columns, then the number."""
+    return (*_draft_columns(numbered.draft), numbered.sequence_number)

@@ -1,8 +1,9 @@
 """The routes of topics, messages and the server itself."""
 
 from driftq.http.api.route import ResponseSpec, Route
+from driftq.http.dlq import handler_letters
 from driftq.http.dlq import handlers as dlq
-from driftq.http.messages import append, batch, records, spans
+from driftq.http.messages import append, batch, records
 from driftq.http.messages import handlers as messages
 from driftq.http.system import handlers as system
 from driftq.http.topics import delete
@@ -18,6 +19,7 @@ from driftq.model.wire.dlq import (
     Redriven,
 )
 from driftq.model.wire.fields import PageQuery
+from driftq.model.wire.handler_letters import HandlerLettersBody, PublishedLettersReply
 from driftq.model.wire.messages import ConsumeBody, DeliveryLine, RecordedMessage, RecordsQuery
 from driftq.model.wire.produce import BatchBody, BatchQuery, BatchReply, ProduceBody, ProduceQuery, Receipt
 from driftq.model.wire.settle import AckBatchBody, AckBatchReply, AckBody, ExtendBody, NackBody
@@ -124,7 +126,7 @@ BROKER_ROUTES = (
     Route(
         method="POST",
         path="/v1/topics/{topic}/spans",
-        handler=spans.spans,
+        handler=records.spans,
         summary="Count messages between offsets",
         query=SpansBody,
         body=SpansBody,
@@ -134,7 +136,7 @@ BROKER_ROUTES = (
     Route(
         method="POST",
         path="/v1/topics/{topic}/readers",
-        handler=topics.report_reader,
+        handler=records.report_reader,
         summary="Report a reader's progress",
         query=ReaderBody,
         body=ReaderBody,
@@ -196,6 +198,16 @@ BROKER_ROUTES = (
         body=PurgeBody,
         responses={200: ResponseSpec(text="How many were selected and removed", body=Purged)},
         errors=(404,),
+    ),
+    Route(
+        method="POST",
+        path="/v1/dlq/{topic}/letters",
+        handler=handler_letters.publish,
+        summary="Store dead letters of workers and projections, each once",
+        body=HandlerLettersBody,
+        responses={200: ResponseSpec(text="One result for each dead letter", body=PublishedLettersReply)},
+        notes="For the pipeline's relays. Of each id one dead letter is stored, that of the highest "
+        "`redrives`. A purge forgets the id. The dead-letter topic is created if it is missing.",
     ),
     Route(
         method="POST",

@@ -43,6 +43,7 @@ from driftq.server.dlq.pages import (
     count_dead_letters,
     dead_letter_page,
     dlq_topic_of,
+    handlers_page,
     named_dead_letters,
 )
 from driftq.server.dlq.stage import (
@@ -127,14 +128,18 @@ async def _dead_letters(
 
 
 async def _pages(
-    exchange: Exchange, name: str, *, after: int = -1, limit: int | None = None
+    exchange: Exchange, name: str, *, after: int = -1, limit: int | None = None, handlers: bool = False
 ) -> AsyncIterator[tuple[Topic, list[DeadLetterRef]]]:
     """The dead letters of a topic after an offset, in chunks, found in the index without a read."""
     behind, left, more = after, limit, True
 
     def query(state: State) -> tuple[Topic, list[DeadLetterRef], int | None]:
         topic = dlq_topic_of(state, name)
-        page = dead_letter_page(topic, after=behind, limit=_PAGE if left is None else min(left, _PAGE))
+        most = _PAGE if left is None else min(left, _PAGE)
+        if handlers:
+            page = handlers_page(state, topic, after=behind, limit=most)
+        else:
+            page = dead_letter_page(topic, after=behind, limit=most)
         return topic, page.refs, page.more_after
 
     while more and left != 0:
@@ -154,6 +159,10 @@ def _matches(dead_letter: StoredDeadLetter, wanted: DeadLetterMatch) -> bool:
         "reason": facts.reason if facts else None,
         "run_id": envelope.run_id if envelope else None,
         "tenant_id": envelope.tenant_id if envelope else None,
+        "kind": (facts.kind or "group") if facts else None,
+        "id": facts.id if facts else None,
+        "stage": facts.stage if facts else None,
+        "event_id": facts.event_id if facts else None,
     }
     for name, value in found.items():
         expected = getattr(wanted, name)
@@ -198,7 +207,8 @@ def _first_behind(topic: Topic, after: int, _state: State) -> DeadLetterPage:
 async def _show_dlq(exchange: Exchange, query: DlqQuery) -> None:
     after = -1 if query.after is None else query.after
     views: list[DeadLetter] = []
-    async for topic, refs in _pages(exchange, exchange.topic, after=after, limit=query.limit or _LIMIT):
+    limit, handlers = query.limit or _LIMIT, query.handlers is True
+    async for topic, refs in _pages(exchange, exchange.topic, after=after, limit=limit, handlers=handlers):
         views += [
             DeadLetter(
                 partition=found.partition,
@@ -271,7 +281,7 @@ async def _redrive(exchange: Exchange, body: RedriveBody) -> None:
             await asyncio.sleep(len(part) / rate)
     if groups and not sent and not body.dry_run:
         raise DeadLetterGroupGone(exchange.topic, group=next(iter(groups)), others=len(groups) - 1)
-    views = [SkippedLetter(skip.offset, skip.reason, skip.group) for skip in skipped]
+    views = [SkippedLetter(skip.offset, skip.reason, skip.group, skip.command) for skip in skipped]
     exchange.reply_json(Redriven(matched=len(matched), redriven=sent, skipped=views))
 
 

@@ -15,6 +15,7 @@ from msgspec import UNSET
 from driftq.errors import DriftQError, EventStoreUnusable, InvalidArgument
 from driftq.http.api.params import Form, body_problem
 from driftq.http.wire.exchange import NDJSON, Exchange, error_fields
+from driftq.model.event import Event, Operation
 from driftq.model.wire.events import (
     AggregateQuery,
     EventBody,
@@ -56,8 +57,24 @@ def append(exchange: Exchange) -> None:
     if len(events) > EVENTS_MAX:
         raise InvalidArgument("", f"at most {EVENTS_MAX} events can be appended at once")
     give = partial(_appended_all if isinstance(asked, list) else _appended_one, exchange)
-    commands = [(body.event(), body.expected_seq) for body in events]
+    commands = [(_to_event(body), body.expected_seq) for body in events]
     _service(exchange).append(EventAppendRequest(commands, _replying(exchange, give)))
+
+
+def _to_event(body: EventBody) -> Event:
+    return Event(
+        event_id=body.event_id,
+        aggregate_type=body.aggregate_type,
+        aggregate_id=body.aggregate_id,
+        event_type=body.event_type,
+        payload=body.payload,
+        kind=body.kind,
+        operation=Operation(body.operation),
+        sequence_number=body.sequence_number,
+        occurred_at=body.occurred_at,
+        metadata=body.metadata or {},
+        schema_version=1 if body.schema_version is None else body.schema_version,
+    )
 
 
 def _appended_one(exchange: Exchange, outcomes: list[Appended | Refused]) -> None:

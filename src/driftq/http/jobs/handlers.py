@@ -6,14 +6,15 @@ from functools import partial
 
 import msgspec
 
-from driftq.core.jobs.decide import Settlement
+from driftq.core.jobs.table import job_id, job_offset
+from driftq.core.jobs.transitions import Settlement
 from driftq.core.state import State
 from driftq.errors import DriftQError, InvalidArgument, JobNotFound
 from driftq.http.api.params import Form, body_problem, check_count, check_json, check_name, read_many
-from driftq.http.reads import read_claimed_jobs, read_jobs
+from driftq.http.reads import read_job_entries, read_jobs
 from driftq.http.wire.exchange import Exchange, reply_each, reply_only, reply_outcome
-from driftq.model.job import JOB_PAYLOAD_MAX, JobRequest, job_id, job_offset
-from driftq.model.time import parse_rfc3339
+from driftq.model.job import JOB_PAYLOAD_MAX, JobRequest
+from driftq.model.time import parse_rfc3339, rfc3339
 from driftq.model.wire.fields import Request
 from driftq.model.wire.jobs import (
     ClaimBody,
@@ -43,6 +44,7 @@ from driftq.server.jobs.requests import (
 )
 from driftq.server.jobs.views import JobPage, list_jobs
 from driftq.server.requests import ReadRequest
+from driftq.storage.entry import decode_job
 
 JOB = Form(JobBody)
 JOBS = Form(JobsQuery)
@@ -170,12 +172,32 @@ def _claimed(exchange: Exchange, granted: JobsGranted | None) -> None:
     exchange.on_lost = None
     if granted is None:
         exchange.reply_json(ClaimReply([]))
-        return
+    elif granted.entries is not None:
+        _send_claimed(exchange, granted, granted.entries)
+    else:
+        read_job_entries(exchange, granted.record.offsets, partial(_send_claimed, exchange, granted))
 
-    def send(jobs: list[ClaimedJob]) -> None:
-        exchange.reply_json(ClaimReply(jobs))
 
-    read_claimed_jobs(exchange, granted, send)
+def _send_claimed(exchange: Exchange, granted: JobsGranted, entries: list[bytes]) -> None:
+    record = granted.record
+    lease_until = rfc3339(record.at + record.lease_ms)
+    jobs: list[ClaimedJob] = []
+    rows = zip(record.offsets, granted.attempts, entries, strict=True)
+    for token, (offset, attempt, entry) in enumerate(rows, record.first_token):
+        stored = decode_job(entry)
+        jobs.append(
+            ClaimedJob(
+                job_id(offset),
+                stored.queue,
+                stored.task,
+                stored.payload,
+                stored.priority,
+                attempt,
+                token,
+                lease_until,
+            )
+        )
+    exchange.reply_json(ClaimReply(jobs))
 
 
 def beat(exchange: Exchange) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 
 import msgspec
 
-from driftq.core.jobs.table import JOBS_TOPIC
+from driftq.core.jobs.table import JOBS_TOPIC, job_id
 from driftq.core.state import State
 from driftq.errors import JobNotFound
 from driftq.history.job import JobTimeline
@@ -16,7 +16,6 @@ from driftq.http.jobs.handlers import NOTHING, offset_of
 from driftq.http.reads import in_thread, read_jobs
 from driftq.http.wire.exchange import Exchange
 from driftq.log.frame import LogEnd
-from driftq.model.job import job_id
 from driftq.model.time import rfc3339
 from driftq.model.wire.jobs import JobAttempt, JobView
 from driftq.server.jobs.views import JobFacts, job_facts, job_view

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from driftq.core.commands import AppendByPosition, Produce
-from driftq.core.decide.append import AppendedMessages, OpenedWriter
+from driftq.core.decide.positions import AppendedMessages, OpenedWriter
 from driftq.errors import InvalidArgument
 from driftq.http.api.params import Form, check_name
 from driftq.http.messages.handlers import to_envelope

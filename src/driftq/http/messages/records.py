@@ -1,32 +1,45 @@
-"""GET /v1/topics/{topic}/records: stored messages as they are, without a group and without side effects.
+"""Reading a topic without a group: its records, spans of them, and the progress of readers.
 
-The reply holds messages that were durable when the request was decided. It goes out in chunks; the next is
-read when the client has taken the last. A thread reads bytes that are not in memory.
+GET …/records gives stored messages as they are, without side effects: those that were durable when the
+request was decided. The reply goes out in chunks; the next is read when the client has taken the last. A
+thread reads bytes that are not in memory.
+
+POST …/spans says how many messages lie between offsets, and where to cut them: offsets have holes in a
+partition, and a reader uses this to cut them into equal pieces. It changes nothing.
+
+POST …/readers records how far a reader is.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from driftq.core.index import PartitionIndex
-from driftq.core.state import State
+from driftq.core.state import State, Topic
 from driftq.errors import InvalidArgument, Unavailable
-from driftq.http.api.params import Form
+from driftq.http.api.params import Form, check_name
 from driftq.http.reads import read_stored
 from driftq.http.wire.exchange import LAST_CHUNK, NDJSON, Exchange, chunk
 from driftq.model.wire.messages import RecordsQuery
-from driftq.server.requests import ReadRequest
+from driftq.model.wire.topics import ReaderBody, SpanBody, SpanReply, SpansBody, SpansReply
+from driftq.server.requests import ReaderRequest, ReadRequest
 from driftq.server.topics.views import find_topic
 from driftq.storage.entry import BODY_AT, produced_at
 from driftq.storage.payloads import EntriesGone
 
 RECORDS = Form(RecordsQuery)
+SPANS = Form(SpansBody)
+READER = Form(ReaderBody)
 PIECE_MESSAGES = 512
 PIECE_BYTES = 256 << 10
+CUTS_MAX = 10_000
+_PARTITION = re.compile(r"0|[1-9][0-9]{0,8}")
 
 logger = logging.getLogger("driftq.http")
 
@@ -175,3 +188,72 @@ def lines(span: OrdinalRange, ordinals: range, entries: list[bytes]) -> bytes:
             text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode()
         made.append(b'%b%d,"timestamp":"%b.%03dZ",%b\n' % (head, offset, text, ms, entry[BODY_AT:]))
     return b"".join(made)
+
+
+# Spans
+
+
+def spans(exchange: Exchange) -> None:
+    asked = SPANS.read(exchange.body, exchange.query)
+    instance = exchange.edge.options.instance
+
+    def query(state: State) -> SpansReply:
+        topic = find_topic(state, exchange.topic)
+        wanted = asked.spans
+        if wanted is None:
+            wanted = [SpanBody(partition=number) for number in range(len(topic.partitions))]
+        found = [find_span(topic, span) for span in wanted]
+        return SpansReply(
+            instance, topic.next_offset, len(topic.partitions), table=topic.options.table, spans=found
+        )
+
+    exchange.edge.engine.read(ReadRequest(query, exchange.answering(exchange.reply_json)))
+
+
+def find_span(topic: Topic, span: SpanBody) -> SpanReply:
+    """The messages of a span in the topic as it is now."""
+    if not 0 <= span.partition < len(topic.partitions):
+        raise InvalidArgument("partition", f"must be from 0 to {len(topic.partitions) - 1}")
+    index = topic.partitions[span.partition].index
+    from_ = span.from_ or 0
+    start = index.first_ordinal_from(from_)
+    stop = index.end if span.to is None else max(start, min(index.end, index.first_ordinal_from(span.to)))
+    if span.limit is not None:
+        stop = min(stop, start + span.limit)
+    return SpanReply(
+        partition=span.partition,
+        first_offset=index.first_offset,
+        from_=from_,
+        to=index.offset_at(stop - 1) + 1 if stop > start else from_,
+        messages=stop - start,
+        behind=index.end - start,
+        cuts=[] if span.every is None else _cuts(index, range(start, stop), span.every),
+    )
+
+
+def _cuts(index: PartitionIndex, ordinals: range, every: int) -> list[int]:
+    cuts = range(ordinals.start + every, ordinals.stop, every)
+    if len(cuts) > CUTS_MAX:
+        raise InvalidArgument("every", f"would give {len(cuts)} cuts, more than {CUTS_MAX}")
+    return [index.offset_at(ordinal) for ordinal in cuts]
+
+
+# Readers
+
+
+def report_reader(exchange: Exchange) -> None:
+    """Record a reader's progress; from then on it counts for backpressure as a group does."""
+    asked = READER.read(exchange.body, exchange.query)
+    check_name("reader", asked.reader)
+    offsets: dict[int, int] = {}
+    for partition, offset in (asked.offsets or {}).items():
+        if not _PARTITION.fullmatch(partition):
+            raise InvalidArgument("offsets", f"{partition[:40]!r} is not the number of a partition")
+        offsets[int(partition)] = offset
+
+    def send(_: Any) -> None:
+        exchange.reply_done()
+
+    exchange.edge.engine.submit(
+        ReaderRequest(exchange.topic, asked.reader, offsets, exchange.answering(send))
+    )

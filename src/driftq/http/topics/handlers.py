@@ -1,27 +1,23 @@
-"""Topics: list, create, show, and the readers that follow them."""
+"""Topics: list, create, show."""
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from typing import Any
 
 from driftq.core.state import State
-from driftq.errors import InvalidArgument
-from driftq.http.api.params import Form, check_name
+from driftq.http.api.params import Form
 from driftq.http.wire.exchange import Exchange
 from driftq.model import TopicOptions
 from driftq.model.topic import TABLE_PREFIX
 from driftq.model.wire.fields import PageQuery, Request
-from driftq.model.wire.topics import CreatedReply, ReaderBody, TopicBody, TopicsReply, TopicView
-from driftq.server.requests import ReaderRequest, ReadRequest, TopicRequest
+from driftq.model.wire.topics import CreatedReply, TopicBody, TopicsReply, TopicView
+from driftq.server.requests import ReadRequest, TopicRequest
 from driftq.server.topics.views import topic_names, topic_view
 
 PAGE = Form(PageQuery)
 TOPIC = Form(TopicBody)
-READER = Form(ReaderBody)
 NOTHING = Form(Request)
-_PARTITION = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
 def list_topics(exchange: Exchange) -> None:
@@ -54,25 +50,12 @@ def show_topic(exchange: Exchange) -> None:
     NOTHING.read(exchange.body, exchange.query)
 
     def query(state: State) -> TopicView:
-        return topic_view(state, exchange.topic, streams=engine.stages.consumers.streams(exchange.topic))
+        return topic_view(
+            state,
+            exchange.topic,
+            streams=engine.stages.consumers.streams(exchange.topic),
+            cluster_id=exchange.edge.options.cluster_id,
+        )
 
     engine = exchange.edge.engine
     engine.read(ReadRequest(query, exchange.answering(exchange.reply_json)))
-
-
-def report_reader(exchange: Exchange) -> None:
-    """Record a reader's progress; from then on it counts for backpressure as a group does."""
-    asked = READER.read(exchange.body, exchange.query)
-    check_name("reader", asked.reader)
-    offsets: dict[int, int] = {}
-    for partition, offset in (asked.offsets or {}).items():
-        if not _PARTITION.fullmatch(partition):
-            raise InvalidArgument("offsets", f"{partition[:40]!r} is not the number of a partition")
-        offsets[int(partition)] = offset
-
-    def send(_: Any) -> None:
-        exchange.reply_done()
-
-    exchange.edge.engine.submit(
-        ReaderRequest(exchange.topic, asked.reader, offsets, exchange.answering(send))
-    )

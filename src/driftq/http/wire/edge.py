@@ -25,6 +25,8 @@ class HttpOptions:
     commit: str = "unknown"
     instance: str = ""
     """The id of this start of the server, also stored in its folder; empty when there is none."""
+    cluster_id: str = ""
+    """The identity of the data folder; empty when topics have no ids."""
     body_bytes_max: int = 16 << 20
     head_bytes_max: int = 32 << 10
     """All headers of one request together."""

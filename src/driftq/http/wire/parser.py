@@ -3,7 +3,7 @@
 A client that asks for another protocol (`Upgrade`) is answered in HTTP/1.1: its request is parsed again
 without that header. `feed` raises on a breach of HTTP or of a limit, and the parser is unusable afterwards. A
 complete request that is refused (`hosts`) is handed on with its error. Its head is never cached, so a cached
-head needs no second check.
+head needs no second check; nor do the headers that the request before had.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ class RequestReader:
         self._parser = HttpRequestParser(self)
         self._known = edge.known_heads
         self._host_rule = edge.host_rule
+        self._allowed: tuple[bytes | None, ...] | None = None
+        """The host, origin and site that the rule allowed last: the same ones need no second look."""
         self._refusal: DriftQError | None = None
         self._in_head = False
         self._head_fed = 0
@@ -220,9 +222,10 @@ class RequestReader:
         if self._version not in _VERSIONS:
             self._stop(InvalidArgument("", f"HTTP version {self._version} is not supported; use 1.1"))
         if self._host_rule is not None:
-            self._denial = self._host_rule.refusal(
-                host=self._target_host(), origin=self._origin, site=self._site
-            )
+            host, origin, site = asked = (self._target_host(), self._origin, self._site)
+            if asked != self._allowed:
+                self._denial = self._host_rule.refusal(host=host, origin=origin, site=site)
+                self._allowed = asked if self._denial is None else None
         if self._content_length > self._options.body_bytes_max:
             self._stop(PayloadTooLarge(limit_bytes=self._options.body_bytes_max))
         if self._expects and self._version == "1.1":

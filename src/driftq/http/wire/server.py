@@ -12,6 +12,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from driftq.errors import ShuttingDown
 from driftq.http.wire.connection import ServerConnection
@@ -49,7 +50,7 @@ class HttpServer:
         """Listen; port 0 takes a free one, and `port` says which."""
         edge = Edge(broker, options, bound_to=host)
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: ServerConnection(edge), host, port, backlog=_BACKLOG)
+        self._server = await loop.create_server(partial(ServerConnection, edge), host, port, backlog=_BACKLOG)
         self.host, self.port = self._server.sockets[0].getsockname()[:2]
         self._edge = edge
         self._next_second()

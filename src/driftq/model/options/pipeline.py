@@ -3,9 +3,13 @@
 These objects travel to Spark's workers, so they hold nothing but values.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from driftq.model.options.events import EventOptions
+from driftq.model.options.kafka import KafkaOptions
+
+DRIFTQ = "driftq"
+KAFKA = "kafka"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,14 +23,14 @@ class RegistrySettings:
     instance_retries_max: int
     ontology_retries_max: int
     projection_retries_max: int
+    worker_batch_events: int
+    """In one micro-batch of a worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublisherSettings:
     """How events get from the log to topics."""
 
-    transport: str
-    kafka_bootstrap: str | None
     lookback_seconds: int
     lookback_keys_max: int
     dedup_events_max: int
@@ -34,6 +38,8 @@ class PublisherSettings:
     batch_events: int
     flush_events: int
     flush_timeout_seconds: int
+    transaction_events: int
+    """Events of a lane in one transaction, on Kafka."""
     metrics_interval_seconds: int
 
 
@@ -49,6 +55,9 @@ class PipelineOptions:
     """`events.folder` is `data`."""
     registry: RegistrySettings
     publisher: PublisherSettings
+    transport: str = DRIFTQ
+    """What carries published events: DRIFTQ or KAFKA."""
+    kafka: KafkaOptions = field(default_factory=KafkaOptions)
 
     @property
     def folder(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -14,12 +14,20 @@ from driftq.model.wire.fields import Name, Natural, Positive, Reason, Request
 
 SkipReason = Annotated[
     str,
-    Meta(extra_json_schema={"enum": ["group_deleted", "already_redriven", "not_found", "not_stored"]}),
+    Meta(
+        extra_json_schema={
+            "enum": ["group_deleted", "already_redriven", "not_found", "not_stored", "use_dlq_redrive"]
+        }
+    ),
 ]
+DeadLetterKind = Literal["group", "worker", "projection", "publisher"]
 
 
 class DeadLetterMatch(Request, frozen=True):
-    """A filter for dead letters; all fields must match. `last_error` is a substring, times are RFC 3339."""
+    """A filter for dead letters; all fields must match. `last_error` is a substring, times are RFC 3339.
+
+    `group` is also the name of a worker or projection; `kind` tells them apart.
+    """
 
     group: str | None = None
     reason: str | None = None
@@ -30,11 +38,18 @@ class DeadLetterMatch(Request, frozen=True):
     last_error: Reason | None = None
     since: str | None = None
     until: str | None = None
+    kind: DeadLetterKind | None = None
+    id: Name | None = None
+    stage: Name | None = None
+    event_id: str | None = None
 
 
 class DlqQuery(Request, frozen=True):
+    """A page; with `handlers`, only dead letters of workers, projections and the publisher."""
+
     limit: Positive | None = None
     after: Natural | None = None
+    handlers: bool | None = None
 
 
 class RedriveBody(Request, frozen=True):
@@ -70,7 +85,7 @@ class DeadLetterTopicsReply(msgspec.Struct, frozen=True):
 
 
 class DeadLetter(StoredValue, frozen=True, kw_only=True, omit_defaults=True):
-    """A dead letter; `envelope.dlq` names the group, the reason and the time."""
+    """A dead letter; `envelope.dlq` names the group or the handler, the reason and the time."""
 
     partition: int
     offset: int
@@ -86,11 +101,15 @@ class DeadLettersReply(msgspec.Struct, frozen=True):
 
 
 class SkippedLetter(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A dead letter that was not redriven, and why; `group` is the deleted group that it belongs to."""
+    """A dead letter that was not redriven, and why; `group` is the deleted group that it belongs to.
+
+    With the reason `use_dlq_redrive` it is a worker's or a projection's, and `command` redrives it.
+    """
 
     offset: int
     reason: SkipReason
     group: str | None = None
+    command: str | None = None
 
 
 class Redriven(Reply, frozen=True):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from driftq.model.event import Event, EventHead, Operation
+from driftq.model.event import Event, EventHead
 from driftq.model.reply import Reply
 from driftq.model.wire.fields import Natural, Request
 
@@ -31,21 +31,6 @@ class EventBody(Request, frozen=True):
     occurred_at: dt.datetime | None = None
     schema_version: int | str | None = None
     sequence_number: Natural | None = None
-
-    def event(self) -> Event:
-        return Event(
-            event_id=self.event_id,
-            aggregate_type=self.aggregate_type,
-            aggregate_id=self.aggregate_id,
-            event_type=self.event_type,
-            payload=self.payload,
-            kind=self.kind,
-            operation=Operation(self.operation),
-            sequence_number=self.sequence_number,
-            occurred_at=self.occurred_at,
-            metadata=self.metadata or {},
-            schema_version=1 if self.schema_version is None else self.schema_version,
-        )
 
 
 class AggregateQuery(Request, frozen=True):

@@ -83,6 +83,8 @@ class TopicView(msgspec.Struct, frozen=True):
     start_offset: int = 0
     """Where the topic's offsets begin: 0, or after those of a deleted topic of its name."""
     streams: list[StreamView] = []
+    id: str = ""
+    """Names this topic and no other: a topic of the same name, created later or elsewhere, has another id."""
 
 
 class ResetBody(Request, frozen=True):

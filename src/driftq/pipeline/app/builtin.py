@@ -9,6 +9,7 @@ from driftq.errors import InvalidArgument
 from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.app.app import App, RunsAsJob
 from driftq.pipeline.app.file import load_app_file
+from driftq.pipeline.bridge.route import BridgeRoute
 from driftq.pipeline.runtime.job import BatchJob, StreamJob
 
 if TYPE_CHECKING:
@@ -28,10 +29,19 @@ def is_batch(job: Job) -> TypeGuard[BatchJob]:
 
 
 def jobs_for(
-    what: Sequence[str], options: PipelineOptions, *, app: App | None, name: str | None
+    what: Sequence[str],
+    options: PipelineOptions,
+    *,
+    app: App | None,
+    name: str | None,
+    route: BridgeRoute | None = None,
 ) -> list[Job]:
     """The jobs of a run, in the order in which they were named; raises InvalidArgument."""
-    return [job for one in what for job in _MAKERS[one](options, app, name)]
+    return [
+        job
+        for one in what
+        for job in (_bridge(options, route) if one == BRIDGE else _MAKERS[one](options, app, name))
+    ]
 
 
 def jobs_of_app(app: App, options: PipelineOptions, *, name: str | None) -> list[Job]:
@@ -95,6 +105,14 @@ def _compaction(options: PipelineOptions, app: App | None, name: str | None) -> 
     return [CompactionJob(options)]
 
 
+def _bridge(options: PipelineOptions, route: BridgeRoute | None) -> list[Job]:
+    from driftq.pipeline.bridge.job import Bridge
+
+    if route is None:
+        raise InvalidArgument("--from", "a bridge needs --from and --to")
+    return [Bridge(options, route)]
+
+
 def _unknown(what: str, name: str | None, known: Sequence[str]) -> InvalidArgument:
     return InvalidArgument("--name", f"there is no {what} {name!r}, only {', '.join(known)}")
 
@@ -106,4 +124,5 @@ _MAKERS: dict[str, Callable[[PipelineOptions, App | None, str | None], list[Job]
     "rebuild": _rebuilds,
     "compact": _compaction,
 }
-SHIPPED = tuple(_MAKERS)
+BRIDGE = "bridge"
+SHIPPED = (*_MAKERS, BRIDGE)

@@ -1,4 +1,4 @@
-"""Spark's query of a micro-batch: the newest message of each aggregate, in one pass.
+"""A micro-batch as the driver gathers it, for targets that tasks cannot write: the newest of each aggregate.
 
 Every action reads the batch again from the source, so there is one: the newest message of each aggregate and
 the last offset of each partition come from the same grouping. A message without the columns of an event is a
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _EVENT = ("event_id", "aggregate_type", "aggregate_id", "sequence_number")
 _PLACE = ("topic", "partition", "offset")
+_KEY = ["aggregate_type", "aggregate_id", "sequence_number"]
 PLACE_AND_EVENT = (*_PLACE, *_EVENT)
 
 
@@ -41,7 +42,7 @@ def read_newest(batch: DataFrame, *, keyed: bool) -> BatchMessages:
     id is only in its value. Use `read_aggregates` where both matter.
     """
     messages = _by_key(batch) if keyed else batch
-    stray = f.when(~_is_event(keyed=keyed), f.col("offset")).alias("stray")
+    stray = f.when(~is_event(keyed=keyed), f.col("offset")).alias("stray")
     # The most selective column comes first: Spark sorts by them.
     newest = messages.groupBy("aggregate_id", "aggregate_type", "partition", "topic", stray).agg(
         f.max("offset").alias("offset"),
@@ -68,11 +69,27 @@ def read_aggregates(batch: DataFrame, aggregates: Sequence[Aggregate], *, keyed:
     return [each for each in found if (each.aggregate_type, each.aggregate_id) in wanted]
 
 
+def read_events(
+    batch: DataFrame, wanted: Iterable[tuple[str, str, int]], *, keyed: bool
+) -> dict[tuple[str, str, int], BatchMessage]:
+    """The messages of these aggregates with these sequences, one of each."""
+    messages = _by_key(batch) if keyed else batch
+    keys = set(wanted)
+    ids, sequences = sorted({key[1] for key in keys}), sorted({key[2] for key in keys})
+    near = f.col("aggregate_id").isin(ids) & f.col("sequence_number").isin(sequences)
+    named = {message[4:7]: message for message in _arrived(messages.where(near).dropDuplicates(_KEY))}
+    return {key: named[key] for key in keys & set(named)}
+
+
 def read_non_events(batch: DataFrame) -> BatchMessages:
     """Every message that is no event, and the last offset of each partition."""
+    return BatchMessages(list(_arrived(batch.where(~is_event(keyed=False)))), read_ends(batch))
+
+
+def read_ends(batch: DataFrame) -> dict[TopicPartition, int]:
+    """The last offset of each partition."""
     ends = batch.groupBy("topic", "partition").agg(f.max("offset")).collect()
-    non_events = list(_arrived(batch.where(~_is_event(keyed=False))))
-    return BatchMessages(non_events, {TopicPartition(*row[:2]): row[2] for row in ends})
+    return {TopicPartition(*row[:2]): row[2] for row in ends}
 
 
 def events_of(batch: DataFrame) -> DataFrame:
@@ -80,10 +97,11 @@ def events_of(batch: DataFrame) -> DataFrame:
     said: list[Column] = [
         f.get_json_object("value", f"$.{name}").alias(name) for name in ("event_type", "operation", "payload")
     ]
-    return batch.where(_is_event(keyed=False)).select(*PLACE_AND_EVENT, *said, "timestamp")
+    return batch.where(is_event(keyed=False)).select(*PLACE_AND_EVENT, *said, "timestamp")
 
 
-def _is_event(*, keyed: bool) -> Column:
+def is_event(*, keyed: bool) -> Column:
+    """Whether a message has the columns of an event; by key, any has what is needed."""
     if keyed:
         return f.lit(True)
     there = f.lit(True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from driftq.errors import InvalidArgument
 from driftq.pipeline.projection.folds import LatestState, Ordered, latest_state
+from driftq.pipeline.transport import TopicSubscription
 from driftq.sinks import PostgresSink, ReadModelSink, SqliteSink
 from driftq.sinks.names import projection_name
 
@@ -43,7 +44,7 @@ class Projection:
     sinks: Sequence[ReadModelSink] = ()
     fold: LatestState | Ordered | DataFrameFold = latest_state
     batch_messages_max: int | None = None
-    """In one micro-batch; its result must fit in the memory of Spark's driver."""
+    """In one micro-batch. With SQLite its result must fit in the memory of Spark's driver."""
 
     def __post_init__(self, topic: str | None, sink: ReadModelSink | None) -> None:
         projection_name(self.name)
@@ -63,15 +64,12 @@ class Projection:
         object.__setattr__(self, "sinks", (sink,) if sink is not None else tuple(self.sinks))
 
     @property
-    def source(self) -> dict[str, str]:
-        """How the topics are named to `format("driftq")`."""
-        if self.topic_pattern is not None:
-            return {"subscribePattern": self.topic_pattern}
-        return {"subscribe": ",".join(self.topics)}
+    def subscription(self) -> TopicSubscription:
+        return TopicSubscription(topics=tuple(self.topics), pattern=self.topic_pattern)
 
     @property
     def batch_max(self) -> int:
-        """Where every message reaches the driver, and not only the newest ones, fewer fit."""
+        """Where every message is held until it is folded, and not only the newest ones, fewer fit."""
         return self.batch_messages_max or (_EVERY_MAX if isinstance(self.fold, Ordered) else _NEWEST_MAX)
 
     def targets(self, options: PipelineOptions) -> tuple[ReadModelSink, ...]:
@@ -90,11 +88,13 @@ class Projection:
     def run(self, spark: SparkSession, *, options: PipelineOptions | None = None, once: bool = False) -> None:
         """Keep the read model current until the session ends, or with `once` until it holds all messages.
 
-        Raises ProjectionFenced when another run has taken over.
+        Raises ProjectionFenced when another run has taken over, SparkUnusable in a Spark Connect session.
         """
         from driftq.pipeline.projection.job import run_job
+        from driftq.pipeline.spark.equipped import require_own_driver
         from driftq.settings import load_settings
 
+        require_own_driver(spark)
         run_job(self.job(options or load_settings().pipeline()), spark, once=once)
 
 

@@ -1,4 +1,4 @@
-"""Applying a batch to a read model: outages are waited out, rows that the target refuses are dead-lettered.
+"""Applying a gathered batch to a read model: outages are waited out, refused rows become dead letters.
 
 An Unavailable is waited out with growing pauses, and the position stays. A continuous query gives up after a
 while, so that it can be stopped; its runner restarts it without limit. Any other error is retried a few
@@ -16,14 +16,14 @@ from random import random
 from typing import TypeVar
 
 from driftq.errors import ProjectionError, Unavailable
+from driftq.pipeline.dead_letters.projection import ProjectionDeadLetters
 from driftq.registry import Backoff
-from driftq.sinks import Application, Change, ProjectionDeadLetter, ReadModel, WriterEpoch
+from driftq.sinks import Application, Change, ReadModel, RefusedChange, WriterEpoch
+from driftq.sinks.port import FindDeadLetters
 
 logger = logging.getLogger("driftq.projection")
 _Result = TypeVar("_Result")
 _BACKOFF = Backoff(base_ms=200, cap_ms=5_000)
-MakeDeadLetter = Callable[[Change, str], ProjectionDeadLetter]
-"""The dead letter of a row that cannot be stored, with the error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +55,21 @@ class RetryBudget:
                     logger.warning("the target is unavailable, waiting: %s", away)
                 self.pause(retry)
 
-    def persist(self, work: Callable[[], _Result]) -> _Result:
-        """The result, after a few more tries where it fails; an outage does not count as one."""
+    def retry(self, work: Callable[[], _Result]) -> _Result:
+        """The result, after a few more tries where it fails; an outage is raised at once."""
         for retry in range(1, self.retries + 1):
             try:
-                return self.outlast(work)
+                return work()
             except (ProjectionError, Unavailable):
                 raise
             except Exception as error:  # noqa: BLE001 - A target or a user's function may raise anything; the last try raises it.
                 logger.warning("try %d of %d failed: %s", retry, self.retries + 1, error)
                 self.pause(retry)
-        return self.outlast(work)
+        return work()
+
+    def persist(self, work: Callable[[], _Result]) -> _Result:
+        """The result, after a few more tries where it fails; an outage does not count as one."""
+        return self.retry(lambda: self.outlast(work))
 
 
 def deliver(
@@ -74,11 +78,18 @@ def deliver(
     writer_epoch: WriterEpoch,
     *,
     retry_budget: RetryBudget,
-    make_dead_letter: MakeDeadLetter,
+    find_dead_letters: FindDeadLetters,
+    dead_letters: ProjectionDeadLetters,
 ) -> None:
     """Apply it, or raise an Unavailable, or ProjectionFenced or ReadModelSwapped: then nothing may follow."""
+
+    def apply(part: Application) -> None:
+        model.apply(replace(part, dead_letters=dead_letters.ready(model, part.dead_letters)), writer_epoch)
+        if part.dead_letters:
+            dead_letters.applied()
+
     try:
-        retry_budget.persist(lambda: model.apply(application, writer_epoch))
+        retry_budget.persist(lambda: apply(application))
     except (ProjectionError, Unavailable):
         raise
     except Exception as error:  # The target's error is stored with the row.
@@ -86,14 +97,14 @@ def deliver(
             raise
         logger.warning("%s refused the batch, isolating the rows that it refuses: %s", model.address, error)
         refused = _refused(model, application.changes, writer_epoch, retry_budget=retry_budget)
-        dead_letters = [make_dead_letter(change, why) for change, why in refused]
-        rest = replace(application, changes=(), dead_letters=[*application.dead_letters, *dead_letters])
-        retry_budget.outlast(lambda: model.apply(rest, writer_epoch))
+        given_up = find_dead_letters(refused)
+        rest = replace(application, changes=(), dead_letters=[*application.dead_letters, *given_up])
+        retry_budget.outlast(lambda: apply(rest))
 
 
 def _refused(
     model: ReadModel, changes: Sequence[Change], writer_epoch: WriterEpoch, *, retry_budget: RetryBudget
-) -> list[tuple[Change, str]]:
+) -> list[RefusedChange]:
     """Apply what can be applied, by halves. Positions stay, and rows may repeat: the newest wins anyway."""
     try:
         retry_budget.outlast(lambda: model.apply(Application(changes=changes), writer_epoch))
@@ -101,7 +112,7 @@ def _refused(
         raise
     except Exception as error:  # noqa: BLE001 - The target's error is stored with the row.
         if len(changes) == 1:
-            return [(changes[0], f"{type(error).__name__}: {error}")]
+            return [RefusedChange(changes[0], f"{type(error).__name__}: {error}")]
         half = len(changes) // 2
         halves = (changes[:half], changes[half:])
         return [

@@ -50,7 +50,14 @@ class BatchMessage(NamedTuple):
 
     def fails(self, stage: str, error: object) -> ProjectionDeadLetter:
         return ProjectionDeadLetter(
-            self.topic, self.partition, self.offset, self.event_id, stage, str(error), self.value
+            self.topic,
+            self.partition,
+            self.offset,
+            self.event_id,
+            stage,
+            str(error),
+            self.value,
+            key=self.aggregate_id or "",
         )
 
 
@@ -203,6 +210,8 @@ def _read_value(message: BatchMessage) -> Change:
 def _sequenced(message: BatchMessage) -> OutOfOrderEvent:
     kind, aggregate_id, sequence, event_id = _identity(message)
     value = message.value or ""
+    if "\x00" in value:  # It may have to wait in the read model, and PostgreSQL cannot store it.
+        raise InvalidArgument("value", "must not contain the NUL character")
     return OutOfOrderEvent(
         kind,
         aggregate_id,

@@ -9,19 +9,27 @@ from __future__ import annotations
 import math
 import shutil
 import uuid
-from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from driftq.errors import ProjectionError, ProjectionFenced, ReadModelSwapped, Unavailable
+from driftq.errors import (
+    OffsetsStartOver,
+    ProjectionError,
+    ProjectionFenced,
+    ReadModelSwapped,
+    TopicAppeared,
+    Unavailable,
+)
 from driftq.model.options.pipeline import PipelineOptions
+from driftq.pipeline.dead_letters.open import open_dead_letter_topics
+from driftq.pipeline.dead_letters.projection import ProjectionDeadLetters
 from driftq.pipeline.projection.delivery import RetryBudget
 from driftq.pipeline.projection.folds import LatestState
-from driftq.pipeline.projection.projector import Projector, Target
+from driftq.pipeline.projection.projector import Identify, Projector, Target
 from driftq.pipeline.runtime.causes import WORKER_LATE, cause_of
-from driftq.pipeline.server import Server
+from driftq.pipeline.source.pinned import PinnedEnd
+from driftq.pipeline.transport import identified, open_transport, resume_offsets, topics_started_over
 from driftq.sinks import TopicPartition
 
 if TYPE_CHECKING:
@@ -38,20 +46,21 @@ _OUTAGE_S = 20.0
 class ProjectionJob:
     """One projection's query."""
 
-    needs_server = True
-
     def __init__(self, projection: Projection, options: PipelineOptions) -> None:
         self.projection = projection
         self._options = options
         self._targets: list[Target] = []
         self._projector: Projector | None = None
+        self._dead_letters: ProjectionDeadLetters | None = None
+        self._transport = open_transport(options)
 
     @property
     def name(self) -> str:
         return f"projection-{self.projection.name}"
 
     def check(self) -> None:
-        """Its targets must be reachable at the start. Raises ReadModelUnavailable and similar errors."""
+        """Its transport and targets must be reachable at the start. Raises an Unavailable."""
+        self._transport.check()
         for sink in self.projection.targets(self._options):
             sink.connect(self.projection.name).close()
 
@@ -71,16 +80,29 @@ class ProjectionJob:
         # The runner restarts a continuous query; one that ends must wait itself.
         retries = self._options.registry.projection_retries_max
         retry_budget = RetryBudget(retries=retries, outage_s=math.inf if once else _OUTAGE_S)
-        self._projector = make_projector(self.projection, targets, retry_budget)
-        reading = spark.readStream.format("driftq").options(
-            **source_options(self.projection, self._options),
+        # Before anything is read: an offset counts for the topic that had the name then.
+        identities = self._transport.identities(self.projection.subscription)
+        applied = [target.model.positions() for target in targets]
+        if self.projection.key == "key":
+            for topic in sorted(set().union(*(topics_started_over(each, identities) for each in applied))):
+                raise OffsetsStartOver(topic, projection=self.projection.name)
+        self._projector = make_projector(
+            self.projection,
+            targets,
+            retry_budget,
+            identify=partial(identified, identities=identities, transport=self._transport),
+            dead_letters=self._open_dead_letters(targets, identities, retries=retries, once=once),
+        )
+        messages = self._transport.stream(
+            spark,
+            self.projection.subscription,
             reader=self.name,
-            maxOffsetsPerTrigger=str(self.projection.batch_max),
-            startingOffsets=self._starting(targets),
+            starting=smallest([resume_offsets(each, identities) for each in applied]),
+            messages_max=self.projection.batch_max,
+            newest_by=newest_by(self.projection),
         )
         writing = (
-            reading.load()
-            .writeStream.queryName(self.name)
+            messages.writeStream.queryName(self.name)
             .option("checkpointLocation", self._fresh_checkpoint())
             .foreachBatch(self._projector)
         )
@@ -88,10 +110,14 @@ class ProjectionJob:
         return trigger.start()
 
     def close(self) -> None:
-        """Close the targets, when no query is running."""
+        """Close the targets, when no query is running. Dead letters are published before."""
+        if self._dead_letters is not None:
+            self._dead_letters.close()
+            self._dead_letters = None
         for target in self._targets:
             target.model.close()
         self._targets = []
+        self._transport.close()
 
     def _take_over(self) -> list[Target]:
         self.close()
@@ -100,15 +126,20 @@ class ProjectionJob:
             self._targets.append(Target(model, model.take_over()))
         return self._targets
 
-    def _starting(self, targets: Iterable[Target]) -> str:
-        """The next offset of each partition in the target that is furthest behind; others skip the rest."""
-        server = Server(self._options.url)
-        try:
-            there = set(server.get("/v1/topics", dict[str, list[str]])["topics"])
-        finally:
-            server.close()
-        following = smallest([target.model.positions() for target in targets])
-        return offsets_text({place: at + 1 for place, at in following.items() if place.topic in there})
+    def _open_dead_letters(
+        self, targets: list[Target], identities: dict[str, str], *, retries: int, once: bool
+    ) -> ProjectionDeadLetters:
+        topics = open_dead_letter_topics(self._options)
+        dead_letters = ProjectionDeadLetters(topics, identities=identities, retries=retries)
+        sinks = self.projection.targets(self._options)
+        dead_letters.start_relay(
+            self.projection.name,
+            zip(sinks, (target.writer_epoch for target in targets), strict=True),
+            open_dead_letter_topics(self._options, patience_s=0),
+            once=once,
+        )
+        self._dead_letters = dead_letters
+        return dead_letters
 
     def _fresh_checkpoint(self) -> str:
         """A folder for this run; a few earlier ones stay: a fenced run may still use its own."""
@@ -121,14 +152,15 @@ class ProjectionJob:
 
 def run_job(job: ProjectionJob, spark: SparkSession, *, once: bool) -> None:
     """Runs to its end; continues after a rebuild and after an outage."""
+    pinned = PinnedEnd()
     try:
-        while not _run_to_end(job, spark, once=once):
+        while not _run_to_end(job, spark, once=once, pinned=pinned):
             pass
     finally:
         job.close()
 
 
-def _run_to_end(job: ProjectionJob, spark: SparkSession, *, once: bool) -> bool:
+def _run_to_end(job: ProjectionJob, spark: SparkSession, *, once: bool, pinned: PinnedEnd) -> bool:
     """False if it has to start again."""
     query = job.start(spark, once=once)
     try:
@@ -138,38 +170,37 @@ def _run_to_end(job: ProjectionJob, spark: SparkSession, *, once: bool) -> bool:
             return False
         if job.failure is not None:
             raise job.failure from None
-        if cause_of(failure).kind == WORKER_LATE:
+        if cause_of(failure).kind in (WORKER_LATE, TopicAppeared.__name__):
             return False
         raise
-    return True
+    return pinned.reached_by(query)
 
 
-def make_projector(projection: Projection, targets: list[Target], retry_budget: RetryBudget) -> Projector:
+def make_projector(
+    projection: Projection,
+    targets: list[Target],
+    retry_budget: RetryBudget,
+    *,
+    identify: Identify,
+    dead_letters: ProjectionDeadLetters,
+) -> Projector:
     return Projector(
         projection.name,
         targets,
         fold=projection.fold,
         keyed=projection.key == "key",
         retry_budget=retry_budget,
+        identify=identify,
+        dead_letters=dead_letters,
     )
 
 
-def source_options(projection: Projection, options: PipelineOptions) -> dict[str, str]:
-    told = {**projection.source, "url": options.url, "data": options.data}
-    if isinstance(projection.fold, LatestState):
-        told["newestBy"] = projection.key  # Superseded messages need not reach Spark.
-    return told
+def newest_by(projection: Projection) -> str | None:
+    """What supersedes a message, if anything does: such messages need not reach Spark."""
+    return projection.key if isinstance(projection.fold, LatestState) else None
 
 
 def smallest(positions: list[dict[TopicPartition, int]]) -> dict[TopicPartition, int]:
-    """The partitions that every target has, each at the lowest offset."""
+    """The partitions that every target has, each at the lowest offset; targets ahead of it skip the rest."""
     known = set(positions[0]).intersection(*positions[1:])
     return {place: min(each[place] for each in positions) for place in known}
-
-
-def offsets_text(offsets: dict[TopicPartition, int]) -> str:
-    """In the form of `startingOffsets`; a partition that is not named is read from its start."""
-    by_topic: dict[str, dict[str, int]] = {}
-    for place, offset in offsets.items():
-        by_topic.setdefault(place.topic, {})[str(place.partition)] = offset
-    return msgspec.json.encode(by_topic).decode()

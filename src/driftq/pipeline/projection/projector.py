@@ -1,38 +1,57 @@
 """One micro-batch of a projection: fold it, then apply it to every target.
 
+Where tasks can write a target, they fold and stage its rows, and the driver commits what they report. For
+other targets the driver gathers the rows, which bounds a batch by its memory.
+
 A batch may be repeated after any kill, whole or cut differently: its result does not depend on that, and each
 target stores its own position.
 """
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from driftq.errors import ProjectionError, Unavailable
-from driftq.model import Aggregate
-from driftq.pipeline.projection.batch import BatchMessages, read_aggregates, read_all, read_newest
-from driftq.pipeline.projection.delivery import MakeDeadLetter, RetryBudget, deliver
-from driftq.pipeline.projection.folds import (
-    WRITE,
-    BatchMessage,
-    Folded,
-    LatestState,
-    Ordered,
-    fold_latest,
-    fold_ordered,
+from driftq.pipeline.dead_letters.projection import ProjectionDeadLetters
+from driftq.pipeline.projection.delivery import RetryBudget, deliver
+from driftq.pipeline.projection.folds import LatestState, Ordered
+from driftq.pipeline.projection.gathered import (
+    GatheredBatch,
+    gather_latest,
+    gather_ordered,
+    gather_user_fold,
 )
-from driftq.pipeline.projection.user_fold import DataFrameFold, run_user_fold
-from driftq.sinks import Application, Change, ProjectionDeadLetter, ReadModel, WriterEpoch
+from driftq.pipeline.projection.staged.batch import (
+    Stage,
+    dead_letters_of,
+    require_picklable,
+    settle,
+    stage_latest,
+    stage_ordered,
+    stage_user_fold,
+)
+from driftq.pipeline.projection.staged.latest_rows import collecting_nothing
+from driftq.pipeline.projection.user_fold import DataFrameFold, dead_letters_of_rows
+from driftq.sinks import (
+    Application,
+    ReadModel,
+    StagedReadModel,
+    TopicPartition,
+    WriterEpoch,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from driftq.sinks.port import FindDeadLetters
+
 Fold = LatestState | Ordered | DataFrameFold
+Positions = Mapping[TopicPartition, int]
+Identify = Callable[[Positions], Positions]
+"""Adds the identities of the topics to the positions of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +63,30 @@ class Target:
 
 
 class Projector:
-    """The callback for each micro-batch."""
+    """The callback for each micro-batch. Raises InvalidArgument for a step that tasks cannot run."""
 
     def __init__(
-        self, name: str, targets: Sequence[Target], *, fold: Fold, keyed: bool, retry_budget: RetryBudget
+        self,
+        name: str,
+        targets: Sequence[Target],
+        *,
+        fold: Fold,
+        keyed: bool,
+        retry_budget: RetryBudget,
+        identify: Identify,
+        dead_letters: ProjectionDeadLetters,
     ) -> None:
         self._name = name
         self._targets = targets
         self._fold = fold
         self._keyed = keyed
         self._retry_budget = retry_budget
+        self._identify = identify
+        self._dead_letters = dead_letters
         self.failure: ProjectionError | Unavailable | None = None
         """Why this run had to end, if it had to: Spark reports only text."""
+        if isinstance(fold, Ordered) and any(isinstance(each.model, StagedReadModel) for each in targets):
+            require_picklable(name, fold)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         try:
@@ -66,7 +97,7 @@ class Projector:
 
     def apply(self, batch: DataFrame) -> None:
         """Settle every message of the batch in every target."""
-        with _collecting_nothing():
+        with collecting_nothing():
             match self._fold:
                 case LatestState():
                     self._apply_latest(batch)
@@ -76,100 +107,62 @@ class Projector:
                     self._apply_user_fold(batch, self._fold)
 
     def _apply_latest(self, batch: DataFrame) -> None:
-        batch_messages = read_newest(batch, keyed=self._keyed)
-        folded = fold_latest(batch_messages.arrived, keyed=self._keyed)
-        if unreadable := _unreadable(folded, batch_messages.arrived):
-            # The newest event of these is a dead letter: the one before it counts.
-            others = [each for each in batch_messages.arrived if each[4:6] not in unreadable]
-            found = read_aggregates(batch, sorted(unreadable), keyed=self._keyed)
-            folded = fold_latest([*others, *found], keyed=self._keyed)
-
-        def make_dead_letter(change: Change, why: str) -> ProjectionDeadLetter:
-            own = read_aggregates(batch, [Aggregate(*change[:2])], keyed=self._keyed)
-            return _dead_letter_maker(own)(change, why)
-
+        gather = cache(partial(gather_latest, batch, keyed=self._keyed))
+        find = partial(dead_letters_of, batch, keyed=self._keyed)
         for target in self._targets:
-            self._deliver(target, folded, batch_messages, make_dead_letter)
+            stage = partial(stage_latest, batch, keyed=self._keyed, address=target.model.address)
+            self._apply_to(target, stage, gather, find)
 
     def _apply_ordered(self, batch: DataFrame, fold: Ordered) -> None:
-        batch_messages = read_all(batch)
-        aggregates = list(
-            {
-                Aggregate(each.aggregate_type, each.aggregate_id)
-                for each in batch_messages.arrived
-                if each.aggregate_type is not None and each.aggregate_id is not None
-            }
-        )
+        find = partial(dead_letters_of, batch, keyed=False)
+        budget = self._retry_budget
         for target in self._targets:
-            model = target.model
-            folded = fold_ordered(
-                batch_messages.arrived,
-                current=self._retry_budget.outlast(partial(model.current, aggregates)),
-                waiting=self._retry_budget.outlast(partial(model.waiting, aggregates)),
-                step=fold.step,
-                retries=self._retry_budget.retries,
-                pause=self._retry_budget.pause,
-            )
-            self._deliver(target, folded, batch_messages, _dead_letter_maker(batch_messages.arrived))
+            address = target.model.address
+            stage = partial(stage_ordered, batch, fold=fold, retry_budget=budget, address=address)
+            gather = partial(gather_ordered, batch, target.model, fold=fold, retry_budget=budget)
+            self._apply_to(target, stage, gather, find)
 
     def _apply_user_fold(self, batch: DataFrame, fold: DataFrameFold) -> None:
         batch.persist()  # The user's own function may read it several times.
+        name, budget = self._name, self._retry_budget
+        gather = cache(partial(gather_user_fold, name, batch, fold=fold, retry_budget=budget))
+        find = partial(dead_letters_of_rows, batch)
         try:
-            folded, batch_messages, make_dead_letter = run_user_fold(
-                self._name, batch, fold, retry_budget=self._retry_budget
-            )
             for target in self._targets:
-                self._deliver(target, folded, batch_messages, make_dead_letter)
+                address = target.model.address
+                stage = partial(stage_user_fold, name, batch, fold=fold, retry_budget=budget, address=address)
+                self._apply_to(target, stage, gather, find)
         finally:
             batch.unpersist()
 
-    def _deliver(
-        self, target: Target, folded: Folded, batch_messages: BatchMessages, make_dead_letter: MakeDeadLetter
+    def _apply_to(
+        self, target: Target, stage: Stage, gather: Callable[[], GatheredBatch], find: FindDeadLetters
     ) -> None:
+        """By the tasks where they can write the target, else by the driver."""
+        model = target.model
+        if isinstance(model, StagedReadModel):
+            settle(
+                model,
+                target.writer_epoch,
+                stage,
+                find_dead_letters=find,
+                identify=self._identify,
+                dead_letters=self._dead_letters,
+                retry_budget=self._retry_budget,
+            )
+            return
+        gathered = gather()
         application = Application(
-            changes=folded.changes,
-            positions=batch_messages.positions,
-            dead_letters=folded.dead_letters,
-            waiting=folded.waiting,
+            changes=gathered.folded.changes,
+            positions=self._identify(gathered.positions),
+            dead_letters=gathered.folded.dead_letters,
+            waiting=gathered.folded.waiting,
         )
         deliver(
-            target.model,
+            model,
             application,
             target.writer_epoch,
             retry_budget=self._retry_budget,
-            make_dead_letter=make_dead_letter,
+            find_dead_letters=find,
+            dead_letters=self._dead_letters,
         )
-
-
-@contextmanager
-def _collecting_nothing() -> Iterator[None]:
-    """A batch is many tuples without cycles: a garbage collection takes longer than making them."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def _unreadable(folded: Folded, arrived: Sequence[BatchMessage]) -> set[Aggregate]:
-    """The aggregates whose newest message could not be read."""
-    if not folded.dead_letters:
-        return set()
-    failed = {dead[:3] for dead in folded.dead_letters}
-    return {
-        Aggregate(each.aggregate_type, each.aggregate_id)
-        for each in arrived
-        if each[:3] in failed and each.aggregate_type is not None and each.aggregate_id is not None
-    }
-
-
-def _dead_letter_maker(arrived: Sequence[BatchMessage]) -> MakeDeadLetter:
-    """The dead letter of a row is that of the message it came from."""
-
-    def make_dead_letter(change: Change, why: str) -> ProjectionDeadLetter:
-        wanted = change[:3]
-        return next(each for each in arrived if each[4:7] == wanted).fails(WRITE, why)
-
-    return make_dead_letter

@@ -1,39 +1,49 @@
-"""Rebuilding a read model from the topics, beside the current one, and then swapping the two.
+"""Rebuilding a read model beside the current one, and then swapping the two.
 
-The end of every partition is pinned first. Everything up to there is folded into a second read model without
-readers; one transaction then swaps the two with their positions, and the stream continues from the pinned
-end. If a rebuild is killed before that, the old read model keeps serving and the next rebuild starts from the
-beginning.
+The positions from which the stream will continue are pinned first. Everything up to there is folded into a
+second read model without readers; one transaction then swaps the two with their positions. If a rebuild is
+killed before that, the old read model keeps serving and the next rebuild starts from the beginning.
 """
 
 from __future__ import annotations
 
 import math
-import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftq.errors import MessagesGone
-from driftq.model import TopicView
-from driftq.model.options.pipeline import PipelineOptions
+from driftq.model.options.pipeline import KAFKA, PipelineOptions
+from driftq.pipeline.dead_letters.open import open_dead_letter_topics
+from driftq.pipeline.dead_letters.projection import ProjectionDeadLetters
 from driftq.pipeline.projection.delivery import RetryBudget
-from driftq.pipeline.projection.job import make_projector, offsets_text, source_options
+from driftq.pipeline.projection.job import make_projector
 from driftq.pipeline.projection.projector import Target
-from driftq.pipeline.projection.slices import Slice, slices_of
 from driftq.pipeline.runtime.job import ReportProgress
-from driftq.pipeline.server import Server
-from driftq.pipeline.source.options import TopicSourceOptions
-from driftq.pipeline.source.topics import Topics
 from driftq.sinks import Application, TopicPartition
-from driftq.storage.address import read_instance
-from driftq.tables.reader import TableFile, read_table
-from driftq.transport.paths import topic_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from driftq.pipeline.projection.definition import Projection
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildPiece:
+    """About `messages` messages that are folded together."""
+
+    messages: int
+    load: Callable[[SparkSession], DataFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildInput:
+    """The history of a projection's topics, and where the stream continues after it."""
+
+    positions: Mapping[TopicPartition, int]
+    """The last offset of each partition that the pieces contain for certain."""
+    pieces: Sequence[RebuildPiece]
 
 
 class RebuildJob:
@@ -51,15 +61,15 @@ class RebuildJob:
         return f"rebuild-{self.projection.name}"
 
     def run(self, spark: SparkSession, report: ReportProgress) -> None:
-        """Raises MessagesGone when the topics no longer hold their first messages."""
-        pinned = self._pinned()
-        slices = self._slices(pinned)
+        """Raises MessagesGone when the first messages exist no longer."""
+        history = self._history(spark)
         live = [sink.connect(self.projection.name) for sink in self.projection.targets(self._options)]
         try:
             fresh = [model.beside() for model in live]
             targets = [Target(model, model.take_over()) for model in fresh]
-            self._fill(spark, slices, targets, report)
-            reached = Application(positions=_ends(pinned))
+            with closing(self._dead_letters(history)) as dead_letters:
+                self._fill(spark, history.pieces, targets, report, dead_letters)
+            reached = Application(positions=history.positions)
             for model, target in zip(live, targets, strict=True):
                 self._retry_budget.outlast(partial(target.model.apply, reached, target.writer_epoch))
                 self._retry_budget.outlast(partial(model.swap, target.writer_epoch))  # Readers may delay it.
@@ -68,83 +78,42 @@ class RebuildJob:
             for model in live:
                 model.close()
 
-    def _slices(self, pinned: list[TopicView]) -> list[Slice]:
-        return [
-            piece
-            for view in pinned
-            for piece in slices_of(view, self._table(view.name), messages_max=self.projection.batch_max)
-        ]
+    def _dead_letters(self, history: RebuildInput) -> ProjectionDeadLetters:
+        identities = {place.topic: place.identity for place in history.positions}
+        topics = open_dead_letter_topics(self._options)
+        return ProjectionDeadLetters(topics, identities=identities, retries=self._retry_budget.retries)
+
+    def _history(self, spark: SparkSession) -> RebuildInput:
+        if self._options.transport == KAFKA:
+            from driftq.pipeline.projection.kafka_history import kafka_history
+
+            return kafka_history(self.projection, self._options)
+        from driftq.pipeline.projection.topic_history import topic_history
+
+        alone = str(spark.sparkContext.master).startswith("local")
+        return topic_history(self.projection, self._options, tasks_see_files=alone)
 
     def _fill(
-        self, spark: SparkSession, slices: list[Slice], targets: list[Target], report: ReportProgress
+        self,
+        spark: SparkSession,
+        pieces: Sequence[RebuildPiece],
+        targets: list[Target],
+        report: ReportProgress,
+        dead_letters: ProjectionDeadLetters,
     ) -> None:
-        projector = make_projector(self.projection, targets, self._retry_budget)
-        done, total = 0, sum(piece.messages for piece in slices)
-        report(f"{self.projection.name}: {total:,} messages in {len(slices)} slices")
-        for piece in slices:
-            projector.apply(self._read(spark, piece))
+        # The pinned positions are applied before the swap, and no others.
+        projector = make_projector(
+            self.projection,
+            targets,
+            self._retry_budget,
+            identify=lambda _: {},
+            dead_letters=dead_letters,
+        )
+        done, total = 0, sum(piece.messages for piece in pieces)
+        report(f"{self.projection.name}: {total:,} messages in {len(pieces)} slices")
+        for piece in pieces:
+            projector.apply(piece.load(spark))
             done += piece.messages
             report(
                 f"{self.projection.name}: {done:,} of {total:,} messages ({100 * done // max(total, 1)} %)"
             )
-
-    def _pinned(self) -> list[TopicView]:
-        """The topics as they are now."""
-        server = Server(self._options.url)
-        try:
-            pattern = self.projection.topic_pattern
-            names = self.projection.topics
-            if pattern is not None:
-                every = server.get("/v1/topics", dict[str, list[str]])["topics"]
-                names = [name for name in every if re.fullmatch(pattern, name)]
-            views = [server.get(topic_path(name), TopicView) for name in names]
-        finally:
-            server.close()
-        for view in views:
-            # The topic's first offset still exists, in any partition.
-            filled = [one.first_offset for one in view.partitions if one.messages]
-            oldest = min(filled, default=max(one.next_offset for one in view.partitions))
-            if oldest > view.start_offset:
-                raise MessagesGone(view.name, oldest=oldest, projection=self.projection.name)
-        return views
-
-    def _table(self, topic: str) -> list[TableFile]:
-        """The files of a topic's table, where the server's folder is readable; by partition and offset."""
-        topics = Topics(TopicSourceOptions(url=self._options.url, data=self._options.data, topics=(topic,)))
-        try:
-            instance = topics.spans(topic).instance
-        finally:
-            topics.close()
-        ours = bool(instance) and read_instance(self._options.data) == instance
-        manifest = read_table(self._folder(topic)) if ours else None
-        found = manifest.files if manifest else []
-        return sorted(found, key=lambda file: (file.partition, file.first_offset))
-
-    def _folder(self, topic: str) -> Path:
-        return Path(self._options.data) / "tables" / topic
-
-    def _read(self, spark: SparkSession, piece: Slice) -> DataFrame:
-        if piece.files:
-            rows = spark.read.parquet(*(str(self._folder(piece.topic) / name) for name in piece.files))
-            ends = [f"(partition = {number} AND offset < {end})" for number, end in piece.ends.items()]
-            return rows.where(" OR ".join(ends))
-        starts = {
-            TopicPartition(piece.topic, number): start for number, start in (piece.starts or {}).items()
-        }
-        ends_at = {TopicPartition(piece.topic, number): end for number, end in piece.ends.items()}
-        options = source_options(self.projection, self._options) | {"subscribe": piece.topic}
-        options.pop("subscribePattern", None)
-        reading = spark.read.format("driftq").options(
-            **options, startingOffsets=offsets_text(starts), endingOffsets=offsets_text(ends_at)
-        )
-        return reading.load()
-
-
-def _ends(pinned: list[TopicView]) -> dict[TopicPartition, int]:
-    """The last offset before each pinned end."""
-    return {
-        TopicPartition(view.name, one.partition): one.next_offset - 1
-        for view in pinned
-        for one in view.partitions
-        if one.next_offset
-    }

@@ -18,7 +18,7 @@ FOLDER = "publisher"
 LANES = 4
 _KEPT = 3
 """How many checkpoints stay: a reader must still find the one it has listed."""
-_NAME = re.compile(rf"{FOLDER}/(\d{{20}})\.json")
+_NAME = re.compile(r"(?:.*/)?(\d{20})\.json")
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,8 +42,10 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 class CheckpointStore:
     """Reads and moves the checkpoint; one publisher at a time can move it."""
 
-    def __init__(self, objects: BucketObjects) -> None:
+    def __init__(self, objects: BucketObjects, *, folder: str = FOLDER) -> None:
+        """Each transport has a folder of its own: what one has says nothing about another."""
         self._objects = objects
+        self._folder = folder
         self._number = 0
 
     def load(self) -> Checkpoint | None:
@@ -60,7 +62,7 @@ class CheckpointStore:
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Move on; raises PublisherReplaced when another publisher has moved on from here."""
-        name = f"{FOLDER}/{self._number + 1:020d}.json"
+        name = f"{self._folder}/{self._number + 1:020d}.json"
         made = self._objects.create(name, msgspec.json.encode(checkpoint))
         if not made or self._names(after=name):  # The other may have removed its object.
             raise PublisherReplaced(checkpoint.publisher, epoch=checkpoint.epoch)
@@ -69,7 +71,7 @@ class CheckpointStore:
             self._objects.delete(old)
 
     def _names(self, *, after: str | None = None) -> list[str]:
-        return [name for name in self._objects.names(FOLDER, after=after) if _NAME.fullmatch(name)]
+        return [name for name in self._objects.names(self._folder, after=after) if _NAME.fullmatch(name)]
 
 
 def _number(name: str) -> int:

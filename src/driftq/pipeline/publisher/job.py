@@ -7,23 +7,19 @@ from our own, which moves only after the appends of every task of a batch are co
 from __future__ import annotations
 
 import shutil
-import time
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
-import msgspec
-
-from driftq.errors import EventStoreUnusable, InvalidArgument, PublisherReplaced, TopicBehind
+from driftq.errors import EventStoreUnusable, InvalidArgument
 from driftq.eventstore.opening import open_event_objects
-from driftq.eventstore.seal.segment import SCHEMA
-from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.publisher.checkpoint import Checkpoint, CheckpointStore
-from driftq.pipeline.publisher.lane_task import LANE, REPORT_SCHEMA, LaneTask, Report
+from driftq.model.options.pipeline import KAFKA, PipelineOptions
+from driftq.pipeline.publisher.checkpoint import CheckpointStore
+from driftq.pipeline.publisher.kafka.run import begin_on_kafka, check_kafka
 from driftq.pipeline.publisher.meter import Meter
-from driftq.pipeline.publisher.resume import Resume, begin
+from driftq.pipeline.publisher.resume import begin
+from driftq.pipeline.publisher.run import PublisherRun
 from driftq.pipeline.server import Server
 
 if TYPE_CHECKING:
@@ -31,12 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 NAME = "publisher"
-TRANSPORT = "driftq"
 BATCH_EVENTS = 200_000
 """Events in one micro-batch, after which the checkpoint moves."""
-_MARKS_MAX = 100
-
-_decode = msgspec.json.Decoder(Report).decode
 
 
 class Publisher:
@@ -44,28 +36,25 @@ class Publisher:
 
     name = NAME
     needs_server = True
+    reads_transport = False
 
     def __init__(self, options: PipelineOptions) -> None:
-        if options.publisher.transport != TRANSPORT:
-            raise InvalidArgument("transport", f"the publisher sends to {TRANSPORT} topics only")
         self._options = options
         self._run: PublisherRun | None = None
 
     def start(self, spark: SparkSession, *, once: bool) -> StreamingQuery:
         """Take over from any other publisher of this log, and begin."""
-        beginning = self.begin()
-        run = self._run = PublisherRun(
-            self._options,
-            self._store,
-            beginning,
-            remembered=self._remembered(),
-        )
-        folder = self._spark_checkpoint(beginning.checkpoint.epoch)
+        refuse_speculation(spark)
+        earlier, run = self._run, self.begin()
+        if earlier is not None:
+            earlier.close()
+        self._run = run
+        folder = self._spark_checkpoint(run.checkpoint.epoch)
         writing = (
-            self.events(spark, after=beginning.after)
+            self.events(spark, after=run.after)
             .writeStream.queryName(NAME)
             .option("checkpointLocation", folder)
-            .foreachBatch(lambda rows, _: self._publish(run, rows))
+            .foreachBatch(lambda rows, _: run.publish(rows))
         )
         query = (writing.trigger(availableNow=True) if once else writing).start()
         Meter(run, interval_s=self._options.publisher.metrics_interval_seconds).follow(query)
@@ -87,17 +76,25 @@ class Publisher:
             reading = reading.option("s3Endpoint", kept.s3_endpoint)
         return reading.load()
 
-    def begin(self) -> Resume:
+    def check(self) -> None:
+        """Raise the error that would keep it from starting, before Spark is."""
+        if self._options.transport == KAFKA:
+            check_kafka(self._options)
+
+    def begin(self) -> PublisherRun:
         """Take over: every older publisher of this log is fenced from here on."""
         objects = open_event_objects(self._options.events)
         if objects is None:
             raise EventStoreUnusable("the publisher needs the event log's segments: install driftq[s3]")
-        self._store = CheckpointStore(objects)
-        server = Server(self._options.url)
+        remembered = self._remembered()
+        if self._options.transport == KAFKA:
+            return begin_on_kafka(self._options, objects, remembered=remembered)
+        store, server = CheckpointStore(objects), Server(self._options.url)
         try:
-            return begin(self._store, server, self._options.publisher, remembered=self._remembered())
+            resume = begin(store, server, self._options.publisher, remembered=remembered)
         finally:
             server.close()
+        return PublisherRun(self._options, store, resume, remembered=remembered)
 
     def _remembered(self) -> Iterable[tuple[int, str]]:
         """The ids of the run before, when it was in this process."""
@@ -111,91 +108,8 @@ class Publisher:
                 shutil.rmtree(left, ignore_errors=True)
         return str(folder / f"{epoch}-{uuid4().hex}")
 
-    @staticmethod
-    def _publish(run: PublisherRun, rows: DataFrame) -> None:
-        """One micro-batch: each lane in one task, in log order."""
-        from pyspark.sql import functions as sql
 
-        lanes = run.checkpoint.lanes
-        task: Any = run.task()
-        lane = (sql.crc32(sql.col("aggregate_id").cast("binary")) % lanes).cast("int")
-        reports = (
-            rows.select(*SCHEMA.names)
-            .withColumn(LANE, lane)
-            .repartitionById(lanes, LANE)
-            .sortWithinPartitions("position")
-            .mapInArrow(task, REPORT_SCHEMA)
-            .collect()
-        )
-        run.confirm([row.report for row in reports])
-
-
-class PublisherRun:
-    """From one start to its end. Confirms batches one after the other, on the query's own thread."""
-
-    def __init__(
-        self,
-        options: PipelineOptions,
-        store: CheckpointStore,
-        resume: Resume,
-        *,
-        remembered: Iterable[tuple[int, str]] = (),
-    ) -> None:
-        self._options = options
-        self._store = store
-        self._resume = resume
-        self.checkpoint: Checkpoint = resume.checkpoint
-        known = [*remembered, *resume.checkpoint.recent]
-        self.recent: deque[tuple[int, str]] = deque(known, options.publisher.dedup_events_max)
-        self.appended = 0
-        self.skipped = 0
-        self.batches = 0
-
-    def task(self) -> LaneTask:
-        """The task of the next batch."""
-        settings = self._options.publisher
-        looks_back = self.checkpoint.position == self._resume.checkpoint.position
-        return LaneTask(
-            url=self._options.url,
-            writer=self.checkpoint.publisher,
-            epoch=self.checkpoint.epoch,
-            confirmed=self.checkpoint.topics,
-            sent_ids=self._resume.sent_ids if looks_back else frozenset(),
-            chunk_events=min(settings.batch_events, settings.flush_events),
-            patience_s=settings.flush_timeout_seconds,
-            recent_max=settings.dedup_events_max,
-        )
-
-    def confirm(self, reports: Sequence[str]) -> None:
-        """All tasks of a batch are done: move the checkpoint over it. Raises when one was refused."""
-        decoded = [_decode(report) for report in reports]
-        for report in decoded:
-            if report.refusal is not None and report.refusal.replaced:
-                raise PublisherReplaced(self.checkpoint.publisher, epoch=self.checkpoint.epoch)
-            if report.refusal is not None:
-                raise TopicBehind(report.refusal.text)
-        position = max([self.checkpoint.position, *[report.position for report in decoded]])
-        self.recent.extend(sorted(one for report in decoded for one in report.recent))
-        self.appended += sum(report.appended for report in decoded)
-        self.skipped += sum(report.skipped for report in decoded)
-        self.batches += 1
-        self._save(position, decoded)
-
-    def _save(self, position: int, decoded: Sequence[Report]) -> None:
-        settings = self._options.publisher
-        topics = {topic: dict(lanes) for topic, lanes in self.checkpoint.topics.items()}
-        for report in decoded:
-            for topic, lanes in report.topics.items():
-                topics.setdefault(topic, {}).update(lanes)
-        now_ms = time.time_ns() // 1_000_000
-        since_ms = now_ms - settings.lookback_seconds * 1_000
-        marks = [mark for mark in self.checkpoint.marks if mark[0] >= since_ms]
-        kept = settings.dedup_checkpoint_events_max
-        self.checkpoint = msgspec.structs.replace(
-            self.checkpoint,
-            position=position,
-            topics=topics,
-            recent=list(self.recent)[-kept:] if kept else [],
-            marks=[*marks[-_MARKS_MAX:], (now_ms, self.checkpoint.position)],
-        )
-        self._store.save(self.checkpoint)
+def refuse_speculation(spark: SparkSession) -> None:
+    """Raise InvalidArgument: two copies of a lane's task at once would fence each other, over and over."""
+    if spark.conf.get("spark.speculation", "false") == "true":
+        raise InvalidArgument("spark.speculation", "this job needs a session without speculation")

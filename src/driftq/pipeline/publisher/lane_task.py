@@ -104,13 +104,13 @@ _topic = cache(topic_of)
 
 def _events(batches: Iterator[arrow.RecordBatch]) -> Iterator[tuple[int, StoredEvent]]:
     for batch in batches:
-        columns = [_values(batch.column(field.name), field) for field in SCHEMA]
+        columns = [column_values(batch.column(field.name), field) for field in SCHEMA]
         lanes = batch.column(LANE).to_pylist()
         for lane, *row in zip(lanes, *columns, strict=True):
             yield lane, StoredEvent(*row)
 
 
-def _values(column: Any, field: Any) -> list[Any]:
+def column_values(column: Any, field: Any) -> list[Any]:
     """A column as plain values; an instant as its microseconds."""
     import pyarrow as arrow
 

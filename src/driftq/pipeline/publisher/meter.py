@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from driftq.pipeline.publisher.job import PublisherRun
+    from driftq.pipeline.publisher.run import PublisherRun
 
 logger = logging.getLogger("driftq.publisher")
 
@@ -35,7 +35,9 @@ class Meter:
 
     def line(self) -> str:
         run = self._run
+        letters = f" and {run.dead_letters} dead-lettered" if run.dead_letters else ""
         return (
-            f"publisher: {run.appended} events published and {run.skipped} skipped in {run.batches} batches; "
+            f"publisher: {run.appended} events published{letters} and {run.skipped} skipped "
+            f"in {run.batches} batches; "
             f"at position {run.checkpoint.position} of the log, {len(run.checkpoint.topics)} topics"
         )

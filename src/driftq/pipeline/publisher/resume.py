@@ -54,11 +54,13 @@ def begin(
         checkpoint = msgspec.structs.replace(checkpoint, epoch=newest + 1)
         store.save(checkpoint)
     stored = _take_over(server, checkpoint)
-    beginning = decide_resume(
-        checkpoint, stored, settings, remembered=remembered, now_ms=time.time_ns() // 1_000_000
-    )
+    beginning = decide_resume(checkpoint, stored, settings, remembered=remembered, now_ms=now_ms())
     store.save(beginning.checkpoint)
     return beginning
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def decide_resume(

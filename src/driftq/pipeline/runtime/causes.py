@@ -14,6 +14,8 @@ HOW_TO_EQUIP_WORKERS = (
     "install driftq where Spark's Python workers run, or let them run an interpreter that has it: "
     "PYSPARK_PYTHON, or spark.pyspark.python"
 )
+WORKERS_CANNOT_IMPORT = "Spark's Python workers cannot import driftq"
+WORKERS_WITHOUT_DRIFTQ = f"{WORKERS_CANNOT_IMPORT}: {HOW_TO_EQUIP_WORKERS}"
 _NAMED = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(?:: (.*))?$")
 
 
@@ -30,9 +32,8 @@ _KNOWN = {
     "Python worker failed to connect back": Cause(
         WORKER_LATE, "the machine was too busy to start Spark's Python worker in time"
     ),
-    "No module named 'driftq'": Cause(
-        WORKER_WITHOUT_DRIFTQ, f"Spark's Python workers cannot import driftq: {HOW_TO_EQUIP_WORKERS}"
-    ),
+    "No module named 'driftq'": Cause(WORKER_WITHOUT_DRIFTQ, WORKERS_WITHOUT_DRIFTQ),
+    WORKERS_CANNOT_IMPORT: Cause(WORKER_WITHOUT_DRIFTQ, WORKERS_WITHOUT_DRIFTQ),
 }
 
 

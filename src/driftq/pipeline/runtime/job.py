@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,6 +22,13 @@ class StreamJob(Protocol):
 
     def start(self, spark: SparkSession, *, once: bool) -> StreamingQuery:
         """Start. With `once` the query handles the current messages and ends."""
+
+
+@runtime_checkable
+class ClosesJob(Protocol):
+    """A job with something to finish when its query has ended."""
+
+    def close(self) -> None: ...
 
 
 class BatchJob(Protocol):

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from driftq.errors import ServerUnreachable
 from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.app.builtin import Job
-from driftq.pipeline.server import Server
-
-_PATIENCE_S = 0.5
-_ANSWER_S = 5.0
+from driftq.pipeline.server import check_server
 
 
 def check_reach(jobs: Sequence[Job], options: PipelineOptions) -> None:
@@ -28,16 +24,3 @@ def check_reach(jobs: Sequence[Job], options: PipelineOptions) -> None:
         check = getattr(job, "check", None)
         if check is not None:
             check()
-
-
-def check_server(url: str) -> None:
-    """Raise ServerUnreachable, with a text that says what to do."""
-    server = Server(url, patience_s=_PATIENCE_S, answer_s=_ANSWER_S)
-    try:
-        server.content("/v1/healthz")
-    except ServerUnreachable as away:
-        raise ServerUnreachable(
-            url, cause=f"{away.cause}; start it with driftq serve, or pass --url"
-        ) from None
-    finally:
-        server.close()

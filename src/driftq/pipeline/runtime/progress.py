@@ -56,13 +56,14 @@ class ProgressTracker:
             if known is None:
                 return  # A query that a user's own code started.
             batch, rows = int(progress["batchId"]), messages_of(progress)
-            is_new = known.last_batch is None or batch > known.last_batch
-            counts = rows if is_new else 0
             finished = "addBatch" in progress.get("durationMs", {})
-            if not finished:
-                batch, counts = (known.last_batch if known.last_batch is not None else batch - 1), 0
-            if finished and is_new:
+            if finished and known.last_batch is not None and batch <= known.last_batch:
+                return  # An earlier batch again: what comes after it was counted too.
+            counts = rows if finished else 0
+            if finished:
                 self._batches[known.job] = self._batches.get(known.job, 0) + 1
+            else:
+                batch = known.last_batch if known.last_batch is not None else batch - 1
             self._keep(
                 known,
                 last_batch=None if batch < 0 else batch,
@@ -108,8 +109,8 @@ class ProgressTracker:
 
 
 def lag_of(progress: dict[str, Any]) -> int | None:
-    """The messages after the batch, over all our sources; None when there is none among them."""
-    known = list(_said(progress, LAG))
+    """The messages after the batch, over all sources that report it; None when none does."""
+    known = [*_said(progress, LAG), *_kafka_lags(progress)]
     return sum(known) if known else None
 
 
@@ -129,6 +130,18 @@ def _said(progress: dict[str, Any], name: str) -> Iterator[int]:
         latest = source.get("latestOffset")
         if isinstance(latest, dict) and name in latest:
             yield latest[name]
+
+
+def _kafka_lags(progress: dict[str, Any]) -> Iterator[int]:
+    """Of Kafka's source: differences of offsets, which count the markers of transactions too."""
+    for source in progress.get("sources", ()):
+        latest, end = source.get("latestOffset"), source.get("endOffset")
+        if str(source.get("description", "")).startswith("KafkaV2") and latest and end:
+            yield sum(
+                max(0, offset - end.get(topic, {}).get(partition, 0))
+                for topic, partitions in latest.items()
+                for partition, offset in partitions.items()
+            )
 
 
 def listen(spark: Any, progress: ProgressTracker) -> None:

@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from driftq.model.options.pipeline import PipelineOptions
+from driftq.pipeline.bridge.route import BridgeRoute
 from driftq.pipeline.runtime.status import JobStatus
 
 DRIVER = "driver"
@@ -28,6 +29,10 @@ class DriverSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Only this handler or projection."""
     master: str | None = None
     """Spark's master; this machine by default."""
+    route: BridgeRoute | None = None
+    """From where to where a bridge copies."""
+    conf: dict[str, str] = {}
+    """Settings of Spark that count before ours."""
     restarting: bool = False
     """An earlier driver of this run has died: a job that cannot start now may start later."""
 
@@ -115,4 +120,5 @@ def secrets_of(options: PipelineOptions) -> tuple[str, ...]:
     for address in (options.events.database_url, options.events.objects_url, options.url):
         if address is not None and (password := urlsplit(address).password):
             found |= {password, unquote(password)}
+    found |= set(options.kafka.secrets)
     return tuple(sorted(found, key=len, reverse=True))

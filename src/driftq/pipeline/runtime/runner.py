@@ -13,14 +13,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from driftq.errors import ProjectionFenced, PublisherReplaced, ReadModelSwapped
+from driftq.errors import (
+    BridgeReplaced,
+    ProjectionFenced,
+    PublisherReplaced,
+    ReadModelSwapped,
+    TopicAppeared,
+)
 from driftq.model.backoff import Backoff
 from driftq.pipeline.app.builtin import is_batch, is_stream
 from driftq.pipeline.runtime.causes import WORKER_LATE, Cause, cause_of
-from driftq.pipeline.runtime.job import BatchJob, StreamJob
+from driftq.pipeline.runtime.job import BatchJob, ClosesJob, StreamJob
 from driftq.pipeline.runtime.progress import ProgressTracker
 from driftq.pipeline.runtime.reports import EndReport, FailureReport, NoticeReport, Reporter, StartedReport
 from driftq.pipeline.runtime.status import PipelineJobState
+from driftq.pipeline.source.pinned import PinnedEnd
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,8 +42,8 @@ _LATE_MAX = 10
 """Further starts of such a query that only timed out on a busy machine."""
 _ARRIVES_WITHIN_S = 20.0
 _ARRIVED = ("Waiting", "Processing")
-_TAKEN_OVER = frozenset({PublisherReplaced.__name__, ProjectionFenced.__name__})
-_AT_ONCE = frozenset({ReadModelSwapped.__name__})
+_TAKEN_OVER = frozenset({BridgeReplaced.__name__, PublisherReplaced.__name__, ProjectionFenced.__name__})
+_AT_ONCE = frozenset({ReadModelSwapped.__name__, TopicAppeared.__name__})
 Stop = Callable[[], bool]
 """True as soon as a stop is requested."""
 
@@ -86,7 +93,10 @@ class Runner:
             if self._stop():
                 return
             if is_stream(job):
-                self._stream_once(job)
+                try:
+                    self._stream_once(job)
+                finally:
+                    _close(job)
             elif is_batch(job):
                 self._batch(job)
 
@@ -109,14 +119,18 @@ class Runner:
             if running_job.query is not None:
                 running_job.query.stop()
                 self._progress.settle(running_job.query, PipelineJobState.ENDED)
+            _close(running_job.job)
             self._reporter.say(EndReport(running_job.job.name))
 
-    def _start(self, job: StreamJob, *, once: bool) -> StreamingQuery:
-        self._progress.expect(job.name)
+    def _start(self, job: StreamJob, *, once: bool, continues: bool = False) -> StreamingQuery:
+        """Start its query; one that `continues` a run is reported neither as a start nor as a restart."""
+        if not continues:
+            self._progress.expect(job.name)
         with self._marking_failure(job.name):
             query = job.start(self._spark, once=once)
         self._progress.began(job.name, str(query.id))
-        self._reporter.say(StartedReport(job.name))
+        if not continues:
+            self._reporter.say(StartedReport(job.name))
         return query
 
     def _let_arrive(self, query: StreamingQuery | None) -> None:
@@ -130,8 +144,9 @@ class Runner:
     def _stream_once(self, job: StreamJob) -> None:
         """To its end. A query that fails may restart twice: finished work is kept."""
         failures = late = 0
+        pinned = PinnedEnd()
         while True:
-            failure = self._try_once(job)
+            failure = self._try_once(job, pinned)
             if failure is None:
                 self._reporter.say(EndReport(job.name))
                 return
@@ -149,21 +164,29 @@ class Runner:
             self._reporter.say(FailureReport(job.name, error, wait_s))
             time.sleep(wait_s)
 
-    def _try_once(self, job: StreamJob) -> Exception | None:
-        """One start and its query to the end; returns why it failed. Raises the error of a refused start."""
-        try:
-            query = self._start(job, once=True)
-        except Exception as refused:
-            if cause_of(refused).kind != WORKER_LATE:
-                raise
-            return refused
-        while query.isActive and not self._stop():
-            time.sleep(_POLL_S)
-        failure = None if query.isActive else query.exception()
-        if failure is None:
+    def _try_once(self, job: StreamJob, pinned: PinnedEnd) -> Exception | None:
+        """Queries up to the pinned end; returns why one failed. Raises the error of a refused start."""
+        continues = False
+        while True:
+            try:
+                query = self._start(job, once=True, continues=continues)
+            except Exception as refused:
+                if cause_of(refused).kind != WORKER_LATE:
+                    raise
+                return refused
+            while query.isActive and not self._stop():
+                time.sleep(_POLL_S)
+            failure = None if query.isActive else query.exception()
+            if failure is not None:
+                return self._failed_once(job, query, failure)
             query.stop()
-            self._progress.settle(query, PipelineJobState.ENDED)
-            return None
+            continues = not self._stop() and not pinned.reached_by(query)
+            state = PipelineJobState.RUNNING if continues else PipelineJobState.ENDED
+            self._progress.settle(query, state)
+            if not continues:
+                return None
+
+    def _failed_once(self, job: StreamJob, query: StreamingQuery, failure: Exception) -> Exception:
         self._log(job.name, failure)
         error = self._reporter.clean(cause_of(failure).text)
         self._progress.settle(query, PipelineJobState.FAILED, error=error)
@@ -235,3 +258,9 @@ class Runner:
     def _log(self, job: str, failure: BaseException) -> None:
         """The whole error for the driver's log; the reports have one line of it."""
         logger.error("%s failed: %s", job, self._reporter.clean(str(failure) or repr(failure)))
+
+
+def _close(job: StreamJob) -> None:
+    """Its query has ended: let it finish what it does beside the query."""
+    if isinstance(job, ClosesJob):
+        job.close()

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from driftq.errors import InvalidArgument
+from driftq.model.options.pipeline import KAFKA
 from driftq.pipeline.app.builtin import SHIPPED, Job, is_stream, jobs_for, jobs_of_app
 from driftq.pipeline.app.file import AppFile, load_app_file
 from driftq.pipeline.runtime.preflight import check_reach
@@ -34,7 +35,7 @@ def do_work(assignment: DriverSpec, reporter: Reporter, stopping: Stopping) -> N
     file, jobs = _jobs(assignment)
     if not assignment.restarting:  # Later the jobs themselves wait for an unavailable server or database.
         check_reach(jobs, assignment.options)
-    spark = _open(assignment, file)
+    spark = _open(assignment, file, jobs)
     try:
         if file is not None and file.main is not None and not jobs:
             file.main(spark)
@@ -56,14 +57,24 @@ def _jobs(assignment: DriverSpec) -> tuple[AppFile | None, list[Job]]:
         return file, jobs_of_app(file.require_app(), options, name=assignment.name)
     given = None if assignment.app is None else load_app_file(assignment.app)
     app = None if given is None else given.require_app()
-    return given, jobs_for(assignment.what, options, app=app, name=assignment.name)
+    return given, jobs_for(assignment.what, options, app=app, name=assignment.name, route=assignment.route)
 
 
-def _open(assignment: DriverSpec, file: AppFile | None) -> SparkSession:
+def _open(assignment: DriverSpec, file: AppFile | None, jobs: list[Job]) -> SparkSession:
     from driftq.pipeline.spark.session import open_session
 
     title = "driftq " + " ".join(assignment.what)
-    spark = open_session(assignment.options, master=assignment.master, app_name=title)
+    on_kafka = assignment.options.transport == KAFKA
+    reads_kafka = any(
+        getattr(job, "reads_kafka", on_kafka and getattr(job, "reads_transport", True)) for job in jobs
+    )
+    spark = open_session(
+        assignment.options,
+        master=assignment.master,
+        app_name=title,
+        reads_kafka=reads_kafka,
+        conf=assignment.conf,
+    )
     if file is not None:
         spark.sparkContext.addPyFile(str(file.path))  # Workers on other machines import it by its name.
     return spark

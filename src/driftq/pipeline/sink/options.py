@@ -8,12 +8,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from driftq.errors import InvalidArgument
+from driftq.pipeline.spark.option_values import read_names
 from driftq.settings import load_settings, load_url
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 TEXT_COLUMNS = ("key", "value", "envelope", "topic")
+NAMES = (
+    "url",
+    "apiKey",
+    "topic",
+    "partitions",
+    "writer",
+    "stagingLocation",
+    "checkpointLocation",
+    "s3Endpoint",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +32,7 @@ class SinkOptions:
     """Where rows go, and where they are staged until all have arrived."""
 
     url: str
+    api_key: str | None
     topic: str | None
     """The topic of rows that name none."""
     partitions: int
@@ -36,12 +48,13 @@ def read_sink_options(given: Mapping[str, str], schema: StructType, *, overwrite
     """The options of a query that writes; raises InvalidArgument, which names the option or the column."""
     if overwrite:
         raise InvalidArgument("mode", 'a topic is appended to: use mode("append")')
-    options = {name.lower(): value for name, value in given.items()}
+    options = read_names(given, NAMES, use='format("driftq") for writing')
     _check_columns(schema, topic=options.get("topic"))
     checkpoint = options.get("checkpointlocation")
     staging = options.get("staginglocation")
     return SinkOptions(
         url=load_url(options.get("url")),
+        api_key=options.get("apikey"),
         topic=options.get("topic"),
         partitions=_partitions(options.get("partitions", "1")),
         writer=options.get("writer"),

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import msgspec
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from driftq.errors import InvalidArgument
 from driftq.eventstore.objects import S3Access, open_objects
@@ -19,8 +19,10 @@ from driftq.model import Envelope
 from driftq.model.wire.append import PositionedMessage
 from driftq.pipeline.server import Server
 from driftq.pipeline.sink.lane_sender import LaneSender
-from driftq.pipeline.sink.options import SinkOptions
+from driftq.pipeline.sink.options import TEXT_COLUMNS, SinkOptions
 from driftq.pipeline.sink.staging import Staging, checked
+from driftq.pipeline.spark.compat import StreamArrowWriter, arrow_batches
+from driftq.pipeline.spark.unpacking import SaysWhatIsMissing
 
 if TYPE_CHECKING:
     import pyarrow as arrow
@@ -40,7 +42,7 @@ class Staged(WriterCommitMessage):
     names: list[str]
 
 
-class StreamSink(DataSourceStreamArrowWriter):
+class StreamSink(SaysWhatIsMissing, StreamArrowWriter):
     """A streaming query's rows, each once by query and batch."""
 
     def __init__(self, options: SinkOptions) -> None:
@@ -50,8 +52,9 @@ class StreamSink(DataSourceStreamArrowWriter):
                 "checkpointLocation", 'a stream into a topic needs option("checkpointLocation", …)'
             )
 
-    def write(self, iterator: Iterator[arrow.RecordBatch]) -> Staged:
-        return Staged(self._staging().stage(iterator, topic=self._options.topic))
+    def write(self, iterator: Iterator[Any]) -> Staged:
+        batches = arrow_batches(iterator, TEXT_COLUMNS)
+        return Staged(self._staging().stage(batches, topic=self._options.topic))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         staging = self._staging()
@@ -71,7 +74,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         return options.writer or f"query-{query_id(str(options.checkpoint), s3_endpoint=options.s3_endpoint)}"
 
 
-class StagedBatchSink(DataSourceArrowWriter):
+class StagedBatchSink(SaysWhatIsMissing, DataSourceArrowWriter):
     """A batch with a name: run again with the same name and location, it adds nothing."""
 
     def __init__(self, options: SinkOptions, writer: str) -> None:
@@ -99,7 +102,7 @@ class StagedBatchSink(DataSourceArrowWriter):
         return Staging(self._place, self._writer, s3_endpoint=self._options.s3_endpoint)
 
 
-class BatchSink(DataSourceArrowWriter):
+class BatchSink(SaysWhatIsMissing, DataSourceArrowWriter):
     """A batch without a name: every task appends its rows on a lane of its own.
 
     A task that Spark runs again skips the messages that it has sent. A job that fails leaves its messages.
@@ -135,7 +138,7 @@ def send(
     epoch: int | None = None,
 ) -> None:
     """Append rows with consecutive positions; without an epoch the next one of each topic is taken."""
-    server = Server(options.url)
+    server = Server(options.url, api_key=options.api_key)
     sender = LaneSender(
         server, writer=writer, epoch=epoch, chunk=CHUNK_MESSAGES, partitions=options.partitions
     )

@@ -8,10 +8,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from driftq.errors import InvalidArgument
-from driftq.pipeline.source.options import int_option
+from driftq.pipeline.source.options import OF_SERVER
+from driftq.pipeline.spark.option_values import int_option, read_names, yes_or_no
 from driftq.settings import load_data, load_settings, load_url
 
 Position = int | Literal["earliest", "latest"]
+OF_BATCHES = ("endingPosition", "pushDownPredicate")
+NAMES = (
+    "startingPosition",
+    *OF_BATCHES,
+    "maxEventsPerTrigger",
+    "objectsUrl",
+    "s3Endpoint",
+    *OF_SERVER,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,13 +39,16 @@ class EventLogOptions:
     ending: Position = "latest"
     events_max: int | None = None
     """In one micro-batch."""
+    pushes_down: bool = False
+    """Whether filters on `position` narrow what is read."""
 
 
 def read_event_options(given: Mapping[str, str], *, streaming: bool) -> EventLogOptions:
     """The options of a query; raises InvalidArgument, which names the option."""
-    options = {name.lower(): value for name, value in given.items()}
-    if streaming and "endingposition" in options:
-        raise InvalidArgument("endingPosition", "a stream has no end; use it with spark.read")
+    options = event_option_names(given)
+    for name in OF_BATCHES if streaming else ():
+        if name.lower() in options:
+            raise InvalidArgument(name, "is for spark.read; a stream has no end and reads everything")
     kept = load_settings().events
     ending = _position("endingPosition", options.get("endingposition", "latest"))
     if ending == "earliest":
@@ -49,7 +62,13 @@ def read_event_options(given: Mapping[str, str], *, streaming: bool) -> EventLog
         starting=_position("startingPosition", options.get("startingposition", "earliest")),
         ending=ending,
         events_max=int_option("maxEventsPerTrigger", options.get("maxeventspertrigger")),
+        pushes_down=yes_or_no("pushDownPredicate", options.get("pushdownpredicate", "false")),
     )
+
+
+def event_option_names(given: Mapping[str, str]) -> dict[str, str]:
+    """The options by their names in lower case; raises InvalidArgument for a name that is not known."""
+    return read_names(given, NAMES, use='format("driftq-events")')
 
 
 def _position(name: str, text: str) -> Position:

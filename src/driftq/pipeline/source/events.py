@@ -13,12 +13,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as arrow
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 
 from driftq.errors import SegmentLost, TopicStartedOver
 from driftq.eventstore.objects import Objects, S3Access, open_for_reading
@@ -27,11 +21,20 @@ from driftq.eventstore.seal.segment import read_segment
 from driftq.eventstore.stored import SegmentRange, StoredEvent
 from driftq.pipeline.server import Server
 from driftq.pipeline.source.event_options import EventLogOptions, Position
+from driftq.pipeline.source.filters import ValueRange, limits_of
 from driftq.pipeline.source.lag import with_lag
+from driftq.pipeline.spark.compat import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from driftq.pipeline.spark.unpacking import SaysWhatIsMissing
 from driftq.storage.address import read_instance
 from driftq.transport.paths import Query
 
 if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
 SCHEMA = arrow.schema([arrow.field(field.name, field.type) for field in SEALED])
@@ -71,19 +74,22 @@ def spark_schema() -> StructType:
     return from_arrow_schema(SCHEMA)
 
 
-class EventReader(DataSourceReader):
+class EventReader(SaysWhatIsMissing, DataSourceReader):
     """The events that exist when the query is planned."""
 
     def __init__(self, options: EventLogOptions) -> None:
         self._options = options
+        self._limits = ValueRange()
 
     def partitions(self) -> list[EventRange]:
         log = EventLog(self._options)
         try:
             end = log.next_position()
             start = _exact_position(self._options.starting, end)
-            ending = self._options.ending
-            return log.plan(start, end if ending == "latest" else min(end, _exact_position(ending, end) + 1))
+            if self._options.ending != "latest":
+                end = min(end, _exact_position(self._options.ending, end) + 1)
+            left = self._limits.within(start, end)
+            return log.plan(left.low or start, end if left.high is None else left.high)
         finally:
             log.close()
 
@@ -91,7 +97,16 @@ class EventReader(DataSourceReader):
         return read_events(self._options, partition)
 
 
-class EventStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class NarrowedEventReader(EventReader):
+    """Of these events, those that filters on `position` leave; the option `pushDownPredicate` asks for it."""
+
+    def pushFilters(self, filters: list[Filter]) -> list[Filter]:
+        """Take the filters as limits. All of them are returned: Spark applies them to the rows as well."""
+        self._limits = limits_of(filters).of(POSITION)
+        return filters
+
+
+class EventStreamReader(SaysWhatIsMissing, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The new events since the last batch, up to the limit of one batch."""
 
     def __init__(self, options: EventLogOptions) -> None:
@@ -119,10 +134,13 @@ class EventStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxRows):
             end = min(end, at + limit.max_rows)
         self._given = max(at, end)
-        return {POSITION: self._given}
+        return {POSITION: self._given} if self._given > at else start
 
     def reportLatestOffset(self) -> dict[str, Any]:
         return with_lag({POSITION: self._given}, self._seen - self._given)
+
+    def newest_offsets(self) -> dict[str, int]:
+        return {POSITION: self._seen}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[EventRange]:
         self._log.next_position_from(end[POSITION])

@@ -10,7 +10,7 @@ times: other tasks have rows of it, and a task holds a limited number at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,18 +18,30 @@ import pyarrow as arrow
 from pyarrow import compute
 
 from driftq.eventstore.published import decode_state_event
+from driftq.sql import KEY_BYTES_MAX
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 HELD_BYTES = 64 << 20
 """Of rows, until a task checks which of them are superseded."""
-SURE_CHARACTERS = 256
-"""A text of at most this many characters is within the byte limit of a key."""
-_NAMES = {"aggregate_id": ("aggregate_id", "aggregate_type"), "key": ("key",)}
+WORTH_DROPPING = 0.2
+"""Of a task's rows: copying the others costs more than to hand on fewer."""
+_NAMES = {"aggregate_id": ("aggregate_id", "aggregate_type"), "key": ("key", "topic")}
 _ORDER = {"aggregate_id": "sequence_number", "key": "offset"}
 _DECODE = {"aggregate_id": decode_state_event, "key": msgspec.json.Decoder().decode}
 """A value can be read if this decodes it."""
+
+
+class NewestRows(NamedTuple):
+    """Rows of a table by aggregate, or key, as far as they can be compared."""
+
+    rows: NDArray[Any]
+    """Their indexes in the table; the others are no events, or have an odd name."""
+    groups: NDArray[Any]
+    """For each of them the number of its group."""
+    newest: NDArray[Any]
+    """For each group the index in the table of its newest row, and of equal ones the first."""
 
 
 def newest_only(batches: Iterable[arrow.RecordBatch], *, by: str) -> Iterator[arrow.RecordBatch]:
@@ -50,23 +62,29 @@ def newest_only(batches: Iterable[arrow.RecordBatch], *, by: str) -> Iterator[ar
 
 
 def without_overtaken(batches: Sequence[arrow.RecordBatch], *, by: str) -> list[arrow.RecordBatch]:
-    """The remaining rows of one partition, in the order of their offsets."""
+    """The remaining rows of one partition, in the order of their offsets; all, where few are superseded."""
     table = arrow.Table.from_batches(batches)
-    stays = np.ones(table.num_rows, dtype=np.bool_)
-    rows = np.flatnonzero(_comparable(table, by=by))
-    if len(rows):
-        groups = _groups([table[name] for name in _NAMES[by]], rows)
-        newest = rows[_newest(groups, table[_ORDER[by]].to_numpy()[rows])]
-        contested = np.flatnonzero(np.bincount(groups) > 1)
-        sure = np.ones(len(newest), dtype=np.bool_)
-        sure[contested] = _readable(table["value"], newest[contested], by=by)
-        stays[rows[sure[groups]]] = False
-        stays[newest] = True
-        stays[-1] = True
-    if stays.all():
+    rows, groups, newest = find_newest(table, by=by)
+    if not len(rows) or len(rows) - len(newest) < WORTH_DROPPING * table.num_rows:
         return list(batches)
+    contested = np.flatnonzero(np.bincount(groups) > 1)
+    sure = np.ones(len(newest), dtype=np.bool_)
+    sure[contested] = _readable(table["value"], newest[contested], by=by)
+    stays = np.ones(table.num_rows, dtype=np.bool_)
+    stays[rows[sure[groups]]] = False
+    stays[newest] = True
+    stays[-1] = True
     kept: list[arrow.RecordBatch] = table.filter(arrow.array(stays)).combine_chunks().to_batches()
     return kept
+
+
+def find_newest(table: arrow.Table, *, by: str) -> NewestRows:
+    """The newest row of each aggregate, or key."""
+    rows = np.flatnonzero(_comparable(table, by=by))
+    if not len(rows):
+        return NewestRows(rows, rows, rows)
+    groups = _groups([table[name] for name in _NAMES[by]], rows)
+    return NewestRows(rows, groups, rows[_newest(groups, table[_ORDER[by]].to_numpy()[rows])])
 
 
 def _comparable(table: arrow.Table, *, by: str) -> NDArray[np.bool_]:
@@ -75,28 +93,45 @@ def _comparable(table: arrow.Table, *, by: str) -> NDArray[np.bool_]:
     fit = compute.is_valid(table["value"])
     fit = compute.and_(fit, compute.greater_equal(table[_ORDER[by]], 0 if by == "key" else 1))
     for name in names:
-        length = compute.utf8_length(table[name])
+        length = compute.binary_length(table[name])
         fit = compute.and_(fit, compute.greater(length, 0))
-        fit = compute.and_(fit, compute.less_equal(length, SURE_CHARACTERS))
-        fit = compute.and_(fit, compute.invert(compute.match_substring(table[name], "\x00")))
+        fit = compute.and_(fit, compute.less_equal(length, KEY_BYTES_MAX))
+        if _has_nul(table[name]):
+            fit = compute.and_(fit, compute.invert(compute.match_substring(table[name], "\x00")))
     return np.asarray(compute.fill_null(fit, fill_value=False).to_numpy(), dtype=np.bool_)
 
 
+def _has_nul(column: arrow.ChunkedArray) -> bool:
+    """Whether any byte of the texts could be NUL; looks at all of them at once."""
+    buffers = (chunk.buffers()[2] for chunk in column.chunks)
+    return any(not np.frombuffer(one, np.uint8).all() for one in buffers if one is not None and one.size)
+
+
 def _groups(columns: Sequence[arrow.ChunkedArray], rows: NDArray[Any]) -> NDArray[Any]:
-    """A number for each of these rows, the same for those that agree in every column."""
+    """A number for each of these rows, from 0 without gaps, the same for those that agree in every column."""
     groups = np.zeros(len(rows), dtype=np.int64)
+    several = 0
     for column in columns:
         texts = column.combine_chunks().dictionary_encode()
-        groups = groups * max(1, len(texts.dictionary)) + texts.indices.fill_null(0).to_numpy()[rows]
+        distinct = len(texts.dictionary)
+        if distinct > 1:
+            groups = groups * distinct + texts.indices.fill_null(0).to_numpy()[rows]
+            several += 1
+    if several == 1 and len(rows) == len(columns[0]):
+        return groups  # The numbers of one dictionary have no gaps.
     return np.unique(groups, return_inverse=True)[1]
 
 
 def _newest(groups: NDArray[Any], sequences: NDArray[Any]) -> NDArray[Any]:
     """For each group the index of its highest sequence; of equal ones the first."""
+    newest = np.empty(groups.max() + 1, dtype=np.int64)
+    newest[groups] = np.arange(len(groups))  # Of several for one group the last one stays.
+    highest = sequences[newest][groups]
+    if (sequences < highest).sum() == len(groups) - len(newest):
+        return newest  # As they nearly always arrive: in order, and each once.
     backwards = np.arange(len(groups))[::-1]
     rising = backwards[np.argsort(sequences[backwards], kind="stable")]
-    newest = np.empty(groups.max() + 1, dtype=np.int64)
-    newest[groups[rising]] = rising  # Of several for one group the last one stays.
+    newest[groups[rising]] = rising
     return newest
 
 

@@ -1,13 +1,14 @@
 """Offsets of several topics as Spark keeps them, and how a limit is shared between partitions. Pure.
 
 An offset is the next one to read. In options -2 means the oldest kept message and -1 the end, as for Kafka.
+A time stands for the first message that was produced then or later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import msgspec
 
@@ -21,6 +22,20 @@ Boundary = Literal["earliest", "latest"]
 EARLIEST = -2
 LATEST = -1
 _decode = msgspec.json.Decoder(dict[str, dict[str, int]]).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Milliseconds since 1970: one for all partitions, or by topic and partition."""
+
+    option: str
+    """Where they were given."""
+    every: int | None = None
+    named: Offsets = field(default_factory=dict)
+
+    def of(self, topic: str, partition: str) -> int | None:
+        """The time for a partition; None where none is named."""
+        return self.every if self.every is not None else self.named.get(topic, {}).get(partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +63,26 @@ def parse_offsets(option: str, text: str) -> Boundary | Offsets:
     return offsets
 
 
+def parse_time(option: str, text: str) -> Times:
+    """One time for all partitions; raises InvalidArgument, which names the option."""
+    if not text.isdecimal():
+        raise InvalidArgument(option, f"must be milliseconds since 1970, not {text!r}")
+    return Times(option, every=int(text))
+
+
+def parse_times(option: str, text: str) -> Times:
+    """Times by topic and partition, as JSON; raises InvalidArgument, which names the option."""
+    try:
+        named = _decode(text)
+    except msgspec.DecodeError:
+        raise InvalidArgument(
+            option, f'must be JSON like {{"orders":{{"0":1767225600000}}}}, not {text!r}'
+        ) from None
+    if any(not number.isdecimal() or at < 0 for times in named.values() for number, at in times.items()):
+        raise InvalidArgument(option, f"{text!r} names what is no partition, or no time since 1970")
+    return Times(option, named=named)
+
+
 def resolve(
     wanted: Boundary | Offsets, bounds: Mapping[str, Mapping[str, Bounds]], *, option: str
 ) -> Offsets:
@@ -58,7 +93,7 @@ def resolve(
         missing = EARLIEST if wanted == "earliest" else LATEST
     else:
         named = wanted
-        _require_subscribed(named, bounds, option=option)
+        require_subscribed(named, bounds, option=option)
     return {
         topic: {
             number: _exact(named.get(topic, {}).get(number, missing), bound)
@@ -68,7 +103,8 @@ def resolve(
     }
 
 
-def _require_subscribed(named: Offsets, bounds: Mapping[str, Mapping[str, Bounds]], *, option: str) -> None:
+def require_subscribed(named: Offsets, bounds: Mapping[str, Mapping[str, Bounds]], *, option: str) -> None:
+    """Raise InvalidArgument when an option names a partition that is not read."""
     for topic, partitions in named.items():
         for number in partitions:
             if number not in bounds.get(topic, {}):
@@ -99,3 +135,11 @@ def allot(waiting: Mapping[tuple[str, str], int], limit: int) -> dict[tuple[str,
         given[key] += more
         left -= more
     return given
+
+
+def reaches(offsets: Mapping[str, Any], pinned: Mapping[str, Any]) -> bool:
+    """Whether every offset, or position, is at the pinned one or after it."""
+    return all(
+        reaches(offsets.get(name, {}), end) if isinstance(end, dict) else offsets.get(name, 0) >= end
+        for name, end in pinned.items()
+    )

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 SCHEMA = row_schema(COLUMNS)
+HEADERS = arrow.field(
+    "headers",
+    arrow.list_(arrow.struct([arrow.field("key", arrow.string()), arrow.field("value", arrow.binary())])),
+)
 BATCH_ROWS = 50_000
 _BLOCK_BYTES = 4 << 20
 _TRIES_MAX = 5
@@ -46,23 +50,28 @@ class _Line(msgspec.Struct):
 _decode_lines = msgspec.json.Decoder(_Line).decode_lines
 
 
-def spark_schema() -> StructType:
-    """The same columns for Spark."""
+def spark_schema(*, headers: bool = False) -> StructType:
+    """The same columns for Spark; with `headers` one more, of the type that Spark's Kafka source has."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    return from_arrow_schema(SCHEMA)
+    return from_arrow_schema(SCHEMA.append(HEADERS) if headers else SCHEMA)
 
 
 def read_range(options: TopicSourceOptions, wanted: Any) -> Iterator[arrow.RecordBatch]:
     """Every wanted row of the range; raises MessagesExpired when some were removed since it was planned."""
     if not isinstance(wanted, TopicRange):
         return iter(())  # Spark asks for one empty partition where there is nothing to read.
-    every = _every_row(options, wanted)
-    if options.newest_by is None:
-        return every
-    from driftq.pipeline.source.newest import newest_only
+    rows = _every_row(options, wanted)
+    if options.newest_by is not None:
+        from driftq.pipeline.source.newest import newest_only
 
-    return newest_only(every, by=options.newest_by)
+        rows = newest_only(rows, by=options.newest_by)
+    return map(_with_headers, rows) if options.include_headers else rows
+
+
+def _with_headers(rows: arrow.RecordBatch) -> arrow.RecordBatch:
+    """A column `headers`: messages have none yet, and as from Kafka no headers are null."""
+    return rows.append_column(HEADERS, arrow.nulls(rows.num_rows, HEADERS.type))
 
 
 def _every_row(options: TopicSourceOptions, wanted: TopicRange) -> Iterator[arrow.RecordBatch]:

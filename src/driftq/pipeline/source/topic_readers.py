@@ -2,47 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
-from pyspark.sql.streaming.datasource import (
+
+from driftq.errors import TopicNotFound
+from driftq.model.wire.topics import SpanReply
+from driftq.pipeline.source.filters import ColumnLimits, limits_of
+from driftq.pipeline.source.lag import with_lag, without_notes
+from driftq.pipeline.source.narrowing import narrowed
+from driftq.pipeline.source.offsets import Bounds, Offsets, Times, allot, resolve
+from driftq.pipeline.source.options import TopicSourceOptions
+from driftq.pipeline.source.ranges import Cutting, TopicRange, plan
+from driftq.pipeline.source.reading import read_range
+from driftq.pipeline.source.times import ending_at, starting_at
+from driftq.pipeline.source.topics import Topics
+from driftq.pipeline.spark.compat import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-
-from driftq.errors import TopicNotFound
-from driftq.model.wire.topics import SpanReply
-from driftq.pipeline.source.lag import with_lag
-from driftq.pipeline.source.offsets import Offsets, allot, resolve
-from driftq.pipeline.source.options import TopicSourceOptions
-from driftq.pipeline.source.ranges import TopicRange, plan
-from driftq.pipeline.source.reading import read_range
-from driftq.pipeline.source.topics import Topics
+from driftq.pipeline.spark.unpacking import SaysWhatIsMissing
 
 if TYPE_CHECKING:
     import pyarrow as arrow
+    from pyspark.sql.datasource import Filter
 
 
-class TopicReader(DataSourceReader):
+class TopicReader(SaysWhatIsMissing, DataSourceReader):
     """The messages that exist when the query is planned."""
 
     def __init__(self, options: TopicSourceOptions) -> None:
         self._options = options
+        self._limits = ColumnLimits()
 
     def partitions(self) -> list[TopicRange]:
         topics = Topics(self._options)
-        bounds = topics.bounds(strict=True)
-        start = resolve(self._options.starting, bounds, option="startingOffsets")
-        end = resolve(self._options.ending, bounds, option="endingOffsets")
-        ends = {
-            topic: {number: max(start[topic][number], offset) for number, offset in partitions.items()}
-            for topic, partitions in end.items()
-        }
         try:
-            return plan(topics, start, ends, data=self._options.data)
+            bounds = topics.bounds(strict=True)
+            start = _starting(topics, self._options, bounds)
+            end = _ending(topics, self._options, bounds)
+            start, end = narrowed(topics, start, end, self._limits)
+            return plan(topics, start, end, data=self._options.data, cutting=_cutting(self._options))
         finally:
             topics.close()
 
@@ -50,21 +54,33 @@ class TopicReader(DataSourceReader):
         return read_range(self._options, partition)
 
 
-class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class NarrowedTopicReader(TopicReader):
+    """Of these messages, those that the query's filters leave; the option `pushDownPredicate` asks for it."""
+
+    def pushFilters(self, filters: list[Filter]) -> list[Filter]:
+        """Take the filters as limits. All of them are returned: Spark applies them to the rows as well."""
+        self._limits = limits_of(filters)
+        return filters
+
+
+class TopicStreamReader(SaysWhatIsMissing, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The new messages since the last batch, up to the limit of one batch."""
 
-    def __init__(self, options: TopicSourceOptions) -> None:
+    def __init__(self, options: TopicSourceOptions, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._options = options
+        self._clock = clock
         self._topics = Topics(options)
         self._target: Offsets | None = None
         """Where a query with AvailableNow ends."""
         self._reported = False
         self._end: Offsets = {}
+        self._newest: Offsets = {}
         self._lag = 0
         self._read = 0
+        self._batch_at: float | None = None
 
     def initialOffset(self) -> Offsets:
-        return resolve(self._options.starting, self._topics.bounds(strict=False), option="startingOffsets")
+        return _starting(self._topics, self._options, self._topics.bounds(strict=False))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         limit = self._options.messages_max
@@ -78,23 +94,31 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not self._reported:
             self._topics.report(start)  # From the start no message is removed before this query has read it.
             self._reported = True
-        waiting = self._waiting(start)
+        begin = without_notes(start)
+        waiting = self._waiting(begin)
         counts = {key: span.messages for key, span in waiting.items()}
-        if isinstance(limit, ReadMaxRows):
+        if self._too_few(sum(counts.values())):
+            counts = dict.fromkeys(counts, 0)
+        elif isinstance(limit, ReadMaxRows):
             counts = allot(counts, limit.max_rows)
-        end = {topic: dict(partitions) for topic, partitions in start.items()}
+        end = {topic: dict(partitions) for topic, partitions in begin.items()}
         for topic in self._topics_of(counts):
             end.setdefault(topic, {}).update(self._ends(topic, waiting, counts))
         self._end = end
+        self._newest = _with_ends(begin, waiting)
         self._read = sum(counts.values())
         self._lag = sum(span.behind for span in waiting.values()) - self._read
-        return end
+        return end if self._read else start
 
     def reportLatestOffset(self) -> dict[str, Any]:
         return with_lag(self._end, self._lag, read=None if self._options.newest_by is None else self._read)
 
+    def newest_offsets(self) -> Offsets:
+        return self._newest
+
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[TopicRange]:
-        return plan(self._topics, start, end, data=self._options.data)
+        start, end = without_notes(start), without_notes(end)
+        return plan(self._topics, start, end, data=self._options.data, cutting=_cutting(self._options))
 
     def read(self, partition: Any) -> Iterator[arrow.RecordBatch]:
         return read_range(self._options, partition)
@@ -104,6 +128,15 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         self._topics.close()
+
+    def _too_few(self, messages: int) -> bool:
+        """Whether a batch waits for more messages. The first one does not, nor any of a run that ends."""
+        now, least = self._clock(), self._options.messages_min
+        if least is not None and self._target is None and self._batch_at is not None and messages < least:
+            if now - self._batch_at < self._options.trigger_delay_ms / 1000:
+                return True
+        self._batch_at = now
+        return False
 
     def _waiting(self, start: Offsets) -> dict[tuple[str, str], SpanReply]:
         """The messages after these offsets, in every partition."""
@@ -161,3 +194,31 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ]
             ends |= {str(span.partition): span.to for span in self._topics.spans(topic, asked).spans}
         return ends
+
+
+def _with_ends(start: Offsets, waiting: Mapping[tuple[str, str], SpanReply]) -> Offsets:
+    """Where every partition ended when its messages were counted."""
+    ends = {topic: dict(partitions) for topic, partitions in start.items()}
+    for (topic, number), span in waiting.items():
+        ends.setdefault(topic, {})[number] = span.to
+    return ends
+
+
+def _starting(
+    topics: Topics, options: TopicSourceOptions, bounds: Mapping[str, Mapping[str, Bounds]]
+) -> Offsets:
+    if isinstance(options.starting, Times):
+        return starting_at(topics, options.starting, bounds, unmatched=options.unmatched)
+    return resolve(options.starting, bounds, option="startingOffsets")
+
+
+def _ending(
+    topics: Topics, options: TopicSourceOptions, bounds: Mapping[str, Mapping[str, Bounds]]
+) -> Offsets:
+    if isinstance(options.ending, Times):
+        return ending_at(topics, options.ending, bounds)
+    return resolve(options.ending, bounds, option="endingOffsets")
+
+
+def _cutting(options: TopicSourceOptions) -> Cutting:
+    return Cutting(options.partitions_min, options.records_max)

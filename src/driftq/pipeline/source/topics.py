@@ -4,14 +4,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
 
 from driftq.errors import MessagesExpired, TopicNotFound, TopicStartedOver
+from driftq.model.time import parse_rfc3339
 from driftq.model.wire.topics import SpanReply, SpansReply
 from driftq.pipeline.server import Server
+from driftq.pipeline.source.lag import without_notes
 from driftq.pipeline.source.offsets import Bounds, Offsets
 from driftq.pipeline.source.options import TopicSourceOptions
-from driftq.transport.paths import topic_path
+from driftq.transport.paths import Query, topic_path
+
+
+class DatedMessage(NamedTuple):
+    """The offset of a message, and when it was produced."""
+
+    offset: int
+    produced_ms: int
+
+
+class _DatedLine(msgspec.Struct):
+    """The used part of a line of `/records`."""
+
+    offset: int
+    timestamp: str
+
+
+_decode_lines = msgspec.json.Decoder(_DatedLine).decode_lines
 
 
 class Topics:
@@ -50,9 +71,15 @@ class Topics:
         asked = {} if wanted is None else {"spans": list(wanted)}
         return self._server.post(topic_path(topic, "/spans"), asked, SpansReply)
 
+    def message_from(self, topic: str, partition: int, *, start: int, end: int) -> DatedMessage | None:
+        """The first message of a partition from `start` up to, without, `end`, if there is one."""
+        asked: Query = {"partition": partition, "from": start, "to": end, "limit": 1}
+        lines = _decode_lines(self._server.content(topic_path(topic, "/records"), asked))
+        return DatedMessage(lines[0].offset, parse_rfc3339(lines[0].timestamp)) if lines else None
+
     def report(self, offsets: Offsets) -> None:
         """Report the query's progress, if it has a name; from then on the server keeps unread messages."""
-        for topic, partitions in offsets.items() if self._options.reader else ():
+        for topic, partitions in without_notes(offsets).items() if self._options.reader else ():
             if partitions == self._reported.get(topic):
                 continue
             body = {"reader": self._options.reader, "offsets": partitions}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftq.model.options.pipeline import PipelineOptions
+from driftq.model.options.pipeline import KAFKA, PipelineOptions
+from driftq.pipeline.spark.connector_jars import connector_settings
+from driftq.pipeline.spark.equipped import connect_refused, require_kafka_source
 from driftq.pipeline.spark.java import require_spark
-from driftq.settings import prefer_python
+from driftq.settings import prefer_python, uses_spark_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +26,8 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
+    # Two copies of a task of the publisher would fence each other.
+    "spark.speculation": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.metricsEnabled": "false",
@@ -37,24 +42,46 @@ _SETTINGS = {
 
 
 def open_session(
-    options: PipelineOptions, *, master: str | None = None, app_name: str = "driftq"
+    options: PipelineOptions,
+    *,
+    master: str | None = None,
+    app_name: str = "driftq",
+    reads_kafka: bool | None = None,
+    conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """A session with our formats registered; raises SparkUnusable when Spark or its Java is missing.
 
-    A session that is already open in this process is used as it is.
+    With `reads_kafka` it has Spark's Kafka connector, which is fetched where it is not there yet; the default
+    is yes where Kafka is the transport. `conf` are settings of Spark that count before ours. A session that
+    is already open in this process is used as it is; one of Spark Connect is refused, and so is one without
+    the connector if `reads_kafka` is True.
     """
     require_spark()
+    if uses_spark_connect():
+        raise connect_refused()
     prefer_python(sys.executable)
+    from pyspark import __version__ as spark_version
     from pyspark.sql import SparkSession
 
     from driftq.pipeline.spark.formats import register
 
     builder = SparkSession.builder.appName(app_name)
-    for name, value in session_settings(options, master=master or LOCAL).items():
+    settings = session_settings(options, master=master or LOCAL)
+    if needs_connector(options, reads_kafka=reads_kafka):
+        settings |= connector_settings(options.kafka, spark_version)
+    settings |= dict(conf or {})
+    for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     register(spark)
+    if reads_kafka:
+        require_kafka_source(spark)
     return spark
+
+
+def needs_connector(options: PipelineOptions, *, reads_kafka: bool | None) -> bool:
+    """Whether a session gets Spark's Kafka connector; None leaves it to the transport."""
+    return options.transport == KAFKA if reads_kafka is None else reads_kafka
 
 
 def session_settings(options: PipelineOptions, *, master: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from driftq.errors import DriftQError, SequenceConflict, TransactionConflict
 from driftq.model import Event
 from driftq.pipeline.worker.derived import decode_event
 from driftq.pipeline.worker.timing import OutageWait
-from driftq.registry.parking import DerivedRow, Parking
+from driftq.registry.parking import DerivedRow, DerivedRows
 
 logger = logging.getLogger("driftq.pipeline.worker")
 
@@ -24,16 +24,18 @@ class EventAppends(Protocol):
 class DerivedAppends:
     """Sends stored derived events, oldest first. Sending twice changes nothing: each id is stored once."""
 
-    def __init__(self, store: EventAppends, parking: Parking, handler: str, outage_wait: OutageWait) -> None:
+    def __init__(
+        self, store: EventAppends, derived: DerivedRows, handler: str, outage_wait: OutageWait
+    ) -> None:
         self._store = store
-        self._parking = parking
+        self._derived = derived
         self._handler = handler
         self._outage_wait = outage_wait
         self.refused = 0
 
     def flush(self) -> None:
         """Send until nothing is left that the store accepts. While the server is unavailable, this waits."""
-        while rows := self._outage_wait.ask(lambda: self._parking.derived(self._handler)):
+        while rows := self._outage_wait.ask(lambda: self._derived.unsent(self._handler)):
             if not self._all_at_once(rows):
                 for row in rows:
                     self._append_row(row)
@@ -43,7 +45,7 @@ class DerivedAppends:
             self._append(rows)
         except DriftQError:
             return False  # Some event is refused: send each alone, which is safe after a part was stored.
-        self._outage_wait.ask(lambda: self._parking.drop_derived(self._handler, rows))
+        self._outage_wait.ask(lambda: self._derived.drop(self._handler, rows))
         return True
 
     def _append_row(self, row: DerivedRow) -> None:
@@ -55,9 +57,9 @@ class DerivedAppends:
             )
             self.refused += 1
             why = str(refusal)
-            self._outage_wait.ask(lambda: self._parking.refuse_derived(self._handler, row, why=why))
+            self._outage_wait.ask(lambda: self._derived.refuse(self._handler, row, why=why))
         else:
-            self._outage_wait.ask(lambda: self._parking.drop_derived(self._handler, [row]))
+            self._outage_wait.ask(lambda: self._derived.drop(self._handler, [row]))
 
     def _append(self, rows: Sequence[DerivedRow]) -> None:
         events = [(decode_event(row.event), None) for row in rows]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from driftq.registry import Claim, Failure, Handler, SequencedEvent
-
-if TYPE_CHECKING:
-    from driftq.sql import Transaction
+from driftq.registry.sql_registry import Beside
 
 
 class Claims(Protocol):
     """A part of `driftq.registry.Registry`, with the same meaning."""
+
+    @property
+    def batch_max(self) -> int: ...
 
     def claim_all(self, handler: Handler, events: Sequence[SequencedEvent]) -> list[Claim]: ...
 
@@ -20,8 +21,8 @@ class Claims(Protocol):
 
     def heartbeat_all(self, claims: Sequence[Claim]) -> list[Claim]: ...
 
-    def mark_done(self, claim: Claim, *, transaction: Transaction | None = None) -> None: ...
+    def mark_done_all(self, claims: Sequence[Claim], *, beside: Beside | None = None) -> list[Claim]: ...
 
     def mark_failed(self, claim: Claim, *, error: str, retryable: bool = True) -> Failure: ...
 
-    def release(self, claim: Claim) -> None: ...
+    def release_all(self, claims: Sequence[Claim]) -> list[Claim]: ...

@@ -2,7 +2,7 @@
 
     transactional   handler and mark in one transaction
     others          handler, then the mark; a crash in between repeats an idempotent effect and leaves an
-                    unknown one to be resolved
+                    unknown one to be resolved. Marks of idempotent effects may be gathered
 
 An exception means that the effect did not happen. A request that the database or the server fails to answer
 is repeated, and costs no attempt.
@@ -17,14 +17,15 @@ from dataclasses import dataclass
 from sqlalchemy.exc import SQLAlchemyError
 
 from driftq.errors import EventSuperseded, InvalidArgument, LeaseLost, WrongClaimState
-from driftq.pipeline.worker.aggregate_queues import TopicEvent
 from driftq.pipeline.worker.appending import DerivedAppends
 from driftq.pipeline.worker.context import WorkerContext
 from driftq.pipeline.worker.derived import derived_texts
-from driftq.pipeline.worker.heartbeats import ClaimHeartbeats
+from driftq.pipeline.worker.heartbeats import ClaimHeartbeats, HeldLease
+from driftq.pipeline.worker.marks import GatheredMarks, report_lost
+from driftq.pipeline.worker.queues import AggregateQueue, TopicEvent
 from driftq.pipeline.worker.spec import HandlerCall
-from driftq.pipeline.worker.store import WorkerStore
-from driftq.pipeline.worker.timing import OutageWait
+from driftq.pipeline.worker.store import EffectMark, WorkerStore
+from driftq.pipeline.worker.timing import OutageWait, Timing
 from driftq.registry import Claim, ClaimState, Effect
 from driftq.registry.verdict import Reject, Retry, UnknownEffect, error_text
 
@@ -33,6 +34,8 @@ logger = logging.getLogger("driftq.pipeline.worker")
 
 class Verdict(enum.Enum):
     DONE = enum.auto()
+    GATHERED = enum.auto()
+    """Its effect has happened, and its mark waits with others."""
     SUPERSEDED = enum.auto()
     AGAIN = enum.auto()
     DEAD = enum.auto()
@@ -62,18 +65,23 @@ class Effects:
         call: HandlerCall,
         store: WorkerStore,
         *,
+        marks: GatheredMarks,
         heartbeats: ClaimHeartbeats,
         outage_wait: OutageWait,
         appends: DerivedAppends,
+        timing: Timing,
     ) -> None:
         self._call = call
         self._store = store
+        self._marks = marks
         self._heartbeats = heartbeats
         self._outage_wait = outage_wait
         self._appends = appends
+        self._timing = timing
 
-    def perform(self, claim: Claim, arrived: TopicEvent) -> Ending:
-        """The heartbeats hold the claim, and it is over afterwards."""
+    def perform(self, claim: Claim, queue: AggregateQueue) -> Ending:
+        """For the head of the queue. The claim is held, and it is over afterwards unless GATHERED."""
+        arrived = queue.head
         message = arrived.message
         context = WorkerContext(
             claim,
@@ -82,16 +90,23 @@ class Effects:
             offset=message.offset,
             heartbeat=self._store.claims.heartbeat,
         )
+        began = self._timing.now()
+        self._marks.flush_if_old(began)
         try:
-            if not self._is_current(claim):
+            if not self._is_current(claim, context):
                 return Ending(Verdict.LOST)
-            self._heartbeats.set_context(claim, context)
             if claim.handler.effect is Effect.TRANSACTIONAL:
-                derived = self._outage_wait.ask(lambda: self._in_transaction(claim, arrived, context))
+                derived = self._outage_wait.ask(lambda: self._in_transaction(claim, queue, context))
             else:
                 derived = self._handled(claim, arrived, context)
                 # A crash from here to the mark repeats the effect, or leaves it unknown.
-                self._outage_wait.ask(lambda: self._store.finish(claim, derived))
+                mark = EffectMark(claim, derived, maybe_parked=queue.maybe_parked)
+                if self._marks.may_wait(claim):
+                    self._marks.add(mark, queue, took_ms=self._timing.now() - began)
+                    return Ending(Verdict.GATHERED)
+                if self._outage_wait.ask(lambda: self._store.finish_all([mark])):
+                    report_lost(claim)
+                    return Ending(Verdict.LOST)
         except EventSuperseded:
             return Ending(Verdict.SUPERSEDED)
         except LeaseLost as lost:
@@ -105,25 +120,22 @@ class Effects:
             self._appends.flush()
         return Ending(Verdict.DONE)
 
-    def _is_current(self, claim: Claim) -> bool:
+    def _is_current(self, claim: Claim, context: WorkerContext) -> bool:
         """Nothing starts under a lease that may have expired: it is renewed first, however long it takes."""
-        if self._heartbeats.is_lost(claim):
-            return False
-        if self._heartbeats.may_have_lapsed(claim):
+        lease = self._heartbeats.begin(claim, context)
+        if lease is HeldLease.LAPSED:
             self._outage_wait.ask(lambda: self._store.claims.heartbeat(claim))
-        return True
+        return lease is not HeldLease.LOST
 
-    def _in_transaction(self, claim: Claim, arrived: TopicEvent, context: WorkerContext) -> list[str]:
+    def _in_transaction(self, claim: Claim, queue: AggregateQueue, context: WorkerContext) -> list[str]:
         """May be called again: uncommitted work is repeated, committed work is not."""
         derived: list[str] = []
         try:
             with self._store.registry.apply(claim) as transaction:
                 context.transaction = transaction
-                derived = self._handled(claim, arrived, context)
-                if derived:
-                    self._store.parking.keep_derived(
-                        transaction, claim.handler.name, source_id=claim.event.event_id, events=derived
-                    )
+                derived = self._handled(claim, queue.head, context)
+                mark = EffectMark(claim, derived, maybe_parked=queue.maybe_parked)
+                self._store.write_beside(transaction, [mark])
         except WrongClaimState as before:
             if before.state != ClaimState.DONE:
                 raise
@@ -151,6 +163,7 @@ class Effects:
             raise _HandlerFailed(Reject(str(wrong))) from wrong
 
     def _failed(self, claim: Claim, arrived: TopicEvent, error: Exception) -> Ending:
+        self._marks.flush()  # What has happened is marked before anything is known to have failed.
         try:
             if isinstance(error, UnknownEffect):
                 self._unknown(claim, arrived, error)
@@ -183,3 +196,9 @@ class Effects:
         self._outage_wait.ask(
             lambda: self._store.parking.park(claim.handler.name, [(arrived.key, arrived.message)])
         )
+
+    def park_dead(self, claim: Claim, arrived: TopicEvent) -> None:
+        """The text of an event that is dead already, and then its dead letter."""
+        self.park(claim, arrived)
+        rows, handler = self._store.dead_letters, claim.handler.name
+        self._outage_wait.ask(lambda: rows.record(handler, [claim.event.event_id]))

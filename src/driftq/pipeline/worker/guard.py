@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import random
 
+from driftq.model import Aggregate
 from driftq.registry import Backoff, Claim, ClaimOutcome, ClaimState, Failure, GapPolicy, Handler, Wait
 from driftq.registry.claim import SequencedEvent
-from driftq.registry.sql_registry import SqlRegistry
+from driftq.registry.sql_registry import Beside, SqlRegistry
 from driftq.sql import Queries, Transaction, as_rows, perform
 
 
@@ -30,14 +31,20 @@ class SequenceGuard:
         self._backoff = backoff or Backoff()
         self._attempts: dict[str, int] = {}
 
-    def claim_all(self, handler: Handler, events: Sequence[SequencedEvent]) -> list[Claim]:
-        return [self._claim(handler, event) for event in events]
+    @property
+    def batch_max(self) -> int:
+        return self._registry.batch_max
 
-    def _claim(self, handler: Handler, event: SequencedEvent) -> Claim:
+    def claim_all(self, handler: Handler, events: Sequence[SequencedEvent]) -> list[Claim]:
+        aggregates = list({Aggregate(event.aggregate_type, event.aggregate_id) for event in events})
+        reached = self._registry.last_sequences(handler.name, aggregates)
+        return [
+            self._claim(handler, event, reached.get(Aggregate(event.aggregate_type, event.aggregate_id), 0))
+            for event in events
+        ]
+
+    def _claim(self, handler: Handler, event: SequencedEvent, reached: int) -> Claim:
         sequence = event.sequence_number or 0
-        reached = self._registry.last_sequence(
-            handler.name, aggregate_type=event.aggregate_type, aggregate_id=event.aggregate_id
-        )
         if sequence <= reached:
             return self._registry.claim_all(handler, [event])[0]
         if handler.gap_policy is GapPolicy.ORDERED and sequence > reached + 1:
@@ -52,14 +59,14 @@ class SequenceGuard:
     def heartbeat_all(self, claims: Sequence[Claim]) -> list[Claim]:
         return self._registry.heartbeat_all([claim for claim in claims if _is_real(claim)])
 
-    def mark_done(self, claim: Claim, *, transaction: Transaction | None = None) -> None:
-        if _is_real(claim):
-            self._registry.mark_done(claim, transaction=transaction)
-        elif transaction is not None:
-            self._advance(transaction, claim)
-        else:
-            perform(self._registry.database, lambda own: self._advance(own, claim))
-        self._attempts.pop(claim.event.event_id, None)
+    def mark_done_all(self, claims: Sequence[Claim], *, beside: Beside | None = None) -> list[Claim]:
+        real = [claim for claim in claims if _is_real(claim)]
+        lost = self._registry.mark_done_all(real, beside=beside) if real else []
+        if guarded := [claim for claim in claims if not _is_real(claim)]:
+            perform(self._registry.database, lambda own: self._advance(own, guarded, beside))
+        for claim in claims:
+            self._attempts.pop(claim.event.event_id, None)
+        return lost
 
     def mark_failed(self, claim: Claim, *, error: str, retryable: bool = True) -> Failure:
         if _is_real(claim):
@@ -75,18 +82,18 @@ class SequenceGuard:
         self._attempts.pop(claim.event.event_id, None)
         return Failure(ClaimState.DEAD, claim.attempt)
 
-    def release(self, claim: Claim) -> None:
-        if _is_real(claim):
-            self._registry.release(claim)
+    def release_all(self, claims: Sequence[Claim]) -> list[Claim]:
+        return self._registry.release_all([claim for claim in claims if _is_real(claim)])
 
-    def _advance(self, transaction: Transaction, claim: Claim) -> None:
-        event = claim.event
-        reached = {
-            "of_type": event.aggregate_type,
-            "of_id": event.aggregate_id,
-            "reached": event.sequence_number,
-        }
-        transaction.run(self._queries["advance"], handler=claim.handler.name, g=as_rows([reached]))
+    def _advance(self, transaction: Transaction, claims: Sequence[Claim], beside: Beside | None) -> None:
+        reached: dict[Aggregate, int] = {}
+        for claim in claims:
+            aggregate = Aggregate(claim.event.aggregate_type, claim.event.aggregate_id)
+            reached[aggregate] = max(reached.get(aggregate, 0), claim.event.sequence_number or 0)
+        given = [{"of_type": kind, "of_id": name, "reached": to} for (kind, name), to in reached.items()]
+        transaction.run(self._queries["advance"], handler=claims[0].handler.name, g=as_rows(given))
+        if beside is not None:
+            beside(transaction, claims)
 
 
 def _is_real(claim: Claim) -> bool:

@@ -7,6 +7,7 @@ a lease: such a claim may be lost, and then it cannot be finished.
 
 from __future__ import annotations
 
+import enum
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -20,6 +21,15 @@ from driftq.registry import Claim
 
 logger = logging.getLogger("driftq.pipeline.worker")
 _TokenKey = tuple[str, int]
+
+
+class HeldLease(enum.Enum):
+    """What is known about the lease of a claim that we hold."""
+
+    CURRENT = enum.auto()
+    LAPSED = enum.auto()
+    """It was not extended for a whole lease, as when the database is unavailable: it may be lost."""
+    LOST = enum.auto()
 
 
 class Beating(Protocol):
@@ -65,25 +75,21 @@ class ClaimHeartbeats:
             for claim in claims:
                 self._claims[_token_key(claim)] = _BeatingClaim(claim, claimed_at + claim.handler.lease_ms)
 
-    def drop(self, claim: Claim) -> None:
+    def drop(self, claims: Sequence[Claim]) -> None:
+        """These are over."""
         with self._lock:
-            self._claims.pop(_token_key(claim), None)
+            for claim in claims:
+                self._claims.pop(_token_key(claim), None)
 
-    def set_context(self, claim: Claim, context: WorkerContext) -> None:
-        """Mark this context as lost when the claim is."""
+    def begin(self, claim: Claim, context: WorkerContext) -> HeldLease:
+        """A handler is about to run in this context, which is marked as lost when the claim is."""
         with self._lock:
             beating = self._claims[_token_key(claim)]
             beating.context = context
             context.lost = beating.lost
-
-    def is_lost(self, claim: Claim) -> bool:
-        with self._lock:
-            return self._claims[_token_key(claim)].lost
-
-    def may_have_lapsed(self, claim: Claim) -> bool:
-        """True if it was not extended for a whole lease, as when the database is unavailable."""
-        with self._lock:
-            return self._claims[_token_key(claim)].until <= self._timing.now()
+        if beating.lost:
+            return HeldLease.LOST
+        return HeldLease.CURRENT if beating.until > self._timing.now() else HeldLease.LAPSED
 
     def beat(self) -> None:
         """Extend all held claims, once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from typing import Any
 
 import msgspec
@@ -11,13 +11,15 @@ import msgspec
 from driftq.model import Event
 from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.server import Server
-from driftq.pipeline.worker.appending import DerivedAppends
+from driftq.pipeline.worker.appending import DerivedAppends, EventAppends
 from driftq.pipeline.worker.effect import Effects
 from driftq.pipeline.worker.heartbeats import ClaimHeartbeats
-from driftq.pipeline.worker.partition_run import PartitionRun
-from driftq.pipeline.worker.spec import WorkerSpec
-from driftq.pipeline.worker.store import shared_store
-from driftq.pipeline.worker.timing import OutageWait, SystemTiming
+from driftq.pipeline.worker.marks import GatheredMarks
+from driftq.pipeline.worker.spec import HandlerCall, WorkerSpec
+from driftq.pipeline.worker.store import WorkerStore, shared_store
+from driftq.pipeline.worker.task_run import TaskRun
+from driftq.pipeline.worker.timing import OutageWait, SystemTiming, Timing
+from driftq.registry import Handler
 
 
 class ServedEvents:
@@ -34,29 +36,72 @@ class ServedEvents:
 
 
 @contextmanager
-def open_run(spec: WorkerSpec, options: PipelineOptions) -> Iterator[PartitionRun]:
-    """A run with its heartbeats started. While the database is unavailable, this waits."""
+def open_run(spec: WorkerSpec, options: PipelineOptions, *, in_task: bool) -> Iterator[TaskRun]:
+    """A run with its heartbeats started. While the database is unavailable, this waits.
+
+    In a Spark task signals stop it in an orderly way. A driver ends without asking its threads, so there
+    every effect is marked at once and not together with others.
+    """
     timing = SystemTiming()
-    outage_wait = OutageWait(timing)
-    handler = spec.handler(options.registry)
-    store = outage_wait.ask(lambda: shared_store(options, use="effects"))
-    heartbeats = ClaimHeartbeats(
-        lambda: shared_store(options, use="heartbeats").claims,
-        every_ms=options.registry.heartbeat_seconds * 1000,
-        timing=timing,
-    )
-    with closing(ServedEvents(options.url)) as event_store, heartbeats:
-        appends = DerivedAppends(event_store, store.parking, handler.name, outage_wait)
-        effects = Effects(spec.call, store, heartbeats=heartbeats, outage_wait=outage_wait, appends=appends)
-        yield PartitionRun(
-            handler,
-            store,
-            effects=effects,
-            appends=appends,
-            heartbeats=heartbeats,
-            outage_wait=outage_wait,
+    with timing.stopped_by_signals() if in_task else nullcontext():
+        store = OutageWait(timing).ask(lambda: shared_store(options, use="effects"))
+        heartbeats = ClaimHeartbeats(
+            lambda: shared_store(options, use="heartbeats").claims,
+            every_ms=options.registry.heartbeat_seconds * 1000,
             timing=timing,
         )
+        with closing(ServedEvents(options.url)) as event_store, heartbeats:
+            yield make_run(
+                spec.handler(options.registry),
+                spec.call,
+                store,
+                event_store=event_store,
+                heartbeats=heartbeats,
+                timing=timing,
+                gathers=in_task,
+            )
+
+
+def make_run(
+    handler: Handler,
+    call: HandlerCall,
+    store: WorkerStore,
+    *,
+    event_store: EventAppends,
+    heartbeats: ClaimHeartbeats,
+    timing: Timing,
+    gathers: bool,
+) -> TaskRun:
+    """The parts of a run, put together."""
+    outage_wait = OutageWait(timing)
+    appends = DerivedAppends(event_store, store.derived, handler.name, outage_wait)
+    marks = GatheredMarks(
+        store,
+        heartbeats=heartbeats,
+        outage_wait=outage_wait,
+        appends=appends,
+        timing=timing,
+        gathers=gathers,
+    )
+    effects = Effects(
+        call,
+        store,
+        marks=marks,
+        heartbeats=heartbeats,
+        outage_wait=outage_wait,
+        appends=appends,
+        timing=timing,
+    )
+    return TaskRun(
+        handler,
+        store,
+        effects=effects,
+        marks=marks,
+        appends=appends,
+        heartbeats=heartbeats,
+        outage_wait=outage_wait,
+        timing=timing,
+    )
 
 
 def _body(event: Event) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from driftq.errors import InvalidArgument
 from driftq.eventstore.published import PublishedEvent
 from driftq.model.options.pipeline import PipelineOptions, RegistrySettings
+from driftq.pipeline.transport import TopicSubscription
 from driftq.pipeline.worker.context import WorkerContext
 from driftq.pipeline.worker.derived import DerivedEvent
 from driftq.registry import Effect, GapPolicy, Handler
@@ -52,6 +53,10 @@ class WorkerSpec:
         ):
             if given not in list(words):
                 raise InvalidArgument(field, f"must be one of {', '.join(words)}, not {given!r}")
+
+    @property
+    def subscription(self) -> TopicSubscription:
+        return TopicSubscription(topics=self.topics, pattern=self.topic_pattern)
 
     def handler(self, settings: RegistrySettings) -> Handler:
         """Its policy in the registry, under the current settings."""

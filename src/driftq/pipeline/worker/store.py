@@ -8,18 +8,30 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.worker.claims import Claims
 from driftq.pipeline.worker.guard import SequenceGuard
 from driftq.registry import Claim
 from driftq.registry.liveness import Liveness, ended_owners
-from driftq.registry.parking import Parking
+from driftq.registry.outbox import DeadLetterRows
+from driftq.registry.parking import AppliedPositions, DerivedRows, Parking
 from driftq.registry.sql_registry import SqlRegistry
-from driftq.sql import Database, open_database
+from driftq.sql import Database, Transaction, open_database
 from driftq.sql.sqlite import SqliteDatabase
 
 logger = logging.getLogger("driftq.pipeline.worker")
+
+
+class EffectMark(NamedTuple):
+    """What is stored when an effect has happened."""
+
+    claim: Claim
+    derived: Sequence[str] = ()
+    """The texts of the events that the handler derived."""
+    maybe_parked: bool = False
+    """The event's text may be parked, and is removed."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +40,10 @@ class WorkerStore:
 
     registry: SqlRegistry
     parking: Parking
+    derived: DerivedRows
+    applied: AppliedPositions
     claims: Claims
+    dead_letters: DeadLetterRows
     liveness_folder: Path | None = None
     """The liveness files of this machine's workers, see `driftq.registry.liveness`."""
 
@@ -37,7 +52,16 @@ class WorkerStore:
         cls, registry: SqlRegistry, *, guarded: bool = False, liveness_folder: Path | None = None
     ) -> WorkerStore:
         claims = SequenceGuard(registry) if guarded else registry
-        return cls(registry, Parking(registry.database), claims, liveness_folder)
+        database = registry.database
+        return cls(
+            registry,
+            Parking(database),
+            DerivedRows(database),
+            AppliedPositions(database),
+            claims,
+            DeadLetterRows(database),
+            liveness_folder,
+        )
 
     @classmethod
     def open(cls, options: PipelineOptions) -> WorkerStore:
@@ -50,16 +74,30 @@ class WorkerStore:
             liveness_folder=Path(options.folder, "workers"),
         )
 
-    def finish(self, claim: Claim, derived: Sequence[str]) -> None:
-        """Mark it done, and store its derived events in the same transaction. Raises LeaseLost."""
-        if not derived:
-            self.claims.mark_done(claim)
+    def finish_all(self, marks: Sequence[EffectMark]) -> list[Claim]:
+        """Mark the claims of one handler done, in one transaction with what belongs to them.
+
+        Returns the claims that are lost: nothing is stored for those.
+        """
+        by_claim = {id(mark.claim): mark for mark in marks}
+
+        def beside(transaction: Transaction, held: Sequence[Claim]) -> None:
+            self.write_beside(transaction, [by_claim[id(claim)] for claim in held])
+
+        bare = not any(mark.derived or mark.maybe_parked for mark in marks)
+        return self.claims.mark_done_all([mark.claim for mark in marks], beside=None if bare else beside)
+
+    def write_beside(self, transaction: Transaction, marks: Sequence[EffectMark]) -> None:
+        """What is stored together with the marks of these claims."""
+        if not marks:
             return
-        with self.registry.database.transaction() as transaction:
-            self.parking.keep_derived(
-                transaction, claim.handler.name, source_id=claim.event.event_id, events=derived
-            )
-            self.claims.mark_done(claim, transaction=transaction)
+        handler = marks[0].claim.handler.name
+        derived = {mark.claim.event.event_id: mark.derived for mark in marks if mark.derived}
+        if derived:
+            self.derived.keep(transaction, handler, derived)
+        settled = [mark.claim.event.event_id for mark in marks if mark.maybe_parked]
+        if settled:
+            self.parking.unpark(handler, settled, transaction=transaction)
 
     def abandon_ended_owners(self) -> int:
         """End the leases of workers of this machine that have ended; returns how many."""

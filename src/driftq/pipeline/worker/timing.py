@@ -1,10 +1,13 @@
-"""Waiting, and waiting through an outage."""
+"""Waiting, waiting through an outage, and stopping in between."""
 
 from __future__ import annotations
 
 import logging
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 from driftq.errors import ResourceExhausted, Unavailable
@@ -15,6 +18,12 @@ Answer = TypeVar("Answer")
 
 _FIRST_MS = 100
 _LONGEST_MS = 5_000
+_SLICE_MS = 200
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+class RunStopped(BaseException):
+    """The process is to end: no further handler is started."""
 
 
 class Timing(Protocol):
@@ -24,15 +33,48 @@ class Timing(Protocol):
 
     def wait(self, ms: int) -> None: ...
 
+    def raise_if_stopped(self) -> None:
+        """Raise RunStopped when the run is to stop."""
+
 
 class SystemTiming:
     """The machine's own."""
+
+    def __init__(self) -> None:
+        self._stopped = False
 
     def now(self) -> int:
         return time.monotonic_ns() // 1_000_000
 
     def wait(self, ms: int) -> None:
-        time.sleep(ms / 1000)
+        end = self.now() + ms
+        while (left := end - self.now()) > 0:
+            self.raise_if_stopped()
+            time.sleep(min(left, _SLICE_MS) / 1000)
+
+    def stop(self) -> None:
+        """End the run before its next handler. Safe in a signal handler."""
+        self._stopped = True
+
+    def raise_if_stopped(self) -> None:
+        if self._stopped:
+            raise RunStopped
+
+    @contextmanager
+    def stopped_by_signals(self) -> Iterator[None]:
+        """SIGTERM and SIGHUP, by which Spark ends its Python workers, stop the run in an orderly way.
+
+        Only a process's main thread gets signals; in another thread this does nothing.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, lambda *_: self.stop()) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 class OutageWait:

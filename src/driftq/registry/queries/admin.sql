@@ -50,6 +50,12 @@ SELECT last_sequence
 FROM {positions}
 WHERE handler = :handler AND aggregate_type = :aggregate_type AND aggregate_id = :aggregate_id;
 
+-- name: find_positions
+SELECT kept.aggregate_type, kept.aggregate_id, kept.last_sequence
+FROM {positions} AS kept
+JOIN {rows g: of_type text, of_id text} ON kept.aggregate_type = g.of_type AND kept.aggregate_id = g.of_id
+WHERE kept.handler = :handler AND kept.aggregate_id {among g: of_id};
+
 -- name: forget_finished
 -- The position stays, so a forgotten event is stale if it ever comes again.
 DELETE FROM {claims}

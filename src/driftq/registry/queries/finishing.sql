@@ -8,12 +8,31 @@ ORDER BY kept.aggregate_type, kept.aggregate_id
 {for_update kept};
 
 -- name: finish
+-- Of the few claims in this state PostgreSQL believes that there are none, and would read them all through the index
+-- on states: the empty text keeps it from that.
 UPDATE {claims} AS kept
 SET state = 'done', lease_until = 0, retry_at = 0, finished_at = {now}
 FROM {rows g: id text, held bigint}
 WHERE kept.handler = :handler AND kept.event_id {among g: id}
-    AND kept.event_id = g.id AND kept.token = g.held AND kept.state = 'claimed'
+    AND kept.event_id = g.id AND kept.token = g.held AND kept.state || '' = 'claimed'
 RETURNING event_id;
+
+-- name: finish_and_advance (postgres)
+-- The aggregates first, in their order: that locks them. No claim is changed before the last of them is.
+WITH advanced AS (
+    INSERT INTO {positions} AS kept (handler, aggregate_type, aggregate_id, last_sequence)
+    SELECT :handler, a.of_type, a.of_id, a.reached
+    FROM {rows a: of_type text, of_id text, reached bigint}
+    ORDER BY a.of_type, a.of_id
+    ON CONFLICT (aggregate_id, aggregate_type, handler) DO UPDATE
+    SET last_sequence = greatest(kept.last_sequence, excluded.last_sequence)
+    RETURNING 1
+)
+UPDATE {claims} AS kept
+SET state = 'done', lease_until = 0, retry_at = 0, finished_at = {now}
+FROM {rows g: id text, held bigint}
+WHERE (SELECT count(*) FROM advanced) > 0 AND kept.handler = :handler AND kept.event_id {among g: id}
+    AND kept.event_id = g.id AND kept.token = g.held AND kept.state || '' = 'claimed';
 
 -- name: finish_one (sqlite)
 UPDATE {claims} SET state = 'done', lease_until = 0, retry_at = 0, finished_at = ?1
@@ -42,7 +61,7 @@ UPDATE {claims} AS kept
 SET lease_until = {now} + :lease_ms
 FROM {rows g: id text, held bigint}
 WHERE kept.handler = :handler AND kept.event_id {among g: id}
-    AND kept.event_id = g.id AND kept.token = g.held AND kept.state = 'claimed'
+    AND kept.event_id = g.id AND kept.token = g.held AND kept.state || '' = 'claimed'
 RETURNING event_id;
 
 -- name: leave
@@ -51,6 +70,14 @@ UPDATE {claims}
 SET state = :state, attempts = attempts - :refund, lease_until = 0, retry_at = {now} + :delay_ms,
     last_error = :error, reason = :reason, finished_at = {now}
 WHERE handler = :handler AND event_id = :event_id AND token = :token AND state = 'claimed';
+
+-- name: release
+UPDATE {claims} AS kept
+SET state = 'ready', attempts = attempts - 1, lease_until = 0, retry_at = {now}, reason = '', finished_at = {now}
+FROM {rows g: id text, held bigint}
+WHERE kept.handler = :handler AND kept.event_id {among g: id}
+    AND kept.event_id = g.id AND kept.token = g.held AND kept.state || '' = 'claimed'
+RETURNING event_id;
 
 -- name: held_now
 SELECT g.id, kept.state, kept.token, kept.attempts, kept.retry_at, {now} AS now

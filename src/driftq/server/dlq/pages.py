@@ -59,6 +59,13 @@ def dead_letter_page(topic: Topic, *, after: int = -1, limit: int = LOOK_MAX) ->
     return DeadLetterPage(refs, after if looked == LOOK_MAX else None)
 
 
+def handlers_page(state: State, topic: Topic, *, after: int = -1, limit: int = LOOK_MAX) -> DeadLetterPage:
+    """The same for dead letters of handlers alone."""
+    limit = min(limit, LOOK_MAX)
+    offsets = state.dead_letter_ids.offsets(topic.id, after=after, limit=limit)
+    return DeadLetterPage(named_dead_letters(topic, offsets), offsets[-1] if len(offsets) == limit else None)
+
+
 def _refs(number: int, index: PartitionIndex, after: int) -> Iterator[DeadLetterRef]:
     for chunk, slots in index.runs(index.first_ordinal_from(after + 1), index.end):
         for slot in slots:

@@ -1,7 +1,8 @@
-"""Dead letters in the engine's turn: they are redriven, once each, or purged.
+"""Dead letters in the engine's turn: they are redriven, once each, or purged; those of handlers are stored.
 
 A dead letter is marked as redriven in the commit that stores its new message, and only then. It stays in its
-topic until a purge removes it. One that cannot be sent is skipped, and the reply says why.
+topic until a purge removes it. One that cannot be sent is skipped, and the reply says why. A handler's dead
+letter is always skipped: it is redriven in the registry or in the read model, and never to its topic.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from driftq.core.decide.dead_letters import (
     GROUP_DELETED,
     NOT_FOUND,
     NOT_STORED,
+    USE_DLQ_REDRIVE,
     decide_placing,
     redrive_partition,
 )
@@ -28,7 +30,9 @@ from driftq.errors import DriftQError
 from driftq.model import DeadLetterFacts, Envelope
 from driftq.model.time import parse_rfc3339
 from driftq.server.deliver.consumers import Consumers
+from driftq.server.dlq.handler_letters import StoreDeadLettersRequest, StoredOutcome, store_dead_letters
 from driftq.server.dlq.pages import dlq_topic_of
+from driftq.server.maintenance.stage import MaintenanceStage
 from driftq.server.produce.prepare import size_of, terms_of
 from driftq.server.requests import Reply
 from driftq.server.topics.views import find_topic
@@ -44,11 +48,15 @@ logger = logging.getLogger("driftq.engine")
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A dead letter that was not sent, and why; `group` is its deleted group, where that is the cause."""
+    """A dead letter that was not sent, and why; `group` is its deleted group, where that is the cause.
+
+    `command` redrives it, where the server cannot.
+    """
 
     offset: int
     reason: str
     group: str | None = None
+    command: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,22 +88,38 @@ class PurgeRequest:
     reply: Reply
 
 
-class DlqStage(RequestQueue[RedriveRequest | PurgeRequest]):
+_DlqRequest = RedriveRequest | PurgeRequest | StoreDeadLettersRequest
+
+
+class DlqStage(RequestQueue[_DlqRequest]):
     """Decides one request after the other, in the order of their submission."""
 
-    handles: ClassVar = (RedriveRequest, PurgeRequest)
+    handles: ClassVar = (RedriveRequest, PurgeRequest, StoreDeadLettersRequest)
 
-    def __init__(self, consumers: Consumers) -> None:
+    def __init__(self, consumers: Consumers, maintenance: MaintenanceStage) -> None:
         super().__init__()
         self._consumers = consumers
+        self._maintenance = maintenance
+
+    def submit(self, request: _DlqRequest) -> None:
+        disk_full = self._maintenance.disk_full
+        if disk_full is not None and isinstance(request, StoreDeadLettersRequest):
+            request.reply(disk_full)  # Its relay still has them.
+        else:
+            self.requests.append(request)
 
     def decide(self, turn: Turn) -> None:
         if self.requests:
             for request in self.take():
                 self._decide_one(turn, request)
 
-    def _decide_one(self, turn: Turn, request: RedriveRequest | PurgeRequest) -> None:
-        answer: list[int] | RedriveOutcome | DriftQError | None
+    def _decide_one(self, turn: Turn, request: _DlqRequest) -> None:
+        answer: list[int] | list[StoredOutcome] | RedriveOutcome | DriftQError | None
+        if isinstance(request, StoreDeadLettersRequest):
+            answer = store_dead_letters(turn, request, self._consumers)
+            if answer is not None:
+                turn.reply(request, answer)
+            return
         try:
             dlq_topic = dlq_topic_of(turn.state, request.topic)
             if isinstance(request, RedriveRequest):
@@ -184,6 +208,9 @@ def _redriven_message(turn: Turn, ref: MessageRef, origin: Topic, *, all_groups:
     dead_letter = decode_entry(entry)
     envelope = dead_letter.envelope or Envelope()
     facts = envelope.dlq
+    if facts is not None and facts.kind is not None:
+        command = f"driftq dlq redrive {facts.original_topic} --id {facts.id}"
+        return Skipped(ref.offset, USE_DLQ_REDRIVE, facts.group, command)
     terms = (
         terms_of(envelope.retry_policy) if envelope.retry_policy is not None else None
     ) or DeliveryTerms()

@@ -20,7 +20,7 @@ from driftq.core.decide.effects import (
     scope_of,
 )
 from driftq.core.effects import EFFECTS_TOPIC, Identity, belongs, effect_print
-from driftq.core.jobs.decide import check_lease
+from driftq.core.jobs.transitions import check_lease
 from driftq.core.keys import MessageRef
 from driftq.core.records import EffectBegun, EffectCommitted, TopicCreated
 from driftq.core.state import State, Topic

@@ -23,11 +23,11 @@ from driftq.errors import DatabaseDamaged, EventDamaged, ShuttingDown
 from driftq.eventstore.opening import OpenEvents, open_events
 from driftq.model import Event
 from driftq.model.options.events import EventOptions
-from driftq.server.events.sealer import Sealing
 from driftq.server.ports import Clock
 
 if TYPE_CHECKING:
     from driftq.eventstore import Appended, EventStore, Refused
+    from driftq.eventstore.seal.sealer import Sealing
 
 _T = TypeVar("_T")
 
@@ -177,6 +177,8 @@ class EventsService:
     def _open(self) -> OpenEvents:
         if self._events is None:
             self._events = open_events(self._options, now_ms=None if self._clock is None else self._clock.now)
+            from driftq.eventstore.seal.sealer import Sealing  # As above: the extra is installed.
+
             self._sealing = Sealing(self._events.sealer, alone=self._events.alone, on_damage=self._damaged)
         return self._events
 

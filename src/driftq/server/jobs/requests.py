@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from driftq.core.jobs.decide import Settlement, decide_cancel, decide_heartbeat, decide_requeue
 from driftq.core.jobs.records import JobsClaimed
 from driftq.core.jobs.table import JobTable
+from driftq.core.jobs.transitions import Settlement, decide_cancel, decide_heartbeat, decide_requeue
 from driftq.core.records import Record
 from driftq.model.job import JobRequest
 from driftq.server.requests import Reply
@@ -40,6 +40,8 @@ class JobsGranted:
 
     record: JobsClaimed
     attempts: list[int]
+    entries: list[bytes] | None
+    """Their stored forms; None when they have to be read from the disk."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,16 @@ from typing import ClassVar
 
 import msgspec
 
-from driftq.core.jobs.decide import decide_claim, decide_job_expiries, decide_settlements
+from driftq.core.index import PartitionIndex
 from driftq.core.jobs.records import JobsClaimed, JobsEnqueued, JobTerms
-from driftq.core.jobs.table import JOBS_TOPIC
+from driftq.core.jobs.table import JOBS_TOPIC, job_id
+from driftq.core.jobs.transitions import decide_claim, decide_job_expiries, decide_settlements
 from driftq.core.keys import MessageRef, fingerprint
 from driftq.core.records import TopicCreated
 from driftq.core.state import State, Topic
-from driftq.errors import DriftQError, JobNotFound
+from driftq.errors import DriftQError, JobNotFound, LogCorrupt
 from driftq.model import TopicOptions
-from driftq.model.job import JobRequest, StoredJob, job_id
+from driftq.model.job import JobRequest, StoredJob
 from driftq.model.wire.jobs import EnqueuedJob
 from driftq.server.jobs.requests import (
     ClaimRequest,
@@ -30,6 +31,7 @@ from driftq.server.requests import Reply
 from driftq.server.turn import Turn
 from driftq.storage.entry import decode_job, encode_job, is_same
 from driftq.storage.journal import Journal
+from driftq.storage.payloads import EntriesGone, Payloads
 
 _TOGETHER_BYTES = 4 << 20
 
@@ -47,8 +49,9 @@ class JobsStage:
 
     handles: ClassVar = (EnqueueRequest, ClaimRequest, SettleRequest, JobAction)
 
-    def __init__(self, journal: Journal, *, jitter: Callable[[], float]) -> None:
+    def __init__(self, journal: Journal, payloads: Payloads, *, jitter: Callable[[], float]) -> None:
         self._journal = journal
+        self._payloads = payloads
         self._jitter = jitter
         self._requests = _Requests()
         self._waiting: list[ClaimRequest] = []
@@ -182,7 +185,7 @@ class JobsStage:
                 wall=turn.wall,
             )
             if record is not None:
-                answer = _grant(turn, record)
+                answer = self._grant(turn, record)
             elif turn.now < request.until and not self._stopping:
                 self._waiting.append(request)
                 return
@@ -190,20 +193,31 @@ class JobsStage:
             answer = refused
         turn.reply(request, answer)
 
+    def _grant(self, turn: Turn, record: JobsClaimed) -> JobsGranted:
+        """As many of these as fit into a reply of bounded size."""
+        index = turn.state.topics[JOBS_TOPIC].partitions[0].index
+        ordinals: list[int] = []
+        size = 0
+        for count, offset in enumerate(record.offsets):
+            ordinal = index.find(offset)
+            if ordinal is None:
+                continue
+            size += index.place_at(ordinal).length
+            if size > _TOGETHER_BYTES and count:
+                del record.offsets[count:]
+                break
+            ordinals.append(ordinal)
+        turn.journal.add(record)
+        jobs = turn.state.jobs
+        attempts = [jobs.attempts[offset - jobs.base] for offset in record.offsets]
+        found = self._in_memory(index, ordinals) if len(ordinals) == len(attempts) else None
+        return JobsGranted(record, attempts, found)
 
-def _grant(turn: Turn, record: JobsClaimed) -> JobsGranted:
-    """As many of these as fit into a reply of bounded size."""
-    index = turn.state.topics[JOBS_TOPIC].partitions[0].index
-    size = 0
-    for count, offset in enumerate(record.offsets):
-        ordinal = index.find(offset)
-        size += index.place_at(ordinal).length if ordinal is not None else 0
-        if size > _TOGETHER_BYTES and count:
-            del record.offsets[count:]
-            break
-    turn.journal.add(record)
-    jobs = turn.state.jobs
-    return JobsGranted(record, [jobs.attempts[offset - jobs.base] for offset in record.offsets])
+    def _in_memory(self, index: PartitionIndex, ordinals: list[int]) -> list[bytes] | None:
+        try:
+            return self._payloads.fetch(index, ordinals)
+        except (EntriesGone, LogCorrupt):
+            return None  # The read that follows the commit reports it.
 
 
 # Enqueueing
@@ -212,9 +226,8 @@ def _grant(turn: Turn, record: JobsClaimed) -> JobsGranted:
 def _enqueue(turn: Turn, requests: list[EnqueueRequest]) -> None:
     ready: list[EnqueueRequest] = []
     for request in requests:
-        cold = turn.lookup.cold(
-            ref for job in request.jobs if job.idempotency_key for ref in _same_key(turn.state, job)
-        )
+        same = [ref for job in request.jobs if job.idempotency_key for ref in _same_key(turn.state, job)]
+        cold = turn.lookup.cold(same) if same else []
         if cold:
             turn.requeue_when_read(cold, request)
         else:

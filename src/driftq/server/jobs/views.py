@@ -7,14 +7,12 @@ from typing import Any
 
 import msgspec
 
-from driftq.core.jobs.table import JOBS_TOPIC, JobState, JobTable
+from driftq.core.jobs.table import JOBS_TOPIC, JobState, JobTable, job_id
 from driftq.core.keys import MessageRef
 from driftq.core.state import State
 from driftq.errors import JobNotFound, NotConfirmed
-from driftq.model.job import job_id
 from driftq.model.time import rfc3339
-from driftq.model.wire.jobs import ClaimedJob, JobAttempt, JobView
-from driftq.server.jobs.requests import JobsGranted
+from driftq.model.wire.jobs import JobAttempt, JobView
 from driftq.server.lookup import MessageLookup
 from driftq.storage.entry import decode_job, produced_at
 from driftq.storage.journal import Journal
@@ -110,56 +108,26 @@ class JobReader:
         self._lookup = lookup
         self._journal = journal
 
-    def claimed(self, granted: JobsGranted, done: Done) -> None:
-        """The jobs of a claim, as ClaimedJob."""
-        record = granted.record
-        lease_until = rfc3339(record.at + record.lease_ms)
-
-        def give(entries: dict[int, bytes] | NotConfirmed) -> None:
-            if isinstance(entries, NotConfirmed):
-                done(entries)
-                return
-            jobs: list[ClaimedJob] = []
-            for number, (offset, attempt) in enumerate(zip(record.offsets, granted.attempts, strict=True)):
-                stored = decode_job(entries[offset])
-                jobs.append(
-                    ClaimedJob(
-                        job_id(offset),
-                        stored.queue,
-                        stored.task,
-                        stored.payload,
-                        stored.priority,
-                        attempt,
-                        record.first_token + number,
-                        lease_until,
-                    )
-                )
-            done(jobs)
-
-        self._read(record.offsets, give)
-
     def views(self, facts: list[JobFacts], done: Done) -> None:
         """These jobs, as JobView."""
 
-        def give(entries: dict[int, bytes] | NotConfirmed) -> None:
+        def give(entries: list[bytes] | NotConfirmed) -> None:
             if isinstance(entries, NotConfirmed):
                 done(entries)
-                return
-            done([job_view(job, entries[job.offset]) for job in facts])
+            else:
+                done([job_view(job, entry) for job, entry in zip(facts, entries, strict=True)])
 
-        self._read([job.offset for job in facts], give)
+        self.entries([job.offset for job in facts], give)
 
-    def _read(self, offsets: list[int], give: Callable[[dict[int, bytes] | NotConfirmed], None]) -> None:
+    def entries(self, offsets: list[int], done: Done) -> None:
+        """The stored forms of these jobs, in order."""
         topic = self._journal.state.topics.get(JOBS_TOPIC)
         refs = [MessageRef(topic.id, offset) for offset in offsets] if topic is not None else []
 
-        def done(entries: dict[MessageRef, bytes] | NotConfirmed) -> None:
-            if isinstance(entries, NotConfirmed):
-                give(entries)
-            else:
-                give({ref.offset: entry for ref, entry in entries.items()})
+        def give(entries: dict[MessageRef, bytes] | NotConfirmed) -> None:
+            done(entries if isinstance(entries, NotConfirmed) else [entries[ref] for ref in refs])
 
-        self._lookup.read(refs, done)
+        self._lookup.read(refs, give)
 
 
 def job_view(facts: JobFacts, entry: bytes) -> JobView:

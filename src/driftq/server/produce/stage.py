@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from driftq.core.commands import Produce
 from driftq.core.decide import Duplicate, decide_produce
-from driftq.core.decide.append import AppendedMessages, decide_append
+from driftq.core.decide.positions import AppendedMessages, decide_append
 from driftq.core.decide.produce import Outcome, PlacedKeys, ProduceBatch
 from driftq.core.records import MessagesStored
 from driftq.core.state import Topic

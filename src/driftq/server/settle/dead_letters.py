@@ -17,16 +17,16 @@ from driftq.core.commands import Produce
 from driftq.core.dead_lettered import DeadLettered
 from driftq.core.decide import settled
 from driftq.core.decide.dead_letters import dead_letter_partition, decide_placing
-from driftq.core.decide.topics import new_topic
 from driftq.core.group import Group
 from driftq.core.keys import MessageRef
 from driftq.core.records import SETTLED_DEAD
-from driftq.core.state import State, Topic
+from driftq.core.state import State
 from driftq.errors import NotConfirmed
 from driftq.model import DeadLetterFacts, Envelope
 from driftq.model.time import rfc3339
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.deliver.consumers import Consumers
+from driftq.server.dlq.handler_letters import dlq_topic_for
 from driftq.server.produce.prepare import size_of
 from driftq.server.turn import Turn
 from driftq.server.wakeup import CommitBackoff
@@ -136,7 +136,7 @@ class DeadLetterWriter:
         if not pending:
             return
         origin = turn.state.topics[pending[0][0].topic]
-        dlq_topic = _dlq_topic(turn, origin)
+        dlq_topic = dlq_topic_for(turn, origin.name)
         commands = [command for _, command in pending]
         for dead, command in pending:
             command.override = dead_letter_partition(dead.partition, partitions=len(dlq_topic.partitions))
@@ -211,13 +211,3 @@ def _dead_letter_of(turn: Turn, dead: DeadLettered) -> Produce:
         entry=encode_entry(msgspec.structs.replace(stored, envelope=envelope), encode_time(turn.now)),
         plain=False,
     )
-
-
-def _dlq_topic(turn: Turn, origin: Topic) -> Topic:
-    """The dead-letter topic; if there is none, it is created with as many partitions."""
-    state = turn.state
-    name = DEAD_LETTER_PREFIX + origin.name
-    if name not in state.topics:
-        partitions = len(origin.partitions)
-        turn.journal.add(new_topic(state, name, partitions=partitions, options=origin.options, now=turn.now))
-    return state.topics[name]

@@ -8,8 +8,8 @@ from functools import partial
 from typing import ClassVar
 
 from driftq.core.decide import decide_group, decide_reader, decide_topic
-from driftq.core.decide.append import OpenedWriter, decide_writer
 from driftq.core.decide.delete import decide_delete_group, decide_delete_topic, decide_reset
+from driftq.core.decide.positions import OpenedWriter, decide_writer
 from driftq.errors import DriftQError, NotConfirmed
 from driftq.server.deliver.consumers import Consumers, Member, Members
 from driftq.server.deliver.outbox import Outbox

@@ -23,7 +23,9 @@ def find_topic(state: State, name: str) -> Topic:
     return topic
 
 
-def topic_view(state: State, name: str, *, streams: Sequence[StreamView] = ()) -> TopicView:
+def topic_view(
+    state: State, name: str, *, streams: Sequence[StreamView] = (), cluster_id: str = ""
+) -> TopicView:
     """A topic with its partitions, every group's and reader's progress, and its open streams."""
     topic = find_topic(state, name)
     numbers = range(len(topic.partitions))
@@ -40,6 +42,7 @@ def topic_view(state: State, name: str, *, streams: Sequence[StreamView] = ()) -
         ],
         start_offset=topic.start_offset,
         streams=sorted(streams, key=lambda stream: (stream.group, stream.owner)),
+        id=f"{cluster_id}/{topic.id}" if cluster_id else "",
     )
 
 

@@ -9,29 +9,25 @@ CREATE TABLE IF NOT EXISTS {driftq_projections} (
 ) {clustered};
 
 -- name: make_positions
-CREATE TABLE IF NOT EXISTS {driftq_positions} (
+CREATE TABLE IF NOT EXISTS {driftq_applied} (
     projection {text} NOT NULL,
     topic {text} NOT NULL,
     partition {bigint} NOT NULL,
+    identity {text} NOT NULL,
     applied_offset {bigint} NOT NULL,
-    PRIMARY KEY (projection, topic, partition)
+    PRIMARY KEY (projection, topic, partition, identity)
 ) {clustered};
 
--- name: make_dead_letters
-CREATE TABLE IF NOT EXISTS {driftq_dead_letters} (
-    projection {text} NOT NULL,
-    topic {text} NOT NULL,
-    partition {bigint} NOT NULL,
-    message_offset {bigint} NOT NULL,
-    event_id {text},
-    stage {text} NOT NULL,
-    error {text} NOT NULL,
-    value {text},
-    recorded_at {bigint} NOT NULL,
-    PRIMARY KEY (projection, topic, partition, message_offset)
-) {clustered};
+-- Earlier versions had driftq_positions, without the identity of a topic.
+-- name: adopt_positions
+INSERT INTO {driftq_applied} (projection, topic, partition, identity, applied_offset)
+SELECT projection, topic, partition, '', applied_offset FROM {driftq_positions} WHERE projection = :name
+ON CONFLICT (projection, topic, partition, identity) DO NOTHING;
 
--- name: make_rows
+-- name: drop_adopted
+DELETE FROM {driftq_positions} WHERE projection = :name;
+
+-- name: make_rows (sqlite)
 CREATE TABLE IF NOT EXISTS {model} (
     aggregate_type {text} NOT NULL,
     aggregate_id {text} NOT NULL,
@@ -40,6 +36,22 @@ CREATE TABLE IF NOT EXISTS {model} (
     state {json},
     PRIMARY KEY (aggregate_id, aggregate_type)
 ) {clustered};
+
+-- The transaction with the first rows adds the key: an index is made faster than it grows.
+-- name: make_rows (postgres)
+CREATE TABLE IF NOT EXISTS {model} (
+    aggregate_type {text} NOT NULL,
+    aggregate_id {text} NOT NULL,
+    sequence_number {bigint} NOT NULL,
+    event_id {text} NOT NULL,
+    state {json}
+);
+
+-- name: has_key (postgres)
+SELECT 1 AS found FROM pg_index WHERE indrelid = CAST('{model}' AS regclass) AND indisprimary;
+
+-- name: add_key (postgres)
+ALTER TABLE {model} ADD PRIMARY KEY (aggregate_id, aggregate_type);
 
 -- name: make_waiting
 CREATE TABLE IF NOT EXISTS {waiting} (
@@ -128,40 +140,22 @@ DELETE FROM {waiting} WHERE EXISTS (
     AND kept.sequence_number >= {waiting}.sequence_number
 );
 
--- name: add_dead_letters
-INSERT INTO {driftq_dead_letters}
-    (projection, topic, partition, message_offset, event_id, stage, error, value, recorded_at)
-SELECT :projection, g.topic, g.partition, g.message_offset, g.event_id, g.stage, g.error, g.value, {now}
-FROM {rows g: topic text, partition bigint, message_offset bigint, event_id text, stage text, error text, value text}
-WHERE true
-ON CONFLICT (projection, topic, partition, message_offset) DO NOTHING;
-
--- name: move_dead_letters
-INSERT INTO {driftq_dead_letters}
-    (projection, topic, partition, message_offset, event_id, stage, error, value, recorded_at)
-SELECT :name, topic, partition, message_offset, event_id, stage, error, value, recorded_at
-FROM {driftq_dead_letters} AS fresh WHERE projection = :beside
-ON CONFLICT (projection, topic, partition, message_offset) DO NOTHING;
-
--- name: drop_dead_letters
-DELETE FROM {driftq_dead_letters} WHERE projection = :name;
-
 -- name: advance
-INSERT INTO {driftq_positions} AS kept (projection, topic, partition, applied_offset)
-SELECT :projection, g.topic, g.partition, g.applied_offset
-FROM {rows g: topic text, partition bigint, applied_offset bigint}
+INSERT INTO {driftq_applied} AS kept (projection, topic, partition, identity, applied_offset)
+SELECT :projection, g.topic, g.partition, g.identity, g.applied_offset
+FROM {rows g: topic text, partition bigint, identity text, applied_offset bigint}
 WHERE true
-ON CONFLICT (projection, topic, partition) DO UPDATE
+ON CONFLICT (projection, topic, partition, identity) DO UPDATE
 SET applied_offset = {greatest}(kept.applied_offset, excluded.applied_offset);
 
 -- name: positions
-SELECT topic, partition, applied_offset FROM {driftq_positions} WHERE projection = :name;
+SELECT topic, partition, identity, applied_offset FROM {driftq_applied} WHERE projection = :name;
 
 -- name: move_positions
-UPDATE {driftq_positions} SET projection = :name WHERE projection = :beside;
+UPDATE {driftq_applied} SET projection = :name WHERE projection = :beside;
 
 -- name: drop_positions
-DELETE FROM {driftq_positions} WHERE projection = :name;
+DELETE FROM {driftq_applied} WHERE projection = :name;
 
 -- name: current
 SELECT kept.aggregate_type, kept.aggregate_id, kept.sequence_number, kept.event_id,
@@ -185,7 +179,3 @@ FROM {model} WHERE state IS NOT NULL ORDER BY aggregate_type, aggregate_id;
 -- name: registry
 SELECT aggregate_type, aggregate_id, sequence_number, event_id
 FROM {model} ORDER BY aggregate_type, aggregate_id;
-
--- name: dead_letters
-SELECT topic, partition, message_offset, event_id, stage, error, value
-FROM {driftq_dead_letters} WHERE projection = :name ORDER BY topic, partition, message_offset;

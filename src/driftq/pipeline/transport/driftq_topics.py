@@ -1,0 +1,91 @@
+"""DriftQ's own topics as the transport."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from driftq.errors import TopicNotFound
+from driftq.model import TopicView
+from driftq.model.options.pipeline import PipelineOptions
+from driftq.pipeline.server import Server, check_server
+from driftq.pipeline.transport.port import TopicSubscription
+from driftq.transport.paths import topic_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from driftq.sinks import TopicPartition
+
+
+class DriftqTransport:
+    """The topics of one server. Offsets of a topic are never used again, so late lookups are safe."""
+
+    name = "driftq"
+
+    def __init__(self, options: PipelineOptions) -> None:
+        self._options = options
+        self._server = Server(options.url)
+
+    def check(self) -> None:
+        check_server(self._options.url)
+
+    def identities(self, subscription: TopicSubscription) -> dict[str, str]:
+        every = self._server.get("/v1/topics", dict[str, list[str]])["topics"]
+        names = [name for name in every if subscription.matches(name)]
+        found: dict[str, str] = {}
+        for name in names:
+            try:
+                found[name] = self._identity(name)
+            except TopicNotFound:
+                continue  # Deleted since the names were listed.
+        return found
+
+    def late_identity(self, topic: str) -> str:
+        try:
+            return self._identity(topic)
+        except TopicNotFound:
+            return ""  # Deleted since it was read: its messages are applied, and its position means nothing.
+
+    def stream(
+        self,
+        spark: SparkSession,
+        subscription: TopicSubscription,
+        *,
+        reader: str,
+        starting: Mapping[TopicPartition, int],
+        messages_max: int,
+        newest_by: str | None = None,
+    ) -> DataFrame:
+        options = subscription.options | {
+            "url": self._options.url,
+            "data": self._options.data,
+            "reader": reader,
+            "maxOffsetsPerTrigger": str(messages_max),
+        }
+        if starting:
+            options["startingOffsets"] = offsets_text(starting)
+        if newest_by is not None:
+            options["newestBy"] = newest_by
+        return spark.readStream.format("driftq").options(**options).load()
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _identity(self, topic: str) -> str:
+        return identity_of(self._server.get(topic_path(topic), TopicView))
+
+
+def identity_of(view: TopicView) -> str:
+    """A server of an earlier version has no ids: then the name is all there is."""
+    return f"driftq/{view.id}" if view.id else ""
+
+
+def offsets_text(offsets: Mapping[TopicPartition, int]) -> str:
+    """In the form of `startingOffsets`; a partition that is not named is read from its start."""
+    by_topic: dict[str, dict[str, int]] = {}
+    for place, offset in offsets.items():
+        by_topic.setdefault(place.topic, {})[str(place.partition)] = offset
+    return msgspec.json.encode(by_topic).decode()

@@ -1,0 +1,208 @@
+"""Batches that Spark's tasks stage in PostgreSQL, and the one transaction that makes each of them count.
+
+The staging table is unlogged: writing it costs no journal, and a crash of the database empties it. So the
+transaction first compares the staged rows with the reports of the tasks; a batch whose rows are gone is
+staged again. Its table is registered in `driftq_stages` in the transaction that creates it, so that no
+leftover is unknown.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import exc
+
+from driftq.errors import DatabaseBusy, ReadModelUnavailable
+from driftq.sinks.port import (
+    AttemptReport,
+    Change,
+    FindDeadLetters,
+    RefusedChange,
+    StagedCommit,
+    WriterEpoch,
+)
+from driftq.sinks.postgres_tasks import CHANGE, DEAD_LETTER, WAITING, PostgresTarget, PostgresTaskWriter
+from driftq.sinks.sql_queries import staging_queries
+from driftq.sql import Database, Transaction
+
+if TYPE_CHECKING:
+    from driftq.sinks.sql_model import SqlReadModel
+
+_NO_STAGE = ""
+_AT_ONCE = 1_000
+"""Refused rows in the driver's memory."""
+_REFUSES = ("22", "23", "44", "54", "P0")
+"""Classes of SQLSTATE that are about a row: data, constraint, check option, limit, a trigger's own error."""
+_LOCK_TIMEOUT = "55P03"
+
+
+class PostgresBatch:
+    """One batch: its staging table, and the right to commit it."""
+
+    def __init__(
+        self, model: SqlReadModel, target: PostgresTarget, writer_epoch: WriterEpoch, *, stage: str
+    ) -> None:
+        self._model = model
+        self._writer_epoch = writer_epoch
+        self._stage = stage
+        self._queries = staging_queries(model.name, stage, model.database.renderer)
+        self.writer = PostgresTaskWriter(target, stage)
+
+    @classmethod
+    def open(cls, model: SqlReadModel, target: PostgresTarget, writer_epoch: WriterEpoch) -> PostgresBatch:
+        batch = cls(model, target, writer_epoch, stage=f"driftq_stage_{uuid.uuid4().hex}")
+        with model.database.transaction() as transaction:
+            model.require(transaction, writer_epoch)
+            batch._make(transaction)
+        drop_older_stages(model.database, model.name, epoch=writer_epoch.epoch, current=batch._stage)
+        return batch
+
+    def commit(self, commit: StagedCommit) -> None:
+        reports = commit.reports
+        attempts = [report.attempt for report in reports]
+        with self._model.database.transaction() as transaction:
+            self._model.require(transaction, self._writer_epoch)
+            self._compare(transaction, reports)
+            if any(report.changes for report in reports):
+                self._merge(transaction, attempts, commit.find_dead_letters)
+            if any(report.waiting for report in reports):
+                transaction.run(self._queries["add_staged_waiting"], attempts=attempts)
+            if any(report.changes for report in reports):
+                transaction.run(self._model.queries["drop_reached"])
+            if any(report.dead_letters for report in reports):
+                transaction.run(
+                    self._queries["add_staged_dead_letters"], projection=self._model.name, attempts=attempts
+                )
+            self._model.add_dead_letters(transaction, commit.dead_letters)
+            self._model.advance(transaction, commit.positions)
+            self._drop(transaction)
+
+    def _make(self, transaction: Transaction) -> None:
+        transaction.run(self._queries["make_stage"])
+        transaction.run(
+            self._queries["add_stage"],
+            stage=self._stage,
+            name=self._model.name,
+            epoch=self._writer_epoch.epoch,
+            generation=self._writer_epoch.generation,
+        )
+
+    def _compare(self, transaction: Transaction, reports: Sequence[AttemptReport]) -> None:
+        """Raise ReadModelUnavailable unless the table holds exactly the rows that the reports name."""
+        reported = {
+            (report.attempt, kind): count
+            for report in reports
+            for kind, count in (
+                (CHANGE, report.changes),
+                (WAITING, report.waiting),
+                (DEAD_LETTER, report.dead_letters),
+            )
+            if count
+        }
+        rows = transaction.rows(self._queries["staged_counts"], attempts=[each.attempt for each in reports])
+        staged = {(row.attempt, row.kind): row.staged for row in rows}
+        if staged != reported:
+            raise ReadModelUnavailable(
+                self._model.address,
+                cause=f"tasks staged {sum(reported.values())} rows, and {sum(staged.values())} are there",
+            )
+
+    def _merge(self, transaction: Transaction, attempts: list[int], find: FindDeadLetters | None) -> None:
+        add_key = self._model.queries["add_key"]
+        has_key = transaction.row(self._model.queries["has_key"]) is not None
+        if find is not None:
+            if not has_key:
+                transaction.run(add_key)
+            for refused in _pages(self._merge_by_halves(transaction, attempts)):
+                self._model.add_dead_letters(transaction, list(find(refused)))
+        elif has_key:
+            transaction.run(self._queries["merge_staged"], attempts=attempts)
+        else:
+            transaction.run(self._queries["insert_staged"], attempts=attempts)
+            transaction.run(add_key)
+
+    def _merge_by_halves(self, transaction: Transaction, attempts: list[int]) -> Iterator[RefusedChange]:
+        """Merge what the table takes, a savepoint for each part, and yield the rows that it refuses."""
+        transaction.run(self._queries["number_staged"], attempts=attempts)
+        transaction.run(self._queries["index_numbered"])
+        parts = [(1, transaction.row(self._queries["count_numbered"]).numbered)]
+        while parts:
+            first, last = parts.pop()
+            savepoint = transaction.connection.begin_nested()
+            try:
+                transaction.run(self._queries["merge_numbered"], first=first, last=last)
+            except exc.DBAPIError as error:
+                savepoint.rollback()
+                if not (_state(error) or "").startswith(_REFUSES):
+                    raise
+                if first == last:
+                    row = transaction.row(self._queries["numbered"], number=first)
+                    yield RefusedChange(_change(row), f"{type(error.orig).__name__}: {error.orig}")
+                else:
+                    half = (first + last) // 2
+                    parts += [(half + 1, last), (first, half)]
+            else:
+                savepoint.commit()
+
+    def _drop(self, transaction: Transaction) -> None:
+        savepoint = transaction.connection.begin_nested()
+        try:
+            transaction.run(self._queries["do_not_wait"])
+            transaction.run(self._queries["drop_stage"])
+            transaction.run(self._queries["remove_stage"], stage=self._stage)
+        except exc.DBAPIError as error:
+            savepoint.rollback()
+            if _state(error) != _LOCK_TIMEOUT:
+                raise
+        else:
+            savepoint.commit()
+
+
+def make_stages(transaction: Transaction) -> None:
+    """The table that knows every staging table."""
+    transaction.run(staging_queries("", _NO_STAGE, transaction.renderer)["make_stages"])
+
+
+def drop_older_stages(database: Database, projection: str, *, epoch: int, current: str = _NO_STAGE) -> None:
+    """Drop what batches of this run and of earlier ones left, except tables that a task still writes."""
+    older = staging_queries(projection, _NO_STAGE, database.renderer)["older_stages"]
+    with database.snapshot() as transaction:
+        found = transaction.rows(older, name=projection, epoch=epoch, current=current)
+    for stage in [row.stage for row in found]:
+        queries = staging_queries(projection, stage, database.renderer)
+        try:
+            with database.transaction() as transaction:
+                transaction.run(queries["do_not_wait"])
+                transaction.run(queries["drop_stage"])
+                transaction.run(queries["remove_stage"], stage=stage)
+        except DatabaseBusy:
+            continue
+
+
+def _pages(refused: Iterator[RefusedChange]) -> Iterator[list[RefusedChange]]:
+    page: list[RefusedChange] = []
+    for each in refused:
+        page.append(each)
+        if len(page) == _AT_ONCE:
+            yield page
+            page = []
+    if page:
+        yield page
+
+
+def _change(row: Any) -> Change:
+    state = None if row.content is None else _text(row.content)
+    names = [_text(each or b"") for each in (row.aggregate_type, row.aggregate_id, row.event_id)]
+    return Change(names[0], names[1], row.sequence_number or 0, names[2], state)
+
+
+def _text(staged: bytes) -> str:
+    """Staged bytes are the target's to check, and may be no text."""
+    return bytes(staged).decode(errors="backslashreplace")
+
+
+def _state(error: exc.DBAPIError) -> str | None:
+    found: str | None = getattr(error.orig, "sqlstate", None)
+    return found

@@ -1,0 +1,31 @@
+"""One Spark session for the tests of this folder, and servers with event logs of their own.
+
+The session has Kafka's connector: a JVM that started without it cannot read from Kafka later, and pytest runs
+every test of this folder in one process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.harness import ServerProcess
+from tests.services.kafka_publishing import EventSource
+from tests.support.kafka_session import kafka_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> SparkSession:
+    return kafka_session()
+
+
+@pytest.fixture
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EventSource]:
+    """A server with an event log that no other test writes to."""
+    with ServerProcess(tmp_path_factory.mktemp("publisher") / "data") as started:
+        yield EventSource.beside(started)

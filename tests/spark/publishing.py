@@ -61,9 +61,11 @@ def append_events(server: ServerProcess, count: int, *, first: int = 1, aggregat
 def publish(spark: SparkSession, options: PipelineOptions) -> None:
     """One run over everything that is there, started again where this machine was too busy for Spark."""
     for starts_left in (2, 1, 0):
-        query = Publisher(options).start(spark, once=True)
+        publisher = Publisher(options)
+        query = publisher.start(spark, once=True)
         try:
             assert query.awaitTermination(240)
+            publisher.close()
             return
         except StreamingQueryException as failure:
             if TOO_BUSY not in str(failure) or not starts_left:

@@ -41,6 +41,7 @@ class Publisher:
     def __init__(self, options: PipelineOptions) -> None:
         self._options = options
         self._run: PublisherRun | None = None
+        self._meter: Meter | None = None
 
     def start(self, spark: SparkSession, *, once: bool) -> StreamingQuery:
         """Take over from any other publisher of this log, and begin."""
@@ -57,8 +58,16 @@ class Publisher:
             .foreachBatch(lambda rows, _: run.publish(rows))
         )
         query = (writing.trigger(availableNow=True) if once else writing).start()
-        Meter(run, interval_s=self._options.publisher.metrics_interval_seconds).follow(query)
+        self._meter = Meter(run, interval_s=self._options.publisher.metrics_interval_seconds)
+        self._meter.follow(query)
         return query
+
+    def close(self) -> None:
+        """Its query has ended: the log gets its last line, and the run drops what it holds."""
+        if self._meter is not None:
+            self._meter.close()
+        if self._run is not None:
+            self._run.close()
 
     def events(self, spark: SparkSession, *, after: int) -> DataFrame:
         """The event log after a position."""

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("driftq.publisher")
 
+_LAST_LINE_S = 10.0
+"""A session that is lost may leave the thread waiting; the process must end all the same."""
+
 
 class Meter:
     """Observes a run from a thread of its own, which only asks Spark whether the query has ended."""
@@ -20,10 +23,19 @@ class Meter:
     def __init__(self, run: PublisherRun, *, interval_s: int) -> None:
         self._run = run
         self._interval_s = interval_s
+        self._thread: threading.Thread | None = None
 
     def follow(self, query: StreamingQuery) -> None:
         """Log until the query ends."""
-        threading.Thread(target=self._follow, args=(query,), name="publisher-meter", daemon=True).start()
+        self._thread = threading.Thread(
+            target=self._follow, args=(query,), name="publisher-meter", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Wait for the last line. Call it when the query has ended."""
+        if self._thread is not None:
+            self._thread.join(_LAST_LINE_S)
 
     def _follow(self, query: StreamingQuery) -> None:
         try:

@@ -112,16 +112,14 @@ class PostgresBatch:
     def _merge(self, transaction: Transaction, attempts: list[int], find: FindDeadLetters | None) -> None:
         add_key = self._model.queries["add_key"]
         has_key = transaction.row(self._model.queries["has_key"]) is not None
+        if find is None:
+            statement = "merge_staged" if has_key else "insert_staged"
+            transaction.run(self._queries[statement], attempts=attempts)
+        if not has_key:
+            transaction.run(add_key)
         if find is not None:
-            if not has_key:
-                transaction.run(add_key)
             for refused in _pages(self._merge_by_halves(transaction, attempts)):
                 self._model.add_dead_letters(transaction, list(find(refused)))
-        elif has_key:
-            transaction.run(self._queries["merge_staged"], attempts=attempts)
-        else:
-            transaction.run(self._queries["insert_staged"], attempts=attempts)
-            transaction.run(add_key)
 
     def _merge_by_halves(self, transaction: Transaction, attempts: list[int]) -> Iterator[RefusedChange]:
         """Merge what the table takes, a savepoint for each part, and yield the rows that it refuses."""

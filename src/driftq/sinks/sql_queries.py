@@ -34,9 +34,9 @@ def model_queries(projection: str, renderer: SqlRenderer, *, renamed: str = "") 
 
 def staging_queries(projection: str, stage: str, renderer: SqlRenderer) -> Queries:
     """The statements of one batch that tasks write; `stage` is its table."""
-    return _rendered(
-        "staging", _tables(projection, renderer) | {"{stage}": quoted(stage, renderer)}, renderer
-    )
+    parts = {name: source for name, _, source in split_queries(_source("staging"))}
+    marks = {"{newest}": parts["newest"].partition(";")[0]} | _tables(projection, renderer)
+    return _rendered("staging", marks | {"{stage}": quoted(stage, renderer)}, renderer)
 
 
 def quoted(table: str, renderer: SqlRenderer) -> str:

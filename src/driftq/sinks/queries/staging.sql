@@ -51,41 +51,38 @@ DELETE FROM {driftq_stages} WHERE stage = :stage;
 SELECT attempt, kind, count(*) AS staged FROM {stage}
 WHERE attempt = ANY(CAST(:attempts AS bigint[])) GROUP BY attempt, kind;
 
--- In the order of the key: neighbours share a page. Of equal sequences the result must not depend on tasks.
--- name: merge_staged (postgres)
-INSERT INTO {model} AS kept (aggregate_type, aggregate_id, sequence_number, event_id, state)
-SELECT convert_from(aggregate_type, 'UTF8'), convert_from(aggregate_id, 'UTF8'), sequence_number,
-    convert_from(event_id, 'UTF8'), CAST(convert_from(content, 'UTF8') AS json)
-FROM (
-    SELECT DISTINCT ON (aggregate_id, aggregate_type)
-        aggregate_type, aggregate_id, sequence_number, event_id, content
-    FROM {stage} WHERE kind = 0 AND attempt = ANY(CAST(:attempts AS bigint[]))
-    ORDER BY aggregate_id, aggregate_type, sequence_number DESC, event_id
-) AS newest
-ON CONFLICT (aggregate_id, aggregate_type) DO UPDATE SET
-    sequence_number = excluded.sequence_number, event_id = excluded.event_id, state = excluded.state
-WHERE kept.sequence_number < excluded.sequence_number;
+-- What the attempts have staged of each aggregate, as part of the statements below. In the order of the key:
+-- neighbours share a page. Of equal sequences the result must not depend on tasks.
+-- name: newest (postgres)
+SELECT DISTINCT ON (aggregate_id, aggregate_type) aggregate_type, aggregate_id, sequence_number, event_id, content
+FROM {stage} WHERE kind = 0 AND attempt = ANY(CAST(:attempts AS bigint[]))
+ORDER BY aggregate_id, aggregate_type, sequence_number DESC, event_id;
 
 -- Into a table that is empty and has no key yet.
 -- name: insert_staged (postgres)
 INSERT INTO {model} (aggregate_type, aggregate_id, sequence_number, event_id, state)
 SELECT convert_from(aggregate_type, 'UTF8'), convert_from(aggregate_id, 'UTF8'), sequence_number,
     convert_from(event_id, 'UTF8'), CAST(convert_from(content, 'UTF8') AS json)
-FROM (
-    SELECT DISTINCT ON (aggregate_id, aggregate_type)
-        aggregate_type, aggregate_id, sequence_number, event_id, content
-    FROM {stage} WHERE kind = 0 AND attempt = ANY(CAST(:attempts AS bigint[]))
-    ORDER BY aggregate_id, aggregate_type, sequence_number DESC, event_id
-) AS newest;
+FROM ({newest}) AS newest;
+
+-- MERGE writes a changed row once, where ON CONFLICT locks it first. It is safe because one transaction at a time
+-- writes a read model: it holds the projection's row.
+-- name: merge_staged (postgres)
+MERGE INTO {model} AS kept USING (
+    SELECT convert_from(aggregate_type, 'UTF8') AS aggregate_type, convert_from(aggregate_id, 'UTF8') AS aggregate_id,
+        sequence_number, convert_from(event_id, 'UTF8') AS event_id,
+        CAST(convert_from(content, 'UTF8') AS json) AS state
+    FROM ({newest}) AS staged
+) AS newest
+ON kept.aggregate_id = newest.aggregate_id AND kept.aggregate_type = newest.aggregate_type
+WHEN MATCHED AND kept.sequence_number < newest.sequence_number THEN UPDATE SET
+    sequence_number = newest.sequence_number, event_id = newest.event_id, state = newest.state
+WHEN NOT MATCHED THEN INSERT (aggregate_type, aggregate_id, sequence_number, event_id, state)
+    VALUES (newest.aggregate_type, newest.aggregate_id, newest.sequence_number, newest.event_id, newest.state);
 
 -- name: number_staged (postgres)
 CREATE TEMP TABLE driftq_numbered ON COMMIT DROP AS
-SELECT row_number() OVER (ORDER BY aggregate_id, aggregate_type) AS number, newest.* FROM (
-    SELECT DISTINCT ON (aggregate_id, aggregate_type)
-        aggregate_type, aggregate_id, sequence_number, event_id, content
-    FROM {stage} WHERE kind = 0 AND attempt = ANY(CAST(:attempts AS bigint[]))
-    ORDER BY aggregate_id, aggregate_type, sequence_number DESC, event_id
-) AS newest;
+SELECT row_number() OVER (ORDER BY aggregate_id, aggregate_type) AS number, newest.* FROM ({newest}) AS newest;
 
 -- name: index_numbered (postgres)
 CREATE INDEX ON driftq_numbered (number);

@@ -20,7 +20,7 @@ MESSAGES = 2_000_000
 PARTITIONS = 4
 TOPIC = "events.bench"
 RUNS = 3
-SHARE = 0.5
+SHARE = 0.6
 """Of what Spark's own reader does."""
 _AT_ONCE = 5_000
 _SEALED_S = 600.0

@@ -154,6 +154,13 @@ def listen(spark: Any, progress: ProgressTracker) -> None:
         def onQueryProgress(self, event: Any) -> None:
             progress.heard(json.loads(event.progress.json))
 
+        def onQueryIdle(self, event: Any) -> None:
+            """Spark names the query alone; the query has the progress, with its lag and no rows."""
+            query = spark.streams.get(str(event.id))
+            last = None if query is None else query.lastProgress
+            if last is not None:
+                progress.heard(json.loads(last.json))
+
         def onQueryTerminated(self, event: Any) -> None: ...
 
     spark.streams.addListener(SparkListener())

@@ -55,7 +55,7 @@ class Publisher:
             self.events(spark, after=run.after)
             .writeStream.queryName(NAME)
             .option("checkpointLocation", folder)
-            .foreachBatch(lambda rows, _: run.publish(rows))
+            .foreachBatch(run)
         )
         query = (writing.trigger(availableNow=True) if once else writing).start()
         self._meter = Meter(run, interval_s=self._options.publisher.metrics_interval_seconds)

@@ -51,6 +51,9 @@ class PublisherRun:
         """The log is read after this position."""
         return self._resume.after
 
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        self.publish(rows)
+
     def publish(self, rows: DataFrame) -> None:
         """One micro-batch: each lane in one task, in log order."""
         task: Any = self.task()

@@ -84,9 +84,11 @@ def deliver(
     """Apply it, or raise an Unavailable, or ProjectionFenced or ReadModelSwapped: then nothing may follow."""
 
     def apply(part: Application) -> None:
+        if not part.dead_letters:
+            model.apply(part, writer_epoch)
+            return
         model.apply(replace(part, dead_letters=dead_letters.ready(model, part.dead_letters)), writer_epoch)
-        if part.dead_letters:
-            dead_letters.applied()
+        dead_letters.applied()
 
     try:
         retry_budget.persist(lambda: apply(application))

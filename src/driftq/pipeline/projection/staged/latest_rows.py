@@ -6,9 +6,7 @@ read, all events of its aggregate are folded one by one, and so is what is no ev
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -117,15 +115,3 @@ def _picked(table: pa.Table, rows: NDArray[Any]) -> pa.Table:
     wanted = np.zeros(table.num_rows, dtype=np.bool_)
     wanted[rows] = True
     return table.filter(pa.array(wanted))
-
-
-@contextmanager
-def collecting_nothing() -> Iterator[None]:
-    """A batch is many objects without cycles: a garbage collection takes longer than making them."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

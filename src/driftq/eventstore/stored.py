@@ -15,15 +15,18 @@ collide there.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from json import encoder
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from driftq.errors import EventDamaged, InvalidArgument
 from driftq.model import Aggregate
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 quoted = encoder.encode_basestring
 """A text as JSON."""
@@ -102,6 +105,25 @@ class StoredEvent(msgspec.Struct, frozen=True):
     metadata: str
     schema_version: str
     content_hash: str
+
+
+COLUMNS = tuple("occurred_at" if name == "occurred_at_us" else name for name in StoredEvent.__struct_fields__)
+"""Of an event as a row of Arrow or Parquet, in the order of its fields."""
+
+
+def stored_events(rows: "pa.Table | pa.RecordBatch") -> Iterator[StoredEvent]:
+    """The events of these rows, in their order."""
+    columns = [column_values(rows.column(name)) for name in COLUMNS]
+    return (StoredEvent(*row) for row in zip(*columns, strict=True))
+
+
+def column_values(column: "pa.ChunkedArray | pa.Array") -> list[Any]:
+    """A column as plain values; an instant as its microseconds."""
+    import pyarrow as pa  # A server without the extra for segments has none.
+
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    return list(column.to_pylist())
 
 
 class _Kind(msgspec.Struct):

@@ -6,14 +6,13 @@ writes what the one before wrote. Columns and their order are those of `StoredEv
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from driftq.errors import SegmentLost
-from driftq.eventstore.stored import StoredEvent
+from driftq.eventstore.stored import COLUMNS, StoredEvent, stored_events
 
 __all__ = [
     "FORMAT",
@@ -31,10 +30,12 @@ _FORMAT_KEY = "driftq.segment"
 _TYPES = {int: pa.int64(), str: pa.string()}
 SCHEMA = pa.schema(
     [
-        pa.field("occurred_at", pa.timestamp("us", tz="UTC"), nullable=False)
-        if field.name == "occurred_at_us"
-        else pa.field(field.name, _TYPES[field.type], nullable=False)
-        for field in msgspec.structs.fields(StoredEvent)
+        pa.field(
+            name,
+            pa.timestamp("us", tz="UTC") if name == "occurred_at" else _TYPES[field.type],
+            nullable=False,
+        )
+        for name, field in zip(COLUMNS, msgspec.structs.fields(StoredEvent), strict=True)
     ]
 )
 
@@ -81,9 +82,7 @@ def _written(table: pa.Table) -> bytes:
 
 def decode_segment(content: bytes, *, name: str) -> list[StoredEvent]:
     """The events of a segment; raises SegmentLost when it is damaged or of another format."""
-    table = read_segment(content, name=name)
-    columns = [_values(table.column(field.name), field) for field in SCHEMA]
-    return [StoredEvent(*row) for row in zip(*columns, strict=True)]
+    return list(stored_events(read_segment(content, name=name)))
 
 
 def read_segment(content: bytes, *, name: str) -> pa.Table:
@@ -96,10 +95,3 @@ def read_segment(content: bytes, *, name: str) -> pa.Table:
         return table.select(SCHEMA.names)
     except (pa.ArrowException, OSError, KeyError) as error:
         raise SegmentLost(name, cause=str(error)) from error
-
-
-def _values(column: Any, field: Any) -> list[Any]:
-    """A column as plain values; an instant as its microseconds."""
-    if not pa.types.is_timestamp(field.type):
-        return list(column.to_pylist())
-    return [value for chunk in column.chunks for value in chunk.view(pa.int64()).to_pylist()]

@@ -7,10 +7,7 @@ finds. Spark's checkpoint serves only one run and the next one creates a new one
 from __future__ import annotations
 
 import math
-import shutil
-import uuid
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from driftq.errors import (
@@ -28,6 +25,7 @@ from driftq.pipeline.projection.delivery import RetryBudget
 from driftq.pipeline.projection.folds import LatestState
 from driftq.pipeline.projection.projector import Identify, Projector, Target
 from driftq.pipeline.runtime.causes import WORKER_LATE, cause_of
+from driftq.pipeline.runtime.checkpoints import fresh_checkpoint
 from driftq.pipeline.source.pinned import PinnedEnd
 from driftq.pipeline.transport import identified, open_transport, resume_offsets, topics_started_over
 from driftq.sinks import TopicPartition
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
     from driftq.pipeline.projection.definition import Projection
 
 _EVERY = "500 milliseconds"
-_CHECKPOINTS_KEPT = 2
 _OUTAGE_S = 20.0
 
 
@@ -103,7 +100,7 @@ class ProjectionJob:
         )
         writing = (
             messages.writeStream.queryName(self.name)
-            .option("checkpointLocation", self._fresh_checkpoint())
+            .option("checkpointLocation", fresh_checkpoint(self._options.checkpoint(self.name)))
             .foreachBatch(self._projector)
         )
         trigger = writing.trigger(availableNow=True) if once else writing.trigger(processingTime=_EVERY)
@@ -140,14 +137,6 @@ class ProjectionJob:
         )
         self._dead_letters = dead_letters
         return dead_letters
-
-    def _fresh_checkpoint(self) -> str:
-        """A folder for this run; a few earlier ones stay: a fenced run may still use its own."""
-        folder = Path(self._options.checkpoint(self.name))
-        earlier = sorted(folder.glob("*/"), key=lambda path: path.stat().st_mtime)
-        for path in earlier[:-_CHECKPOINTS_KEPT]:
-            shutil.rmtree(path, ignore_errors=True)
-        return str(folder / uuid.uuid4().hex)
 
 
 def run_job(job: ProjectionJob, spark: SparkSession, *, once: bool) -> None:

@@ -114,7 +114,7 @@ class _AsMessages:
     def __call__(self, batches: Iterable[arrow.RecordBatch]) -> Iterator[arrow.RecordBatch]:
         import pyarrow as arrow
 
-        from driftq.pipeline.source.event_rows import stored_events
+        from driftq.eventstore.stored import stored_events
 
         for batch in batches:
             wanted = [

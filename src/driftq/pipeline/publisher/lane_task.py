@@ -10,13 +10,13 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from driftq.errors import LaneBehind, WriterFenced
 from driftq.eventstore.published import encode_published, topic_of
-from driftq.eventstore.seal.segment import SCHEMA, StoredEvent
+from driftq.eventstore.stored import StoredEvent, stored_events
 from driftq.model.wire.append import PositionedMessage
 from driftq.pipeline.server import Server
 from driftq.pipeline.sink.lane_sender import LaneSender
@@ -104,16 +104,4 @@ _topic = cache(topic_of)
 
 def _events(batches: Iterator[arrow.RecordBatch]) -> Iterator[tuple[int, StoredEvent]]:
     for batch in batches:
-        columns = [column_values(batch.column(field.name), field) for field in SCHEMA]
-        lanes = batch.column(LANE).to_pylist()
-        for lane, *row in zip(lanes, *columns, strict=True):
-            yield lane, StoredEvent(*row)
-
-
-def column_values(column: Any, field: Any) -> list[Any]:
-    """A column as plain values; an instant as its microseconds."""
-    import pyarrow as arrow
-
-    if arrow.types.is_timestamp(field.type):
-        column = column.cast(field.type).view(arrow.int64())
-    return list(column.to_pylist())
+        yield from zip(batch.column(LANE).to_pylist(), stored_events(batch), strict=True)

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from driftq.eventstore.published import PUBLISHED_COLUMNS, encode_fields, topic_of
-from driftq.eventstore.seal.segment import SCHEMA
+from driftq.eventstore.stored import column_values
 from driftq.model.options.kafka import KafkaOptions
 from driftq.pipeline.publisher.kafka.lane import OutgoingEvent
 from driftq.pipeline.publisher.kafka.positions import LaneRefused, RunStamp
 from driftq.pipeline.publisher.kafka.writer import LaneTarget, LaneWriter
-from driftq.pipeline.publisher.lane_task import LANE, Refusal, column_values
+from driftq.pipeline.publisher.lane_task import LANE, Refusal
 
 if TYPE_CHECKING:
     import pyarrow as arrow
@@ -153,7 +153,7 @@ def _outgoing(topic: str, fields: Row) -> OutgoingEvent:
 
 
 def _rows(batch: arrow.RecordBatch) -> Iterator[Row]:
-    columns = [column_values(batch.column(name), SCHEMA.field(name)) for name in PUBLISHED_COLUMNS]
+    columns = [column_values(batch.column(name)) for name in PUBLISHED_COLUMNS]
     return zip(*columns, strict=True)
 
 

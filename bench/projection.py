@@ -10,6 +10,8 @@ an aggregate has twenty events: most are overtaken within a batch, and reading a
 second it has two, in different batches: every event becomes a row, and what counts is how fast PostgreSQL
 takes rows; the bare fold writes none.
 
+PostgreSQL is set up as a server for bulk writes is: `BULK` in bench/postgres.py.
+
 How the cost grows is measured with one, two and four million events on the same server.
 """
 
@@ -28,12 +30,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.machine import Server, folder
+from bench.postgres import postgres
 from bench.report import Figure
 from driftq.pipeline import Projection, open_session
 from driftq.settings import load_settings
 from driftq.sinks import PostgresSink
 from driftq.tables.reader import read_table
-from tests.services_postgres import PostgresServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,16 +124,12 @@ def growth(sizes: Sequence[int] = GROWTH) -> list[Figure]:
 
 @contextmanager
 def open_services() -> Iterator[Services]:
-    database = PostgresServer(fsync=True)
-    try:
-        with folder() as place:
-            server = Server(place / "data")
-            try:
-                yield Services(place, server, database.url)
-            finally:
-                server.stop()
-    finally:
-        database.remove()
+    with postgres(bulk=True) as database, folder() as place:
+        server = Server(place / "data")
+        try:
+            yield Services(place, server, database)
+        finally:
+            server.stop()
 
 
 @contextmanager

@@ -19,7 +19,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psycopg
@@ -53,9 +53,15 @@ def _version(binaries: Path) -> tuple[int, ...]:
 class PostgresServer:
     """A cluster of its own in a temporary folder, on loopback, that can be stopped and started again."""
 
-    def __init__(self, *, fsync: bool = False, binaries: Path | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        fsync: bool = False,
+        binaries: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self._binaries = binaries or find_binaries()
-        self._fsync = "on" if fsync else "off"
+        self._settings = {"fsync": "on" if fsync else "off"} | dict(settings or {})
         self._folder = Path(tempfile.mkdtemp(prefix="driftq-postgres-"))
         self._user = _server_user()
         if self._user:
@@ -83,8 +89,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start it and wait until it answers."""
-        settings = {
-            "fsync": self._fsync,
+        settings = self._settings | {
             "listen_addresses": "127.0.0.1",
             "port": str(self.port),
             "unix_socket_directories": "",

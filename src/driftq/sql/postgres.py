@@ -26,6 +26,7 @@ from driftq.sql.database import session
 from driftq.sql.dialect import Dialect, SqlRenderer
 from driftq.sql.transaction import Transaction
 
+OLDEST_VERSION = 15
 _TRY_AFTER_IDLE_S = 1.0
 _USED_AT = "driftq_used_at"
 
@@ -100,6 +101,8 @@ class PostgresDatabase:
     def check(self) -> None:
         with self.transaction() as transaction:
             encoding = transaction.connection.exec_driver_sql("SHOW server_encoding").scalar_one()
+            number = transaction.connection.exec_driver_sql("SHOW server_version_num").scalar_one()
+        require_version(self.address, int(number) // 10_000)
         if encoding != "UTF8":
             raise DatabaseUnsuitable(self.address, problem=f"its encoding is {encoding}, not UTF8")
 
@@ -111,6 +114,13 @@ class PostgresDatabase:
         return session(
             engine, self.renderer, self._clock, address=self.address, waited_ms=waited_ms, reading=reading
         )
+
+
+def require_version(address: str, version: int) -> None:
+    """Raise DatabaseUnsuitable for a server that lacks MERGE, with which read models are written."""
+    if version < OLDEST_VERSION:
+        problem = f"PostgreSQL is {version}, and {OLDEST_VERSION} or newer is needed"
+        raise DatabaseUnsuitable(address, problem=problem)
 
 
 def _set_up_connections(engine: Engine, *, lock_timeout_ms: int) -> None:

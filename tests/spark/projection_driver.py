@@ -69,7 +69,7 @@ def play(
     """A kill at every point, each after a part of the events was sent; then the rest, to the end."""
     environ, folder = environ or {}, told["data"]
     size = len(arriving) // (len(POINTS) + 1)
-    told = told | {"batch_messages_max": size // 2}
+    told = told | {"batch_messages_max": size}
     for number, point in enumerate(POINTS):
         send(arriving[number * size : (number + 1) * size])
         kill_at(point, told, {name: f"{folder}/{name}-{number}" for name in TARGETS}, environ)

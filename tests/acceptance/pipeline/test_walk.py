@@ -27,6 +27,7 @@ server.content("/v1/version")
 server.post("/v1/topics/events.order/spans", {}, dict)
 """
 BY_THE_CLOCK = (
+    "cli/pipeline_lines.py",
     "core/decide/retention.py",
     "core/decide/skip.py",
     "eventstore/seal/lease.py",

@@ -23,8 +23,8 @@ from driftq.pipeline import App, Projection
 app = App()
 app.projection(Projection("all", topics=["orders"]))
 """
-LASTING = {"serve", "worker", "job work", "pipeline run"}
-"""They run until they are told to stop, or start Spark: their examples are only read here."""
+LASTING = {"serve", "worker", "job work", "pipeline run", "pipeline package"}
+"""They run until they are told to stop, start Spark or pack all of it: their examples are only read here."""
 PARKED = Handler("charge", Effect.IDEMPOTENT, GapPolicy.FULL_STATE, max_retries=0, lease_ms=60_000)
 UNKNOWN = Handler("charge", Effect.UNKNOWN, GapPolicy.FULL_STATE, max_retries=0, lease_ms=60_000)
 

@@ -20,6 +20,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -188,6 +189,19 @@ def postgres_url() -> str:
 @pytest.fixture(scope="module")
 def postgres_database_url(postgres_url: str) -> Iterator[str]:
     """A fresh, empty database for this module."""
+    with fresh_database(postgres_url) as url:
+        yield url
+
+
+@pytest.fixture
+def own_database_url(postgres_url: str) -> Iterator[str]:
+    """A fresh, empty database for this test."""
+    with fresh_database(postgres_url) as url:
+        yield url
+
+
+@contextmanager
+def fresh_database(postgres_url: str) -> Iterator[str]:
     name = f"driftq_test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'".encode())

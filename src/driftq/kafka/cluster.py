@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from confluent_kafka.admin._metadata import ClusterMetadata
 
 ANSWER_S = 30.0
+_REQUEST_S = 5.0
+"""For one request: the client may have sent it to a server that has just died."""
 _BROKER_DEFAULT = -1
 _POLL_S = 0.05
 
@@ -32,6 +34,7 @@ class KafkaCluster:
     def __init__(self, options: KafkaOptions, *, answer_s: float = ANSWER_S) -> None:
         self._options = options
         self._answer_s = answer_s
+        self._request_s = min(_REQUEST_S, answer_s / 2)
         self._complaints = Complaints()
         self._admin: AdminClient = open_admin(options, self._complaints)
         self.bootstrap = str(options.bootstrap)
@@ -143,15 +146,20 @@ class KafkaCluster:
 
         if not names:
             return {}
-        found: dict[str, Any] = {}
-        with translated(self._options, self._complaints):
-            asked = self._admin.describe_topics(TopicCollection(names), request_timeout=self._answer_s)
+
+        def ask() -> dict[str, Any]:
+            found: dict[str, Any] = {}
+            asked = self._admin.describe_topics(TopicCollection(names), request_timeout=self._request_s)
             for name, future in asked.items():
                 try:
                     found[name] = self._result(future)
                 except KafkaException as refused:
                     if not is_unknown_topic(refused.args[0]):
                         raise
+            return found
+
+        with translated(self._options, self._complaints):
+            found = self._repeated(ask)
         missing = [name for name in names if name not in found]
         if required and missing:
             raise KafkaTopicNotFound(missing[0])
@@ -186,7 +194,7 @@ class KafkaCluster:
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
 
         def ask() -> dict[Partition, int]:
-            answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=self._answer_s)
+            answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=self._request_s)
             return {(at.topic, at.partition): self._result(one).offset for at, one in answers.items()}
 
         with translated(self._options, self._complaints, topic=topic):
@@ -205,7 +213,7 @@ class KafkaCluster:
         """The answer to a question that is repeated while its failure is passing and there is time left."""
         from confluent_kafka import KafkaException
 
-        end = time.monotonic() + self._answer_s
+        end = time.monotonic() + self._answer_s - self._request_s
         while True:
             try:
                 return ask()

@@ -11,12 +11,12 @@ from driftq.pipeline.read_model import rows
 from tests.matrix.cluster.kills import Kill, kill_daemon, kill_driver, kill_executor
 from tests.matrix.cluster.stage import ClusterStage
 from tests.services_kafka import kafka
-from tests.services_postgres import postgres_database_url, postgres_url
+from tests.services_postgres import own_database_url, postgres_url
 from tests.services_s3 import S3Server, s3_server
 from tests.services_spark_cluster import SparkCluster, spark_cluster
 from tests.spark.publishing import KINDS, TOPICS, append_events
 
-__all__ = ["kafka", "postgres_database_url", "postgres_url", "s3_server", "spark_cluster"]
+__all__ = ["kafka", "own_database_url", "postgres_url", "s3_server", "spark_cluster"]
 
 pytestmark = [pytest.mark.timeout(3_600)]
 EVENTS = 3_000
@@ -64,14 +64,14 @@ def stage(
     request: pytest.FixtureRequest,
     tmp_path: Path,
     spark_cluster: SparkCluster,
-    postgres_database_url: str,
+    own_database_url: str,
     s3_server: S3Server,
 ) -> Iterator[ClusterStage]:
     made = ClusterStage(
         tmp_path,
         spark_cluster,
         app=APP,
-        database_url=postgres_database_url,
+        database_url=own_database_url,
         s3=s3_server,
         kafka=request.getfixturevalue("kafka") if request.param == "kafka" else None,
         settings=SETTINGS,

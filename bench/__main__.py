@@ -18,6 +18,7 @@ from bench import (
     publish,
     registry,
     spark_source,
+    stages,
     stream_peers,
     worker,
 )
@@ -54,6 +55,7 @@ BENCHMARKS = {
     "worker": worker.worker,
     "publish-kafka": kafka_publish.kafka_publish,
     "freshness": freshness.freshness,
+    "stages": stages.stages,
 }
 
 

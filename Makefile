@@ -16,7 +16,7 @@ PART   ?=
 # need other services.
 SUITES   := spark crash acceptance docs contract simulation property conformance unit
 QUICK    := unit property simulation
-SERVICES := browser services
+SERVICES := services browser
 
 SUITE_DIRS   := $(wildcard $(SUITES:%=tests/%))
 QUICK_DIRS   := $(wildcard $(QUICK:%=tests/%))
@@ -25,6 +25,8 @@ SERVICE_DIRS := $(wildcard $(SERVICES:%=tests/%))
 # tests wait more than they work, so that there is one process more than two cores would suggest.
 BY_TEST      := --numprocesses 3 --dist worksteal
 BY_MODULE    := --numprocesses 3 --dist loadscope --no-loadscope-reorder
+# Beside each process of the services there is a server of theirs, or two.
+BY_SERVICE   := --numprocesses 2 --dist loadscope --no-loadscope-reorder
 TYPED_DIRS   := $(wildcard src tests scripts bench examples)
 
 UPGRADE ?= --upgrade
@@ -74,7 +76,7 @@ test-services: $(STAMP) ## Run the suites that need outside services
 	@sh scripts/debian.sh chromium chromium chromium-browser google-chrome
 	@if [ -z "$$(find $(SERVICE_DIRS) -name 'test_*.py' 2>/dev/null)" ]; then \
 	  echo "no service tests yet in $(SERVICE_DIRS)"; else \
-	  $(BIN)/python -m pytest $(SERVICE_DIRS) $(ARGS); fi
+	  $(BIN)/python -m pytest $(BY_SERVICE) $(SERVICE_DIRS) $(ARGS); fi
 
 test-matrix: $(STAMP) ## Run the parts of scripts/matrix.py (PART=spark-4.0 for one of them)
 	@$(BIN)/python scripts/matrix.py $(PART) $(if $(ARGS),--options="$(ARGS)")

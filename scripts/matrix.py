@@ -39,7 +39,6 @@ PARTS = (
     Part("kafka-4.0", ("tests/services/transport",), ".venv-spark-4.0.0"),
     Part("cluster", ("tests/matrix/cluster",)),
     Part("replayed", ("tests/matrix/replayed",)),
-    Part("stack-on-kafka", ("tests/matrix/kafka_s3_postgres",)),
     Part("two-brokers", ("tests/matrix/two_brokers",)),
 )
 

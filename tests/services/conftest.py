@@ -1,7 +1,7 @@
 """One Spark session for the tests of this folder, and servers with event logs of their own.
 
-The session has Kafka's connector: a JVM that started without it cannot read from Kafka later, and pytest runs
-every test of this folder in one process.
+The session has Kafka's connector: a JVM that started without it cannot read from Kafka later, and all tests
+that use the session run in one process (tests/support/sharing.py).
 """
 
 from __future__ import annotations

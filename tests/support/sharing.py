@@ -17,6 +17,15 @@ OWN_DRIVERS = (
     "tests/spark/test_publisher_killed.py",
 )
 ON_SPARK = ("tests/spark/", *OWN_DRIVERS)
+ON_KAFKA = (
+    "tests/services/kafka_s3_postgres/test_effects.py",
+    "tests/services/test_bridge",
+    "tests/services/test_kafka_partitions.py",
+    "tests/services/test_kafka_publisher.py",
+    "tests/services/test_kafka_read_models.py",
+    "tests/services/transport/",
+)
+"""These share a session with Kafka's connector, and mostly a broker."""
 ONE_BY_ONE = (
     "tests/simulation/test_checkers_catch.py",
     "tests/simulation/test_seeds.py",
@@ -29,11 +38,13 @@ def is_on_spark(nodeid: str) -> bool:
 
 
 class SharedByModule(LoadScopeScheduling):  # type: ignore[misc]
-    """What `--dist loadscope` does, with the suites on Spark as two modules."""
+    """What `--dist loadscope` does, with the suites on Spark as three modules."""
 
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(OWN_DRIVERS):
             return "drivers"
         if nodeid.startswith(ONE_BY_ONE):
             return nodeid
+        if nodeid.startswith(ON_KAFKA):
+            return "kafka"
         return "spark" if is_on_spark(nodeid) else nodeid.partition("::")[0]

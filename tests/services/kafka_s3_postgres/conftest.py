@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.matrix.kafka_s3_postgres.stack import Stack
+from tests.services.kafka_s3_postgres.stack import Stack
 from tests.services_kafka import KafkaServer, private_kafka
 from tests.services_postgres import postgres_database_url, postgres_url, private_postgres
 from tests.services_s3 import S3Server, s3_server
-from tests.support.kafka_session import kafka_session
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 __all__ = ["postgres_database_url", "postgres_url", "private_kafka", "private_postgres", "s3_server"]
-
-
-@pytest.fixture(scope="session")
-def spark() -> SparkSession:
-    return kafka_session()
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,8 @@ from driftq.registry import ClaimState, Effect
 from driftq.registry.sql_registry import MIGRATIONS, SqlRegistry
 from driftq.sinks import PostgresSink
 from driftq.sql import open_database, upgrade
-from tests.matrix.kafka_s3_postgres import handlers
-from tests.matrix.kafka_s3_postgres.stack import Stack, new_kind
+from tests.services.kafka_s3_postgres import handlers
+from tests.services.kafka_s3_postgres.stack import Stack, new_kind
 from tests.services_kafka import KafkaServer
 from tests.services_postgres import PostgresServer
 from tests.spark.test_worker import run_once

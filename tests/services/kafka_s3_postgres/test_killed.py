@@ -13,7 +13,7 @@ import pytest
 from driftq.eventstore.published import topic_of
 from tests.acceptance.spark_worker.theatre import Theatre
 from tests.acceptance.spark_worker.theatre import play as play_workers
-from tests.matrix.kafka_s3_postgres.stack import Stack, new_kind
+from tests.services.kafka_s3_postgres.stack import Stack, new_kind
 from tests.services_kafka import KafkaServer
 from tests.spark.events import history, mixed
 from tests.spark.mortal_projection import TARGETS

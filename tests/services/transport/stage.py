@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol
 
 from confluent_kafka import Producer
@@ -11,6 +12,7 @@ from confluent_kafka import Producer
 import driftq
 from driftq.kafka.cluster import KafkaCluster
 from driftq.model.options.pipeline import PipelineOptions
+from driftq.pipeline.source.pinned import PinnedEnd
 from driftq.pipeline.transport import COLUMNS, TopicSubscription, open_transport
 from driftq.sinks import TopicPartition
 from tests.harness import ServerProcess
@@ -90,7 +92,7 @@ class KafkaStage:
 def read(
     stage: TransportStage, *, starting: Mapping[TopicPartition, int] | None = None, messages_max: int = 1_000
 ) -> list[list[dict[str, Any]]]:
-    """What a query with AvailableNow reads, by micro-batch, each in the order of its offsets."""
+    """What queries with AvailableNow read up to the end, by micro-batch, each in the order of its offsets."""
     batches: list[list[dict[str, Any]]] = []
 
     def keep(batch: DataFrame, _: int) -> None:
@@ -105,6 +107,11 @@ def read(
         starting=starting or {},
         messages_max=messages_max,
     )
-    query = messages.writeStream.foreachBatch(keep).trigger(availableNow=True).start()
-    assert query.awaitTermination(240)
-    return batches
+    pinned = PinnedEnd()
+    with TemporaryDirectory() as checkpoint:
+        writing = messages.writeStream.option("checkpointLocation", checkpoint).foreachBatch(keep)
+        while True:
+            query = writing.trigger(availableNow=True).start()
+            assert query.awaitTermination(240)
+            if pinned.reached_by(query):
+                return batches

@@ -57,17 +57,20 @@ class Stage:
         return take_lanes(self.lanes, RunStamp(self.epoch, uuid.uuid4().hex), count=LANES)
 
     def task(self, taken: TakenLanes, first: int, last: int, **fields: Any) -> KafkaLaneTask:
+        lanes = writers.LaneTargets(
+            options=self.kafka,
+            log=self.log,
+            run=taken.run,
+            openings=fields.pop("openings", {}),
+            flush_events=fields.pop("flush_events", 3),
+            patience_s=PATIENCE_S,
+        )
         given: dict[str, Any] = {
-            "options": self.kafka,
-            "log": self.log,
-            "run": taken.run,
+            "lanes": lanes,
             "first": first,
             "last": last,
-            "openings": {},
             "topic_ids": dict(taken.topic_ids),
             "transaction_events": 5,
-            "flush_events": 3,
-            "patience_s": PATIENCE_S,
             "recent_max": 4,
         }
         return KafkaLaneTask(**given | fields)

@@ -61,6 +61,11 @@ class LaneOrder:
         self.lasts[lane] = offset
 
 
+def skipped_ranges(after: Mapping[int, int], starting: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    """Of each lane the offsets between its last and its next: the first, and the one after the last."""
+    return {lane: (after[lane] + 1, start) for lane, start in starting.items() if start > after[lane] + 1}
+
+
 def require_accepted(reports: Iterable[CopyReport], *, route: str) -> None:
     """Raises BridgeReplaced or TopicBehind for a task that was refused."""
     for report in reports:

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from driftq.errors import LaneBehind, TopicExists, WriterFenced
 from driftq.kafka.cluster import KafkaCluster
 from driftq.model.options.pipeline import KAFKA, PipelineOptions
@@ -24,11 +22,12 @@ from driftq.pipeline.bridge.batches import (
     divided,
     reports_of,
     require_accepted,
+    skipped_ranges,
     summed,
 )
 from driftq.pipeline.bridge.messages import ENVELOPE, TRACEPARENT, to_driftq
 from driftq.pipeline.bridge.route import BridgeRoute
-from driftq.pipeline.publisher.lane_task import REPORT_SCHEMA, Refusal
+from driftq.pipeline.publisher.lane_task import REPORT_SCHEMA, Refusal, report_row
 from driftq.pipeline.server import Server
 from driftq.pipeline.sink.lane_sender import LaneSender
 from driftq.transport.paths import topic_path
@@ -59,9 +58,7 @@ class ToDriftqTask:
     patience_s: float
 
     def __call__(self, batches: Iterator[arrow.RecordBatch]) -> Iterator[arrow.RecordBatch]:
-        import pyarrow as arrow
-
-        yield arrow.RecordBatch.from_pydict({"report": [msgspec.json.encode(self.copy(batches)).decode()]})
+        yield report_row(self.copy(batches))
 
     def copy(self, batches: Iterator[arrow.RecordBatch]) -> CopyReport:
         server = Server(self.url, patience_s=self.patience_s)
@@ -115,11 +112,7 @@ class ToDriftqRun:
     @property
     def removed(self) -> dict[int, tuple[int, int]]:
         """Offsets that retention removed before they were copied: the first, and the one after the last."""
-        return {
-            lane: (self._after[lane] + 1, start)
-            for lane, start in self.starting.items()
-            if start > self._after[lane] + 1
-        }
+        return skipped_ranges(self._after, self.starting)
 
     def copy(self, rows: DataFrame) -> CopyReport:
         """One batch of Spark's Kafka source; raises BridgeReplaced or TopicBehind."""

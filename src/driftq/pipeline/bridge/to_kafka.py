@@ -12,8 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-import msgspec
-
 from driftq.errors import BridgeReplaced, TopicBehind
 from driftq.model import TopicView
 from driftq.model.options.kafka import KafkaOptions
@@ -24,6 +22,7 @@ from driftq.pipeline.bridge.batches import (
     divided,
     reports_of,
     require_accepted,
+    skipped_ranges,
     summed,
 )
 from driftq.pipeline.bridge.messages import StoredRow, bridge_letter, to_kafka
@@ -31,8 +30,8 @@ from driftq.pipeline.bridge.route import BridgeRoute
 from driftq.pipeline.publisher.kafka.lane import LaneLog, OutgoingEvent
 from driftq.pipeline.publisher.kafka.positions import HOMES, LaneRefused, RunStamp
 from driftq.pipeline.publisher.kafka.take_over import TakenLanes, newest_epoch, prepare_positions, take_lanes
-from driftq.pipeline.publisher.kafka.writer import LaneTarget, LaneWriter
-from driftq.pipeline.publisher.lane_task import REPORT_SCHEMA, Refusal
+from driftq.pipeline.publisher.kafka.writer import LaneTargets, LaneWriter
+from driftq.pipeline.publisher.lane_task import REPORT_SCHEMA, Refusal, own_lane, report_row
 
 if TYPE_CHECKING:
     import pyarrow as arrow
@@ -51,9 +50,7 @@ def log_of(view: TopicView, topic: str) -> str:
 class ToKafkaTask:
     """For `mapInArrow`: rows of one lane in, one report out."""
 
-    options: KafkaOptions
-    log: str
-    run: RunStamp
+    lanes: LaneTargets
     bridge: str
     identity: str
     topic: str
@@ -61,19 +58,10 @@ class ToKafkaTask:
     partitions: int
     after: Mapping[int, int]
     """Of each lane the last offset of the batches before; everything up to it is on Kafka."""
-    openings: Mapping[int, str]
     transaction_events: int
-    flush_events: int
-    patience_s: float
 
     def __call__(self, batches: Iterator[arrow.RecordBatch]) -> Iterator[arrow.RecordBatch]:
-        import pyarrow as arrow
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None  # It runs in a task.
-        report = self.copy(context.partitionId(), batches)
-        yield arrow.RecordBatch.from_pydict({"report": [msgspec.json.encode(report).decode()]})
+        yield report_row(self.copy(own_lane(), batches))
 
     def copy(self, lane: int, batches: Iterator[arrow.RecordBatch]) -> CopyReport:
         report = CopyReport()
@@ -112,17 +100,8 @@ class ToKafkaTask:
         report.topic_id = writer.sent_to.get(self.topic)
 
     def _open(self, lane: int) -> LaneWriter:
-        target = LaneTarget(
-            options=self.options,
-            log=self.log,
-            lane=lane,
-            run=self.run,
-            opening=self.openings.get(lane),
-            flush_events=self.flush_events,
-            patience_s=self.patience_s,
-        )
         letter = partial(bridge_letter, bridge=self.bridge, identity=self.identity)
-        writer = LaneWriter(target, topic_ids={self.topic: self.topic_id}, letter=letter)
+        writer = LaneWriter(self.lanes.of(lane), topic_ids={self.topic: self.topic_id}, letter=letter)
         # The batch begins after the last one, and that is what the lane must have.
         writer.require_no_gap(self.after[lane] + 2)
         return writer
@@ -154,11 +133,7 @@ class ToKafkaRun:
     @property
     def removed(self) -> dict[int, tuple[int, int]]:
         """Offsets that retention removed before they were copied: the first, and the one after the last."""
-        return {
-            lane: (self._after[lane] + 1, start)
-            for lane, start in self.starting.items()
-            if start > self._after[lane] + 1
-        }
+        return skipped_ranges(self._after, self.starting)
 
     def copy(self, rows: DataFrame) -> CopyReport:
         """One batch; raises BridgeReplaced, TopicBehind, or an error of Kafka."""
@@ -186,19 +161,21 @@ class ToKafkaRun:
     def task(self) -> ToKafkaTask:
         settings = self._options.publisher
         return ToKafkaTask(
-            options=self._options.kafka,
-            log=self._lanes.log,
-            run=self._stamp,
+            lanes=LaneTargets(
+                options=self._options.kafka,
+                log=self._lanes.log,
+                run=self._stamp,
+                openings=dict(self._openings),
+                flush_events=settings.flush_events,
+                patience_s=settings.flush_timeout_seconds,
+            ),
             bridge=self._route.name,
             identity=self._view.id,
             topic=self._route.target.topic,
             topic_id=self._topic_id,
             partitions=self._partitions,
             after=dict(self._after),
-            openings=dict(self._openings),
             transaction_events=settings.transaction_events,
-            flush_events=settings.flush_events,
-            patience_s=settings.flush_timeout_seconds,
         )
 
     def close(self) -> None:

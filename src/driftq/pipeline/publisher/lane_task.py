@@ -30,6 +30,22 @@ TOPIC_PARTITIONS = 4
 """Of a topic that the publisher creates; an existing one is used as it is."""
 
 
+def report_row(report: msgspec.Struct) -> arrow.RecordBatch:
+    """The report of a task as its only row."""
+    import pyarrow as arrow
+
+    return arrow.RecordBatch.from_pydict({"report": [msgspec.json.encode(report).decode()]})
+
+
+def own_lane() -> int:
+    """The lane of the task that this runs in: rows are divided so that each lane has one."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None  # It runs in a task.
+    return context.partitionId()
+
+
 class Refusal(msgspec.Struct, frozen=True):
     """Why a topic refused an append: the driver raises the corresponding error."""
 
@@ -65,10 +81,7 @@ class LaneTask:
     recent_max: int
 
     def __call__(self, batches: Iterator[arrow.RecordBatch]) -> Iterator[arrow.RecordBatch]:
-        import pyarrow as arrow
-
-        report = self.publish(batches)
-        yield arrow.RecordBatch.from_pydict({"report": [msgspec.json.encode(report).decode()]})
+        yield report_row(self.publish(batches))
 
     def publish(self, batches: Iterator[arrow.RecordBatch]) -> Report:
         server = Server(self.url, patience_s=self.patience_s)

@@ -25,6 +25,7 @@ from driftq.pipeline.publisher.kafka.lane import LaneLog
 from driftq.pipeline.publisher.kafka.positions import LaneRefused, RunStamp
 from driftq.pipeline.publisher.kafka.take_over import TakenLanes, newest_epoch, prepare_positions, take_lanes
 from driftq.pipeline.publisher.kafka.task import KafkaLaneTask, LaneReport
+from driftq.pipeline.publisher.kafka.writer import LaneTargets
 from driftq.pipeline.publisher.lane_task import REPORT_SCHEMA
 from driftq.pipeline.publisher.resume import Resume, decide_resume, now_ms
 from driftq.pipeline.publisher.run import PublisherRun
@@ -82,16 +83,18 @@ class KafkaRun(PublisherRun):
     def lane_task(self, first: int, last: int) -> KafkaLaneTask:
         settings = self._options.publisher
         return KafkaLaneTask(
-            options=self._options.kafka,
-            log=self._lanes.log,
-            run=self._stamp,
+            lanes=LaneTargets(
+                options=self._options.kafka,
+                log=self._lanes.log,
+                run=self._stamp,
+                openings=self._openings,
+                flush_events=settings.flush_events,
+                patience_s=settings.flush_timeout_seconds,
+            ),
             first=first,
             last=last,
-            openings=self._openings,
             topic_ids=self._topic_ids,
             transaction_events=settings.transaction_events,
-            flush_events=settings.flush_events,
-            patience_s=settings.flush_timeout_seconds,
             recent_max=settings.dedup_events_max,
         )
 

@@ -16,11 +16,10 @@ import msgspec
 
 from driftq.eventstore.published import PUBLISHED_COLUMNS, encode_fields, topic_of
 from driftq.eventstore.stored import column_values
-from driftq.model.options.kafka import KafkaOptions
 from driftq.pipeline.publisher.kafka.lane import OutgoingEvent
-from driftq.pipeline.publisher.kafka.positions import LaneRefused, RunStamp
-from driftq.pipeline.publisher.kafka.writer import LaneTarget, LaneWriter
-from driftq.pipeline.publisher.lane_task import LANE, Refusal
+from driftq.pipeline.publisher.kafka.positions import LaneRefused
+from driftq.pipeline.publisher.kafka.writer import LaneTargets, LaneWriter
+from driftq.pipeline.publisher.lane_task import LANE, Refusal, own_lane, report_row
 
 if TYPE_CHECKING:
     import pyarrow as arrow
@@ -49,27 +48,16 @@ class LaneReport(msgspec.Struct):
 class KafkaLaneTask:
     """For `mapInArrow`: rows of one lane in, one report out; also where there are no rows."""
 
-    options: KafkaOptions
-    log: str
-    run: RunStamp
+    lanes: LaneTargets
     first: int
     last: int
     """The batch holds the whole log from `first` to `last`, both included."""
-    openings: dict[int, str]
     topic_ids: dict[str, str]
     transaction_events: int
-    flush_events: int
-    patience_s: float
     recent_max: int
 
     def __call__(self, batches: Iterator[arrow.RecordBatch]) -> Iterator[arrow.RecordBatch]:
-        import pyarrow as arrow
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None  # It runs in a task.
-        report = self.publish(context.partitionId(), batches)
-        yield arrow.RecordBatch.from_pydict({"report": [msgspec.json.encode(report).decode()]})
+        yield report_row(self.publish(own_lane(), batches))
 
     def publish(self, lane: int, batches: Iterator[arrow.RecordBatch]) -> LaneReport:
         report = LaneReport(lane)
@@ -85,7 +73,7 @@ class KafkaLaneTask:
         return report
 
     def _publish(self, lane: int, batches: Iterator[arrow.RecordBatch], report: LaneReport) -> None:
-        writer = LaneWriter(self._target(lane), topic_ids=self.topic_ids)
+        writer = LaneWriter(self.lanes.of(lane), topic_ids=self.topic_ids)
         writer.require_no_gap(self.first)
         unsent: list[OutgoingEvent] = []
         at = 0
@@ -117,17 +105,6 @@ class KafkaLaneTask:
             tail = batch.slice(max(0, batch.num_rows - self.recent_max))
             pairs = zip(tail.column("position").to_pylist(), tail.column("event_id").to_pylist(), strict=True)
             report.recent = [*report.recent, *pairs][-self.recent_max :]
-
-    def _target(self, lane: int) -> LaneTarget:
-        return LaneTarget(
-            options=self.options,
-            log=self.log,
-            lane=lane,
-            run=self.run,
-            opening=self.openings.get(lane),
-            flush_events=self.flush_events,
-            patience_s=self.patience_s,
-        )
 
 
 _topic = cache(topic_of)

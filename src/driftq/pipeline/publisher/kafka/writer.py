@@ -44,6 +44,30 @@ class LaneTarget:
     patience_s: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneTargets:
+    """The lanes of a run, for all of its tasks."""
+
+    options: KafkaOptions
+    log: str
+    run: RunStamp
+    openings: Mapping[int, str]
+    """The name under which each lane was last opened by this run."""
+    flush_events: int
+    patience_s: float
+
+    def of(self, lane: int) -> LaneTarget:
+        return LaneTarget(
+            options=self.options,
+            log=self.log,
+            lane=lane,
+            run=self.run,
+            opening=self.openings.get(lane),
+            flush_events=self.flush_events,
+            patience_s=self.patience_s,
+        )
+
+
 class LaneWriter:
     """One lane for one task. Raises LaneRefused, or an error of Kafka after which the batch is repeated."""
 

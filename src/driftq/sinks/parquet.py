@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -57,6 +57,7 @@ from driftq.sinks.port import (
     TopicPartition,
     WriterEpoch,
 )
+from driftq.sinks.urls import folder_of
 
 _Found = TypeVar("_Found")
 _RECENT_MAX = 8
@@ -68,6 +69,11 @@ class ParquetSink:
     """A folder for each projection under `folder`, on a disk that links files."""
 
     folder: str
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """`parquet:///folder`."""
+        return cls(folder_of(url, example="parquet:///folder"))
 
     def connect(self, projection: str) -> ParquetReadModel:
         return ParquetReadModel(projection_name(projection), Path(self.folder))

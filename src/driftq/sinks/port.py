@@ -167,6 +167,14 @@ class ReadModelSink(Protocol):
         """Raises InvalidArgument for an invalid name, and an Unavailable when the target is unreachable."""
 
 
+@runtime_checkable
+class FindsReadModels(Protocol):
+    """A sink whose `connect` may create something: readers use this instead."""
+
+    def find(self, projection: str) -> ReadModel:
+        """As `connect`, but nothing is created; raises ReadModelNotFound."""
+
+
 class AttemptReport(NamedTuple):
     """How much one attempt of a task has staged. Of several attempts of a task Spark names one."""
 

@@ -71,5 +71,5 @@ def _fold(projection: Any) -> str:
 
 def _sink(sink: Any) -> str:
     """The kind of sink, and its location if that holds no password."""
-    where = getattr(sink, "path", None) or getattr(sink, "folder", None)
+    where = next(filter(None, (getattr(sink, name, None) for name in ("address", "path", "folder"))), None)
     return f"{type(sink).__name__} {where}" if where else type(sink).__name__

@@ -26,7 +26,8 @@ from driftq.cli.screen import (
     show_or,
     table,
 )
-from driftq.cli.stores import Data, Sinks, pipeline_options
+from driftq.cli.stores import Data
+from driftq.cli.targets import Sinks, pipeline_options
 from driftq.errors import NotFound, ServerUnreachable
 from driftq.settings import load_url
 from driftq.transport.paths import Query, topic_path

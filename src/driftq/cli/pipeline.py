@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from driftq.cli.screen import Json, Url, examples, say, say_aside, say_error, say_json, show, show_or, table
-from driftq.cli.stores import Data, Sinks, pipeline_options, require_folder
+from driftq.cli.stores import Data, require_folder
+from driftq.cli.targets import Sinks, pipeline_options
 
 if TYPE_CHECKING:
     from driftq.pipeline.app.plan import PlanStep
@@ -158,7 +159,7 @@ def status(url: Url = None, data: Data = None, as_json: Json = False) -> None:
 @app.command(
     epilog=examples(
         "driftq pipeline rows latest --json",
-        "driftq pipeline rows latest --sink parquet:///srv/read_models --json",
+        "driftq pipeline rows latest --sink sqlite:///driftq-data/pipeline/read_models.db",
     )
 )
 def rows(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +12,7 @@ import typer
 
 from driftq.cli.screen import say_error
 from driftq.errors import DriftQError, SchemaError
-from driftq.settings import PipelineOptions, Settings, load_settings, load_url
+from driftq.settings import Settings
 
 if TYPE_CHECKING:
     from driftq.sql import Database
@@ -20,15 +20,6 @@ if TYPE_CHECKING:
 Data = Annotated[
     str | None,
     typer.Option("--data", metavar="DIR", help="The folder (else DRIFTQ_DATA, else ./driftq-data)."),
-]
-
-Sinks = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--sink",
-        metavar="URL",
-        help="The target of read models, like redis://host:6379/0 (else DRIFTQ_SINKS); may be repeated.",
-    ),
 ]
 
 
@@ -42,28 +33,6 @@ def require_folder(data: str | None) -> None:
 def registry_file(data: str) -> str:
     """The registry's SQLite file, used without a database address."""
     return os.path.join(data, "pipeline", "registry.db")
-
-
-def pipeline_options(
-    url: str | None, data: str | None, sinks: Sequence[str] | None = None
-) -> PipelineOptions:
-    """Of the pipeline's jobs and read models; addresses of sinks are checked before anything runs."""
-    settings = load_settings()
-    return settings.pipeline(
-        url=load_url(url), data=os.path.abspath(data or settings.data), sinks=_checked(sinks or ())
-    )
-
-
-def _checked(sinks: Sequence[str]) -> Sequence[str]:
-    if sinks:
-        from driftq.sinks.urls import open_sink
-
-        for address in sinks:
-            try:
-                open_sink(address)
-            except DriftQError as refused:
-                raise typer.BadParameter(str(refused).removeprefix("sink: "), param_hint="--sink") from None
-    return sinks
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -49,6 +49,7 @@ from driftq.sinks.names import projection_name
 from driftq.sinks.parquet_staging import ParquetBatch
 from driftq.sinks.port import (
     Application,
+    Capabilities,
     Change,
     OutOfOrderEvent,
     ProjectionDeadLetter,
@@ -69,6 +70,7 @@ class ParquetSink:
     """A folder for each projection under `folder`, on a disk that links files."""
 
     folder: str
+    capabilities: ClassVar[Capabilities] = Capabilities(atomic=True)
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -120,7 +122,7 @@ class ParquetReadModel:
                     waiting=self._still_waiting(manifest, application),
                     more_waiting=(),
                     dead_letters=manifest.dead_letters + dead_files,
-                    reached=advanced(manifest, application.positions),
+                    reached=advanced(manifest.positions, application.positions),
                 )
                 if self.manifests.publish(following):
                     break

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sqlalchemy import exc, inspect, text
 from sqlalchemy.engine import make_url
 
 from driftq.errors import InvalidArgument
 from driftq.sinks.names import beside, projection_name
-from driftq.sinks.port import Change, WriterEpoch
+from driftq.sinks.port import Capabilities, Change, WriterEpoch
 from driftq.sinks.postgres_staging import PostgresBatch, drop_older_stages, make_stages
 from driftq.sinks.postgres_tasks import PostgresTarget
 from driftq.sinks.sql_model import SqlReadModel
@@ -30,6 +30,7 @@ class PostgresSink:
 
     url: str = field(repr=False)
     schema: str = "read_models"
+    capabilities: ClassVar[Capabilities] = Capabilities(atomic=True)
 
     @classmethod
     def from_url(cls, url: str) -> Self:

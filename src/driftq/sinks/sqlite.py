@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 from urllib.parse import unquote
 
 from driftq.errors import InvalidArgument, ReadModelNotFound
 from driftq.sinks.names import projection_name
+from driftq.sinks.port import Capabilities
 from driftq.sinks.sql_model import SqlReadModel
 from driftq.sql import open_database
 
@@ -20,6 +21,7 @@ class SqliteSink:
     """Tables in the file at `path`. Only the machine that drives Spark writes it."""
 
     path: str
+    capabilities: ClassVar[Capabilities] = Capabilities(atomic=True)
 
     @classmethod
     def from_url(cls, url: str) -> Self:

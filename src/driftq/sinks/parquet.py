@@ -170,6 +170,22 @@ class ParquetReadModel:
         found = self._read(self._dead_letters)
         yield from sorted(found.values(), key=lambda dead: (*dead[:3], dead.identity, dead.stage))
 
+    def put(self, changes: Sequence[Change]) -> None:
+        """A reader takes the newest row of each aggregate, so older ones may be there as well."""
+        with self.reaching():
+            if self.manifests.newest() is None:
+                raise ReadModelNotFound(self.name, place=str(self._root))
+            added = (RowFile(self._write("rows", as_table(changes, CHANGES)), len(changes)),)
+            while True:
+                manifest = self.manifests.newest() or ReadModelManifest()
+                following = msgspec.structs.replace(
+                    manifest, version=manifest.version + 1, rows=self._put_together(manifest.rows + added)
+                )
+                if self.manifests.publish(following):
+                    break
+            if len(following.rows) < len(manifest.rows):
+                self.sweep()
+
     def redrive(self, change: Change, dead_letter_id: str, *, by: str) -> bool:
         aggregate = Aggregate(change.aggregate_type, change.aggregate_id)
         with self.reaching():

@@ -170,6 +170,18 @@ class ReadModel(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class GuardedReadModel(ReadModel, Protocol):
+    """A read model that takes single rows, from any number of writers and beside a running projection."""
+
+    def put(self, changes: Sequence[Change]) -> None:
+        """Store each change whose sequence is above that of its row; others count as stored.
+
+        At most one change for each aggregate. Raises ReadModelNotFound where nothing was ever taken over, and
+        what the target raises for a row that it refuses.
+        """
+
+
 class ReadModelSink(Protocol):
     """The target of read models. Plain values: it travels to Spark and back."""
 

@@ -39,7 +39,7 @@ def _of_worker(spec: WorkerSpec) -> PlanStep:
         kind="worker",
         sources=_topics(spec),
         does=spec.name,
-        sinks=("registry",),
+        sinks=("registry", *map(str, spec.sinks)),
         effect=str(spec.effect),
         family=str(spec.family),
         gap_policy=str(spec.gap_policy),

@@ -144,6 +144,8 @@ class HttpCaller:
                 size += len(block)
                 if size > ANSWER_BYTES_MAX or time.monotonic() > end:
                     raise HTTPException("the answer is too long, or takes too long")
+            if response.length:
+                raise HTTPException("the answer broke off")
         except (OSError, HTTPException) as error:
             connection.close()
             raise AnswerLost(cause_of(error)) from None

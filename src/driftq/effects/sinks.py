@@ -12,6 +12,7 @@ kept between messages.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
@@ -37,6 +38,11 @@ SinkBindings = Mapping[str, "str | ReadModelSink"]
 """Sinks, or their addresses, by the name that handlers use."""
 Wait = Callable[[int], None]
 """Waits so many milliseconds; raises when the worker stops meanwhile."""
+
+
+def wait_ms(ms: int) -> None:
+    """Wait where nothing asks the worker to stop."""
+    time.sleep(ms / 1000)
 
 
 class RowKey(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from driftq.effects.sinks import HandlerSinks, RowKey, SinkHandle, Wait
+from driftq.effects.sinks import HandlerSinks, RowKey, SinkHandle, Wait, wait_ms
 from driftq.registry import Claim
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ class WorkerContext:
         partition: int,
         offset: int,
         heartbeat: Callable[[Claim], None],
-        sinks: HandlerSinks,
-        wait: Wait,
+        sinks: HandlerSinks | None = None,
+        wait: Wait = wait_ms,
     ) -> None:
         self.handler = claim.handler.name
         self.effect = claim.handler.effect
@@ -46,7 +46,7 @@ class WorkerContext:
         """For an effect declared TRANSACTIONAL: its changes commit together with the mark."""
         self._claim = claim
         self._heartbeat = heartbeat
-        self._sinks = sinks
+        self._sinks = sinks or HandlerSinks({})
         self._wait = wait
 
     def sink(self, name: str) -> SinkHandle:

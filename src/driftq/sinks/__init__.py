@@ -1,6 +1,6 @@
 """Read models: the rows that a projection writes, newest sequence wins, and their targets.
 
-    sink = SqliteSink("read_models.db")                 # or PostgresSink(url), ParquetSink(folder)
+    sink = SqliteSink("read_models.db")     # or PostgresSink(url), ParquetSink(folder), DeltaSink(address)
     model = sink.connect("orders_by_id")
     writer_epoch = model.take_over()                          # fences every earlier run of this projection
     model.apply(Application(changes=…, positions=…), writer_epoch)
@@ -17,6 +17,7 @@ all. PostgreSQL and Parquet can be written from Spark's tasks as well:
 Nothing here needs Spark.
 """
 
+from driftq.sinks.delta import DeltaSink
 from driftq.sinks.parquet import ParquetSink
 from driftq.sinks.port import (
     Application,
@@ -47,6 +48,7 @@ __all__ = [
     "AttemptWriter",
     "Capabilities",
     "Change",
+    "DeltaSink",
     "OutOfOrderEvent",
     "ParquetSink",
     "PostgresSink",

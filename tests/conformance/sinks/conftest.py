@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from driftq.sinks import DeltaSink, ParquetSink, PostgresSink, ReadModel, ReadModelSink, SqliteSink
+from driftq.sinks import ParquetSink, PostgresSink, ReadModel, ReadModelSink, SqliteSink
 from tests.services_postgres import postgres_database_url, postgres_url, private_postgres
 
 __all__ = ["postgres_database_url", "postgres_url", "private_postgres"]
@@ -27,11 +27,10 @@ def any_sink(tmp_path: Path, postgres_sink: PostgresSink) -> dict[str, ReadModel
         "sqlite": SqliteSink(f"{tmp_path}/read_models.db"),
         "postgres": postgres_sink,
         "parquet": ParquetSink(f"{tmp_path}/read_models"),
-        "delta": DeltaSink(f"{tmp_path}/delta"),
     }
 
 
-@pytest.fixture(params=["sqlite", "postgres", "parquet", "delta"])
+@pytest.fixture(params=["sqlite", "postgres", "parquet"])
 def sink(request: pytest.FixtureRequest, any_sink: dict[str, ReadModelSink]) -> ReadModelSink:
     return any_sink[request.param]
 

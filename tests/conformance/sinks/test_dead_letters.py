@@ -211,7 +211,6 @@ def _database(sink: ReadModelSink) -> Iterator[Database]:
         database.close()
 
 
-@pytest.mark.parametrize("sink", ["sqlite", "postgres", "parquet"], indirect=True)
 @pytest.mark.clause("V3", "K10", "V3d")
 def test_dead_letters_of_the_version_before_are_adopted_and_published(
     sink: ReadModelSink, connect: Connect, tmp_path: Path

@@ -48,7 +48,8 @@ class DeltaSink:
         try:
             from driftq.sinks.delta.model import DeltaReadModel
         except ModuleNotFoundError as missing:
-            raise InvalidArgument("sink", f"{missing.name} is missing: {HOW_TO_GET_DELTA}") from missing
+            package = (missing.name or "deltalake").partition(".")[0]
+            raise InvalidArgument("sink", f"{package} is missing: {HOW_TO_GET_DELTA}") from missing
         model = DeltaReadModel(name, location_of(self).child(name), history_hours=self.history_hours)
         model.check()
         return model

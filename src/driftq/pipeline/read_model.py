@@ -9,7 +9,7 @@ from typing import Any
 
 from driftq.errors import ReadModelNotFound
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.projection.definition import default_sink
+from driftq.pipeline.projection.definition import completed, default_sink
 from driftq.sinks import ProjectionDeadLetter, ReadModel, ReadModelSink, SqliteSink
 
 
@@ -35,7 +35,7 @@ def dead_letters(
 
 def open_for_reading(options: PipelineOptions, name: str, sink: ReadModelSink | None) -> ReadModel:
     """The read model; the lookup must not create its file. Raises ReadModelNotFound."""
-    sink = sink or default_sink(options)
+    sink = completed(sink, options) if sink is not None else default_sink(options)
     if isinstance(sink, SqliteSink) and not os.path.exists(sink.path):
         raise ReadModelNotFound(name, place=sink.path)
     return sink.connect(name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from driftq.errors import InvalidArgument
 from driftq.pipeline.projection.folds import LatestState, Ordered, latest_state
 from driftq.pipeline.transport import TopicSubscription
-from driftq.sinks import PostgresSink, ReadModelSink, SqliteSink
+from driftq.sinks import DeltaSink, PostgresSink, ReadModelSink, SqliteSink
 from driftq.sinks.names import projection_name
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Projection:
     sinks: Sequence[ReadModelSink] = ()
     fold: LatestState | Ordered | DataFrameFold = latest_state
     batch_messages_max: int | None = None
-    """In one micro-batch. With SQLite its result must fit in the memory of Spark's driver."""
+    """In one micro-batch. With SQLite and Delta its result must fit in the memory of Spark's driver."""
 
     def __post_init__(self, topic: str | None, sink: ReadModelSink | None) -> None:
         projection_name(self.name)
@@ -73,7 +73,7 @@ class Projection:
         return self.batch_messages_max or (_EVERY_MAX if isinstance(self.fold, Ordered) else _NEWEST_MAX)
 
     def targets(self, options: PipelineOptions) -> tuple[ReadModelSink, ...]:
-        return tuple(self.sinks) or (default_sink(options),)
+        return tuple(completed(sink, options) for sink in self.sinks) or (default_sink(options),)
 
     def job(self, options: PipelineOptions) -> ProjectionJob:
         from driftq.pipeline.projection.job import ProjectionJob
@@ -104,6 +104,11 @@ def default_sink(options: PipelineOptions) -> ReadModelSink:
     if url is not None and url.startswith("postgres"):
         return PostgresSink(url)
     return SqliteSink(options.read_models_file)
+
+
+def completed(sink: ReadModelSink, options: PipelineOptions) -> ReadModelSink:
+    """The sink with what the settings say and it leaves out."""
+    return sink.with_s3_endpoint(options.events.s3_endpoint) if isinstance(sink, DeltaSink) else sink
 
 
 LATEST = Projection("latest", topic_pattern=r"events\..*")

@@ -57,7 +57,8 @@ class DocumentStore(Protocol):
     returns when the target has stored what it was given. After an error any part of it may be stored.
 
     A late run may name a place that was dropped. Then `put` and `put_notes` raise ReadModelUnavailable and do
-    not create it; `get`, `scan` and `notes` find nothing or raise ReadModelUnavailable.
+    not create it; `get`, `scan` and `notes` find nothing or raise ReadModelUnavailable; `remove_notes` has
+    nothing to do.
     """
 
     @property
@@ -92,7 +93,10 @@ class DocumentStore(Protocol):
         """These documents as they are now, tombstones too."""
 
     def scan(self, place: str) -> Iterator[Change]:
-        """Every document that was stored before the call, tombstones too, by type and id."""
+        """Every document that was stored before the call, tombstones too, by type and id as UTF-8 bytes.
+
+        As with `notes`, other methods may be called while it is read.
+        """
 
     def put_notes(self, place: str, notes: Sequence[Note]) -> None: ...
 

@@ -13,7 +13,7 @@ from deltalake import CommitProperties
 
 from driftq.sinks import Application, DeltaSink, OutOfOrderEvent, TopicPartition
 from driftq.sinks.delta import tables
-from tests.conformance.sinks.cast import change, dead_letter
+from driftq.testing.sinks.cast import change, dead_letter
 
 ORDERS = TopicPartition("events.order", 0, "driftq/folder/1")
 FIRST = Application(

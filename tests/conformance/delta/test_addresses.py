@@ -12,8 +12,9 @@ import pytest
 from driftq.errors import InvalidArgument, ReadModelUnavailable
 from driftq.sinks import DeltaSink
 from driftq.sinks.delta.sink import location_of
+from driftq.testing.sinks.cast import ORDERS, batch, change, seen
+from tests.conformance.delta.buckets import sink_in
 from tests.conformance.delta.conftest import NAME
-from tests.conformance.sinks.cast import ORDERS, batch, change, seen
 from tests.services_s3 import S3Server, seaweedfs
 
 SECRET = "hunter2-is-secret"
@@ -119,14 +120,3 @@ def test_a_bucket_goes_away_and_nothing_of_the_batch_is_there(tmp_path: Path) ->
         model.apply(batch(change(2), upto=2), epoch)
     with pytest.raises(ReadModelUnavailable):
         model.positions()
-
-
-def sink_in(server: S3Server) -> DeltaSink:
-    """Another prefix each time."""
-    options = {
-        "AWS_ACCESS_KEY_ID": server.access_key_id,
-        "AWS_SECRET_ACCESS_KEY": server.secret_access_key,
-        "AWS_REGION": server.region,
-    }
-    address = server.fresh_url().replace("s3://", "delta+s3://")
-    return DeltaSink(address, storage_options=options, s3_endpoint=server.endpoint)

@@ -13,10 +13,10 @@ import pytest
 
 from driftq.model import Aggregate
 from driftq.sinks import Application, DeltaSink, ReadModel, TopicPartition
+from driftq.testing.sinks.cast import change, seen, settled
 from tests.conformance.delta import mortal
 from tests.conformance.delta.conftest import NAME
 from tests.conformance.delta.mortal import FIRST, ORDERS, REBUILT, SECOND, rebuild, write_batches
-from tests.conformance.sinks.cast import change, seen, settled
 
 
 def contents(model: ReadModel) -> tuple[Any, ...]:

@@ -15,8 +15,8 @@ from driftq.sinks import Application, DeltaSink, OutOfOrderEvent
 from driftq.sinks.arrow_rows import CHANGES, as_table
 from driftq.sinks.delta import maintenance
 from driftq.sinks.delta.model import DeltaReadModel
+from driftq.testing.sinks.cast import ORDERS, batch, change, seen
 from tests.conformance.delta.conftest import NAME
-from tests.conformance.sinks.cast import ORDERS, batch, change, seen
 
 HOUR_S = 3600
 

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from driftq.sinks.delta.model import DeltaReadModel
-from tests.conformance.sinks.cast import batch, change
+from driftq.testing.sinks.cast import batch, change
 
 _SQL = (
     "SELECT aggregate_type, aggregate_id, sequence_number, event_id, state FROM rows WHERE state IS NOT NULL"

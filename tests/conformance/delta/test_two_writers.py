@@ -13,8 +13,8 @@ from driftq.errors import ProjectionFenced, ReadModelSwapped
 from driftq.sinks import Application, DeltaSink
 from driftq.sinks.delta.model import DeltaReadModel
 from driftq.sinks.delta.tables import ExactTable
+from driftq.testing.sinks.cast import ORDERS, batch, change, dead_letter, seen, settled
 from tests.conformance.delta.conftest import NAME
-from tests.conformance.sinks.cast import ORDERS, batch, change, dead_letter, seen, settled
 
 Interrupt = Callable[[Callable[[], object]], None]
 

@@ -5,6 +5,7 @@ import sys
 from bench import (
     broker,
     client,
+    delta_sink,
     driver_memory,
     eventstore,
     freshness,
@@ -49,6 +50,7 @@ BENCHMARKS = {
     "projection-growth": projection.growth,
     "projection-kafka": kafka_projection.kafka_projection,
     "projection-memory": driver_memory.driver_memory,
+    "delta": delta_sink.delta_sink,
     "publish": publish.publish,
     "spark-source": spark_source.spark_source,
     "stream-peers": stream_peers.beside_others,

@@ -26,11 +26,11 @@ PATIENCE_S = 600
 
 @contextmanager
 def driver(
-    told: dict[str, Any], environ: Mapping[str, str]
+    told: dict[str, Any], environ: Mapping[str, str], *, program: str = mortal_projection.__file__
 ) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
     """A driver and what it says; whatever is left of it at the end gets SIGKILL."""
     with tempfile.TemporaryFile() as log:  # A pipe would be held open by what outlives the driver.
-        command = [sys.executable, mortal_projection.__file__, json.dumps(told)]
+        command = [sys.executable, program, json.dumps(told)]
         running = subprocess.Popen(command, start_new_session=True, stderr=log, env=os.environ | environ)
         try:
             yield running, log

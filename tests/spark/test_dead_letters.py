@@ -21,7 +21,7 @@ from driftq.pipeline.worker.store import WorkerStore
 from driftq.registry import Effect
 from driftq.registry.verdict import Reject
 from driftq.settings import load_settings
-from driftq.sinks import ParquetSink, PostgresSink, ReadModelSink, SqliteSink
+from driftq.sinks import DeltaSink, ParquetSink, PostgresSink, ReadModelSink, SqliteSink
 from driftq.sinks.manifest import ReadModelManifest, ReadModelManifests
 from tests.harness import ServerProcess
 from tests.services_postgres import postgres_database_url, postgres_url
@@ -60,6 +60,7 @@ def test_poison_of_a_projection_is_in_the_topic_for_every_kind_of_target(
         "sqlite": SqliteSink(f"{tmp_path}/rows.db"),
         "postgres": PostgresSink(postgres_database_url, schema="dead_letters"),
         "parquet": ParquetSink(f"{tmp_path}/rows"),
+        "delta": DeltaSink(f"{tmp_path}/delta"),
     }
     for name, sink in sinks.items():
         topic = f"events.poisoned-{name}"

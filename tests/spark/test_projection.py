@@ -20,6 +20,7 @@ from driftq.settings import load_settings
 from driftq.sinks import (
     Application,
     Change,
+    DeltaSink,
     ParquetSink,
     PostgresSink,
     ReadModel,
@@ -49,6 +50,7 @@ def sinks(tmp_path: Path, postgres_database_url: str) -> list[ReadModelSink]:
         SqliteSink(f"{tmp_path}/rows.db"),
         PostgresSink(postgres_database_url),
         ParquetSink(f"{tmp_path}/rows"),
+        DeltaSink(f"{tmp_path}/delta"),
     ]
 
 
@@ -64,7 +66,7 @@ def models(sinks: list[ReadModelSink], name: str) -> Iterator[ReadModel]:
         model.close()
 
 
-@pytest.mark.clause("V1", "V2", "X4", "Z6", "V2a", "V2b", "V2c")
+@pytest.mark.clause("V1", "V2", "V8", "X4", "Z6", "V2a", "V2b", "V2c")
 @pytest.mark.timeout(300)
 def test_a_hundred_thousand_mixed_events_come_to_what_ordered_single_delivery_gives(
     spark: SparkSession, server: ServerProcess, options: PipelineOptions, sinks: list[ReadModelSink]

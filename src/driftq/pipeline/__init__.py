@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from driftq.pipeline.worker.derived import DerivedEvent as DerivedEvent
     from driftq.pipeline.worker.spec import WorkerSpec as WorkerSpec
     from driftq.registry.verdict import UnknownEffect as UnknownEffect
+    from driftq.sinks import DeltaSink as DeltaSink
     from driftq.sinks import ParquetSink as ParquetSink
     from driftq.sinks import PostgresSink as PostgresSink
     from driftq.sinks import SqliteSink as SqliteSink
 
 _HOMES = {
     "PublishedEvent": "driftq.eventstore.published",
+    "DeltaSink": "driftq.sinks",
     "ParquetSink": "driftq.sinks",
     "PostgresSink": "driftq.sinks",
     "Projection": "driftq.pipeline.projection.definition",

@@ -1,6 +1,6 @@
 """Read models: the rows that a projection writes, newest sequence wins, and their targets.
 
-    sink = SqliteSink("read_models.db")                 # or PostgresSink(url), ParquetSink(folder)
+    sink = SqliteSink("read_models.db")     # or PostgresSink(url), ParquetSink(folder), DeltaSink(address)
     model = sink.connect("orders_by_id")
     writer_epoch = model.take_over()                          # fences every earlier run of this projection
     model.apply(Application(changes=…, positions=…), writer_epoch)
@@ -29,6 +29,7 @@ from driftq.sinks.port import (
     Change,
     FindsReadModels,
     GuardedReadModel,
+    OnObjectStorage,
     OutOfOrderEvent,
     ProjectionDeadLetter,
     ReadModel,
@@ -45,6 +46,7 @@ from driftq.sinks.port import (
 )
 
 if TYPE_CHECKING:
+    from driftq.sinks.delta import DeltaSink
     from driftq.sinks.parquet import ParquetSink
     from driftq.sinks.postgres import PostgresSink
     from driftq.sinks.sqlite import SqliteSink
@@ -56,8 +58,10 @@ __all__ = [
     "AttemptWriter",
     "Capabilities",
     "Change",
+    "DeltaSink",
     "FindsReadModels",
     "GuardedReadModel",
+    "OnObjectStorage",
     "OutOfOrderEvent",
     "ParquetSink",
     "PostgresSink",
@@ -77,7 +81,13 @@ __all__ = [
     "open_sink",
 ]
 
-_HOMES = {"ParquetSink": "parquet", "PostgresSink": "postgres", "SqliteSink": "sqlite", "open_sink": "urls"}
+_HOMES = {
+    "DeltaSink": "delta",
+    "ParquetSink": "parquet",
+    "PostgresSink": "postgres",
+    "SqliteSink": "sqlite",
+    "open_sink": "urls",
+}
 
 
 def __getattr__(name: str) -> object:

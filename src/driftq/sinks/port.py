@@ -200,6 +200,14 @@ class FindsReadModels(Protocol):
         """As `connect`, but nothing is created; raises ReadModelNotFound."""
 
 
+@runtime_checkable
+class OnObjectStorage(Protocol):
+    """A sink whose files may be in a bucket."""
+
+    def with_s3_endpoint(self, endpoint: str | None) -> ReadModelSink:
+        """The same with the address of the settings, where it names none itself."""
+
+
 class AttemptReport(NamedTuple):
     """How much one attempt of a task has staged. Of several attempts of a task Spark names one."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from driftq.errors import InvalidArgument
 from driftq.pipeline.projection.folds import LatestState, Ordered, latest_state
 from driftq.pipeline.transport import TopicSubscription
-from driftq.sinks import PostgresSink, ReadModelSink, SqliteSink, open_sink
+from driftq.sinks import OnObjectStorage, PostgresSink, ReadModelSink, SqliteSink, open_sink
 from driftq.sinks.names import projection_name
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Projection:
     sinks: Sequence[ReadModelSink] = ()
     fold: LatestState | Ordered | DataFrameFold = latest_state
     batch_messages_max: int | None = None
-    """In one micro-batch. With SQLite its result must fit in the memory of Spark's driver."""
+    """In one micro-batch. With SQLite and Delta its result must fit in the memory of Spark's driver."""
 
     def __post_init__(self, topic: str | None, sink: ReadModelSink | None) -> None:
         projection_name(self.name)
@@ -76,8 +76,8 @@ class Projection:
     def targets(self, options: PipelineOptions) -> tuple[ReadModelSink, ...]:
         """Its sinks. Those that a command names count before its own. Raises InvalidArgument."""
         if options.sinks:
-            return tuple(map(open_sink, options.sinks))
-        return tuple(self.sinks) or default_sinks(options)
+            return default_sinks(options)
+        return tuple(completed(sink, options) for sink in self.sinks) or default_sinks(options)
 
     def job(self, options: PipelineOptions) -> ProjectionJob:
         from driftq.pipeline.projection.job import ProjectionJob
@@ -105,11 +105,16 @@ class Projection:
 def default_sinks(options: PipelineOptions) -> tuple[ReadModelSink, ...]:
     """The targets of read models without a sink. Raises InvalidArgument."""
     if addresses := options.sinks or options.default_sinks:
-        return tuple(map(open_sink, addresses))
+        return tuple(completed(open_sink(address), options) for address in addresses)
     url = options.events.database_url
     if url is not None and url.startswith("postgres"):
         return (PostgresSink(url),)
     return (SqliteSink(options.read_models_file),)
+
+
+def completed(sink: ReadModelSink, options: PipelineOptions) -> ReadModelSink:
+    """The sink with what the settings say and it leaves out."""
+    return sink.with_s3_endpoint(options.events.s3_endpoint) if isinstance(sink, OnObjectStorage) else sink
 
 
 LATEST = Projection("latest", topic_pattern=r"events\..*")

@@ -41,7 +41,7 @@ def find_server() -> Path:
 
 
 class RedisServer:
-    """A server of its own in a temporary folder, on loopback, that can be killed, paused and started again."""
+    """A server in a temporary folder, on loopback, that can be killed, paused and started again."""
 
     def __init__(self, *options: str, password: str = "") -> None:
         """`options` are words of its command line, and count before those of every server here."""

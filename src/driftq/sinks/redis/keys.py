@@ -1,7 +1,7 @@
 """The keys of read models in Redis.
 
-    driftq:orders:live                              the place that readers use
-    driftq:orders:control:control                   positions and the writer's epoch
+    driftq:{orders}:live                            the place that readers use
+    driftq:{orders}:control:control                 positions and the writer's epoch
     driftq:{orders:PLACE:07}:d:order:o-1            hash of a document: d text, s sequence, e event id
     driftq:{orders:PLACE:07}:v:order:o-1            its text, where values have a lifetime
     driftq:{orders:PLACE:07}:index:order            the ids of a type in this bucket
@@ -60,10 +60,16 @@ class ProjectionKeys:
 
     @property
     def live(self) -> str:
-        return f"{self.prefix}:{self.projection}:live"
+        """The place that readers use."""
+        return f"{self.prefix}:{{{self.projection}}}:live"
+
+    @property
+    def places(self) -> str:
+        """Those that exist."""
+        return f"{self.prefix}:{{{self.projection}}}:places"
 
     def control(self, name: str) -> str:
-        return f"{self.prefix}:{self.projection}:control:{name}"
+        return f"{self.prefix}:{{{self.projection}}}:control:{name}"
 
     def barrier(self, number: int) -> str:
         """Keys without content, as many as it takes to find one on every node."""
@@ -87,7 +93,7 @@ class BucketKeys:
 
     @property
     def mark(self) -> bytes:
-        """Exists as long as the place does."""
+        """Exists as long as the place does, and holds the instant of the last write."""
         return self.root + b"place"
 
     @property

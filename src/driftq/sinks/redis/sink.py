@@ -8,8 +8,10 @@ from typing import Self
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from driftq.errors import InvalidArgument
-from driftq.sinks.documents.port import Capabilities
+from driftq.sinks.documents.control import read_control
+from driftq.sinks.documents.model import DocumentReadModel
 from driftq.sinks.names import projection_name
+from driftq.sinks.port import Capabilities, WriterEpoch
 from driftq.sinks.redis.connection import EXAMPLE, RedisAddress
 from driftq.sinks.redis.keys import ProjectionKeys
 from driftq.sinks.redis.store import Lifetimes, RedisStore
@@ -78,6 +80,10 @@ class RedisSink:
         """Ordered folds need what they wrote last, which a lifetime may have removed."""
         return Capabilities(ordered=self.ttl_ms is None)
 
+    def connect(self, projection: str) -> RedisReadModel:
+        name = projection_name(projection)
+        return RedisReadModel(name, self, self.open_store(name))
+
     def open_store(self, projection: str) -> RedisStore:
         keys = ProjectionKeys(self.prefix, projection_name(projection))
         connection = RedisAddress(self.url, self.cluster).connect()
@@ -93,6 +99,27 @@ class RedisSink:
             value_bytes_max=value_bytes_max,
             wait_replicas=self.wait_replicas,
         )
+
+
+class RedisReadModel(DocumentReadModel):
+    """A read model whose guards may have a lifetime."""
+
+    def __init__(self, name: str, sink: RedisSink, store: RedisStore) -> None:
+        super().__init__(name, sink, store)
+        self._redis = store
+        self._guard_ms = sink.guard_ttl_ms
+
+    def take_over(self) -> WriterEpoch:
+        """Raises InvalidArgument where guards have expired since the last write: only a rebuild helps."""
+        place = read_control(self.store).live.place
+        if self._guard_ms is not None and place and self._redis.idle_ms(place) > self._guard_ms:
+            raise InvalidArgument(
+                "sink",
+                f"{self.name!r} was last written longer ago than its guards live (guard_ttl_ms "
+                f"{self._guard_ms}), and older events could return. Run: driftq pipeline run rebuild --name "
+                f"{self.name}",
+            )
+        return super().take_over()
 
 
 def _check_url(url: str) -> None:

@@ -35,6 +35,7 @@ _SENT_BYTES = 8 << 20
 _PUT = Script.load("put_documents")
 _FORGET = Script.load("forget_documents")
 _WRITE_CONTROL = Script.load("write_control")
+_PUBLISH = Script.load("publish_place")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +73,6 @@ class RedisStore:
         text, version = self._connection.command("HMGET", self._keys.control(name), "text", "version")
         return None if version is None else ControlText(text.decode(), version.decode())
 
-    def control_age_ms(self, name: str) -> int | None:
-        """How long ago it was written, by the server's clock; None for an absent one."""
-        written, now = self._connection.commands([("HGET", self._keys.control(name), "at"), ("TIME",)])
-        return None if written is None else int(now[0]) * 1000 + int(now[1]) // 1000 - int(written)
-
     def write_control(self, name: str, text: str, *, expected: str | None) -> bool:
         if self._wait_replicas:
             self._connection.confirm(self._wait_replicas, self._keys.barrier)
@@ -84,17 +80,22 @@ class RedisStore:
         call = ScriptCall(_WRITE_CONTROL, [self._keys.control(name)], [expected or "", version, text])
         return bool(self._connection.run([call])[0])
 
-    def remove_control(self, name: str) -> None:
-        self._connection.command("DEL", self._keys.control(name))
-
     def create_place(self, place: str) -> None:
+        now = self._now()
         marks = [bucket.mark for bucket in self._buckets(place)] + [self._keys.notes(place).mark]
-        self._connection.commands([("SET", mark, "1", "NX") for mark in marks])
+        self._connection.commands([("SET", mark, now, "NX") for mark in marks])
+        self._connection.command("SADD", self._keys.places, place)
 
     def publish_place(self, place: str) -> None:
-        self._connection.command("SET", self._keys.live, place)
+        self._connection.run([ScriptCall(_PUBLISH, [self._keys.places, self._keys.live], [place])])
+
+    def idle_ms(self, place: str) -> int:
+        """How long ago a document was last written to it, by the server's clock."""
+        marks = self._connection.commands([("GET", bucket.mark) for bucket in self._buckets(place)])
+        return self._now() - max((int(mark) for mark in marks if mark is not None), default=0)
 
     def drop_place(self, place: str) -> None:
+        self._connection.command("SREM", self._keys.places, place)
         for bucket in self._buckets(place):
             self._connection.command("DEL", bucket.mark)  # Nothing is added from here on.
             for kind in self._types([bucket]):
@@ -147,6 +148,10 @@ class RedisStore:
 
     def close(self) -> None:
         self._connection.close()
+
+    def _now(self) -> int:
+        seconds, microseconds = self._connection.command("TIME")
+        return int(seconds) * 1000 + int(microseconds) // 1000
 
     def _buckets(self, place: str) -> Iterator[BucketKeys]:
         return (self._keys.bucket(place, bucket) for bucket in range(BUCKETS))

@@ -28,6 +28,7 @@ local keys_each = value_ttl == '' and 1 or 2
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local type_is_stored = false
+redis.call('SET', KEYS[1], now)
 
 for document = 0, (#KEYS - FIXED_KEYS) / keys_each - 1 do
     local hash = KEYS[FIXED_KEYS + document * keys_each + 1]

@@ -10,7 +10,5 @@ end
 if stored ~= ARGV[1] then
     return 0
 end
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-redis.call('HSET', KEYS[1], 'text', ARGV[3], 'version', ARGV[2], 'at', string.format('%.0f', now))
+redis.call('HSET', KEYS[1], 'text', ARGV[3], 'version', ARGV[2])
 return 1

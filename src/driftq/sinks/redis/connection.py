@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from driftq.errors import InvalidArgument, ReadModelUnavailable
-from driftq.sinks.redis.failures import one_line, translating
-from driftq.sinks.redis.requirements import require_node
+from driftq.sinks.redis.failures import translating
+from driftq.sinks.redis.requirements import require_cluster, require_node
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -59,12 +59,11 @@ class RedisAddress:
         return f"{parts.scheme}://{host}{parts.path}"
 
     def connect(self) -> RedisConnection:
-        """Nothing is sent yet, except to a cluster. Raises InvalidArgument and ReadModelUnavailable."""
+        """Raises InvalidArgument and ReadModelUnavailable; without a cluster, nothing is sent yet."""
         try:
             import redis
             from redis.backoff import ConstantBackoff
             from redis.cluster import RedisCluster
-            from redis.exceptions import RedisClusterException
             from redis.retry import Retry
         except ImportError:
             raise InvalidArgument("sink", f"Redis needs redis-py: {HOW_TO_GET_CLIENT}") from None
@@ -75,17 +74,16 @@ class RedisAddress:
             "retry": Retry(ConstantBackoff(0.05), 1),  # A connection may have become stale.
         }
         client: Redis | RedisCluster
-        with translating(self.display):
+        with translating(self.display, opening=True):
             try:
-                if self.cluster:
-                    client = RedisCluster.from_url(self.url, **opened)
-                else:
-                    client = redis.Redis.from_url(self.url, **opened)
-                    client.connection_pool.make_connection()  # Refuses options that it does not know.
-            except RedisClusterException as error:
-                raise ReadModelUnavailable(self.display, cause=one_line(error)) from error
+                client = redis.Redis.from_url(self.url, **opened)
+                client.connection_pool.make_connection()  # Refuses options that it does not know.
             except (TypeError, ValueError):  # Their texts may hold a part of a password.
                 raise InvalidArgument("sink", f"write the address as {EXAMPLE}") from None
+            if self.cluster:
+                with client as node:
+                    require_cluster(node, self.display)
+                client = RedisCluster.from_url(self.url, **opened)
         return RedisConnection(client, self)
 
 

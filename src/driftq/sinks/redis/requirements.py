@@ -21,7 +21,7 @@ def require_node(client: Any, address: str, *, assume_noeviction: bool, is_clust
     found = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if found and found < _OLDEST:
         raise InvalidArgument("sink", f"{address} is Redis {version}; it must be 7.0 or newer, or Valkey")
-    if server.get("redis_mode") == "cluster" and not is_cluster:
+    if not is_cluster and _cluster_enabled(client) is True:
         raise InvalidArgument("sink", f"{address} is part of a cluster: add cluster=true to the address")
     settings = _asked(lambda: client.config_get("maxmemory-policy", "proto-max-bulk-len")) or {}
     policy = settings.get("maxmemory-policy")
@@ -40,6 +40,18 @@ def require_node(client: Any, address: str, *, assume_noeviction: bool, is_clust
             "events among them: set it to noeviction",
         )
     return int(settings.get("proto-max-bulk-len") or VALUE_BYTES_MAX)
+
+
+def require_cluster(client: Any, address: str) -> None:
+    """Raises InvalidArgument for a node without cluster. The client of clusters hides what is wrong."""
+    if _cluster_enabled(client) is False:
+        raise InvalidArgument("sink", f"{address} is no cluster: leave cluster out of the address")
+
+
+def _cluster_enabled(client: Any) -> bool | None:
+    """None where the server does not say."""
+    told = (_asked(lambda: client.info("cluster")) or {}).get("cluster_enabled")
+    return None if told is None else bool(told)
 
 
 def _asked(ask: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:

@@ -1,0 +1,281 @@
+"""A document store in TerminusDB: batches of guarded documents, control texts by compare-and-set, notes."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+from driftq.model import Aggregate
+from driftq.sinks.documents.port import ControlText, Note
+from driftq.sinks.port import Change, RefusedChange
+from driftq.sinks.terminusdb import woql
+from driftq.sinks.terminusdb.places import NO_BRANCH, Places, read_documents
+from driftq.sinks.terminusdb.schema import CONTROL, ProjectionSchema, control_classes
+from driftq.sinks.terminusdb.server import TerminusRefusal, TerminusServer
+
+CONTROL_BRANCH = "driftq_control"
+_PAGE = 500
+_TRIES = 3
+_RACED = frozenset({"DocumentIdAlreadyExists", "DocumentNotFound"})
+"""Another writer was faster between the condition and the commit; the same query decides again."""
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+class TerminusStore:
+    """One projection in one database."""
+
+    def __init__(self, server: TerminusServer, projection: str, *, batch_documents: int) -> None:
+        self._server = server
+        self._schema = ProjectionSchema(projection)
+        self._places = Places(server, self._schema)
+        self._batch = batch_documents
+
+    @property
+    def address(self) -> str:
+        return str(self._server.address)
+
+    # Control texts: a branch of their own, so that publishing a place takes none of them back.
+
+    def read_control(self, name: str) -> ControlText | None:
+        found = self._settled(
+            lambda: read_documents(self._server, CONTROL_BRANCH, [self._schema.control_id(name)])
+        )
+        return ControlText(found[0]["text"], str(found[0]["version"])) if found else None
+
+    def write_control(self, name: str, text: str, *, expected: str | None) -> bool:
+        document: woql.Fields = {
+            "@type": CONTROL,
+            "@id": self._schema.control_id(name),
+            # Of no other text, also after a removal: nobody holds the version of a text that came later.
+            "version": secrets.randbits(62),
+            "text": text,
+        }
+        if expected is None:
+            query = woql.insert_if_absent(document, field="version", variable="v")
+        else:
+            query = woql.replace_if_equal(document, field="version", value=int(expected), variable="v")
+        return self._settled(lambda: self._write_control(query, name))
+
+    def _write_control(self, query: woql.Woql, name: str) -> bool:
+        try:
+            answer = self._server.query(CONTROL_BRANCH, query, message=f"control {name}")
+        except TerminusRefusal as refusal:
+            if refusal.kind in _RACED:
+                return False
+            self._create_control_branch()  # It is missing, or a run was killed while it created it.
+            answer = self._server.query(CONTROL_BRANCH, query, message=f"control {name}")
+        return bool(answer["bindings"])
+
+    def _create_control_branch(self) -> None:
+        for kind, create in (
+            ("BranchExistsError", lambda: self._server.create_branch(CONTROL_BRANCH)),
+            (
+                "DocumentIdAlreadyExists",
+                lambda: self._server.insert(
+                    CONTROL_BRANCH, control_classes(), message="control", schema=True
+                ),
+            ),
+        ):
+            try:
+                create()
+            except TerminusRefusal as refusal:
+                if refusal.kind != kind:
+                    raise
+
+    def remove_control(self, name: str) -> None:
+        def remove() -> None:
+            try:
+                ids = [self._schema.control_id(name)]
+                self._server.delete(CONTROL_BRANCH, ids, message=f"remove control {name}")
+            except TerminusRefusal as refusal:
+                if refusal.kind not in NO_BRANCH:
+                    raise
+
+        self._settled(remove)
+
+    # Places.
+
+    def create_place(self, place: str) -> None:
+        self._settled(lambda: self._places.create(place))
+
+    def publish_place(self, place: str) -> None:
+        self._settled(lambda: self._places.publish(place))
+
+    def drop_place(self, place: str) -> None:
+        self._settled(lambda: self._places.drop(place))
+
+    # Documents.
+
+    def put(self, place: str, changes: Sequence[Change]) -> list[RefusedChange]:
+        newest: dict[Aggregate, Change] = {}
+        for change in changes:  # The server refuses a commit that writes a document twice.
+            aggregate = Aggregate(change.aggregate_type, change.aggregate_id)
+            stored = newest.get(aggregate)
+            if stored is None or stored.sequence_number < change.sequence_number:
+                newest[aggregate] = change
+        refused: list[RefusedChange] = []
+        storable: list[Change] = []
+        for change in newest.values():
+            try:
+                "".join(text for text in change if isinstance(text, str)).encode()
+            except UnicodeEncodeError as error:
+                refused.append(RefusedChange(change, f"its text is not Unicode ({error.reason})"))
+            else:
+                storable.append(change)
+        for page in _pages(storable, self._batch):
+            refused += self._put(place, page)
+        return refused
+
+    def _put(self, place: str, changes: Sequence[Change]) -> list[RefusedChange]:
+        """In one commit; of a commit that is refused each half by itself, down to what is to blame."""
+        parts = [
+            woql.upsert_if_newer(
+                self._schema.document_of(change),
+                field="sequence",
+                value=change.sequence_number,
+                variable=f"s{number}",
+            )
+            for number, change in enumerate(changes)
+        ]
+        try:
+            self._write(place, parts, message=f"{len(changes)} documents")
+        except TerminusRefusal as refusal:
+            if not _blames_documents(refusal):
+                raise self._server.unavailable(str(refusal)) from refusal
+            if len(changes) == 1:
+                self._settled(lambda: self._places.write(place, (), message="probe"))  # It works otherwise.
+                return [RefusedChange(changes[0], str(refusal))]
+        else:
+            return []
+        half = len(changes) // 2
+        return self._put(place, changes[:half]) + self._put(place, changes[half:])
+
+    def get(self, place: str, aggregates: Sequence[Aggregate]) -> dict[Aggregate, Change]:
+        wanted = []
+        for aggregate in aggregates:
+            try:
+                wanted.append(self._schema.document_id(aggregate))
+            except UnicodeEncodeError:
+                pass  # Never stored: `put` refuses it.
+        found: dict[Aggregate, Change] = {}
+        for page in _pages(wanted, _PAGE):
+            for document in self._read(place, page):
+                found[self._schema.aggregate_of(document["@id"])] = self._schema.change_of(document)
+        return found
+
+    def scan(self, place: str) -> Iterator[Change]:
+        query = woql.each_of_class(self._schema.documents, subject="d")
+        ids = [found["d"] for found in self._bindings(place, query)]
+        ids.sort(key=self._schema.aggregate_of)
+        for page in _pages(ids, _PAGE):
+            found = {document["@id"]: document for document in self._read(place, page)}
+            yield from (self._schema.change_of(found[one]) for one in page if one in found)
+
+    # Notes.
+
+    def put_notes(self, place: str, notes: Sequence[Note]) -> None:
+        newest = {(note.kind, note.id): note for note in notes}
+        for page in _pages(list(newest.values()), self._batch):
+            parts = [
+                woql.upsert(self._schema.note_document(place, note), field="text", variable=f"t{number}")
+                for number, note in enumerate(page)
+            ]
+            self._settled(lambda parts=parts: self._write(place, parts, message=f"{len(parts)} notes"))
+
+    def notes(self, place: str, kind: str, *, groups: Sequence[str] | None = None) -> Iterator[Note]:
+        if groups is None:
+            yield from self._all_notes(place, kind)
+            return
+        wanted = set(groups)
+        query = {"type": self._schema.note_class, "query": {"kind": kind}}
+        documents = self._in_place(place, lambda branch: self._server.read(branch, query))
+        notes = [self._schema.note_of(document) for document in documents]
+        yield from sorted((note for note in notes if note.group in wanted), key=lambda note: note.id)
+
+    def _all_notes(self, place: str, kind: str) -> Iterator[Note]:
+        query = woql.each_with("kind", subject="n", variable="k")
+        named = [(self._schema.note_name(found["n"]), found["n"]) for found in self._bindings(place, query)]
+        ids = [one for (_, its_kind, _), one in sorted(named) if its_kind == kind]
+        for page in _pages(ids, _PAGE):
+            found = {document["@id"]: document for document in self._read(place, page)}
+            yield from (self._schema.note_of(found[one]) for one in page if one in found)
+
+    def remove_notes(self, place: str, kind: str, ids: Iterable[str]) -> None:
+        wanted = [self._schema.note_id(place, kind, note) for note in dict.fromkeys(ids)]
+        for page in _pages(wanted, _PAGE):
+            self._in_place(
+                place,
+                lambda branch, page=page: self._server.delete(
+                    branch, list(page), message=f"remove {len(page)} notes"
+                ),
+            )
+
+    def close(self) -> None:
+        """Every call had a connection of its own."""
+
+    # What they share.
+
+    def _write(self, place: str, parts: Sequence[woql.Woql], *, message: str) -> None:
+        for left in reversed(range(_TRIES)):
+            try:
+                answer = self._places.write(place, woql.each_by_itself(parts), message=message)
+            except TerminusRefusal as refusal:
+                if refusal.kind not in _RACED:
+                    raise
+                if not left:
+                    raise self._server.unavailable(str(refusal)) from refusal
+            else:
+                if len(answer.get("api:variable_names", ())) != len(parts) + 1:
+                    raise self._server.unavailable("it answered a write without all of its documents")
+                return
+
+    def _read(self, place: str, ids: Sequence[str]) -> list[dict[str, Any]]:
+        return self._settled(lambda: self._places.read(place, ids))
+
+    def _bindings(self, place: str, query: woql.Woql) -> list[dict[str, Any]]:
+        answer = self._in_place(place, lambda branch: self._server.query(branch, query))
+        return list(answer["bindings"])
+
+    def _in_place(self, place: str, call: Callable[[str], _R]) -> _R:
+        """The result of a call that does not check the mark itself: the place was there before and after."""
+
+        def attempt() -> _R:
+            branch = self._places.branch_of(place)
+            for _ in range(_TRIES):
+                try:
+                    result = call(branch)
+                except TerminusRefusal as refusal:
+                    if refusal.kind not in NO_BRANCH:
+                        raise
+                    result = None
+                before, branch = branch, self._places.branch_of(place)
+                if before == branch and result is not None:
+                    return result
+            raise self._places.gone(place)
+
+        return self._settled(attempt)
+
+    def _settled(self, call: Callable[[], _T]) -> _T:
+        """A refusal that its call does not expect: the database has changed under us, or is another."""
+        try:
+            return call()
+        except TerminusRefusal as refusal:
+            raise self._server.unavailable(str(refusal)) from refusal
+
+
+def _blames_documents(refusal: TerminusRefusal) -> bool:
+    """Whether a part of the batch could be stored by itself."""
+    if refusal.status not in (400, 413):
+        return False
+    witnesses = refusal.error.get("api:witnesses")
+    named = [witness.get("@type") for witness in witnesses] if isinstance(witnesses, list) else []
+    return not named or any(name != "ascribed_type_does_not_exist" for name in named)
+
+
+def _pages(things: Sequence[_T], size: int) -> Iterator[list[_T]]:
+    rest = iter(things)
+    while page := list(islice(rest, size)):
+        yield page

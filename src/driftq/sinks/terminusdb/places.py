@@ -59,17 +59,16 @@ class Places:
         )
 
     def publish(self, place: str) -> None:
-        live, branch = self._schema.live_branch, self._schema.place_branch(place)
-        mark = self._mark_in(live, place)
-        if not mark:
+        branch = self._schema.place_branch(place)
+        if not self._is_published(place):
             if not self._mark_in(branch, place):
-                raise self.gone(place)
+                return  # Another run has dropped it.
             self._server.upsert(branch, [self._schema.mark(place, SEALED)], message=f"publish {place}")
-            self._show(branch, place)
+            self._show(branch, message=f"publish {place}")
         self._delete(branch)
         self._seen_in.pop(place, None)
 
-    def _show(self, branch: str, place: str) -> None:
+    def _show(self, branch: str, *, message: str) -> None:
         """Let readers see this branch, in one step."""
         live = self._schema.live_branch
         if not self._exists(live):
@@ -80,7 +79,7 @@ class Places:
                     raise
             else:
                 return
-        self._server.reset(live, commit=self._server.squash(branch, message=f"publish {place}"))
+        self._server.reset(live, commit=self._server.squash(branch, message=message))
 
     def drop(self, place: str) -> None:
         self._delete(self._schema.place_branch(place))

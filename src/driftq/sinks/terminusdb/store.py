@@ -49,7 +49,7 @@ class TerminusStore:
         document: woql.Fields = {
             "@type": CONTROL,
             "@id": self._schema.control_id(name),
-            # Of no other text, also after a removal: nobody holds the version of a text that came later.
+            # Unique, so that only a run that has read the stored text can replace it.
             "version": secrets.randbits(62),
             "text": text,
         }
@@ -84,17 +84,6 @@ class TerminusStore:
             except TerminusRefusal as refusal:
                 if refusal.kind != kind:
                     raise
-
-    def remove_control(self, name: str) -> None:
-        def remove() -> None:
-            try:
-                ids = [self._schema.control_id(name)]
-                self._server.delete(CONTROL_BRANCH, ids, message=f"remove control {name}")
-            except TerminusRefusal as refusal:
-                if refusal.kind not in NO_BRANCH:
-                    raise
-
-        self._settled(remove)
 
     # Places.
 
@@ -186,22 +175,16 @@ class TerminusStore:
             self._settled(lambda parts=parts: self._write(place, parts, message=f"{len(parts)} notes"))
 
     def notes(self, place: str, kind: str, *, groups: Sequence[str] | None = None) -> Iterator[Note]:
-        if groups is None:
-            yield from self._all_notes(place, kind)
-            return
-        wanted = set(groups)
-        query = {"type": self._schema.note_class, "query": {"kind": kind}}
-        documents = self._in_place(place, lambda branch: self._server.read(branch, query))
-        notes = [self._schema.note_of(document) for document in documents]
-        yield from sorted((note for note in notes if note.group in wanted), key=lambda note: note.id)
-
-    def _all_notes(self, place: str, kind: str) -> Iterator[Note]:
-        query = woql.each_with("kind", subject="n", variable="k")
-        named = [(self._schema.note_name(found["n"]), found["n"]) for found in self._bindings(place, query)]
-        ids = [one for (_, its_kind, _), one in sorted(named) if its_kind == kind]
-        for page in _pages(ids, _PAGE):
-            found = {document["@id"]: document for document in self._read(place, page)}
-            yield from (self._schema.note_of(found[one]) for one in page if one in found)
+        wanted = None if groups is None else set(groups)
+        query = woql.each_with("group", subject="n", variable="g")
+        ids = []
+        for found in self._bindings(place, query):
+            _, its_kind, name = self._schema.note_name(found["n"])
+            if its_kind == kind and (wanted is None or found["g"]["@value"] in wanted):
+                ids.append((name, found["n"]))
+        for page in _pages([document_id for _, document_id in sorted(ids)], _PAGE):
+            documents = {document["@id"]: document for document in self._read(place, page)}
+            yield from (self._schema.note_of(documents[one]) for one in page if one in documents)
 
     def remove_notes(self, place: str, kind: str, ids: Iterable[str]) -> None:
         wanted = [self._schema.note_id(place, kind, note) for note in dict.fromkeys(ids)]
@@ -250,10 +233,11 @@ class TerminusStore:
                 except TerminusRefusal as refusal:
                     if refusal.kind not in NO_BRANCH:
                         raise
-                    result = None
-                before, branch = branch, self._places.branch_of(place)
-                if before == branch and result is not None:
-                    return result
+                    branch = self._places.branch_of(place)
+                else:
+                    before, branch = branch, self._places.branch_of(place)
+                    if before == branch:
+                        return result
             raise self._places.gone(place)
 
         return self._settled(attempt)

@@ -1,8 +1,8 @@
 """A TerminusDB for the tests: the one in the environment, else the stand-in that was recorded from one.
 
-DRIFTQ_TEST_TERMINUSDB_URL, like `terminusdb+http://admin:root@127.0.0.1:6363/admin`, names an organization where
-databases may be made. No package registry carries the server. Without the variable the tests use the stand-in in
-`tests/support/terminus`, which answers the recorded calls of a real server (12.0.6) as that one did.
+DRIFTQ_TEST_TERMINUSDB_URL, like `terminusdb+http://admin:root@127.0.0.1:6363/admin`, names an organization
+where databases may be made. No package registry carries the server. Without the variable the tests use the
+stand-in in `tests/support/terminus`, which answers the recorded calls of a real server (12.0.6) as that did.
 
 A test that stops the server takes `private_terminus`, which is always a stand-in of its own.
 """

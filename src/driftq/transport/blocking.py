@@ -80,6 +80,9 @@ class BlockingResponse:
         self._response = response
         self._socket = connected
 
+    def header(self, name: str) -> str | None:
+        return self._response.getheader(name)
+
     def read(self) -> bytes:
         """The body, or what is left of it."""
         try:

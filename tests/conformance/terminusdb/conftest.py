@@ -1,6 +1,6 @@
 """A store on a fresh database, and a second hand on it, as another process would have."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -14,8 +14,8 @@ OpenStore = Callable[[], TerminusStore]
 
 
 @pytest.fixture
-def open_store(terminus_database_url: str) -> Iterator[OpenStore]:
-    yield lambda: TerminusSink(terminus_database_url).open_store("order_totals")
+def open_store(terminus_database_url: str) -> OpenStore:
+    return lambda: TerminusSink(terminus_database_url).open_store("order_totals")
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
-"""The stand-in answers the recorded calls as the real server did: every request of the recording is sent to it.
+"""The stand-in answers the recorded calls as the real server did: each recorded request is sent to it.
 
-`recorded.jsonl` has 103 calls of a TerminusDB 12.0.6 and its answers. Names that the server makes up (commits,
-layers, times) differ; which of them are equal to each other does not. What was not recorded, some writes between
-two calls, is made up for here.
+`recorded.jsonl` has 103 calls of a TerminusDB 12.0.6 and its answers. Names that the server makes up differ
+(commits, layers, times); which of them are equal to each other does not. Writes that nobody recorded are made
+up for here.
 """
 
 import base64

@@ -120,7 +120,8 @@ def test_one_of_many_writers_of_a_control_text_wins_each_version(open_store: Ope
     followed = [one.partition(" -> ")[0] for one in won]
     assert len(set(followed)) == len(followed)  # No text was replaced twice.
     last = open_store().read_control("control")
-    assert last is not None and {last.text} == {one.partition(" -> ")[2] for one in won} - set(followed)
+    assert last is not None
+    assert {last.text} == {one.partition(" -> ")[2] for one in won} - set(followed)
 
 
 def test_a_control_text_is_stored_only_over_the_version_that_was_read(open_store: OpenStore) -> None:
@@ -130,7 +131,8 @@ def test_a_control_text_is_stored_only_over_the_version_that_was_read(open_store
     assert mine.write_control("control", "first", expected=None)
     assert not other.write_control("control", "lost", expected=None)
     first = other.read_control("control")
-    assert first is not None and first.text == "first"
+    assert first is not None
+    assert first.text == "first"
     assert other.write_control("control", "second", expected=first.version)
     assert not mine.write_control("control", "lost", expected=first.version)
     assert mine.read_control("other") is None
@@ -147,7 +149,8 @@ def test_projections_of_one_database_do_not_meet(terminus_database_url: str) -> 
     totals.drop_place(FIRST)
     assert sequences(orders) == {"o-1": 1}
     kept = orders.read_control("control")
-    assert kept is not None and kept.text == "1"
+    assert kept is not None
+    assert kept.text == "1"
 
 
 def test_notes_are_replaced_found_by_group_and_removed(store: TerminusStore) -> None:
@@ -214,6 +217,8 @@ def test_a_late_run_changes_nothing_in_the_place_that_replaced_its_own(open_stor
         late.put_notes(FIRST, [Note("waiting", "g", "late", "1")])
     with pytest.raises(ReadModelUnavailable):
         late.remove_notes(FIRST, "waiting", ["n"])
+    with pytest.raises(ReadModelUnavailable):
+        list(late.scan(FIRST))
     late.publish_place(FIRST)  # It is not there: nothing happens.
     assert sequences(next_run, SECOND) == {}
     assert [note.id for note in next_run.notes(SECOND, "waiting")] == ["n"]
@@ -264,7 +269,8 @@ def test_an_outage_raises_and_what_was_stored_is_there_afterwards(private_termin
     private_terminus.start()
     assert sequences(store) == {"o-1": 1}
     stored = store.read_control("control")
-    assert stored is not None and stored.text == "1"
+    assert stored is not None
+    assert stored.text == "1"
 
 
 def test_a_server_that_refuses_unknown_ids_in_a_list_is_read_as_well() -> None:

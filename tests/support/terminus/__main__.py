@@ -1,4 +1,4 @@
-"""`python -m tests.support.terminus FOLDER PORT [--password P] [--version V] …`: serves until it is killed."""
+"""`python -m tests.support.terminus FOLDER PORT [--version V] …`: serves until it is killed."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(sent)
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, *_: object) -> None:
         """Nobody reads it."""
 
     do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = _serve

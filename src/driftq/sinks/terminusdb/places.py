@@ -1,91 +1,72 @@
 """Places as branches: how a rebuild is filled beside what readers see, and how it takes its place.
 
-    orders           the branch that readers open: the published place
-    orders__7        the place that a rebuild fills, until it is published
+    orders__3f…    a place: the branch that is written, from its creation until it is dropped
+    orders         what readers open: it points at the head of the published place
 
-A mark, one document, says which place a branch holds, and every write has it as its first condition. So a
-write finds its place wherever that is now, or nowhere, and never meets the documents of another.
+A mark, one document in the branch of each place, says whether the place is published. Publishing sets it and
+resets the readers' branch to the head of the place, which is the swap: one step, and the only one that a
+reader sees. From then on each write ends with such a reset, so that readers see it when it returns.
 
-Publishing is: seal the mark, squash the branch to one commit, reset the readers' branch to that commit, delete
-the branch. The reset is the swap and the only step that a reader sees. From the seal on no write lands in the
-branch of the place, so none is lost between squash and reset. A kill before the reset leaves a sealed place,
-which refuses writes until it is published; a kill after it leaves a branch that nothing uses. `publish` repairs
-both, and the next `take_over` calls it.
+No document is ever written into the readers' branch, and no branch with documents is ever reset. So a reset
+that arrives late, of a run that was killed or replaced, takes nothing back: readers see an older commit until
+the next write or `take_over` resets the branch again. For the same reason a rebuild is not squashed: to go on
+from the squashed commit, the branch that is written would have to be reset to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from driftq.errors import ReadModelUnavailable
-from driftq.sinks.terminusdb.schema import OPEN, SEALED, ProjectionSchema
+from driftq.sinks.terminusdb.schema import OPEN, PUBLISHED, ProjectionSchema
 from driftq.sinks.terminusdb.server import TerminusRefusal, TerminusServer
-from driftq.sinks.terminusdb.woql import Woql, all_of, has, less
+from driftq.sinks.terminusdb.woql import Woql, all_of, has
 
-NO_BRANCH = frozenset({"UnresolvableAbsoluteDescriptor", "BranchDoesNotExistError", "UnresolvableCollection"})
+NO_BRANCH = frozenset({"UnresolvableAbsoluteDescriptor", "BranchDoesNotExistError"})
 _MARK = "place"
-_ROUNDS = 2
-"""A place that is published between two looks is found in the second round."""
+_ROUNDS = 100
+"""Each is one more write of another task that was faster."""
+_Found = TypeVar("_Found")
 
 
 class Places:
-    """The branches of one projection."""
+    """The branches of one projection. Every call raises ReadModelUnavailable and a TerminusRefusal."""
 
     def __init__(self, server: TerminusServer, schema: ProjectionSchema) -> None:
         self._server = server
         self._schema = schema
-        self._seen_in: dict[str, str] = {}
-        """By place, the branch to look into first. Where it is wrong, the mark says so."""
-
-    # Their lives.
 
     def create(self, place: str) -> None:
-        if self._is_published(place):
-            return
-        branch = self._schema.place_branch(place)
-        message = f"place {place}"
-        _unless(
-            "BranchExistsError",
-            lambda: self._server.create_branch(branch),
-        )
-        _unless(
+        branch, message = self._schema.place_branch(place), f"place {place}"
+        unless("BranchExistsError", lambda: self._server.create_branch(branch))
+        unless(
             "DocumentIdAlreadyExists",
             lambda: self._server.insert(branch, self._schema.classes(), message=message, schema=True),
         )
-        _unless(
+        unless(
             "DocumentIdAlreadyExists",
             lambda: self._server.insert(branch, [self._schema.mark(place, OPEN)], message=message),
         )
 
     def publish(self, place: str) -> None:
         branch = self._schema.place_branch(place)
-        if not self._is_published(place):
-            if not self._mark_in(branch, place):
-                return  # Another run has dropped it.
-            self._server.upsert(branch, [self._schema.mark(place, SEALED)], message=f"publish {place}")
-            self._show(branch, message=f"publish {place}")
-        self._delete(branch)
-        self._seen_in.pop(place, None)
-
-    def _show(self, branch: str, *, message: str) -> None:
-        """Let readers see this branch, in one step."""
-        live = self._schema.live_branch
-        if not self._exists(live):
-            try:
-                self._server.create_branch(live, origin=branch)
-            except TerminusRefusal as refusal:
-                if refusal.kind != "BranchExistsError":
-                    raise
-            else:
-                return
-        self._server.reset(live, commit=self._server.squash(branch, message=message))
+        mark = self._schema.mark(place, PUBLISHED)
+        try:
+            if not read_documents(self._server, branch, [str(mark["@id"])]):
+                return  # Another run has dropped it, or was killed while it created it.
+            self._server.upsert(branch, [mark], message=f"publish {place}")
+            unless_refused(lambda: self._server.optimize(branch))  # Only for the speed of reads.
+            self._show(branch, self._server.head(branch))
+        except TerminusRefusal as refusal:
+            if refusal.kind not in NO_BRANCH:
+                raise
 
     def drop(self, place: str) -> None:
         self._delete(self._schema.place_branch(place))
-        if self._is_published(place):
-            self._delete(self._schema.live_branch)
-        self._seen_in.pop(place, None)
+        readers = self._schema.readers_branch
+        if read_documents(self._server, readers, [self._schema.mark_id(place)]):
+            self._delete(readers)
 
     def _delete(self, branch: str) -> None:
         try:
@@ -94,79 +75,80 @@ class Places:
             if refusal.kind not in NO_BRANCH:
                 raise
 
-    # What is in them.
+    def write(self, place: str, parts: Sequence[Woql], *, message: str) -> int:
+        """Run these writes in one commit, and show it to readers if the place is published.
 
-    def write(self, place: str, parts: Sequence[Woql], *, message: str) -> dict[str, Any]:
-        """Run these writes where the place is, in one commit; the answer of the server."""
-        mark = has(self._schema.mark_id(place), "sealed", variable=_MARK)
+        Returns how many variables the server has found in them.
+        """
+        branch = self._schema.place_branch(place)
+        mark = has(self._schema.mark_id(place), "published", variable=_MARK)
+        try:
+            answer, head = self._server.query(branch, all_of(mark, *parts), message=message)
+        except TerminusRefusal as refusal:
+            raise self._absent(place, refusal) from refusal
+        if not answer["bindings"]:
+            raise self.gone(place)  # A run was killed while it created it.
+        if answer["bindings"][0][_MARK]["@value"] == PUBLISHED:
+            try:
+                self._show(branch, head)
+            except TerminusRefusal as refusal:  # Not of the writes: they are stored.
+                raise self._server.unavailable(f"readers cannot be shown it: {refusal}") from refusal
+        return len(answer.get("api:variable_names", ())) - 1
+
+    def _show(self, branch: str, head: str) -> None:
+        """Point the readers' branch at the head of this one, also when another task moves it meanwhile."""
+        readers = self._schema.readers_branch
         for _ in range(_ROUNDS):
-            for branch in self._candidates(place):
-                # In the readers' branch every place is sealed, and stays to be written.
-                held = [mark] if branch == self._schema.live_branch else [mark, less(_MARK, SEALED)]
-                try:
-                    answer = self._server.query(branch, all_of(*held, *parts), message=message)
-                except TerminusRefusal as refusal:
-                    if refusal.kind not in NO_BRANCH:
-                        raise
-                    continue
-                if answer["bindings"]:
-                    self._seen_in[place] = branch
-                    return answer
-        raise self.gone(place)
-
-    def read(self, place: str, ids: Sequence[str]) -> list[dict[str, Any]]:
-        """Those of these documents that exist, as one commit has them."""
-        branch, documents = self._read(place, ids)
-        self._seen_in[place] = branch
-        return documents
-
-    def branch_of(self, place: str) -> str:
-        """Where it is now."""
-        return self._read(place, ())[0]
-
-    def _read(self, place: str, ids: Sequence[str]) -> tuple[str, list[dict[str, Any]]]:
-        mark_id = self._schema.mark_id(place)
-        sealed: tuple[str, list[dict[str, Any]]] | None = None
-        for branch in self._candidates(place):
-            found = {document["@id"]: document for document in self._documents(branch, [mark_id, *ids])}
-            mark = found.pop(mark_id, None)
-            if mark is None:
-                continue
-            if branch == self._schema.live_branch or mark["sealed"] < SEALED:
-                return branch, list(found.values())
-            sealed = branch, list(found.values())  # Readers may see it already, and newer.
-        if sealed is None:
-            raise self.gone(place)
-        return sealed
-
-    def gone(self, place: str) -> ReadModelUnavailable:
-        return self._server.unavailable(f"place {place} is not there, or is being published")
-
-    def _candidates(self, place: str) -> list[str]:
-        both = [self._schema.live_branch, self._schema.place_branch(place)]
-        return both if self._seen_in.get(place) != both[1] else both[::-1]
-
-    def _is_published(self, place: str) -> bool:
-        return self._mark_in(self._schema.live_branch, place)
-
-    def _mark_in(self, branch: str, place: str) -> bool:
-        return bool(self._documents(branch, [self._schema.mark_id(place)]))
+            try:
+                self._server.reset(readers, head=head)
+            except TerminusRefusal as refusal:
+                if refusal.kind not in NO_BRANCH and self._exists(readers):
+                    raise
+                unless("BranchExistsError", lambda: self._server.create_branch(readers, origin=branch))
+            shown, head = head, self._server.head(branch)
+            if shown == head:
+                return
+        raise self._server.unavailable("others write faster than readers can be shown it")
 
     def _exists(self, branch: str) -> bool:
         try:
-            self._server.read(branch, {"type": self._schema.place_class})
+            self._server.head(branch)
         except TerminusRefusal as refusal:
-            if refusal.kind in NO_BRANCH:
+            if refusal.kind in NO_BRANCH or refusal.status == 404:
                 return False
             raise
         return True
 
-    def _documents(self, branch: str, ids: Sequence[str]) -> list[dict[str, Any]]:
-        return read_documents(self._server, branch, ids)
+    def read(self, place: str, ids: Sequence[str]) -> list[dict[str, Any]]:
+        """Those of these documents that exist, as one commit has them."""
+        return self.call(place, lambda branch: find_documents(self._server, branch, ids))
+
+    def call(self, place: str, work: Callable[[str], _Found]) -> _Found:
+        """The result of work in the branch of a place."""
+        try:
+            return work(self._schema.place_branch(place))
+        except TerminusRefusal as refusal:
+            raise self._absent(place, refusal) from refusal
+
+    def _absent(self, place: str, refusal: TerminusRefusal) -> Exception:
+        return self.gone(place) if refusal.kind in NO_BRANCH else refusal
+
+    def gone(self, place: str) -> ReadModelUnavailable:
+        return self._server.unavailable(f"there is no place {place}")
 
 
 def read_documents(server: TerminusServer, branch: str, ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Those of these documents that exist; none in a branch that does not exist.
+    """As `find_documents`; none in a branch that does not exist."""
+    try:
+        return find_documents(server, branch, ids)
+    except TerminusRefusal as refusal:
+        if refusal.kind not in NO_BRANCH:
+            raise
+        return []
+
+
+def find_documents(server: TerminusServer, branch: str, ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Those of these documents that exist.
 
     The server leaves deleted ids out. Where it refuses a list for an id that it never had, the halves of the
     list are read.
@@ -174,23 +156,25 @@ def read_documents(server: TerminusServer, branch: str, ids: Sequence[str]) -> l
     try:
         return server.read(branch, {"ids": list(ids)})
     except TerminusRefusal as refusal:
-        if refusal.kind in NO_BRANCH:
-            return []
         if refusal.kind != "DocumentNotFound":
             raise
     if len(ids) == 1:
         return []
     half = len(ids) // 2
-    return [
-        *read_documents(server, branch, ids[:half]),
-        *read_documents(server, branch, ids[half:]),
-    ]
+    return [*find_documents(server, branch, ids[:half]), *find_documents(server, branch, ids[half:])]
 
 
-def _unless(kind: str, call: Any) -> None:
+def unless(kind: str, call: Callable[[], None]) -> None:
     """Make something that may exist already."""
     try:
         call()
     except TerminusRefusal as refusal:
         if refusal.kind != kind:
             raise
+
+
+def unless_refused(call: Callable[[], None]) -> None:
+    try:
+        call()
+    except TerminusRefusal:
+        pass

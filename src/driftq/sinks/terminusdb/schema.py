@@ -1,7 +1,7 @@
 """The classes of a projection, and its documents, notes and marks as TerminusDB stores them.
 
 A projection `order_totals` has documents of the class `OrderTotals`, notes of `OrderTotalsNote`, and one
-document of `OrderTotalsPlace` that says which place a branch holds. A document without a state is a tombstone.
+document of `OrderTotalsPlace`, the mark of their place. A document without a state is a tombstone.
 Ids have letters, digits and underscores only, so that nothing between here and the store rewrites them.
 """
 
@@ -22,8 +22,8 @@ _ESCAPED = re.compile(rb"_([0-9a-f]{2})")
 _BETWEEN = "__"
 
 CONTROL = "DriftqControl"
-OPEN, SEALED = 1, 2
-"""What the mark of a place says: whether its own branch can be written."""
+OPEN, PUBLISHED = 1, 2
+"""What the mark of a place says: whether readers see it."""
 
 
 class ProjectionSchema:
@@ -54,7 +54,7 @@ class ProjectionSchema:
                 "name": "xsd:string",
                 "text": "xsd:string",
             },
-            {"@type": "Class", "@id": self.place_class, "name": "xsd:string", "sealed": "xsd:integer"},
+            {"@type": "Class", "@id": self.place_class, "name": "xsd:string", "published": "xsd:integer"},
         ]
 
     # Documents.
@@ -87,20 +87,20 @@ class ProjectionSchema:
             document.get("state"),
         )
 
-    # Notes. Their ids name the place: a deletion that comes too late finds nothing in the next one.
+    # Notes.
 
-    def note_id(self, place: str, kind: str, note: str) -> str:
-        return f"{self.note_class}/{_joined(place, kind, note)}"
+    def note_id(self, kind: str, note: str) -> str:
+        return f"{self.note_class}/{_joined(kind, note)}"
 
-    def note_name(self, document_id: str) -> tuple[str, str, str]:
-        """Place, kind and id of a note."""
-        place, kind, note = _parts(document_id)
-        return place, kind, note
+    def note_name(self, document_id: str) -> tuple[str, str]:
+        """Kind and id of a note."""
+        kind, note = _parts(document_id)
+        return kind, note
 
-    def note_document(self, place: str, note: Note) -> Fields:
+    def note_document(self, note: Note) -> Fields:
         return {
             "@type": self.note_class,
-            "@id": self.note_id(place, note.kind, note.id),
+            "@id": self.note_id(note.kind, note.id),
             "kind": note.kind,
             "group": note.group,
             "name": note.id,
@@ -113,7 +113,7 @@ class ProjectionSchema:
     # Places.
 
     @property
-    def live_branch(self) -> str:
+    def readers_branch(self) -> str:
         return self._projection
 
     def place_branch(self, place: str) -> str:
@@ -123,12 +123,12 @@ class ProjectionSchema:
     def mark_id(self, place: str) -> str:
         return f"{self.place_class}/{_escape(place)}"
 
-    def mark(self, place: str, sealed: int) -> dict[str, Any]:
+    def mark(self, place: str, published: int) -> dict[str, Any]:
         return {
             "@type": self.place_class,
             "@id": self.mark_id(place),
             "name": place,
-            "sealed": sealed,
+            "published": published,
         }
 
     # Control texts.

@@ -4,8 +4,8 @@ Nearly every refusal is a 400, so `api:error/@type` decides and not the status. 
 answer, a `TerminusRefusal` that its caller interprets, and a ReadModelUnavailable for everything that may be
 different later.
 
-Each call has a connection of its own: the server closes idle ones after a few seconds, and a request that meets
-such an end may have been done or not.
+Each call has a connection of its own: the server closes idle ones after a few seconds, and a request on such
+a connection may have been done or not.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from driftq.transport.paths import Query
 
 OLDEST_MAJOR = 12
 _REFUSALS = frozenset({400, 401, 403, 404, 413})
+_OF_BRANCH = "branch:"
 _READ_BY_POST = {"X-HTTP-Method-Override": "GET"}
 
 
@@ -82,15 +83,17 @@ class TerminusServer:
 
     # Documents.
 
-    def query(self, branch: str, query: Mapping[str, Any], *, message: str | None = None) -> dict[str, Any]:
-        """The answer to a WOQL query; one that writes needs a message for its commit."""
+    def query(
+        self, branch: str, query: Mapping[str, Any], *, message: str | None = None
+    ) -> tuple[dict[str, Any], str]:
+        """The answer to a WOQL query, and the head of the branch; one that writes needs a message."""
         body: dict[str, Any] = {"query": query}
         if message is not None:
             body["commit_info"] = {"author": "driftq", "message": message}
-        answer = self._call("POST", f"/api/woql/{self.branch_path(branch)}", body=body)
+        answer, head = self._versioned("POST", f"/api/woql/{self.branch_path(branch)}", body=body)
         if not isinstance(answer, dict) or not isinstance(answer.get("bindings"), list):
             raise self.unavailable("it answered a query without bindings")
-        return answer
+        return answer, head
 
     def read(self, branch: str, selector: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The documents that a selector like `{"ids": […]}` finds; without `as_list` a 404 can be a 200."""
@@ -141,20 +144,27 @@ class TerminusServer:
     def delete_branch(self, branch: str) -> None:
         self._call("DELETE", f"/api/branch/{self.branch_path(branch)}")
 
-    def squash(self, branch: str, *, message: str) -> str:
-        """A commit with what the branch has now and no history; the branch stays where it is."""
-        body = {"commit_info": {"author": "driftq", "message": message}}
-        answer = self._call("POST", f"/api/squash/{self.branch_path(branch)}", body=body)
-        commit = answer.get("api:commit") if isinstance(answer, dict) else None
-        if not isinstance(commit, str):
-            raise self.unavailable("it answered a squash without a commit")
-        return commit
+    def head(self, branch: str) -> str:
+        """The commit that a branch points at. Refused with 404 or 400, and no reason, if there is none."""
+        return self._versioned("HEAD", f"/api/document/{self.branch_path(branch)}")[1]
 
-    def reset(self, branch: str, *, commit: str) -> None:
-        path = f"/api/reset/{self.branch_path(branch)}"
-        self._call("POST", path, body={"commit_descriptor": commit})
+    def reset(self, branch: str, *, head: str) -> None:
+        """Point it at this commit."""
+        body = {"commit_descriptor": f"{self.address.path}/local/commit/{head}"}
+        self._call("POST", f"/api/reset/{self.branch_path(branch)}", body=body)
+
+    def optimize(self, branch: str) -> None:
+        """Merge the layers of its commits, for faster reads; no commit changes."""
+        self._call("POST", f"/api/optimize/{self.branch_path(branch)}", body={})
 
     # The one way out.
+
+    def _versioned(self, method: str, path: str, *, body: Any = None) -> tuple[Any, str]:
+        """An answer, and the commit that it is from."""
+        answer, version = self._exchange(method, path, body=body)
+        if version is None or not version.startswith(_OF_BRANCH):
+            raise self.unavailable("it answered without a data version")
+        return answer, version.removeprefix(_OF_BRANCH)
 
     def _call(
         self,
@@ -165,6 +175,17 @@ class TerminusServer:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
+        return self._exchange(method, path, query=query, body=body, headers=headers)[0]
+
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[Any, str | None]:
         connection = BlockingConnection(self._endpoint, headers=self.address.headers)
         sent = None if body is None else json.dumps(body, ensure_ascii=False).encode()
         try:
@@ -174,7 +195,7 @@ class TerminusServer:
             raise self.unavailable(error.cause) from error
         finally:
             connection.close()
-        return self._understand(status, text)
+        return self._understand(status, text), response.header("TerminusDB-Data-Version")
 
     def _understand(self, status: int, text: bytes) -> Any:
         try:

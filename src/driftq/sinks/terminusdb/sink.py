@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from driftq.errors import InvalidArgument
-from driftq.sinks.documents.port import Capabilities
+from driftq.sinks.documents.model import DocumentReadModel
 from driftq.sinks.names import projection_name
+from driftq.sinks.port import Capabilities
 from driftq.sinks.terminusdb.address import TerminusAddress
 from driftq.sinks.terminusdb.server import TerminusServer
 from driftq.sinks.terminusdb.store import TerminusStore
@@ -43,6 +44,9 @@ class TerminusSink:
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(atomic=False, ordered=True)
+
+    def connect(self, projection: str) -> DocumentReadModel:
+        return DocumentReadModel.open(self, projection)
 
     def open_store(self, projection: str) -> TerminusStore:
         """Raises InvalidArgument, in one sentence, when this database cannot be used as it is."""

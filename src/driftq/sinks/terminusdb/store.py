@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ from driftq.model import Aggregate
 from driftq.sinks.documents.port import ControlText, Note
 from driftq.sinks.port import Change, RefusedChange
 from driftq.sinks.terminusdb import woql
-from driftq.sinks.terminusdb.places import NO_BRANCH, Places, read_documents
+from driftq.sinks.terminusdb.places import Places, read_documents, unless
 from driftq.sinks.terminusdb.schema import CONTROL, ProjectionSchema, control_classes
 from driftq.sinks.terminusdb.server import TerminusRefusal, TerminusServer
 
@@ -21,7 +22,6 @@ _TRIES = 3
 _RACED = frozenset({"DocumentIdAlreadyExists", "DocumentNotFound"})
 """Another writer was faster between the condition and the commit; the same query decides again."""
 _T = TypeVar("_T")
-_R = TypeVar("_R")
 
 
 class TerminusStore:
@@ -61,29 +61,21 @@ class TerminusStore:
 
     def _write_control(self, query: woql.Woql, name: str) -> bool:
         try:
-            answer = self._server.query(CONTROL_BRANCH, query, message=f"control {name}")
+            answer, _ = self._server.query(CONTROL_BRANCH, query, message=f"control {name}")
         except TerminusRefusal as refusal:
             if refusal.kind in _RACED:
                 return False
             self._create_control_branch()  # It is missing, or a run was killed while it created it.
-            answer = self._server.query(CONTROL_BRANCH, query, message=f"control {name}")
+            answer, _ = self._server.query(CONTROL_BRANCH, query, message=f"control {name}")
         return bool(answer["bindings"])
 
     def _create_control_branch(self) -> None:
-        for kind, create in (
-            ("BranchExistsError", lambda: self._server.create_branch(CONTROL_BRANCH)),
-            (
-                "DocumentIdAlreadyExists",
-                lambda: self._server.insert(
-                    CONTROL_BRANCH, control_classes(), message="control", schema=True
-                ),
-            ),
-        ):
-            try:
-                create()
-            except TerminusRefusal as refusal:
-                if refusal.kind != kind:
-                    raise
+        server, classes = self._server, control_classes()
+        unless("BranchExistsError", lambda: server.create_branch(CONTROL_BRANCH))
+        unless(
+            "DocumentIdAlreadyExists",
+            lambda: server.insert(CONTROL_BRANCH, classes, message="control", schema=True),
+        )
 
     # Places.
 
@@ -169,17 +161,20 @@ class TerminusStore:
         newest = {(note.kind, note.id): note for note in notes}
         for page in _pages(list(newest.values()), self._batch):
             parts = [
-                woql.upsert(self._schema.note_document(place, note), field="text", variable=f"t{number}")
+                woql.upsert(self._schema.note_document(note), field="text", variable=f"t{number}")
                 for number, note in enumerate(page)
             ]
-            self._settled(lambda parts=parts: self._write(place, parts, message=f"{len(parts)} notes"))
+            try:
+                self._write(place, parts, message=f"{len(parts)} notes")
+            except TerminusRefusal as refusal:
+                raise self._server.unavailable(str(refusal)) from refusal
 
     def notes(self, place: str, kind: str, *, groups: Sequence[str] | None = None) -> Iterator[Note]:
         wanted = None if groups is None else set(groups)
         query = woql.each_with("group", subject="n", variable="g")
         ids = []
         for found in self._bindings(place, query):
-            _, its_kind, name = self._schema.note_name(found["n"])
+            its_kind, name = self._schema.note_name(found["n"])
             if its_kind == kind and (wanted is None or found["g"]["@value"] in wanted):
                 ids.append((name, found["n"]))
         for page in _pages([document_id for _, document_id in sorted(ids)], _PAGE):
@@ -187,14 +182,10 @@ class TerminusStore:
             yield from (self._schema.note_of(documents[one]) for one in page if one in documents)
 
     def remove_notes(self, place: str, kind: str, ids: Iterable[str]) -> None:
-        wanted = [self._schema.note_id(place, kind, note) for note in dict.fromkeys(ids)]
+        wanted = [self._schema.note_id(kind, note) for note in dict.fromkeys(ids)]
         for page in _pages(wanted, _PAGE):
-            self._in_place(
-                place,
-                lambda branch, page=page: self._server.delete(
-                    branch, list(page), message=f"remove {len(page)} notes"
-                ),
-            )
+            delete = partial(self._server.delete, ids=page, message=f"remove {len(page)} notes")
+            self._settled(partial(self._places.call, place, delete))
 
     def close(self) -> None:
         """Every call had a connection of its own."""
@@ -204,14 +195,14 @@ class TerminusStore:
     def _write(self, place: str, parts: Sequence[woql.Woql], *, message: str) -> None:
         for left in reversed(range(_TRIES)):
             try:
-                answer = self._places.write(place, woql.each_by_itself(parts), message=message)
+                variables = self._places.write(place, woql.each_by_itself(parts), message=message)
             except TerminusRefusal as refusal:
                 if refusal.kind not in _RACED:
                     raise
                 if not left:
                     raise self._server.unavailable(str(refusal)) from refusal
             else:
-                if len(answer.get("api:variable_names", ())) != len(parts) + 1:
+                if variables != len(parts):
                     raise self._server.unavailable("it answered a write without all of its documents")
                 return
 
@@ -219,28 +210,10 @@ class TerminusStore:
         return self._settled(lambda: self._places.read(place, ids))
 
     def _bindings(self, place: str, query: woql.Woql) -> list[dict[str, Any]]:
-        answer = self._in_place(place, lambda branch: self._server.query(branch, query))
+        answer, _ = self._settled(
+            lambda: self._places.call(place, lambda branch: self._server.query(branch, query))
+        )
         return list(answer["bindings"])
-
-    def _in_place(self, place: str, call: Callable[[str], _R]) -> _R:
-        """The result of a call that does not check the mark itself: the place was there before and after."""
-
-        def attempt() -> _R:
-            branch = self._places.branch_of(place)
-            for _ in range(_TRIES):
-                try:
-                    result = call(branch)
-                except TerminusRefusal as refusal:
-                    if refusal.kind not in NO_BRANCH:
-                        raise
-                    branch = self._places.branch_of(place)
-                else:
-                    before, branch = branch, self._places.branch_of(place)
-                    if before == branch:
-                        return result
-            raise self._places.gone(place)
-
-        return self._settled(attempt)
 
     def _settled(self, call: Callable[[], _T]) -> _T:
         """A refusal that its call does not expect: the database has changed under us, or is another."""

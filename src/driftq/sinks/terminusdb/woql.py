@@ -1,7 +1,7 @@
 """WOQL queries as JSON: conditions and the writes that depend on them, evaluated in one transaction.
 
-Two writers at once are both evaluated against what is stored when they commit: the server runs the loser's
-query again. The header `TerminusDB-Data-Version` gives no such promise: it is compared when a request arrives.
+Of two writers at once each is evaluated against what is stored when it commits: the server runs the loser's
+query again. The header `TerminusDB-Data-Version` promises less: it is compared when a request arrives.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 import threading
 import uuid
-from pathlib import Path
 
 import pytest
 
@@ -11,10 +10,8 @@ from driftq.model import Aggregate
 from driftq.sinks import Change
 from driftq.sinks.documents.port import Note
 from driftq.sinks.terminusdb import TerminusSink
-from driftq.sinks.terminusdb.server import TerminusServer
 from driftq.sinks.terminusdb.store import TerminusStore
-from tests.conformance.sinks.cast import change
-from tests.conformance.terminusdb.conftest import OpenStore
+from tests.conformance.terminusdb.conftest import NAME, OpenStore, change, readers_see
 from tests.services_terminusdb import TerminusProcess, create_database
 
 FIRST, SECOND = uuid.UUID(int=1).hex, uuid.UUID(int=2).hex
@@ -25,7 +22,7 @@ def sequences(store: TerminusStore, place: str = FIRST) -> dict[str, int]:
     return {row.aggregate_id: row.sequence_number for row in store.scan(place)}
 
 
-@pytest.mark.clause("V7", "V2")
+@pytest.mark.clause("V7", "V2g")
 def test_an_older_or_equal_document_changes_nothing(store: TerminusStore) -> None:
     store.create_place(FIRST)
     assert store.put(FIRST, [change(3), change(1, of="o-2")]) == []
@@ -190,15 +187,42 @@ def test_a_rebuild_fills_a_branch_and_is_swapped_in_at_once(
     assert readers_see(terminus_database_url) == {"o-1": 5}
 
 
-def readers_see(url: str) -> dict[str, int]:
-    """As a reader that knows the projection's name and nothing else."""
-    sink = TerminusSink(url)
-    store = sink.open_store("order_totals")
-    server: TerminusServer = store._server
-    return {
-        document["aggregate_id"]: document["sequence"]
-        for document in server.read("order_totals", {"type": "OrderTotals"})
-    }
+@pytest.mark.clause("V7")
+def test_a_reset_that_comes_late_takes_nothing_back(
+    open_store: OpenStore, terminus_database_url: str
+) -> None:
+    store = open_store()
+    store.create_place(FIRST)
+    store.publish_place(FIRST)
+    store.put(FIRST, [change(1)])
+    before = store._server.head(NAME)
+    store.put(FIRST, [change(2), change(1, of="o-2")])
+    store._server.reset(NAME, head=before)  # Of a run that was killed, and it was on its way all the time.
+    assert readers_see(terminus_database_url) == {"o-1": 1}
+    assert sequences(store) == {"o-1": 2, "o-2": 1}
+    store.put(FIRST, [change(1, of="o-3")])
+    assert readers_see(terminus_database_url) == {"o-1": 2, "o-2": 1, "o-3": 1}
+
+
+def test_readers_see_the_last_of_many_writes_at_once(
+    open_store: OpenStore, terminus_database_url: str
+) -> None:
+    open_store().create_place(FIRST)
+    open_store().publish_place(FIRST)
+    begin = threading.Barrier(4)
+
+    def write(own: int) -> None:
+        store = open_store()
+        begin.wait()
+        for sequence in range(1, 9):
+            store.put(FIRST, [change(sequence, of=f"o-{own}")])
+
+    writers = [threading.Thread(target=write, args=(own,)) for own in range(4)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert readers_see(terminus_database_url) == {f"o-{own}": 8 for own in range(4)}
 
 
 @pytest.mark.clause("V7")
@@ -286,7 +310,7 @@ def test_a_server_that_refuses_unknown_ids_in_a_list_is_read_as_well() -> None:
         server.remove()
 
 
-def test_more_documents_than_a_commit_takes(terminus_database_url: str, tmp_path: Path) -> None:
+def test_more_documents_than_a_commit_takes(terminus_database_url: str) -> None:
     store = TerminusSink(terminus_database_url, batch_documents=7).open_store("orders")
     store.create_place(FIRST)
     store.put(FIRST, [change(1, of=f"o-{number}") for number in range(30)])

@@ -112,11 +112,11 @@ class Places:
 
     def _exists(self, branch: str) -> bool:
         try:
-            self._server.head(branch)
+            find_documents(self._server, branch, [self._schema.mark_id("")])
         except TerminusRefusal as refusal:
-            if refusal.kind in NO_BRANCH or refusal.status == 404:
-                return False
-            raise
+            if refusal.kind not in NO_BRANCH:
+                raise
+            return False
         return True
 
     def read(self, place: str, ids: Sequence[str]) -> list[dict[str, Any]]:

@@ -145,7 +145,7 @@ class TerminusServer:
         self._call("DELETE", f"/api/branch/{self.branch_path(branch)}")
 
     def head(self, branch: str) -> str:
-        """The commit that a branch points at. Refused with 404 or 400, and no reason, if there is none."""
+        """The commit that a branch points at. The refusal of an absent one has no reason."""
         return self._versioned("HEAD", f"/api/document/{self.branch_path(branch)}")[1]
 
     def reset(self, branch: str, *, head: str) -> None:

@@ -63,12 +63,12 @@ class Places:
                 raise
 
     def drop(self, place: str) -> None:
-        self._delete(self._schema.place_branch(place))
+        self._delete_branch(self._schema.place_branch(place))
         readers = self._schema.readers_branch
         if read_documents(self._server, readers, [self._schema.mark_id(place)]):
-            self._delete(readers)
+            self._delete_branch(readers)
 
-    def _delete(self, branch: str) -> None:
+    def _delete_branch(self, branch: str) -> None:
         try:
             self._server.delete_branch(branch)
         except TerminusRefusal as refusal:
@@ -118,6 +118,14 @@ class Places:
                 raise
             return False
         return True
+
+    def delete(self, place: str, ids: list[str], *, message: str) -> None:
+        """In a place that was dropped there is nothing to delete."""
+        try:
+            self._server.delete(self._schema.place_branch(place), ids, message=message)
+        except TerminusRefusal as refusal:
+            if refusal.kind not in NO_BRANCH:
+                raise
 
     def read(self, place: str, ids: Sequence[str]) -> list[dict[str, Any]]:
         """Those of these documents that exist, as one commit has them."""

@@ -184,8 +184,7 @@ class TerminusStore:
     def remove_notes(self, place: str, kind: str, ids: Iterable[str]) -> None:
         wanted = [self._schema.note_id(kind, note) for note in dict.fromkeys(ids)]
         for page in _pages(wanted, _PAGE):
-            delete = partial(self._server.delete, ids=page, message=f"remove {len(page)} notes")
-            self._settled(partial(self._places.call, place, delete))
+            self._settled(partial(self._places.delete, place, page, message=f"remove {len(page)} notes"))
 
     def close(self) -> None:
         """Every call had a connection of its own."""

@@ -7,7 +7,7 @@ whether a request may be sent twice.
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 
 from driftq.errors import ServerUnreachable
@@ -20,19 +20,27 @@ _LOST = (OSError, HTTPException)
 class BlockingConnection:
     """One connection, kept between requests; after a failure the next request opens another."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, *, headers: Mapping[str, str] | None = None) -> None:
+        """`headers` go with every request: other servers have credentials of their own."""
         self._endpoint = endpoint
-        self._headers = request_headers(endpoint.api_key)
+        self._headers = {**request_headers(endpoint.api_key), **(headers or {})}
         self._http: HTTPConnection | None = None
 
     def send(
-        self, method: str, path: str, *, query: Query | None = None, body: bytes | None = None
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> BlockingResponse:
         """The response, its body still to be read.
 
         Raises ServerUnreachable when there is none; the server may have done what was requested.
         """
-        headers = self._headers if body is None else {**self._headers, "Content-Type": "application/json"}
+        typed = {} if body is None else {"Content-Type": "application/json"}
+        headers = {**self._headers, **typed, **(headers or {})}
         target = f"{self._endpoint.prefix}{path}{query_text(query)}"
         try:
             http = self._http = self._http or self._open()
@@ -71,6 +79,9 @@ class BlockingResponse:
         self._connection = connection
         self._response = response
         self._socket = connected
+
+    def header(self, name: str) -> str | None:
+        return self._response.getheader(name)
 
     def read(self) -> bytes:
         """The body, or what is left of it."""

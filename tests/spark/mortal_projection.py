@@ -18,6 +18,7 @@ from driftq.pipeline import Projection, open_session
 from driftq.settings import load_settings
 from driftq.sinks import (
     Application,
+    Capabilities,
     PostgresSink,
     SqliteSink,
     StagedBatch,
@@ -108,6 +109,10 @@ class MortalStagedModel(PostgresReadModel):
 class MortalSink:
     sink: SqliteSink | PostgresSink
     death: Death
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.sink.capabilities
 
     def connect(self, projection: str) -> MortalModel | MortalStagedModel:
         model: SqlReadModel = self.sink.connect(projection)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -49,6 +49,7 @@ from driftq.sinks.names import projection_name
 from driftq.sinks.parquet_staging import ParquetBatch
 from driftq.sinks.port import (
     Application,
+    Capabilities,
     Change,
     OutOfOrderEvent,
     ProjectionDeadLetter,
@@ -68,6 +69,7 @@ class ParquetSink:
     """A folder for each projection under `folder`, on a disk that links files."""
 
     folder: str
+    capabilities: ClassVar[Capabilities] = Capabilities(atomic=True)
 
     def connect(self, projection: str) -> ParquetReadModel:
         return ParquetReadModel(projection_name(projection), Path(self.folder))

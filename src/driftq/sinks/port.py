@@ -114,6 +114,16 @@ class Application:
     waiting: Sequence[OutOfOrderEvent] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a target can do; a projection that needs more is refused when it starts."""
+
+    atomic: bool = False
+    """Whether readers see a batch as a whole."""
+    ordered: bool = True
+    """Whether it can serve ordered folds: what a task reads is what was last stored, at once."""
+
+
 class ReadModel(Protocol):
     """The rows of one projection in one target. Raises an Unavailable when the target is unreachable."""
 
@@ -162,6 +172,9 @@ class ReadModel(Protocol):
 
 class ReadModelSink(Protocol):
     """The target of read models. Plain values: it travels to Spark and back."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
 
     def connect(self, projection: str) -> ReadModel:
         """Raises InvalidArgument for an invalid name, and an Unavailable when the target is unreachable."""

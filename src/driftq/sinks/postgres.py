@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlalchemy import exc, inspect, text
 
 from driftq.sinks.names import beside, projection_name
-from driftq.sinks.port import Change, WriterEpoch
+from driftq.sinks.port import Capabilities, Change, WriterEpoch
 from driftq.sinks.postgres_staging import PostgresBatch, drop_older_stages, make_stages
 from driftq.sinks.postgres_tasks import PostgresTarget
 from driftq.sinks.sql_model import SqlReadModel
@@ -28,6 +28,7 @@ class PostgresSink:
 
     url: str = field(repr=False)
     schema: str = "read_models"
+    capabilities: ClassVar[Capabilities] = Capabilities(atomic=True)
 
     def connect(self, projection: str) -> PostgresReadModel:
         name = projection_name(projection)

@@ -19,21 +19,15 @@ it. No rebuild uses the place of an earlier one, so an abandoned rebuild cannot 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from driftq.model import Aggregate
-from driftq.sinks.port import Change, RefusedChange
+from driftq.sinks.port import Capabilities, Change, RefusedChange
 
+__all__ = ["CALL_MAX", "Capabilities", "ControlText", "DocumentSink", "DocumentStore", "Note"]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capabilities:
-    """What a target can do; a projection that needs more is refused when it starts."""
-
-    atomic: bool = False
-    """Whether readers see a batch as a whole."""
-    ordered: bool = True
-    """Whether it can serve ordered folds: what a task reads is what was last stored, at once."""
+CALL_MAX = 1_000
+"""No call names more documents, notes, groups or ids than this."""
 
 
 class ControlText(NamedTuple):
@@ -44,7 +38,10 @@ class ControlText(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A text with an id. `group` is what notes of a kind are looked up by, such as an aggregate."""
+    """A text with an id. `group` is what notes of a kind are looked up by, such as an aggregate.
+
+    Kind, group and id are at most 200 characters of `a-z A-Z 0-9 . _ -`; the text is any JSON.
+    """
 
     kind: str
     group: str
@@ -57,7 +54,10 @@ class DocumentStore(Protocol):
     """One projection's documents in one target, over one connection of its own.
 
     Every method raises ReadModelUnavailable when the target is unreachable, overloaded or restarting, and
-    returns when the target has stored what it was given.
+    returns when the target has stored what it was given. After an error any part of it may be stored.
+
+    A late run may name a place that was dropped. Then `put` and `put_notes` raise ReadModelUnavailable and do
+    not create it; `get`, `scan` and `notes` find nothing or raise ReadModelUnavailable.
     """
 
     @property
@@ -69,13 +69,14 @@ class DocumentStore(Protocol):
     def write_control(self, name: str, text: str, *, expected: str | None) -> bool:
         """Store it if the stored version is `expected`, None for an absent one; False if it is another."""
 
-    def remove_control(self, name: str) -> None: ...
-
     def create_place(self, place: str) -> None:
-        """Prepare an empty place; one that exists stays as it is."""
+        """Prepare an empty place; one that exists stays as it is. Its name is 32 characters of `a-f 0-9`."""
 
     def publish_place(self, place: str) -> None:
-        """Show this place to readers that know only the projection's name, and no other, in one step."""
+        """Show this place to readers that know only the projection's name, and no other, in one step.
+
+        An absent one changes nothing: another run has published its successor.
+        """
 
     def drop_place(self, place: str) -> None:
         """Remove its documents and its notes; an absent one counts as removed."""
@@ -83,7 +84,8 @@ class DocumentStore(Protocol):
     def put(self, place: str, changes: Sequence[Change]) -> list[RefusedChange]:
         """Store each change whose sequence is above that of its document; the result names what was refused.
 
-        At most one change for each aggregate. A change whose sequence is not above counts as stored.
+        At most one change for each aggregate. A change whose sequence is not above counts as stored. Refused
+        is what the target will never take; an overload is a ReadModelUnavailable.
         """
 
     def get(self, place: str, aggregates: Sequence[Aggregate]) -> dict[Aggregate, Change]:
@@ -104,7 +106,13 @@ class DocumentStore(Protocol):
 
 
 class DocumentSink(Protocol):
-    """The target of document stores. Plain values: it travels to Spark's tasks."""
+    """The target of document stores. Plain values: it travels to Spark's tasks.
+
+    A projection takes it as its sink when it has `connect` as well:
+
+        def connect(self, projection: str) -> DocumentReadModel:
+            return DocumentReadModel.open(self, projection)
+    """
 
     @property
     def capabilities(self) -> Capabilities: ...

@@ -186,10 +186,15 @@ def find_java(oldest: int) -> Path:
     homes = [Path(os.environ["JAVA_HOME"])] if "JAVA_HOME" in os.environ else []
     if program := shutil.which("java"):
         homes.append(Path(program).resolve().parent.parent)
-    homes += [*Path("/usr/lib/jvm").glob("*"), *Path("/Library/Java/JavaVirtualMachines").glob("*/Contents/Home")]
+    homes += [
+        *Path("/usr/lib/jvm").glob("*"),
+        *Path("/Library/Java/JavaVirtualMachines").glob("*/Contents/Home"),
+    ]
     found = {home: version for home in homes if (version := _java_version(home)) >= oldest}
     if not found:
-        raise NoJava(f"Java {oldest} or newer is missing (on Debian: apt install openjdk-{oldest}-jre-headless)")
+        raise NoJava(
+            f"Java {oldest} or newer is missing (on Debian: apt install openjdk-{oldest}-jre-headless)"
+        )
     return min(found, key=found.__getitem__)
 
 

@@ -49,10 +49,14 @@ def parse_url(url: str, *, prefix: str) -> tuple[SearchAddress, str]:
         parts, port = urlsplit(""), 0
     scheme = _SCHEMES.get(parts.scheme)
     if scheme is None or not parts.hostname or parts.query or parts.fragment:
-        raise InvalidArgument("url", "name a search server like opensearch+http://user:password@host:9200/PREFIX")
+        raise InvalidArgument(
+            "url", "name a search server like opensearch+http://user:password@host:9200/PREFIX"
+        )
     named = unquote(parts.path).strip("/")
     if named and prefix and named != prefix:
-        raise InvalidArgument("prefix", f"the address says {named!r} and the argument {prefix!r}: name one of them")
+        raise InvalidArgument(
+            "prefix", f"the address says {named!r} and the argument {prefix!r}: name one of them"
+        )
     user, password = (None if part is None else unquote(part) for part in (parts.username, parts.password))
     address = SearchAddress(scheme, parts.hostname, port, user, password)
     return address, _checked(named or prefix or DEFAULT_PREFIX)

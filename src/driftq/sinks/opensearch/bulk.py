@@ -31,7 +31,9 @@ CHUNK_BYTES = 5_000_000
 """Of one request; an item that is larger is sent alone."""
 _PAUSE_S = 0.1
 _PAUSE_CAP_S = 5.0
-_WHOLE = {"filter_path": "errors,items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by"}
+_WHOLE = {
+    "filter_path": "errors,items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by"
+}
 _REFUSED = (400, 413)
 _GONE = 404
 _CONFLICT = 409

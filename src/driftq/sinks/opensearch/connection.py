@@ -90,7 +90,9 @@ class SearchConnection:
         if status == 401:
             return InvalidArgument("url", f"{self.address} refuses this user: check user and password")
         if status == 403 and problem.type != _BLOCKED:
-            return InvalidArgument("url", f"{self.address} denies this user a right that it needs ({problem})")
+            return InvalidArgument(
+                "url", f"{self.address} denies this user a right that it needs ({problem})"
+            )
         if status == 400:
             return InvalidArgument("sink", f"{self.address} refuses the request ({problem})")
         return ReadModelUnavailable(str(self.address), cause=f"{status} {problem}".strip())
@@ -100,14 +102,15 @@ class SearchConnection:
         reply = self._send("GET", "/", None, None, "application/json")
         if reply.status in (401, 403, 429) or reply.status >= 500:
             raise self.failure(reply.status, problem_of(reply))
-        version = _decoded(reply.text).get("version")
-        number = str(version.get("number", "")) if isinstance(version, dict) else ""
+        found = _decoded(reply.text).get("version")
+        version: dict[str, Any] = found if isinstance(found, dict) else {}
+        number = str(version.get("number", ""))
         major = _MAJOR.match(number)
         if major is None:
-            raise InvalidArgument("url", f"{self.address} is no OpenSearch and no Elasticsearch: check the address")
-        product = OPENSEARCH if version["distribution" if "distribution" in version else "number"] == "opensearch" else (
-            ELASTICSEARCH
-        )
+            raise InvalidArgument(
+                "url", f"{self.address} is no OpenSearch and no Elasticsearch: check the address"
+            )
+        product = OPENSEARCH if version.get("distribution") == "opensearch" else ELASTICSEARCH
         if int(major[1]) < _OLDEST[product]:
             raise InvalidArgument(
                 "url",

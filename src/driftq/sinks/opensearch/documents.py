@@ -22,6 +22,10 @@ _NOT_INDEXED = {"type": "object", "enabled": False}
 """Takes any value."""
 
 
+class NotJson(Exception):
+    """A change that cannot be sent: its state is no JSON, or a text of it has no form in UTF-8."""
+
+
 class StoredDocument(msgspec.Struct, omit_defaults=True):
     """A change. The id of its document is made of type and id."""
 
@@ -43,11 +47,10 @@ class StoredDocument(msgspec.Struct, omit_defaults=True):
 
 
 class StoredNote(msgspec.Struct):
-    """A note. `group_key` is what it is looked up by: the group itself, or the hash of a long one."""
+    """A note."""
 
     kind: str
     group: str
-    group_key: str
     id: str
     text: str
 
@@ -91,8 +94,7 @@ def notes_mapping() -> dict[str, Any]:
         "dynamic": "strict",
         "properties": {
             "kind": {"type": "keyword"},
-            "group": _NOT_INDEXED,
-            "group_key": {"type": "keyword"},
+            "group": {"type": "keyword"},
             "id": {"type": "keyword"},
             "text": _NOT_INDEXED,
         },
@@ -104,10 +106,9 @@ def control_mapping() -> dict[str, Any]:
 
 
 def document_id(first: str, second: str) -> str:
-    """One text of two, never the same for two pairs.
+    """One text of two, never the same for two pairs: the first part has no separator in it.
 
-    Only the first can hold the separator in another form, so the pair can be told apart again. A long one is
-    a hash; no other begins with % and a letter.
+    A long one is a hash. Nothing else begins with `%s`.
     """
     whole = first.replace("%", "%25").replace("/", "%2F") + "/" + second
     octets = whole.encode()
@@ -116,37 +117,43 @@ def document_id(first: str, second: str) -> str:
     return f"%sha256/{hashlib.sha256(octets).hexdigest()}"
 
 
-def group_key(group: str) -> str:
-    octets = group.encode()
-    return f"={group}" if len(octets) <= ID_BYTES_MAX else f"#{hashlib.sha256(octets).hexdigest()}"
-
-
 def change_lines(change: Change) -> bytes:
-    """The two lines of a bulk request; raises ValueError for a change that cannot be written as JSON."""
-    document = StoredDocument(change.aggregate_type, change.aggregate_id, change.sequence_number, change.event_id)
+    """The two lines of a bulk request; raises NotJson."""
+    try:
+        return _lines(change)
+    except (UnicodeEncodeError, msgspec.DecodeError, RecursionError) as error:
+        raise NotJson(error) from error
+
+
+def _lines(change: Change) -> bytes:
+    document = StoredDocument(
+        change.aggregate_type, change.aggregate_id, change.sequence_number, change.event_id
+    )
     if change.state is None:
         document.deleted = True
     else:
         document.deleted = False
         _set_state(document, change.state)
-    action = _Index(_Versioned(document_id(change.aggregate_type, change.aggregate_id), change.sequence_number))
+    action = _Index(
+        _Versioned(document_id(change.aggregate_type, change.aggregate_id), change.sequence_number)
+    )
     return _encode(action) + b"\n" + _encode(document) + b"\n"
 
 
 def _set_state(document: StoredDocument, state: str) -> None:
     octets = state.encode()
-    _check_json(octets)
-    is_object = octets.lstrip().startswith(b"{")
-    if is_object and b"\n" not in octets:
+    value = bytes(_check_json(octets))
+    is_object = value.startswith(b"{")
+    if is_object and b"\n" not in octets and value == octets:
         document.state = msgspec.Raw(octets)
         return
     document.state_text = state
-    if is_object:  # A line of a bulk request has no line break in it.
+    if is_object:  # Written over several lines, which a bulk request has no room for.
         document.state = msgspec.Raw(_encode(msgspec.json.decode(octets)))
 
 
 def note_lines(note: Note) -> bytes:
-    stored = StoredNote(note.kind, note.group, group_key(note.group), note.id, note.text)
+    stored = StoredNote(*note)
     return _encode({"index": {"_id": document_id(note.kind, note.id)}}) + b"\n" + _encode(stored) + b"\n"
 
 

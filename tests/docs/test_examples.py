@@ -23,6 +23,7 @@ ROW = re.compile(
 PRINTS = {
     "batch_with_refusals.py": "refused: {'id': 'milk', 'price': 99}: IdempotencyMismatch",
     "concurrent_produce.py": "5000 messages acked, 0 left",
+    "custom_sink.py": "readers see [('o-1', '{\"state\": \"paid in full\"}')]",
     "dead_letter_redrive.py": "shipping gets 0 messages",
     "delayed_and_prioritised_jobs.py": "later: reminder with priority 9",
     "explain_message.py": "group billing is done after 2 attempts",

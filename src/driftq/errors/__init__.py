@@ -76,6 +76,7 @@
     TopicAppeared                  the pipeline's: a topic is new to a running query
     TopicStartedOver               the pipeline's: a topic ends before the offset of a query
     RelayFenced                    the pipeline's: a newer run relays these dead letters
+    DocumentRefused                the pipeline's: a target will never store these rows
     LogError                       the log's files, never sent to a client as such
     ├── LogLocked
     ├── LogCorrupt

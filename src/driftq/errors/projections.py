@@ -25,6 +25,18 @@ class ReadModelUnavailable(Unavailable):
         self.cause = cause
 
 
+class DocumentRefused(ValueError):
+    """A target will never store these rows, so that nothing of the positions has moved."""
+
+    def __init__(self, place: str, *, aggregate: str, problem: str, count: int = 1) -> None:
+        others = f", and {count - 1} others" if count > 1 else ""
+        super().__init__(f"{place} refuses {aggregate}{others}: {problem}")
+        self.place = place
+        self.aggregate = aggregate
+        self.problem = problem
+        self.count = count
+
+
 class ProjectionError(Exception):
     """A projection cannot go on; its unfinished batch has no effect."""
 

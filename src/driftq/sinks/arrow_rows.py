@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from driftq.model import Aggregate
-from driftq.sinks.dead_letters import storable_value
-from driftq.sinks.port import ProjectionDeadLetter
-from driftq.sql import storable
+from driftq.sinks.dead_letters import storable_dead_letter
+from driftq.sinks.port import Change, ProjectionDeadLetter, RefusedChange
 
 CHANGES = pa.schema(
     [
@@ -26,6 +25,8 @@ CHANGES = pa.schema(
         pa.field("state", pa.string()),
     ]
 )
+ANY_CHANGES = pa.schema([field.with_nullable(True) for field in CHANGES])
+NO_KEY = "has no type, id, sequence or event id"
 WAITING = pa.schema(
     [
         *list(CHANGES)[:4],
@@ -73,6 +74,23 @@ def newest(table: pa.Table) -> pa.Table:
     return ordered.filter(first)
 
 
+def split_keyed(changes: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows that a read model can hold, and those without a key or a sequence: a fold may make such."""
+    is_keyed = pa.array([True] * changes.num_rows, pa.bool_())
+    for field in CHANGES:
+        if not field.nullable:
+            is_keyed = pc.and_(is_keyed, pc.is_valid(changes[field.name]))
+    return changes.filter(is_keyed).cast(CHANGES), changes.filter(pc.invert(is_keyed)).cast(ANY_CHANGES)
+
+
+def without_key(rows: pa.Table) -> list[RefusedChange]:
+    """Rows without a key or a sequence, for people and lookups: without nulls."""
+    return [
+        RefusedChange(Change(row[0] or "", row[1] or "", row[2] or 0, row[3] or "", row[4]), NO_KEY)
+        for row in tuples(rows)
+    ]
+
+
 def _changes(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """For each value but the first: whether it differs from the one before."""
     return pc.not_equal(column.slice(1), column.slice(0, len(column) - 1))
@@ -88,7 +106,7 @@ def read_aggregates(
 
 def dead_letter_table(dead_letters: Sequence[ProjectionDeadLetter]) -> pa.Table:
     """A lone surrogate cannot be stored in a file either."""
-    return as_table([_storable(dead) for dead in dead_letters], DEAD_LETTERS)
+    return as_table([storable_dead_letter(dead) for dead in dead_letters], DEAD_LETTERS)
 
 
 def stored_dead_letters(table: pa.Table) -> list[ProjectionDeadLetter]:
@@ -97,14 +115,6 @@ def stored_dead_letters(table: pa.Table) -> list[ProjectionDeadLetter]:
         ProjectionDeadLetter._make([*place, identity or "", attempts or 1, key or ""])
         for *place, identity, attempts, key in tuples(table)
     ]
-
-
-def _storable(dead: ProjectionDeadLetter) -> ProjectionDeadLetter:
-    value = None if dead.value is None else storable_value(dead.value)
-    event_id = None if dead.event_id is None else storable(dead.event_id)
-    return dead._replace(
-        error=storable(dead.error), value=value, event_id=event_id, key=storable_value(dead.key)
-    )
 
 
 def merge_files(folder: Path, names: Iterable[str]) -> tuple[str, int]:

@@ -83,6 +83,15 @@ def dead_letter_id_of(projection: str, dead: ProjectionDeadLetter) -> str:
     return handler_dead_letter(projection, dead, at=0).id
 
 
+def storable_dead_letter(dead: ProjectionDeadLetter) -> ProjectionDeadLetter:
+    """With texts that any target can store."""
+    value = None if dead.value is None else storable_value(dead.value)
+    event_id = None if dead.event_id is None else storable(dead.event_id)
+    return dead._replace(
+        error=storable(dead.error), value=value, event_id=event_id, key=storable_value(dead.key)
+    )
+
+
 def storable_value(value: str) -> str:
     """The whole text, with characters that no engine can store escaped."""
     return value.replace("\x00", "\\x00").encode(errors="backslashreplace").decode()

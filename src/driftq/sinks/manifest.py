@@ -86,9 +86,11 @@ def mergeable(files: tuple[RowFile, ...], *, recent_max: int) -> tuple[RowFile, 
     return recent if len(recent) > recent_max else ()
 
 
-def advanced(manifest: ReadModelManifest, reached: Mapping[TopicPartition, int]) -> tuple[Reached, ...]:
+def advanced(
+    before: Mapping[TopicPartition, int], reached: Mapping[TopicPartition, int]
+) -> tuple[Reached, ...]:
     """The positions of the next version."""
-    positions = manifest.positions
+    positions = dict(before)
     for place, offset in reached.items():
         positions[place] = max(offset, positions.get(place, -1))
     return tuple(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from driftq.sinks.dead_letters import BY_REBUILD
 from driftq.sinks.manifest import ReadModelManifest, RedrivenLetter
-from driftq.sinks.port import ProjectionDeadLetter
+from driftq.sinks.port import ProjectionDeadLetter, TopicPartition
 
 
 def with_mark(marks: tuple[RedrivenLetter, ...], id: str, *, by: str) -> tuple[RedrivenLetter, ...]:
@@ -28,14 +28,19 @@ def rebuilt_marks(
     marks = {mark.id: mark for mark in live.redriven if mark.id not in given_up}
     reached = fresh.positions
     for id, dead in before.items():
-        ends = [
-            end
-            for place, end in reached.items()
-            if place[:2] == dead[:2] and dead.identity in (place.identity, "")
-        ]
-        if id not in given_up and max(ends, default=-1) >= dead.offset:
+        if id not in given_up and is_behind(reached, dead):
             marks.setdefault(id, RedrivenLetter(id, _now(), BY_REBUILD))
     return tuple(marks.values())
+
+
+def is_behind(reached: Mapping[TopicPartition, int], dead: ProjectionDeadLetter) -> bool:
+    """Whether these positions are past the event. A dead letter of an earlier version has no identity."""
+    ends = [
+        end
+        for place, end in reached.items()
+        if place[:2] == dead[:2] and dead.identity in (place.identity, "")
+    ]
+    return max(ends, default=-1) >= dead.offset
 
 
 def _now() -> int:

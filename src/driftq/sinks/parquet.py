@@ -116,7 +116,7 @@ class ParquetReadModel:
                     waiting=self._still_waiting(manifest, application),
                     more_waiting=(),
                     dead_letters=manifest.dead_letters + dead_files,
-                    reached=advanced(manifest, application.positions),
+                    reached=advanced(manifest.positions, application.positions),
                 )
                 if self.manifests.publish(following):
                     break

@@ -13,21 +13,23 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from driftq.errors import InvalidArgument, ReadModelUnavailable
 from driftq.model import Aggregate
 from driftq.sinks.arrow_rows import (
-    CHANGES,
+    ANY_CHANGES,
+    NO_KEY,
     WAITING,
     as_table,
     dead_letter_table,
     merge_files,
     newest,
     read_table,
+    split_keyed,
     stored_dead_letters,
     tuples,
+    without_key,
     write_table,
 )
 from driftq.sinks.manifest import ReadModelManifest, RowFile, advanced, mergeable
@@ -38,7 +40,6 @@ from driftq.sinks.port import (
     OutOfOrderEvent,
     ProjectionDeadLetter,
     PublishDeadLetters,
-    RefusedChange,
     StagedCommit,
     WriterEpoch,
 )
@@ -51,9 +52,6 @@ _RECENT_MAX = 32
 _MERGING_TASK = 0
 _PAGE = 500
 """Dead letters in the driver's memory."""
-_NEEDED = [field.name for field in CHANGES if not field.nullable]
-_ANY_CHANGES = pa.schema([field.with_nullable(True) for field in CHANGES])
-_NO_KEY = "has no type, id, sequence or event id"
 
 
 class MergedFiles(msgspec.Struct, frozen=True):
@@ -131,9 +129,8 @@ class ParquetBatch:
         if not names:
             return ()
         if find is None:
-            raise InvalidArgument("row", _NO_KEY)
-        rows = tuples(read_table(self._model.folder, names, _ANY_CHANGES))
-        return find([RefusedChange(_named(Change(*row)), _NO_KEY) for row in rows])
+            raise InvalidArgument("row", NO_KEY)
+        return find(without_key(read_table(self._model.folder, names, ANY_CHANGES)))
 
     def _require_whole(self, files: Sequence[RowFile]) -> None:
         for file in files:
@@ -163,13 +160,8 @@ def _following(
         waiting=None,
         more_waiting=waiting,
         dead_letters=manifest.dead_letters + dead,
-        reached=advanced(manifest, commit.positions),
+        reached=advanced(manifest.positions, commit.positions),
     )
-
-
-def _named(row: Change) -> Change:
-    """Without nulls, for people and lookups."""
-    return Change(row[0] or "", row[1] or "", row[2] or 0, row[3] or "", row[4])
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +196,9 @@ class ParquetAttempt:
         return self._model.waiting(aggregates)
 
     def write_changes(self, changes: pa.Table) -> None:
-        fit = pc.is_valid(changes[_NEEDED[0]])
-        for name in _NEEDED[1:]:
-            fit = pc.and_(fit, pc.is_valid(changes[name]))
-        self._rows += self._write("rows", newest(changes.filter(fit).cast(CHANGES)))
-        self._refused += self._write("refused", changes.filter(pc.invert(fit)).cast(_ANY_CHANGES))
+        rows, others = split_keyed(changes)
+        self._rows += self._write("rows", newest(rows))
+        self._refused += self._write("refused", others)
 
     def write_waiting(self, events: Sequence[OutOfOrderEvent]) -> None:
         self._waiting += self._write("waiting", as_table(events, WAITING))

@@ -233,7 +233,11 @@ class AttemptWriter(Protocol):
         """As `ReadModel.waiting`."""
 
     def write_changes(self, changes: pa.Table) -> None:
-        """Rows with the columns of `arrow_rows.CHANGES`. An aggregate may have several, in any task."""
+        """Rows with the columns of `arrow_rows.CHANGES`. An aggregate may have several, in any task.
+
+        Called after the waiting events and dead letters that the rows have passed: a target without
+        transactions shows rows at once, also those of an attempt that never finishes.
+        """
 
     def write_waiting(self, events: Sequence[OutOfOrderEvent]) -> None: ...
 

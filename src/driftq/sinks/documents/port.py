@@ -92,7 +92,10 @@ class DocumentStore(Protocol):
         """These documents as they are now, tombstones too."""
 
     def scan(self, place: str) -> Iterator[Change]:
-        """Every document that was stored before the call, tombstones too, by type and id."""
+        """Every document that was stored before the call, tombstones too, by type and id as UTF-8 bytes.
+
+        As with `notes`, other methods may be called while it is read.
+        """
 
     def put_notes(self, place: str, notes: Sequence[Note]) -> None: ...
 

@@ -44,8 +44,8 @@ class FoldLatest:
         read: list[ReadUpTo] = []
         for table in _chunks(batches):
             changes, dead_letters = fold_rows(table, keyed=self.keyed)
-            attempt.write_changes(changes)
             attempt.write_dead_letters(list(map(self.context.complete, dead_letters)))
+            attempt.write_changes(changes)
             read += read_up_to(table)
         return tuple(read)
 
@@ -83,9 +83,10 @@ class FoldOrdered:
             retries=self.retry_budget.retries,
             pause=self.retry_budget.pause,
         )
-        attempt.write_changes(as_table(folded.changes, CHANGES))
+        # The rows come last: they are past what waits and what failed.
         attempt.write_waiting(folded.waiting)
         attempt.write_dead_letters(list(map(self.context.complete, folded.dead_letters)))
+        attempt.write_changes(as_table(folded.changes, CHANGES))
         return read_up_to(table)
 
 

@@ -33,6 +33,8 @@ class Reply(NamedTuple):
 
     status: int
     text: str
+    product: str = ""
+    """As a header names it; only Elasticsearch has one."""
 
 
 class Problem(NamedTuple):
@@ -99,24 +101,33 @@ class SearchConnection:
 
     def require_supported(self) -> None:
         """Raises InvalidArgument unless this is a server whose promises are known."""
-        reply = self._send("GET", "/", None, None, "application/json")
-        if reply.status in (401, 403, 429) or reply.status >= 500:
-            raise self.failure(reply.status, problem_of(reply))
-        found = _decoded(reply.text).get("version")
-        version: dict[str, Any] = found if isinstance(found, dict) else {}
-        number = str(version.get("number", ""))
+        product, number = self._product()
         major = _MAJOR.match(number)
         if major is None:
             raise InvalidArgument(
                 "url", f"{self.address} is no OpenSearch and no Elasticsearch: check the address"
             )
-        product = OPENSEARCH if version.get("distribution") == "opensearch" else ELASTICSEARCH
         if int(major[1]) < _OLDEST[product]:
             raise InvalidArgument(
                 "url",
                 f"{self.address} is {product} {number}: use {OPENSEARCH} {_OLDEST[OPENSEARCH]} or "
                 f"{ELASTICSEARCH} {_OLDEST[ELASTICSEARCH]}, or a newer one",
             )
+
+    def _product(self) -> tuple[str, str]:
+        """What it is, and its version; an empty one where the server does not say."""
+        reply = self._send("GET", "/", None, None, "application/json")
+        if reply.status in (401, 403, 429) or reply.status >= 500:
+            raise self.failure(reply.status, problem_of(reply))
+        found = _decoded(reply.text).get("version")
+        if isinstance(found, dict):
+            product = OPENSEARCH if found.get("distribution") == "opensearch" else ELASTICSEARCH
+            return product, str(found.get("number", ""))
+        if reply.product != ELASTICSEARCH:
+            return OPENSEARCH, ""
+        # Elasticsearch can be built without the module that answers at its root.
+        nodes = _decoded(self.call("GET", "/_nodes/_local").text)["nodes"]
+        return ELASTICSEARCH, min(str(node["version"]) for node in nodes.values())
 
     def close(self) -> None:
         self._connection.close()
@@ -133,7 +144,7 @@ class SearchConnection:
         from opensearchpy.exceptions import SSLError
 
         try:
-            status, _, text = self._connection.perform_request(
+            status, headers, text = self._connection.perform_request(
                 method,
                 path,
                 params=params,
@@ -147,7 +158,7 @@ class SearchConnection:
             ) from error
         except Unreachable as error:
             raise ReadModelUnavailable(str(self.address), cause=_first_line(error.error)) from error
-        return Reply(status, text)
+        return Reply(status, text, headers.get("x-elastic-product", ""))
 
 
 def _open(address: SearchAddress, *, timeout_s: float, ca_file: str | None) -> Urllib3HttpConnection:

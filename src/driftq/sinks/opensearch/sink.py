@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from driftq.sinks.documents import DocumentReadModel
 from driftq.sinks.names import projection_name
 from driftq.sinks.opensearch.address import IndexNames, parse_url
 from driftq.sinks.opensearch.connection import SearchConnection
@@ -35,6 +36,9 @@ class OpenSearchSink:
     ca_file: str | None = None
     """The certificates to trust, where those of the system are not the right ones."""
     capabilities: ClassVar[Capabilities] = Capabilities(atomic=False, ordered=True)
+
+    def connect(self, projection: str) -> DocumentReadModel:
+        return DocumentReadModel.open(self, projection)
 
     def open_store(self, projection: str) -> OpenSearchStore:
         address, prefix = parse_url(self.url, prefix=self.prefix)

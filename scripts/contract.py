@@ -121,11 +121,18 @@ def marks_in(
             name, marks = node.name, [*node.decorator_list]
         elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
             yield from marks_in(node.body, [*shared, *node.decorator_list], f"{prefix}{node.name}::")
+            if node.bases and not any(map(is_test, node.body)):
+                # `class TestMine(SomeSuite)`: its tests are inherited, and its marks are theirs.
+                name, marks = node.name, [*node.decorator_list]
         elif isinstance(node, ast.Assign):
             # `TestBroker = pytest.mark.clause("T4")(BrokerMachine.TestCase)`: Hypothesis' state machines.
             name, marks = next(iter(assigned_names(node)), ""), [node.value]
         if name.startswith(("test", "Test")):
             yield from ((prefix + name, mark) for mark in [*shared, *marks])
+
+
+def is_test(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test")
 
 
 def named_by_file(path: Path, root: Path) -> Iterator[NamedBy]:

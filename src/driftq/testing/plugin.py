@@ -6,6 +6,8 @@ import pytest
 
 from driftq.testing.embedded import VirtualBroker
 
+pytest.register_assert_rewrite("driftq.testing.sinks")
+
 
 @pytest.fixture
 def driftq_broker() -> Iterator[VirtualBroker]:

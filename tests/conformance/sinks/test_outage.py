@@ -12,7 +12,7 @@ from driftq.errors import DatabaseUnavailable, ReadModelUnavailable
 from driftq.sinks import Change, ParquetSink, PostgresSink, StagedCommit
 from driftq.sinks.arrow_rows import CHANGES, as_table
 from driftq.sql import Transaction
-from tests.conformance.sinks.cast import ORDERS, batch, change, dead_letter, seen
+from driftq.testing.sinks.cast import ORDERS, batch, change, dead_letter, seen
 from tests.conformance.sinks.staging import leftovers
 from tests.services_postgres import PostgresServer
 

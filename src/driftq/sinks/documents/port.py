@@ -57,7 +57,8 @@ class DocumentStore(Protocol):
     returns when the target has stored what it was given. After an error any part of it may be stored.
 
     A late run may name a place that was dropped. Then `put` and `put_notes` raise ReadModelUnavailable and do
-    not create it; `get`, `scan` and `notes` find nothing or raise ReadModelUnavailable.
+    not create it; `get`, `scan` and `notes` find nothing or raise ReadModelUnavailable; `remove_notes` has
+    nothing to do.
     """
 
     @property

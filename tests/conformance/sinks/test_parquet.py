@@ -1,0 +1,44 @@
+"""Parquet passes the suites of every sink, and those of sinks that tasks write."""
+
+from pathlib import Path
+
+import pytest
+
+from driftq.sinks import ParquetSink
+from driftq.testing.sinks import (
+    DeadLettersSuite,
+    NewestWinsSuite,
+    StagedBatchesSuite,
+    StagedLettersSuite,
+    WriterEpochsSuite,
+)
+
+
+@pytest.fixture
+def sink(tmp_path: Path) -> ParquetSink:
+    return ParquetSink(f"{tmp_path}/read_models")
+
+
+@pytest.mark.clause("V1", "V2", "V2b", "V3", "V3a", "X4", "X7", "Z6")
+class TestNewestWins(NewestWinsSuite):
+    pass
+
+
+@pytest.mark.clause("V1", "V4", "V10", "Z6", "K8")
+class TestWriterEpochs(WriterEpochsSuite):
+    pass
+
+
+@pytest.mark.clause("V3", "V3b", "V3d", "V4", "V10", "K10")
+class TestDeadLetters(DeadLettersSuite):
+    pass
+
+
+@pytest.mark.clause("V1", "V4", "V10", "Z6", "K8")
+class TestStagedBatches(StagedBatchesSuite):
+    pass
+
+
+@pytest.mark.clause("V3", "V3b", "V3d", "V10", "K10")
+class TestStagedLetters(StagedLettersSuite):
+    pass

@@ -1,0 +1,28 @@
+"""SQLite passes the suite of every sink."""
+
+from pathlib import Path
+
+import pytest
+
+from driftq.sinks import SqliteSink
+from driftq.testing.sinks import DeadLettersSuite, NewestWinsSuite, WriterEpochsSuite
+
+
+@pytest.fixture
+def sink(tmp_path: Path) -> SqliteSink:
+    return SqliteSink(f"{tmp_path}/read_models.db")
+
+
+@pytest.mark.clause("V1", "V2", "V2a", "V3", "V3a", "X4", "X7", "Z6")
+class TestNewestWins(NewestWinsSuite):
+    pass
+
+
+@pytest.mark.clause("V1", "V4", "V10", "Z6", "K8")
+class TestWriterEpochs(WriterEpochsSuite):
+    pass
+
+
+@pytest.mark.clause("V3", "V3b", "V3d", "V4", "V10", "K10")
+class TestDeadLetters(DeadLettersSuite):
+    pass

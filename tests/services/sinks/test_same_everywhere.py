@@ -79,7 +79,11 @@ def test_targets_that_are_killed_and_paused_come_to_the_same_documents(
         (private_search.kill, private_search.start),
     ]
     try:
-        wait_until("it is under way", lambda: batches(pipeline) > 0, within_s=WITHIN_S)
+        wait_until(
+            "it is under way",
+            lambda: batches(pipeline) > 0 or running.poll() is not None,
+            within_s=WITHIN_S,
+        )
         for number, (begin, end) in enumerate(faults):
             begin()
             wait_until(

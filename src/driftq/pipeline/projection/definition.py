@@ -74,10 +74,20 @@ class Projection:
         return self.batch_messages_max or (_EVERY_MAX if isinstance(self.fold, Ordered) else _NEWEST_MAX)
 
     def targets(self, options: PipelineOptions) -> tuple[ReadModelSink, ...]:
-        """Its sinks. Those that a command names count before its own. Raises InvalidArgument."""
-        if options.sinks:
-            return default_sinks(options)
-        return tuple(completed(sink, options) for sink in self.sinks) or default_sinks(options)
+        """Its sinks. Those that a command names count before its own.
+
+        Raises InvalidArgument for an address that names none, and for a sink that cannot serve the fold.
+        """
+        own = () if options.sinks else tuple(completed(sink, options) for sink in self.sinks)
+        targets = own or default_sinks(options)
+        for sink in targets:
+            if isinstance(self.fold, Ordered) and not sink.capabilities.ordered:
+                raise InvalidArgument(
+                    "sink",
+                    f"{type(sink).__name__} cannot serve the fold `ordered` of projection {self.name!r}: "
+                    "what is read from it may be older than what was stored last. Use another sink",
+                )
+        return targets
 
     def job(self, options: PipelineOptions) -> ProjectionJob:
         from driftq.pipeline.projection.job import ProjectionJob

@@ -1,6 +1,8 @@
 """Bringing batches into read models without Spark: outages, refused rows, and runs that were replaced."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -167,3 +169,31 @@ def test_a_run_that_was_replaced_ends_at_once(model: Moody) -> None:
             dead_letters=dead_letters(),
         )
     assert model.calls == 1
+
+
+@pytest.mark.clause("V3", "O1")
+def test_dead_letters_and_outages_are_counted_for_the_metrics(model: Moody) -> None:
+    counts: Counter[str] = Counter()
+    writer_epoch = model.take_over()
+    times = iter(range(100))
+
+    def moody(application: Application) -> None:
+        if next(times) == 0:
+            raise DatabaseUnavailable("there", cause="gone")
+        if any(change.aggregate_id == "o-1" for change in application.changes):
+            raise ValueError("not this one")
+
+    model.fail = moody
+    deliver(
+        model,
+        batch(3),
+        writer_epoch,
+        retry_budget=replace(retry_budget(retries=1), counts=counts),
+        find_dead_letters=find_dead_letters,
+        dead_letters=ProjectionDeadLetters(
+            DriftqDeadLetters("http://127.0.0.1:1"), identities={}, retries=1, counts=counts
+        ),
+    )
+    assert counts == {"outages": 1, "dead": 1}
+    (letter,) = model.dead_letters()
+    assert (letter.stage, letter.error) == ("write", "ValueError: not this one")

@@ -11,7 +11,7 @@ from urllib.request import urlopen
 import pytest
 
 from driftq.pipeline.runtime.causes import Cause, cause_of
-from driftq.pipeline.runtime.metrics import serve_metrics
+from driftq.pipeline.runtime.metrics import as_text, serve_metrics
 from driftq.pipeline.runtime.processes import mark_of
 from driftq.pipeline.runtime.progress import ProgressTracker, lag_of
 from driftq.pipeline.runtime.reports import ProgressReport, Reporter, read_report
@@ -230,3 +230,18 @@ def test_a_line_that_was_cut_off_is_no_report() -> None:
     Reporter(pipe, load_settings(environ={}).pipeline(data="/d")).say(ProgressReport(status))
     assert read_report(pipe.getvalue()) == ProgressReport(status)
     assert read_report(pipe.getvalue()[:-5]) is None
+
+
+@pytest.mark.clause("O1", "V3")
+def test_dead_letters_and_outages_add_up_over_drivers(folder: StatusFolder) -> None:
+    for dead, outages in ((2, 1), (3, 0)):
+        driver = listening(folder)
+        driver.began("publisher", f"query-{dead}", {"dead": dead, "outages": outages})
+        driver.heard(batch(0, 10))
+        driver.heard(batch(1, 10))
+    known = folder.read("publisher")
+    assert known is not None
+    assert (known.dead_letters, known.outages) == (5, 1)
+    text = as_text([known]).decode()
+    assert 'driftq_pipeline_dead_letters_total{job="publisher"} 5.0' in text
+    assert 'driftq_pipeline_outages_total{job="publisher"} 1.0' in text

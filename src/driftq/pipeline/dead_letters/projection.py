@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -36,12 +37,20 @@ class DeadLetterContext:
 class ProjectionDeadLetters:
     """What one run of a projection, or of a rebuild, does with its dead letters."""
 
-    def __init__(self, topics: DeadLetterTopics, *, identities: Mapping[str, str], retries: int) -> None:
+    def __init__(
+        self,
+        topics: DeadLetterTopics,
+        *,
+        identities: Mapping[str, str],
+        retries: int,
+        counts: Counter[str] | None = None,
+    ) -> None:
         self._topics = topics
         self._identities = identities
         """Of the topics, as they were before anything was read."""
         self._attempts = retries + 1
         self._relay: RelayThread | None = None
+        self._counts: Counter[str] = Counter() if counts is None else counts
 
     def start_relay(
         self,
@@ -83,8 +92,9 @@ class ProjectionDeadLetters:
             self._publish(model, complete)
         return complete
 
-    def applied(self) -> None:
-        """A batch with dead letters is applied."""
+    def applied(self, dead_letters: int) -> None:
+        """A batch with so many dead letters is applied."""
+        self._counts["dead"] += dead_letters
         if self._relay is not None:
             self._relay.wake()
 

@@ -11,9 +11,8 @@ from types import TracebackType
 from typing import Self
 
 import msgspec
-from sqlalchemy.exc import SQLAlchemyError
 
-from driftq.errors import InvalidArgument, ReadModelNotFound
+from driftq.errors import InvalidArgument, ProjectionError, ReadModelNotFound, Unavailable
 from driftq.model.dead_letter import HandlerDeadLetter
 from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.app.app import App
@@ -138,7 +137,9 @@ def _applied(model: ReadModel, change: Change, id: str, *, by: str) -> NotRedriv
         return NotRedriven(WhyNot.NOT_REDRIVABLE, f"{model.address} cannot apply a single event")
     try:
         model.redrive(change, id, by=by)
-    except (SQLAlchemyError, ValueError) as refused:
+    except (ProjectionError, Unavailable):
+        raise
+    except Exception as refused:  # noqa: BLE001 - A target may raise anything for a row that it refuses.
         return NotRedriven(WhyNot.REFUSED, f"{model.address} refuses it: {refused}")
     return None
 

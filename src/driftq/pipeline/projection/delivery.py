@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import random
 from typing import TypeVar
 
@@ -35,6 +36,8 @@ class RetryBudget:
     """How long an outage is waited out before the query itself restarts."""
     backoff: Backoff = _BACKOFF
     sleep: Callable[[float], None] = time.sleep
+    counts: Counter[str] = field(default_factory=Counter)
+    """Of the job that has this budget: `outages` that were waited for."""
 
     def pause(self, retry: int) -> None:
         # Only a pause: results do not depend on it.
@@ -52,6 +55,7 @@ class RetryBudget:
                     raise
                 retry += 1
                 if retry == 1:
+                    self.counts["outages"] += 1
                     logger.warning("the target is unavailable, waiting: %s", away)
                 self.pause(retry)
 
@@ -88,7 +92,7 @@ def deliver(
             model.apply(part, writer_epoch)
             return
         model.apply(replace(part, dead_letters=dead_letters.ready(model, part.dead_letters)), writer_epoch)
-        dead_letters.applied()
+        dead_letters.applied(len(part.dead_letters))
 
     try:
         retry_budget.persist(lambda: apply(application))

@@ -7,6 +7,7 @@ finds. Spark's checkpoint serves only one run and the next one creates a new one
 from __future__ import annotations
 
 import math
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,8 @@ class ProjectionJob:
     def __init__(self, projection: Projection, options: PipelineOptions) -> None:
         self.projection = projection
         self._options = options
+        self.counts: Counter[str] = Counter()
+        """`dead` letters and `outages` of targets, since the start."""
         self._targets: list[Target] = []
         self._projector: Projector | None = None
         self._dead_letters: ProjectionDeadLetters | None = None
@@ -76,7 +79,9 @@ class ProjectionJob:
         targets = self._take_over()
         # The runner restarts a continuous query; one that ends must wait itself.
         retries = self._options.registry.projection_retries_max
-        retry_budget = RetryBudget(retries=retries, outage_s=math.inf if once else _OUTAGE_S)
+        retry_budget = RetryBudget(
+            retries=retries, outage_s=math.inf if once else _OUTAGE_S, counts=self.counts
+        )
         # Before anything is read: an offset counts for the topic that had the name then.
         identities = self._transport.identities(self.projection.subscription)
         applied = [target.model.positions() for target in targets]
@@ -127,7 +132,9 @@ class ProjectionJob:
         self, targets: list[Target], identities: dict[str, str], *, retries: int, once: bool
     ) -> ProjectionDeadLetters:
         topics = open_dead_letter_topics(self._options)
-        dead_letters = ProjectionDeadLetters(topics, identities=identities, retries=retries)
+        dead_letters = ProjectionDeadLetters(
+            topics, identities=identities, retries=retries, counts=self.counts
+        )
         sinks = self.projection.targets(self._options)
         dead_letters.start_relay(
             self.projection.name,

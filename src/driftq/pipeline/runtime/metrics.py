@@ -25,6 +25,16 @@ class JobCollector(Collector):
         yield _counter(
             "restarts", "Queries started again by this driver.", ((job, job.restarts) for job in jobs)
         )
+        yield _counter(
+            "dead_letters",
+            "Events given up as dead letters, over all runs.",
+            ((job, job.dead_letters) for job in jobs),
+        )
+        yield _counter(
+            "outages",
+            "Times that a target was away and was waited for.",
+            ((job, job.outages) for job in jobs),
+        )
         yield _gauge(
             "last_batch", "The last batch that is finished.", ((job, job.last_batch) for job in jobs)
         )

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -31,6 +31,9 @@ class ProgressTracker:
         self._lock = threading.Lock()
         self._jobs: dict[str, JobStatus] = {}
         self._batches: dict[str, int] = {}
+        self._counts: dict[str, Mapping[str, int]] = {}
+        self._before: dict[str, JobStatus] = {}
+        """As earlier drivers left each job."""
 
     def expect(self, job: str) -> None:
         """A job is about to start; the counts of earlier runs carry over."""
@@ -38,11 +41,16 @@ class ProgressTracker:
             known = self._jobs.get(job) or self._folder.read(job)
             restarts = known.restarts + 1 if known is not None and job in self._jobs else 0
             known = known or JobStatus(job=job, state=PipelineJobState.RUNNING)
+            self._before.setdefault(job, known)
             self._keep(known, state=PipelineJobState.RUNNING, error=None, restarts=restarts)
 
-    def began(self, job: str, query_id: str) -> None:
-        """The query's checkpoint is known now: under a new one batches are counted from 0 again."""
+    def began(self, job: str, query_id: str, counts: Mapping[str, int] | None = None) -> None:
+        """The query's checkpoint is known now: under a new one batches are counted from 0 again.
+
+        `counts` are the job's own, since this driver has it: its dead letters and outages are shown.
+        """
         with self._lock:
+            self._counts[job] = {} if counts is None else counts
             known = self._jobs[job]
             if known.query_id != query_id:
                 where = self._checkpoint(job)
@@ -100,7 +108,12 @@ class ProgressTracker:
             return self._batches.get(job, 0)
 
     def _keep(self, status: JobStatus, **changes: Any) -> None:
-        mine = {"driver": os.getpid(), "driver_mark": mark_of(os.getpid()), "not_running_since": None}
+        mine: dict[str, Any] = {"driver": os.getpid(), "driver_mark": mark_of(os.getpid())}
+        mine |= {"not_running_since": None}
+        if (counts := self._counts.get(status.job)) is not None:
+            before = self._before[status.job]
+            mine["dead_letters"] = before.dead_letters + counts.get("dead", 0)
+            mine["outages"] = before.outages + counts.get("outages", 0)
         changed = msgspec.structs.replace(status, **mine, **changes).at(dt.datetime.now(dt.UTC))
         self._jobs[changed.job] = changed
         self._folder.write(changed)

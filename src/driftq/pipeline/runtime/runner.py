@@ -128,7 +128,7 @@ class Runner:
             self._progress.expect(job.name)
         with self._marking_failure(job.name):
             query = job.start(self._spark, once=once)
-        self._progress.began(job.name, str(query.id))
+        self._progress.began(job.name, str(query.id), getattr(job, "counts", None))
         if not continues:
             self._reporter.say(StartedReport(job.name))
         return query

@@ -44,6 +44,10 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     query_id: str | None = None
     """Spark's name for everything that was read under one checkpoint."""
     restarts: int = 0
+    dead_letters: int = 0
+    """Events that were given up, over all runs; a repeated batch counts again."""
+    outages: int = 0
+    """How often a target was away and was waited for, over all runs."""
     error: str | None = None
     driver: int | None = None
     """The process that wrote this."""

@@ -54,8 +54,12 @@ def settle(
 ) -> None:
     """Stage and commit, or raise an Unavailable, or ProjectionFenced or ReadModelSwapped."""
 
+    given_up: list[ProjectionDeadLetter] = []
+
     def find(refused: Sequence[RefusedChange]) -> Iterable[ProjectionDeadLetter]:
-        return dead_letters.ready(model, list(find_dead_letters(refused)))
+        found = dead_letters.ready(model, list(find_dead_letters(refused)))
+        given_up.extend(found)
+        return found
 
     def publish(page: Sequence[ProjectionDeadLetter]) -> None:
         dead_letters.ready(model, page)
@@ -73,9 +77,10 @@ def settle(
             dead_letters=dead_letters.ready(model, part.dead_letters),
             publish_dead_letters=publish,
         )
+        given_up.clear()
         refused = _commit(staged, commit, find, address=model.address, retry_budget=retry_budget)
         if refused or part.has_dead_letters:
-            dead_letters.applied()
+            dead_letters.applied(part.dead_letter_count + len(given_up))
         return None
 
     retry_budget.outlast(attempt)

@@ -46,7 +46,11 @@ class StagedPart:
 
     @property
     def has_dead_letters(self) -> bool:
-        return bool(self.dead_letters) or any(each.dead_letters for each in self.attempts)
+        return self.dead_letter_count > 0
+
+    @property
+    def dead_letter_count(self) -> int:
+        return len(self.dead_letters) + sum(each.dead_letters for each in self.attempts)
 
     def add(self, other: StagedPart) -> None:
         self.attempts += other.attempts

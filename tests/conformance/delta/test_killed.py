@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 
 from driftq.model import Aggregate
 from driftq.sinks import Application, DeltaSink, ReadModel, TopicPartition
@@ -92,16 +94,12 @@ def test_a_run_whose_answer_was_lost_knows_its_own_commit(
     sink: DeltaSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The storage has the commit, and reports a conflict with it: a bucket does so when it retries."""
-    from deltalake.exceptions import CommitFailedError
-
-    from driftq.sinks.delta.tables import DeltaTable
-
     model = sink.connect(NAME)
     epoch = model.take_over()
     model.apply(FIRST, epoch)
     version = DeltaTable(model.address).version()
     original = DeltaTable.merge
-    lost = []
+    lost: list[bool] = []
 
     def merge(table: DeltaTable, *arguments: Any, **named: Any) -> Any:
         merger = original(table, *arguments, **named)
@@ -114,13 +112,13 @@ def test_a_run_whose_answer_was_lost_knows_its_own_commit(
                 table.load_as_version(version)
                 raise CommitFailedError("version exists")
 
-        merger.execute = execute_once
+        merger.execute = execute_once  # type: ignore[method-assign]
         return merger
 
     monkeypatch.setattr(DeltaTable, "merge", merge)
     model.apply(Application(changes=SECOND.changes, positions=SECOND.positions), epoch)
     assert lost
-    assert DeltaTable(model.address).version() == version + 1
+    assert DeltaTable(model.address).version() == version + 1  # Not even the numbers are stored twice.
     assert model.positions() == SECOND.positions
     model.apply(Application(changes=[change(6)]), epoch)
     assert seen(model)["order", "o-1"][0] == 6

@@ -126,6 +126,36 @@ def test_numbers_of_a_commit_are_those_of_delta_and_only_grow(sink: DeltaSink) -
     assert model.positions() == {ORDERS: 5}
 
 
+@pytest.mark.clause("V8", "V10", "V1")
+def test_a_batch_of_nothing_but_old_events_moves_the_position(sink: DeltaSink, model: DeltaReadModel) -> None:
+    epoch = model.take_over()
+    model.apply(batch(change(5), upto=5), epoch)
+    model.apply(batch(change(3), upto=9), epoch)
+    assert sink.connect(NAME).positions() == {ORDERS: 9}
+    assert seen(model) == {("order", "o-1"): (5, {"at": 5})}
+
+
+@pytest.mark.clause("V8", "V4")
+def test_a_rebuild_that_is_replaced_after_its_check_is_not_swapped_in(
+    sink: DeltaSink, model: DeltaReadModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model.apply(batch(change(1), upto=1), model.take_over())
+    given_up = model.beside()
+    old = given_up.take_over()
+    given_up.apply(batch(change(8), upto=8), old)
+    replace_files = ExactTable.replace_files
+
+    def late(table: ExactTable, *arguments: Any) -> None:
+        monkeypatch.setattr(ExactTable, "replace_files", replace_files)
+        sink.connect(NAME).beside().take_over()
+        replace_files(table, *arguments)
+
+    monkeypatch.setattr(ExactTable, "replace_files", late)
+    with pytest.raises(ProjectionFenced):
+        model.swap(old)
+    assert (seen(model), model.positions()) == ({("order", "o-1"): (1, {"at": 1})}, {ORDERS: 1})
+
+
 @pytest.mark.clause("V8")
 def test_another_program_may_compact_the_table_meanwhile(model: DeltaReadModel, interrupt: Interrupt) -> None:
     epoch = model.take_over()

@@ -45,8 +45,7 @@ class DeltaReadModel(DeltaRows):
 
     def apply(self, application: Application, writer_epoch: WriterEpoch) -> None:
         super().apply(application, writer_epoch)
-        if self._live is not None and self._maintenance.is_due(self._live):
-            self._maintenance.run(self._live, self._notes, self._reached_notes)
+        self._maintain()
 
     def redrive(self, change: Change, dead_letter_id: str, *, by: str) -> bool:
         """The row first: a crash before the mark leaves a dead letter that can be redriven again."""
@@ -96,6 +95,10 @@ class DeltaReadModel(DeltaRows):
                 break
             remove_leftovers(live, self._notes, generation=beside.epoch)
 
+    def _maintain(self) -> None:
+        if self._live is not None and self._maintenance.is_due(self._live):
+            self._maintenance.run(self._live, self._notes, self._reached_notes)
+
     def _take_letters(self, before: int, after: int, positions: dict[TopicPartition, int]) -> None:
         """Keep the dead letters of the replaced rows; what the rebuild has applied counts as redriven."""
         letters = self._notes.dead_letters(before)
@@ -138,8 +141,8 @@ class DeltaReadModel(DeltaRows):
         return live.stored(numbers.generation(self.name)) or 0
 
 
-class DeltaRebuild(DeltaRows):
-    """The table of the newest rebuild."""
+class DeltaRebuild(DeltaReadModel):
+    """The table of the newest rebuild. Nobody reads it, so it is not maintained."""
 
     def __init__(self, name: str, location: TableLocation, *, history_hours: int) -> None:
         super().__init__(name, location, history_hours=history_hours)
@@ -159,9 +162,12 @@ class DeltaRebuild(DeltaRows):
                 return WriterEpoch(epoch, epoch)
 
     def filled(self, writer_epoch: WriterEpoch) -> tuple[OpenRows, dict[TopicPartition, int]]:
-        """Its table and its positions, for the swap; raises ProjectionFenced."""
+        """Its table and its positions, for the swap."""
         opened = self._table_of(writer_epoch.epoch)
         return opened, self._positions(opened)
+
+    def _maintain(self) -> None:
+        """Vacuuming would delete files that the live table may have by now."""
 
     def _open(self) -> OpenRows | None:
         live = self._open_live()

@@ -113,16 +113,19 @@ class ExactTable:
         self, rows: pa.Table, *, on: Sequence[str], update_if: str, numbers: Mapping[str, int] | None = None
     ) -> None:
         """Insert those rows `s` that are not there by these columns, and update a `t` for which it holds."""
+        read = self.version
         with _overtaking(self):
             merger = self._merger(rows, on, numbers or {})
             merger.when_matched_update_all(predicate=update_if).when_not_matched_insert_all().execute()
-        self._sync()
+        if self.version > read:
+            self._sync()
+        elif numbers:
+            self.commit(numbers)  # A merge that changes no row makes no commit, and loses them.
 
     def discard(self, rows: pa.Table, *, on: Sequence[str]) -> None:
         """Remove the rows that equal one of these in these columns."""
         with _overtaking(self):
             self._merger(rows, on, {}).when_matched_delete().execute()
-        self._sync()
 
     def delete(self, where: str) -> None:
         with _overtaking(self):

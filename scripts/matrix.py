@@ -41,6 +41,7 @@ PARTS = (
     Part("replayed", ("tests/matrix/replayed",)),
     Part("stack-on-kafka", ("tests/matrix/kafka_s3_postgres",)),
     Part("two-brokers", ("tests/matrix/two_brokers",)),
+    Part("redis-cluster", ("tests/matrix/redis_cluster",), small=True),
 )
 
 Run = Callable[[Sequence[str]], int]

@@ -17,8 +17,8 @@ from driftq.sinks.documents import Note
 from driftq.sinks.redis import RedisSink
 from driftq.sinks.redis.keys import BUCKETS, document_name
 from driftq.sinks.redis.store import RedisStore
+from driftq.testing.sinks.cast import change
 from tests.conformance.redis.conftest import NAME, PLACE, OpenStore
-from tests.conformance.sinks.cast import change
 from tests.services_redis import RedisServer
 from tests.support.waiting import wait_until
 

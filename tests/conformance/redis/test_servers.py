@@ -15,8 +15,8 @@ from driftq.errors import InvalidArgument, ProjectionFenced, ReadModelUnavailabl
 from driftq.sinks import Application
 from driftq.sinks.redis import RedisSink
 from driftq.sinks.redis import connection as redis_connection
+from driftq.testing.sinks.cast import batch, change, seen
 from tests.conformance.redis.conftest import NAME, PLACE, OpenStore
-from tests.conformance.sinks.cast import batch, change, seen
 from tests.services_redis import RedisServer
 from tests.support.waiting import wait_until
 

@@ -40,6 +40,7 @@ PARTS = (
     Part("cluster", ("tests/matrix/cluster",)),
     Part("replayed", ("tests/matrix/replayed",)),
     Part("two-brokers", ("tests/matrix/two_brokers",)),
+    Part("redis-cluster", ("tests/matrix/redis_cluster",), small=True),
 )
 
 Run = Callable[[Sequence[str]], int]

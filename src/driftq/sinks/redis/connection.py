@@ -96,8 +96,8 @@ class RedisConnection:
         self._is_cluster = address.cluster
 
     def command(self, *words: bytes | str | int) -> Any:
-        [answer] = self.commands([words])
-        return answer
+        with translating(self.address):
+            return self._client.execute_command(*words)
 
     def commands(self, commands: Sequence[Sequence[bytes | str | int]]) -> list[Any]:
         """The answers; they arrive together, and nothing makes them one step."""
@@ -175,6 +175,7 @@ class RedisConnection:
                 return  # What is left holds no slot.
 
     def _send(self, calls: Sequence[ScriptCall], command: Callable[[Script], tuple[str, str]]) -> list[Any]:
+        """The results, errors of the server among them."""
         pipeline = self._client.pipeline(transaction=False)
         for call in calls:
             pipeline.execute_command(*command(call.script), len(call.keys), *call.keys, *call.arguments)

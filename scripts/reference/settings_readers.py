@@ -14,6 +14,7 @@ COMMANDS = {
     "stores": ("registry", "db upgrade"),
     "version": ("version",),
     "pipeline": ("pipeline",),
+    "targets": ("pipeline",),
 }
 """The commands of each module of `driftq.cli` that reads the settings object; `config` shows all of it."""
 
@@ -30,7 +31,16 @@ def by_field(package: Path) -> dict[str, list[str]]:
                 found.setdefault(field, set()).update(COMMANDS[module.stem])
             elif field in _LOADERS.values():
                 found.setdefault(field, set()).add("commands with --url")
-    passed_on = ("events", "registry", "publisher", "transport", "kafka", "url", "data")  # By `pipeline()`.
+    passed_on = (
+        "events",
+        "registry",
+        "publisher",
+        "transport",
+        "kafka",
+        "sinks",
+        "url",
+        "data",
+    )  # By `pipeline()`.
     for field in passed_on:
         found.setdefault(field, set()).update(found.get("pipeline", ()))
     return {field: sorted(commands) for field, commands in found.items()}

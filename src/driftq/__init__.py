@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from driftq.client import Receipt as Receipt
     from driftq.client import RecordedMessage as RecordedMessage
     from driftq.client import new_event_id as new_event_id
+    from driftq.effects import HttpAnswer as HttpAnswer
+    from driftq.effects import HttpEffect as HttpEffect
     from driftq.embedded import open as open  # noqa: A004 - said as `driftq.open`.
     from driftq.embedded import open_async as open_async
     from driftq.errors import *  # noqa: F403 - every error there is, also later ones.
@@ -61,6 +63,8 @@ _HOMES = {
     "open_async": "driftq.embedded",
     "Worker": "driftq.worker",
     "Effect": "driftq.worker",
+    "HttpEffect": "driftq.effects",
+    "HttpAnswer": "driftq.effects",
     "Context": "driftq.worker",
     "Retry": "driftq.worker",
     "Reject": "driftq.worker",

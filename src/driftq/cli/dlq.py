@@ -27,6 +27,7 @@ from driftq.cli.screen import (
     table,
 )
 from driftq.cli.stores import Data
+from driftq.cli.targets import Sinks, pipeline_options
 from driftq.errors import NotFound, ServerUnreachable
 from driftq.settings import load_url
 from driftq.transport.paths import Query, topic_path
@@ -91,7 +92,7 @@ def list_dlqs(url: Url = None, as_json: Json = False) -> None:
     """List the topics that have dead letters."""
     listed: list[dict[str, Any]] = []
     if handler_letters.on_kafka():
-        listed += handler_letters.kafka_topics(handler_letters.pipeline_options(url, None))
+        listed += handler_letters.kafka_topics(pipeline_options(url, None))
     with Connection(load_url(url)) as connection:
         listed += _from_server(lambda: connection.get("/v1/dlq")["dlqs"], nothing=[])
     if as_json:
@@ -111,6 +112,7 @@ def show_dlq(
     topic: Name,
     limit: Annotated[int, typer.Option("--limit", min=1, help="The maximum number to show.")] = 100,
     app_file: AppFile = None,
+    sinks: Sinks = None,
     url: Url = None,
     data: Data = None,
     as_json: Json = False,
@@ -118,18 +120,19 @@ def show_dlq(
     """Show the dead letters of a topic, oldest first. Copies with equal ids are shown once."""
     found: list[dict[str, Any]] = []
     if handler_letters.on_kafka():
-        found += handler_letters.handlers_messages(handler_letters.pipeline_options(url, data), topic)
+        found += handler_letters.handlers_messages(pipeline_options(url, data), topic)
     with Connection(load_url(url)) as connection:
         page = _from_server(
             lambda: _call(connection, topic, query={"limit": limit}, needs_topic=not found), nothing=None
         )
         found += page["messages"] if page else []
     messages = handler_letters.collapsed(found)[:limit]
-    handler_letters.mark_if_known(messages, url=url, data=data, app_file=app_file)
+    of_handlers = any(map(handler_letters.is_handlers, messages))
+    if of_handlers:
+        handler_letters.mark_if_known(messages, pipeline_options(url, data, sinks), app_file=app_file)
     if as_json:
         say_json({"messages": messages})
         return
-    of_handlers = any(map(handler_letters.is_handlers, messages))
     more = ("stage", "id") if of_handlers else ()
     columns = ("offset", "group", "attempts", "last error", "key", "state", *more)
     listed = table(f"dlq.{topic}", *columns, right=frozenset({"offset", "attempts"}))
@@ -189,12 +192,13 @@ def redrive(
     ] = False,
     by: Annotated[str | None, typer.Option("--by", help="Your name, for the history.")] = None,
     app_file: AppFile = None,
+    sinks: Sinks = None,
     url: Url = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
     """Redrive dead letters, each once: to the group that gave them up, or where the handler keeps them."""
-    options = handler_letters.pipeline_options(url, data)
+    options = pipeline_options(url, data, sinks)
     own = [] if kind == "group" or all_groups else handler_letters.handlers_messages(options, topic)
     wanted = handler_letters.Wanted(
         ids=ids, offsets=offsets, group=group, kind=kind, reason=reason, error=error

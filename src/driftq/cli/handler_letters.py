@@ -18,7 +18,7 @@ import typer
 from driftq.cli.screen import say_aside, say_error
 from driftq.errors import DriftQError, SchemaError
 from driftq.model.options.pipeline import KAFKA
-from driftq.settings import PipelineOptions, load_settings, load_transport, load_url
+from driftq.settings import PipelineOptions, load_transport
 
 if TYPE_CHECKING:
     from driftq.model.dead_letter import HandlerDeadLetter
@@ -32,11 +32,6 @@ NOTHING: dict[str, Any] = {"matched": 0, "redriven": 0, "skipped": []}
 def on_kafka() -> bool:
     """Whether handlers read from Kafka, and so have their dead letters there."""
     return load_transport() == KAFKA
-
-
-def pipeline_options(url: str | None, data: str | None) -> PipelineOptions:
-    settings = load_settings()
-    return settings.pipeline(url=load_url(url), data=os.path.abspath(data or settings.data))
 
 
 def kafka_topics(options: PipelineOptions) -> list[dict[str, Any]]:
@@ -92,14 +87,10 @@ def mark(messages: Sequence[Message], redrives: HandlerRedrives) -> None:
             message["redriven_by"] = found.redriven_by
 
 
-def mark_if_known(
-    messages: Sequence[Message], *, url: str | None, data: str | None, app_file: str | None
-) -> None:
+def mark_if_known(messages: Sequence[Message], options: PipelineOptions, *, app_file: str | None) -> None:
     """The same for a list, which is shown without marks where their store cannot be reached."""
-    if not any(map(is_handlers, messages)):
-        return
     try:
-        with handler_redrives(pipeline_options(url, data), app_file) as redrives:
+        with handler_redrives(options, app_file) as redrives:
             mark(messages, redrives)
     except (DriftQError, SchemaError, ModuleNotFoundError) as problem:
         say_aside(f"redrives of workers and projections are not shown: {problem}")

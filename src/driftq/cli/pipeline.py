@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,7 @@ import typer
 
 from driftq.cli.screen import Json, Url, examples, say, say_aside, say_error, say_json, show, show_or, table
 from driftq.cli.stores import Data, require_folder
-from driftq.settings import PipelineOptions, load_settings, load_url
+from driftq.cli.targets import Sinks, pipeline_options
 
 if TYPE_CHECKING:
     from driftq.pipeline.app.plan import PlanStep
@@ -32,11 +31,14 @@ AppFile = Annotated[
 File = Annotated[str, typer.Argument(metavar="FILE.py", help="A file that defines an app.")]
 _NEED_ONLY_A_SERVER = frozenset({"publisher", "projection", "rebuild"})
 """Built-in jobs that need a server and nothing else: it is checked before a driver starts."""
+_PROJECTS = frozenset({"projection", "rebuild"})
+"""Built-in jobs that write read models."""
 
 
 @app.command(
     epilog=examples(
         "driftq pipeline run publisher projection --once",
+        "driftq pipeline run projection --sink parquet:///srv/read_models",
         "driftq pipeline run app.py",
         "driftq pipeline run bridge --from driftq:orders --to kafka:orders",
     )
@@ -74,6 +76,7 @@ def run(
         str | None,
         typer.Option("--to", metavar="SYSTEM:TOPIC", help="Where a bridge copies to: kafka:T or driftq:T."),
     ] = None,
+    sinks: Sinks = None,
     once: Annotated[bool, typer.Option("--once", help="Process what is there now, then exit.")] = False,
     metrics_port: Annotated[
         int | None,
@@ -88,9 +91,11 @@ def run(
     from driftq.pipeline.runtime.reports import DriverSpec
 
     _check(what)
+    if sinks and not any(job in _PROJECTS or job.endswith(".py") for job in what):
+        raise typer.BadParameter("--sink is for projections: driftq pipeline run projection …")
     assignment = DriverSpec(
         what=tuple(what),
-        options=_options(url, data),
+        options=pipeline_options(url, data, sinks),
         once=once,
         app=app_file,
         name=name,
@@ -134,7 +139,7 @@ def status(url: Url = None, data: Data = None, as_json: Json = False) -> None:
     from driftq.pipeline.runtime.status import StatusFolder
 
     require_folder(data)
-    jobs = StatusFolder(_options(url, data).folder).all()
+    jobs = StatusFolder(pipeline_options(url, data).folder).all()
     if as_json:
         say_json({"jobs": msgspec.to_builtins(jobs)})
         return
@@ -151,10 +156,19 @@ def status(url: Url = None, data: Data = None, as_json: Json = False) -> None:
             say(f"{job.job}: {note}")
 
 
-@app.command(epilog=examples("driftq pipeline rows latest --json"))
+@app.command(
+    epilog=examples(
+        "driftq pipeline rows latest --json",
+        "driftq pipeline rows latest --sink sqlite:///driftq-data/pipeline/read_models.db",
+    )
+)
 def rows(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The projection, such as latest.")],
     app_file: AppFile = None,
+    sink: Annotated[
+        str | None,
+        typer.Option("--sink", metavar="URL", help="The target to read (else that of the projection)."),
+    ] = None,
     url: Url = None,
     data: Data = None,
     as_json: Json = False,
@@ -165,7 +179,7 @@ def rows(
     from driftq.pipeline.app.file import AppNotUsable
     from driftq.pipeline.read_model import rows as rows_of
 
-    options = _options(url, data)
+    options = pipeline_options(url, data, None if sink is None else [sink])
     try:
         found = rows_of(options, name, sink=None if app_file is None else sink_of(app_file, name, options))
         if as_json:
@@ -298,8 +312,3 @@ def _route(what: Sequence[str], source: str | None, target: str | None) -> Bridg
         return parse_route(source, target)
     except InvalidArgument as refused:
         raise typer.BadParameter(str(refused)) from None
-
-
-def _options(url: str | None, data: str | None) -> PipelineOptions:
-    settings = load_settings()
-    return settings.pipeline(url=load_url(url), data=os.path.abspath(data or settings.data))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-from driftq.errors import ReadModelNotFound
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.projection.definition import default_sink
-from driftq.sinks import ProjectionDeadLetter, ReadModel, ReadModelSink, SqliteSink
+from driftq.pipeline.projection.definition import default_sinks
+from driftq.sinks import FindsReadModels, ProjectionDeadLetter, ReadModel, ReadModelSink
 
 
 def rows(
@@ -18,7 +16,7 @@ def rows(
 ) -> Iterator[dict[str, Any]]:
     """The rows of a read model, by type and id; raises ReadModelNotFound.
 
-    A projection that names its own sink is read from there.
+    A projection that names its own sink is read from there; of several sinks the first is read.
     """
     with closing(open_for_reading(options, name, sink)) as model:
         for row in model.rows():
@@ -34,8 +32,6 @@ def dead_letters(
 
 
 def open_for_reading(options: PipelineOptions, name: str, sink: ReadModelSink | None) -> ReadModel:
-    """The read model; the lookup must not create its file. Raises ReadModelNotFound."""
-    sink = sink or default_sink(options)
-    if isinstance(sink, SqliteSink) and not os.path.exists(sink.path):
-        raise ReadModelNotFound(name, place=sink.path)
-    return sink.connect(name)
+    """The read model; the lookup creates nothing. Raises ReadModelNotFound, if it can tell already."""
+    sink = sink or default_sinks(options)[0]
+    return sink.find(name) if isinstance(sink, FindsReadModels) else sink.connect(name)

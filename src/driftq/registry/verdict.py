@@ -16,6 +16,10 @@ class Retry(Exception):
         return None if self.after is None else max(1, round(self.after * 1000))
 
 
+class Released(Retry):
+    """The worker stops while a target is away: the message is given back, and the attempt does not count."""
+
+
 class Reject(Exception):
     """Never: trying again is pointless, so it goes to the dead letters at once."""
 

@@ -1,4 +1,4 @@
-"""Addresses of databases and of object storage, and how they are shown without their passwords."""
+"""Addresses of databases, object storage and sinks, and how they are shown without their passwords."""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +6,9 @@ from urllib.parse import urlsplit
 
 POSTGRES_SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
 
-_PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^/]*@|(?<=[?&])((?:ssl)?password)=[^&]*", re.IGNORECASE)
+_PASSWORD = re.compile(
+    r"(?<=://)([^/@:\s]*):[^/\s]*@|(?<=[?&])([^=&\s]*(?:password|secret|token|key))=[^&\s]*", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,24 @@ class ObjectsUrl:
         if not (folder or bucket) or parts.query or parts.fragment or not text.isprintable():
             raise ValueError(self.allowed)
         return text
+
+
+@dataclass(frozen=True, slots=True)
+class SinkAddresses:
+    """Addresses of sinks with spaces between them. Each sink checks the rest of its address."""
+
+    name: str = "urls"
+    allowed: str = (
+        "addresses with spaces between them, like sqlite:////folder/file.db redis://host:6379/0 module:sink"
+    )
+
+    def read(self, text: str) -> str:
+        from driftq.sinks.urls import is_address  # Commands that read no such setting start faster.
+
+        addresses = text.split()
+        if not addresses or not text.isprintable() or not all(map(is_address, addresses)):
+            raise ValueError(self.allowed)
+        return " ".join(addresses)
 
 
 def is_postgres(url: str | None) -> bool:

@@ -1,6 +1,6 @@
 """The settings of the event store, its registry, its publisher and what they stand on."""
 
-from driftq.settings.address import DatabaseUrl, ObjectsUrl
+from driftq.settings.address import DatabaseUrl, ObjectsUrl, SinkAddresses
 from driftq.settings.spec import Choice, HttpUrl, Identifier, IntRange, SettingSpec, Text
 
 _COUNT_MAX = 2**31 - 1
@@ -62,6 +62,13 @@ SPARK_KAFKA_JARS = SettingSpec(
     unset="fetched when first needed",
     kind=Text("files", "paths of jars with commas between them, or provided where Spark has them"),
     meaning="the jars of Spark's Kafka connector",
+)
+SINKS = SettingSpec(
+    name="DRIFTQ_SINKS",
+    default=None,
+    unset="PostgreSQL if DRIFTQ_DATABASE_URL names it, else DIR/pipeline/read_models.db",
+    kind=SinkAddresses(),
+    meaning="where projections write that name no sink of their own",
 )
 API_KEYS_FILE = SettingSpec(
     name="DRIFTQ_API_KEYS_FILE",
@@ -208,6 +215,7 @@ EVENT_SETTINGS: tuple[SettingSpec, ...] = (
     KAFKA_TOPIC_PARTITIONS,
     KAFKA_TOPIC_REPLICAS,
     SPARK_KAFKA_JARS,
+    SINKS,
     API_KEYS_FILE,
     EVENT_MISMATCH_MODE,
     REGISTRY_ENABLED,

@@ -61,11 +61,14 @@ class Settings:
     publisher: PublisherSettings
     transport: str
     kafka: KafkaOptions
+    sinks: tuple[str, ...]
     in_force: tuple[Setting, ...]
     """All settings in the order of the table, then the options of Kafka's clients."""
 
-    def pipeline(self, *, url: str | None = None, data: str | None = None) -> PipelineOptions:
-        """The options of the pipeline's jobs, for this server and folder."""
+    def pipeline(
+        self, *, url: str | None = None, data: str | None = None, sinks: Iterable[str] = ()
+    ) -> PipelineOptions:
+        """The options of the pipeline's jobs, for this server and folder, and for these sinks if any."""
         folder = self.data if data is None else data
         return PipelineOptions(
             url=self.url if url is None else url,
@@ -75,6 +78,8 @@ class Settings:
             publisher=self.publisher,
             transport=self.transport,
             kafka=self.kafka,
+            sinks=tuple(sinks),
+            default_sinks=self.sinks,
         )
 
 
@@ -112,6 +117,7 @@ def load_settings(profile: Profile = DEFAULT, environ: Mapping[str, str] = os.en
         publisher=publisher_settings(values),
         transport=str(values[event_table.TRANSPORT.name]),
         kafka=kafka_options(passed, values),
+        sinks=tuple(str(values[event_table.SINKS.name] or "").split()),
         in_force=in_force,
     )
 

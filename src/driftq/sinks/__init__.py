@@ -14,16 +14,21 @@ all. PostgreSQL and Parquet can be written from Spark's tasks as well:
     attempt.write_changes(…); report = attempt.finish()
     staged.commit(StagedCommit(reports=…, positions=…))       # in the driver: one transaction
 
-Nothing here needs Spark.
+`open_sink("sqlite:///read_models.db")` makes a sink of an address. Nothing here needs Spark. Sinks load when
+they are first used: each needs packages of its own.
 """
 
-from driftq.sinks.parquet import ParquetSink
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from driftq.sinks.port import (
     Application,
     AttemptReport,
     AttemptWriter,
     Capabilities,
     Change,
+    FindsReadModels,
+    GuardedReadModel,
     OutOfOrderEvent,
     ProjectionDeadLetter,
     ReadModel,
@@ -38,8 +43,12 @@ from driftq.sinks.port import (
     TopicPartition,
     WriterEpoch,
 )
-from driftq.sinks.postgres import PostgresSink
-from driftq.sinks.sqlite import SqliteSink
+
+if TYPE_CHECKING:
+    from driftq.sinks.parquet import ParquetSink
+    from driftq.sinks.postgres import PostgresSink
+    from driftq.sinks.sqlite import SqliteSink
+    from driftq.sinks.urls import open_sink
 
 __all__ = [
     "Application",
@@ -47,6 +56,8 @@ __all__ = [
     "AttemptWriter",
     "Capabilities",
     "Change",
+    "FindsReadModels",
+    "GuardedReadModel",
     "OutOfOrderEvent",
     "ParquetSink",
     "PostgresSink",
@@ -63,4 +74,14 @@ __all__ = [
     "TaskWriter",
     "TopicPartition",
     "WriterEpoch",
+    "open_sink",
 ]
+
+_HOMES = {"ParquetSink": "parquet", "PostgresSink": "postgres", "SqliteSink": "sqlite", "open_sink": "urls"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return value

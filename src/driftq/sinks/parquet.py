@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -58,6 +58,7 @@ from driftq.sinks.port import (
     TopicPartition,
     WriterEpoch,
 )
+from driftq.sinks.urls import folder_of
 
 _Found = TypeVar("_Found")
 _RECENT_MAX = 8
@@ -70,6 +71,11 @@ class ParquetSink:
 
     folder: str
     capabilities: ClassVar[Capabilities] = Capabilities(atomic=True)
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """`parquet:///folder`."""
+        return cls(folder_of(url, example="parquet:///folder"))
 
     def connect(self, projection: str) -> ParquetReadModel:
         return ParquetReadModel(projection_name(projection), Path(self.folder))
@@ -163,6 +169,22 @@ class ParquetReadModel:
     def dead_letters(self) -> Iterator[ProjectionDeadLetter]:
         found = self._read(self._dead_letters)
         yield from sorted(found.values(), key=lambda dead: (*dead[:3], dead.identity, dead.stage))
+
+    def put(self, changes: Sequence[Change]) -> None:
+        """A reader takes the newest row of each aggregate, so older ones may be there as well."""
+        with self.reaching():
+            if self.manifests.newest() is None:
+                raise ReadModelNotFound(self.name, place=str(self._root))
+            added = (RowFile(self._write("rows", as_table(changes, CHANGES)), len(changes)),)
+            while True:
+                manifest = self.manifests.newest() or ReadModelManifest()
+                following = msgspec.structs.replace(
+                    manifest, version=manifest.version + 1, rows=self._put_together(manifest.rows + added)
+                )
+                if self.manifests.publish(following):
+                    break
+            if len(following.rows) < len(manifest.rows):
+                self.sweep()
 
     def redrive(self, change: Change, dead_letter_id: str, *, by: str) -> bool:
         aggregate = Aggregate(change.aggregate_type, change.aggregate_id)

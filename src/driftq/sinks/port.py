@@ -170,6 +170,18 @@ class ReadModel(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class GuardedReadModel(ReadModel, Protocol):
+    """A read model that takes single rows, from any number of writers and beside a running projection."""
+
+    def put(self, changes: Sequence[Change]) -> None:
+        """Store each change whose sequence is above that of its row; others count as stored.
+
+        At most one change for each aggregate. Raises ReadModelNotFound where nothing was ever taken over, and
+        what the target raises for a row that it refuses.
+        """
+
+
 class ReadModelSink(Protocol):
     """The target of read models. Plain values: it travels to Spark and back."""
 
@@ -178,6 +190,14 @@ class ReadModelSink(Protocol):
 
     def connect(self, projection: str) -> ReadModel:
         """Raises InvalidArgument for an invalid name, and an Unavailable when the target is unreachable."""
+
+
+@runtime_checkable
+class FindsReadModels(Protocol):
+    """A sink whose `connect` may create something: readers use this instead."""
+
+    def find(self, projection: str) -> ReadModel:
+        """As `connect`, but nothing is created; raises ReadModelNotFound."""
 
 
 class AttemptReport(NamedTuple):

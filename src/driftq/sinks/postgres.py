@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sqlalchemy import exc, inspect, text
+from sqlalchemy.engine import make_url
 
+from driftq.errors import InvalidArgument
 from driftq.sinks.names import beside, projection_name
 from driftq.sinks.port import Capabilities, Change, WriterEpoch
 from driftq.sinks.postgres_staging import PostgresBatch, drop_older_stages, make_stages
@@ -29,6 +31,17 @@ class PostgresSink:
     url: str = field(repr=False)
     schema: str = "read_models"
     capabilities: ClassVar[Capabilities] = Capabilities(atomic=True)
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """`postgresql://user:password@host/name`, as the database setting takes it."""
+        try:
+            named = make_url(url).database or ""
+        except (exc.ArgumentError, ValueError):
+            named = ""
+        if not named:
+            raise InvalidArgument("sink", "write the address as postgresql://user:password@host/name")
+        return cls(url)
 
     def connect(self, projection: str) -> PostgresReadModel:
         name = projection_name(projection)

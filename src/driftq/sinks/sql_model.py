@@ -135,6 +135,14 @@ class SqlReadModel:
     def outbox(self, writer_epoch: WriterEpoch) -> SqlProjectionOutbox:
         return SqlProjectionOutbox(self.database, self._dead_letters, writer_epoch)
 
+    def put(self, changes: Sequence[Change]) -> None:
+        with self.database.transaction() as transaction:
+            if not self._exists(transaction):
+                raise ReadModelNotFound(self.name, place=self.address)
+            transaction.row(self.queries["writer_epoch"], name=self.name)  # Before rows, as everywhere.
+            self._merge(transaction, self.queries, changes)
+            transaction.run(self.queries["drop_reached"])
+
     def redrive(self, change: Change, dead_letter_id: str, *, by: str) -> bool:
         with self.database.transaction() as transaction:
             transaction.row(self.queries["writer_epoch"], name=self.name)  # Before rows, as everywhere.

@@ -38,6 +38,10 @@ class BrokerGrant:
     async def fail(self, error: str) -> None:
         await self._effects.mark_failure(self._grant, error=error)
 
+    async def leave_unknown(self, error: str) -> None:
+        """As a crash would: begun, not ended, and with a lease that is over."""
+        await self._effects.extend(self._grant, lease_ms=1)
+
 
 class BrokerScope:
     """Implements `Scope`."""

@@ -6,8 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from driftq.model import Envelope
+from driftq.registry.handler import Effect
+from driftq.registry.verdict import Reject
 
 if TYPE_CHECKING:
+    from driftq.effects.sinks import SinkHandle
     from driftq.sql import Transaction
 
 
@@ -42,11 +45,36 @@ class Context:
         """The lease is over: another worker may have the message, so stop."""
         self.transaction: Transaction | None = None
         """For an effect declared TRANSACTIONAL: what is done in it is kept together with the mark."""
+        self.handler = ""
+        """The handler's name: the group and the topic."""
+        self.effect_id = ""
+        """What the effect is known by at every attempt: the message's idempotency key, else its place."""
+        self.effect = Effect.UNKNOWN
+        """As the handler is declared."""
         self._heartbeat = heartbeat
+        self._open_sink: Callable[[str], SinkHandle] | None = None
 
     def heartbeat(self) -> None:
         """Renew the leases now; the worker does so by itself. Raises when they are lost."""
         self._heartbeat()
+
+    def sink(self, name: str) -> SinkHandle:
+        """The sink that `Worker(…, sinks={name: …})` has bound, for writes guarded by this message's place.
+
+        A message of an event is guarded by the event's sequence. Raises Reject for an unknown name.
+        """
+        if self._open_sink is None:
+            raise Reject(f"there is no sink {name!r}: the worker was made without sinks")
+        return self._open_sink(name)
+
+    def attach(
+        self, *, handler: str, effect: Effect, effect_id: str, open_sink: Callable[[str], SinkHandle]
+    ) -> None:
+        """Called by the worker before the handler runs."""
+        self.handler = handler
+        self.effect = effect
+        self.effect_id = effect_id
+        self._open_sink = open_sink
 
 
 class JobContext:

@@ -14,7 +14,7 @@ from driftq.core.decide.backoff import retry_delay_ms
 from driftq.core.records import ORDINARY, DeliveryTerms
 from driftq.model.envelope import MAX_BACKOFF_MS
 from driftq.model.topic import DEAD_LETTER_PREFIX
-from driftq.registry.verdict import Reject, Retry
+from driftq.registry.verdict import Reject, Released, Retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,8 @@ class GivenUp:
 
 def fate_of(delivery: Received, error: BaseException, *, max_attempts: int | None) -> Redelivery | GivenUp:
     """What follows an attempt that failed like that. `max_attempts` is the limit of the handler's own."""
+    if isinstance(error, Released):
+        return Redelivery(0, 0)
     terms, tries = _terms(delivery), delivery.tries
     if not _is_dead_letter(delivery):  # Those are given up already.
         if isinstance(error, Reject) or (max_attempts is not None and tries >= max_attempts):

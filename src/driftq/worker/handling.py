@@ -14,14 +14,15 @@ from driftq.client import AlreadyCommitted, AsyncClient
 from driftq.errors import DriftQError, FailedPrecondition, InvalidArgument
 from driftq.model import Message
 from driftq.registry import Effect
-from driftq.registry.verdict import Reject, Retry, UnknownEffect, error_text
+from driftq.registry.verdict import Reject, Released, Retry, UnknownEffect, error_text
 from driftq.worker.broker_scope import BrokerScope
 from driftq.worker.dead_letters import DeadLetterPartitions
 from driftq.worker.failures import GivenUp, Redelivery, describe, fate_of
 from driftq.worker.leases import LeasedDelivery
 from driftq.worker.pool import HandlerEnded, HandlerPool
 from driftq.worker.registry_scope import CUT_OFF, RegistryGrant, RegistryScope
-from driftq.worker.scope import POLL_LONGEST_S, EffectGrant, Scope, effect_key
+from driftq.worker.scope import POLL_LONGEST_S, EffectGrant, Scope, effect_id, effect_key
+from driftq.worker.sinks import WorkerSinks
 
 if TYPE_CHECKING:
     from driftq.registry.sql_registry import SqlRegistry
@@ -64,9 +65,15 @@ class Handling:
     """Runs one handler for one delivery at a time, on the client's loop."""
 
     def __init__(
-        self, client: AsyncClient, declared: Declared, registry: SqlRegistry | None, done: Callback
+        self,
+        client: AsyncClient,
+        declared: Declared,
+        registry: SqlRegistry | None,
+        sinks: WorkerSinks,
+        done: Callback,
     ) -> None:
         self._declared = declared
+        self._sinks = sinks
         self._done = done
         name, effect = declared.name, declared.effect
         self._registry = (
@@ -109,6 +116,12 @@ class Handling:
     async def _in_scope(self, leased: LeasedDelivery) -> None:
         delivery, effect = leased.delivery, self._declared.effect
         key = effect_key(delivery.envelope, steps=self._declared.steps)
+        leased.context.attach(
+            handler=self._declared.name,
+            effect=effect,
+            effect_id=effect_id(delivery, key),
+            open_sink=lambda name: self._sinks.handle(name, delivery, leased.context),
+        )
         if not key:
             if effect is Effect.TRANSACTIONAL:
                 raise Reject("a transactional effect needs an idempotency key, and this message has none")
@@ -156,6 +169,9 @@ class Handling:
         if ended.error is not None:
             if self._declared.effect is Effect.TRANSACTIONAL and isinstance(ended.error, CUT_OFF):
                 raise ended.error
+            if isinstance(ended.error, UnknownEffect):
+                await self._leave_unknown(leased, grant, ended.error)
+                raise ended.error
             await self._failed(leased, grant, ended.error)
             return
         # A crash from here to the commit repeats an idempotent effect, and leaves an unknown one to resolve.
@@ -180,7 +196,9 @@ class Handling:
         await self._log_failure(leased, error, fate)
         if grant is not None:
             await self._give_back(leased, grant, reason)
-        if isinstance(fate, Redelivery) and isinstance(error, Retry) and error.after_ms is not None:
+        if isinstance(error, Released):
+            await self._settle(delivery.nack(started=False), leased)
+        elif isinstance(fate, Redelivery) and isinstance(error, Retry) and error.after_ms is not None:
             await self._settle(delivery.extend(error.after_ms), leased)  # It comes when this lease ends.
         else:
             retryable = not (isinstance(fate, GivenUp) and fate.by_worker)
@@ -209,6 +227,14 @@ class Handling:
     async def _give_back(self, leased: LeasedDelivery, grant: EffectGrant, reason: str) -> None:
         leased.grant = None
         await grant.fail(reason)
+
+    async def _leave_unknown(
+        self, leased: LeasedDelivery, grant: EffectGrant | None, error: UnknownEffect
+    ) -> None:
+        """The handler cannot tell whether it happened: nobody begins it again before it is resolved."""
+        leased.grant = None
+        if grant is not None:
+            await grant.leave_unknown(error_text(error))
 
     async def _give_up(self, leased: LeasedDelivery, reason: str) -> None:
         """What no handler was asked about."""

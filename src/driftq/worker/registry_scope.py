@@ -70,6 +70,10 @@ class RegistryGrant:
     async def fail(self, error: str) -> None:
         await self._scope.call(self._leased, lambda: self._scope.registry.release(self.claim))
 
+    async def leave_unknown(self, error: str) -> None:
+        registry = self._scope.registry
+        await self._scope.call(self._leased, lambda: registry.mark_unknown(self.claim, error=error))
+
 
 class RegistryScope:
     """Implements `Scope`."""

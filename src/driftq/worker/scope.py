@@ -16,6 +16,7 @@ from driftq.made_up_key import is_made_up
 from driftq.model import Envelope
 
 if TYPE_CHECKING:
+    from driftq.client.consuming.delivery import Received
     from driftq.worker.leases import LeasedDelivery
 
 logger = logging.getLogger("driftq.worker")
@@ -40,6 +41,9 @@ class EffectGrant(Protocol):
     async def fail(self, error: str) -> None:
         """It has not happened: the next worker that begins may perform it."""
 
+    async def leave_unknown(self, error: str) -> None:
+        """Nobody knows whether it happened: it stays open until an operator resolves it."""
+
 
 class Scope(Protocol):
     """One memory of effects."""
@@ -61,6 +65,14 @@ def effect_key(envelope: Envelope, *, steps: bool) -> str:
     if steps and envelope.run_id and envelope.step_id and (not key or is_made_up(key)):
         return f"step:{envelope.run_id}/{envelope.step_id}"
     return key
+
+
+def effect_id(delivery: Received, key: str) -> str:
+    """What the effect is called outside, the same at every attempt: its key, else the message's place."""
+    if not key:
+        return msgspec.json.encode([delivery.topic, delivery.partition, delivery.offset]).decode()
+    tenant = delivery.envelope.tenant_id or ""
+    return msgspec.json.encode([tenant, delivery.requested_topic, key]).decode()
 
 
 def stored_result(result: Any) -> msgspec.Raw | msgspec.UnsetType:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from driftq.client import Client
 from driftq.client.consuming.subscription import LEASE_MS, new_owner
+from driftq.effects.declared import check_declared
 from driftq.errors import DriftQError, InvalidArgument
 from driftq.model import Message
 from driftq.registry import Effect
@@ -22,8 +23,10 @@ from driftq.worker.background import STOP_TIMEOUT_S, BackgroundWork
 from driftq.worker.handling import Declared, Handling
 from driftq.worker.leases import DeliveryHeartbeats, LeasedDelivery
 from driftq.worker.signatures import awaits, check_handler
+from driftq.worker.sinks import WorkerSinks
 
 if TYPE_CHECKING:
+    from driftq.effects.sinks import SinkBindings
     from driftq.registry.sql_registry import SqlRegistry
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
@@ -50,18 +53,21 @@ class Worker(BackgroundWork):
         owner: str | None = None,
         lease_ms: int = LEASE_MS,
         registry: SqlRegistry | None = None,
+        sinks: SinkBindings | None = None,
         stop_timeout_s: float = STOP_TIMEOUT_S,
         on_settled: Callable[[Settled], None] | None = None,
     ) -> None:
         """`on_settled` is called for each settled message.
 
-        `registry` has the record of effects in place of the broker; TRANSACTIONAL effects need one.
+        `registry` has the record of effects in place of the broker; TRANSACTIONAL effects need one. `sinks`
+        are those that IDEMPOTENT handlers write by `context.sink(name)`: addresses, or sinks, by name.
         """
         super().__init__(client, stop_timeout_s=stop_timeout_s)
         self._group = group
         self._owner = owner or new_owner()
         self._lease_ms = lease_ms
         self._registry = registry
+        self._sinks = WorkerSinks(sinks or {})
         self._on_settled = on_settled
         self._declared: list[Declared] = []
         self.unknown = 0
@@ -96,6 +102,7 @@ class Worker(BackgroundWork):
             if effect is Effect.TRANSACTIONAL and awaits(handler):
                 raise InvalidArgument("effect", "TRANSACTIONAL is for handlers that are not async")
             name = f"{self._group}/{topic}"
+            check_declared(name, handler, effect)
             if self._registry is not None and len(name.encode()) > HANDLER_BYTES_MAX:
                 raise InvalidArgument(
                     "group", f"and topic are longer than {HANDLER_BYTES_MAX} bytes together"
@@ -122,8 +129,11 @@ class Worker(BackgroundWork):
     def _check(self) -> None:
         if not self._declared:
             raise InvalidArgument("worker", "has no handlers")
+        if self._sinks and all(declared.effect is not Effect.IDEMPOTENT for declared in self._declared):
+            raise InvalidArgument("sinks", "are for handlers declared IDEMPOTENT, and the worker has none")
         if self._registry is not None:
             self._registry.check()
+        self._sinks.open()
 
     def _described(self) -> str:
         handlers = ", ".join(handle_one.described() for handle_one in self._declared)
@@ -138,11 +148,12 @@ class Worker(BackgroundWork):
         finally:
             stopping.set()
             await asyncio.gather(*serving, return_exceptions=True)
+            self._sinks.close()
 
     async def _serve(self, declared: Declared, stopping: asyncio.Event) -> None:
         """One topic until we are asked to stop."""
         client = self._client.awaited
-        handling = Handling(client, declared, self._registry, self._settled)
+        handling = Handling(client, declared, self._registry, self._sinks, self._settled)
         heartbeats = DeliveryHeartbeats(lease_ms=self._lease_ms)
         beating = asyncio.ensure_future(heartbeats.run())
         slots = asyncio.Semaphore(declared.concurrency)
@@ -181,6 +192,7 @@ class Worker(BackgroundWork):
             if reading.done():
                 await reading
             reading.cancel()
+            self._sinks.stop()
             await consumer.leave()
             for _ in tasks:
                 slots.release()  # What waits for its turn gets it now, only to be given back.

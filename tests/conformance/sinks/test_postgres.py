@@ -5,6 +5,7 @@ import pytest
 from driftq.sinks import PostgresSink
 from driftq.testing.sinks import (
     DeadLettersSuite,
+    GuardedPutsSuite,
     NewestWinsSuite,
     StagedBatchesSuite,
     StagedLettersSuite,
@@ -39,4 +40,9 @@ class TestStagedBatches(StagedBatchesSuite):
 
 @pytest.mark.clause("V3", "V3b", "V3d", "V10", "K10")
 class TestStagedLetters(StagedLettersSuite):
+    pass
+
+
+@pytest.mark.clause("V1", "K4", "K6")
+class TestGuardedPuts(GuardedPutsSuite):
     pass

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from driftq.sinks import SqliteSink
-from driftq.testing.sinks import DeadLettersSuite, NewestWinsSuite, WriterEpochsSuite
+from driftq.testing.sinks import DeadLettersSuite, GuardedPutsSuite, NewestWinsSuite, WriterEpochsSuite
 
 
 @pytest.fixture
@@ -25,4 +25,9 @@ class TestWriterEpochs(WriterEpochsSuite):
 
 @pytest.mark.clause("V3", "V3b", "V3d", "V4", "V10", "K10")
 class TestDeadLetters(DeadLettersSuite):
+    pass
+
+
+@pytest.mark.clause("V1", "K4", "K6")
+class TestGuardedPuts(GuardedPutsSuite):
     pass

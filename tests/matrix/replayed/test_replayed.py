@@ -11,7 +11,7 @@ import pytest
 
 from driftq.kafka.cluster import KafkaCluster
 from driftq.model.options.kafka import KafkaOptions
-from driftq.pipeline.projection.definition import default_sink
+from driftq.pipeline.projection.definition import default_sinks
 from driftq.pipeline.worker.store import WorkerStore
 from driftq.registry import Effect, Handler
 from driftq.sql import open_database
@@ -105,7 +105,7 @@ def test_shuffled_doubled_replayed_and_killed_they_come_to_what_ordered_delivery
 def check(stage: ClusterStage, folder: Path) -> None:
     """Read models and registries row by row."""
     for name, expected in (("newest", CROWD.newest()), ("totals", CROWD.totals())):
-        model = default_sink(stage.options).connect(name)
+        model = default_sinks(stage.options)[0].connect(name)
         assert_same(map(tuple, model.rows()), expected)
         assert_same(map(tuple, model.registry()), CROWD.last_events())
         assert list(model.dead_letters()) == []

@@ -24,6 +24,12 @@ EVENT_TABLE = [
     ("DRIFTQ_KAFKA_TOPIC_PARTITIONS", 4, ["1", "100000"], ["0", "-1", "four", ""]),
     ("DRIFTQ_KAFKA_TOPIC_REPLICAS", None, ["1", "3"], ["0", "-1", ""]),
     ("DRIFTQ_SPARK_KAFKA_JARS", None, ["/a.jar,/b.jar", "provided"], ["", "a\nb"]),
+    (
+        "DRIFTQ_SINKS",
+        None,
+        ["sqlite:////a/b.db", "postgresql://u@h/d parquet:///a", "module:sink"],
+        ["", "a.db", "mongodb://h"],
+    ),
     ("DRIFTQ_API_KEYS_FILE", None, ["/etc/driftq/keys.toml"], ["", "a\nb"]),
     ("EVENT_STORE_IDEMPOTENCY_MISMATCH_MODE", "error", ["error", "warn"], ["", "raise", "WARN"]),
     ("ENABLE_PROCESSED_EVENT_REGISTRY", "true", ["true", "false"], ["", "yes", "1", "True"]),

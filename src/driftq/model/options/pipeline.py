@@ -58,6 +58,10 @@ class PipelineOptions:
     transport: str = DRIFTQ
     """What carries published events: DRIFTQ or KAFKA."""
     kafka: KafkaOptions = field(default_factory=KafkaOptions)
+    sinks: tuple[str, ...] = field(default=(), repr=False)
+    """Addresses of the targets of every projection, where a command names them."""
+    default_sinks: tuple[str, ...] = field(default=(), repr=False)
+    """Addresses of the targets of projections without a sink of their own."""
 
     @property
     def folder(self) -> str:

@@ -18,6 +18,7 @@ from driftq.pipeline.worker.spec import Family, HandlerCall, WorkerSpec
 from driftq.registry import Effect, GapPolicy
 
 if TYPE_CHECKING:
+    from driftq.effects.sinks import SinkBindings
     from driftq.model.options.pipeline import PipelineOptions
     from driftq.pipeline.runtime.job import BatchJob, StreamJob
 
@@ -55,8 +56,12 @@ class App:
         name: str | None = None,
         family: str = "instance",
         gap_policy: GapPolicy = GapPolicy.ORDERED,
+        sinks: SinkBindings | None = None,
     ) -> Callable[[_Handler], _Handler]:
-        """Register the decorated function as a handler. Its claims carry its name: do not change it."""
+        """Register the decorated function as a handler. Its claims carry its name: do not change it.
+
+        `sinks` are those that an IDEMPOTENT handler writes by `context.sink(name)`: sinks or addresses.
+        """
         if isinstance(topics, str):
             raise TypeError(f"topics is a list of names: write topics=[{topics!r}]")
 
@@ -71,6 +76,7 @@ class App:
                 effect=effect,
                 family=Family(family),
                 gap_policy=gap_policy,
+                sinks=dict(sinks or {}),
             )
             _refuse_second("handler", spec.name, [one.name for one in self.workers])
             self.workers.append(spec)

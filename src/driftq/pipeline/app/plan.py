@@ -39,7 +39,7 @@ def _of_worker(spec: WorkerSpec) -> PlanStep:
         kind="worker",
         sources=_topics(spec),
         does=spec.name,
-        sinks=("registry",),
+        sinks=("registry", *map(str, spec.sinks)),
         effect=str(spec.effect),
         family=str(spec.family),
         gap_policy=str(spec.gap_policy),
@@ -71,5 +71,5 @@ def _fold(projection: Any) -> str:
 
 def _sink(sink: Any) -> str:
     """The kind of sink, and its location if that holds no password."""
-    where = getattr(sink, "path", None) or getattr(sink, "folder", None)
+    where = next(filter(None, (getattr(sink, name, None) for name in ("address", "path", "folder"))), None)
     return f"{type(sink).__name__} {where}" if where else type(sink).__name__

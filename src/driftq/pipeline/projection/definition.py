@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from driftq.errors import InvalidArgument
 from driftq.pipeline.projection.folds import LatestState, Ordered, latest_state
 from driftq.pipeline.transport import TopicSubscription
-from driftq.sinks import PostgresSink, ReadModelSink, SqliteSink
+from driftq.sinks import PostgresSink, ReadModelSink, SqliteSink, open_sink
 from driftq.sinks.names import projection_name
 
 if TYPE_CHECKING:
@@ -30,8 +30,9 @@ class Projection:
     """A read model of one or more topics.
 
     `key` names what a row represents: `aggregate_id` where messages are events, `key` where each message is
-    the whole state of its key. Without a sink the read model goes to the pipeline's own target: the
-    database of `DRIFTQ_DATABASE_URL` if that is PostgreSQL, else in an SQLite file. Raises InvalidArgument.
+    the whole state of its key. Without a sink the read model goes to the pipeline's own targets: those of
+    `DRIFTQ_SINKS`, else the database of `DRIFTQ_DATABASE_URL` if that is PostgreSQL, else an SQLite file.
+    Raises InvalidArgument.
     """
 
     name: str
@@ -73,7 +74,10 @@ class Projection:
         return self.batch_messages_max or (_EVERY_MAX if isinstance(self.fold, Ordered) else _NEWEST_MAX)
 
     def targets(self, options: PipelineOptions) -> tuple[ReadModelSink, ...]:
-        return tuple(self.sinks) or (default_sink(options),)
+        """Its sinks. Those that a command names count before its own. Raises InvalidArgument."""
+        if options.sinks:
+            return tuple(map(open_sink, options.sinks))
+        return tuple(self.sinks) or default_sinks(options)
 
     def job(self, options: PipelineOptions) -> ProjectionJob:
         from driftq.pipeline.projection.job import ProjectionJob
@@ -98,12 +102,14 @@ class Projection:
         run_job(self.job(options or load_settings().pipeline()), spark, once=once)
 
 
-def default_sink(options: PipelineOptions) -> ReadModelSink:
-    """The target of read models without a sink."""
+def default_sinks(options: PipelineOptions) -> tuple[ReadModelSink, ...]:
+    """The targets of read models without a sink. Raises InvalidArgument."""
+    if addresses := options.sinks or options.default_sinks:
+        return tuple(map(open_sink, addresses))
     url = options.events.database_url
     if url is not None and url.startswith("postgres"):
-        return PostgresSink(url)
-    return SqliteSink(options.read_models_file)
+        return (PostgresSink(url),)
+    return (SqliteSink(options.read_models_file),)
 
 
 LATEST = Projection("latest", topic_pattern=r"events\..*")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
@@ -12,6 +13,7 @@ from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.bridge.route import BridgeRoute
 from driftq.pipeline.runtime.status import JobStatus
 
+_SECRET_NAME = re.compile("password|secret|token|key", re.IGNORECASE)
 DRIVER = "driver"
 """The job name in a report about the driver itself: then none of its jobs runs."""
 
@@ -116,9 +118,12 @@ def read_report(line: bytes) -> Report | None:
 
 def secrets_of(options: PipelineOptions) -> tuple[str, ...]:
     """Passwords in the addresses of a run, encoded and decoded."""
-    found = set()
-    for address in (options.events.database_url, options.events.objects_url, options.url):
-        if address is not None and (password := urlsplit(address).password):
-            found |= {password, unquote(password)}
-    found |= set(options.kafka.secrets)
+    own = (options.events.database_url, options.events.objects_url, options.url)
+    found = set(options.kafka.secrets)
+    for address in (*filter(None, own), *options.sinks, *options.default_sinks):
+        parts = urlsplit(address)
+        given = [parts.password] if parts.password else []
+        pairs = (pair.partition("=") for pair in parts.query.split("&"))
+        given += [value for name, _, value in pairs if value and _SECRET_NAME.search(name)]
+        found |= {secret for one in given for secret in (one, unquote(one))}
     return tuple(sorted(found, key=len, reverse=True))

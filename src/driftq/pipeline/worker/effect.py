@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from driftq.effects.sinks import HandlerSinks
 from driftq.errors import EventSuperseded, InvalidArgument, LeaseLost, WrongClaimState
 from driftq.pipeline.worker.appending import DerivedAppends
 from driftq.pipeline.worker.context import WorkerContext
@@ -25,7 +26,7 @@ from driftq.pipeline.worker.marks import GatheredMarks, report_lost
 from driftq.pipeline.worker.queues import AggregateQueue, TopicEvent
 from driftq.pipeline.worker.spec import HandlerCall
 from driftq.pipeline.worker.store import EffectMark, WorkerStore
-from driftq.pipeline.worker.timing import OutageWait, Timing
+from driftq.pipeline.worker.timing import OutageWait, RunStopped, Timing
 from driftq.registry import Claim, ClaimState, Effect
 from driftq.registry.verdict import Reject, Retry, UnknownEffect, error_text
 
@@ -70,6 +71,7 @@ class Effects:
         outage_wait: OutageWait,
         appends: DerivedAppends,
         timing: Timing,
+        sinks: HandlerSinks,
     ) -> None:
         self._call = call
         self._store = store
@@ -78,6 +80,7 @@ class Effects:
         self._outage_wait = outage_wait
         self._appends = appends
         self._timing = timing
+        self._sinks = sinks
 
     def perform(self, claim: Claim, queue: AggregateQueue) -> Ending:
         """For the head of the queue. The claim is held, and it is over afterwards unless GATHERED."""
@@ -89,6 +92,8 @@ class Effects:
             partition=message.partition,
             offset=message.offset,
             heartbeat=self._store.claims.heartbeat,
+            sinks=self._sinks,
+            wait=self._timing.wait,
         )
         began = self._timing.now()
         self._marks.flush_if_old(began)
@@ -107,6 +112,10 @@ class Effects:
                 if self._outage_wait.ask(lambda: self._store.finish_all([mark])):
                     report_lost(claim)
                     return Ending(Verdict.LOST)
+        except RunStopped:  # While a sink was away: what is idempotent may begin once more, uncharged.
+            if claim.handler.effect is Effect.IDEMPOTENT:
+                self._store.claims.release_all([claim])
+            raise
         except EventSuperseded:
             return Ending(Verdict.SUPERSEDED)
         except LeaseLost as lost:

@@ -21,10 +21,12 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from driftq.effects.sinks import HandlerSinks
 from driftq.errors import InvalidArgument
 from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.dead_letters.open import open_dead_letter_topics
@@ -70,9 +72,11 @@ class WorkerJob:
         return f"worker-{self.spec.name}"
 
     def check(self) -> None:
-        """Transport and registry must be reachable at the start. Raises an Unavailable, or SchemaOutdated."""
+        """Transport, registry and sinks must be reachable. Raises an Unavailable, or SchemaOutdated."""
         open_transport(self.options).check()
         WorkerStore.open(self.options).close()
+        with closing(HandlerSinks(self.spec.sinks)) as sinks:
+            sinks.open()
 
     def start(self, spark: SparkSession, *, once: bool) -> StreamingQuery:
         """Raises InvalidArgument for a handler that must not run, DatabaseUnavailable, SchemaOutdated."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from typing import Any
 
 import msgspec
 
+from driftq.effects.sinks import HandlerSinks, SinkBindings
 from driftq.model import Event
 from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.server import Server
@@ -50,6 +53,7 @@ def open_run(spec: WorkerSpec, options: PipelineOptions, *, in_task: bool) -> It
             every_ms=options.registry.heartbeat_seconds * 1000,
             timing=timing,
         )
+        sinks = OutageWait(timing).ask(lambda: shared_sinks(spec.name, dict(spec.sinks)))
         with closing(ServedEvents(options.url)) as event_store, heartbeats:
             yield make_run(
                 spec.handler(options.registry),
@@ -59,6 +63,7 @@ def open_run(spec: WorkerSpec, options: PipelineOptions, *, in_task: bool) -> It
                 heartbeats=heartbeats,
                 timing=timing,
                 gathers=in_task,
+                sinks=sinks,
             )
 
 
@@ -71,6 +76,7 @@ def make_run(
     heartbeats: ClaimHeartbeats,
     timing: Timing,
     gathers: bool,
+    sinks: HandlerSinks | None = None,
 ) -> TaskRun:
     """The parts of a run, put together."""
     outage_wait = OutageWait(timing)
@@ -91,6 +97,7 @@ def make_run(
         outage_wait=outage_wait,
         appends=appends,
         timing=timing,
+        sinks=sinks or HandlerSinks({}),
     )
     return TaskRun(
         handler,
@@ -102,6 +109,23 @@ def make_run(
         outage_wait=outage_wait,
         timing=timing,
     )
+
+
+_opened: dict[tuple[int, str], HandlerSinks] = {}
+
+
+def shared_sinks(handler: str, bindings: SinkBindings) -> HandlerSinks:
+    """The process's sinks of this handler, connected at the first call and kept for later tasks."""
+    key = os.getpid(), handler
+    known = _opened.get(key)
+    if known is None or known.bindings != bindings:
+        if known is not None:
+            known.close()
+        fresh = HandlerSinks(bindings)
+        fresh.open()
+        known = _opened[key] = fresh
+        atexit.register(fresh.close)
+    return known
 
 
 def _body(event: Event) -> dict[str, Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from driftq.effects.declared import check_declared
+from driftq.effects.sinks import HandlerSinks
 from driftq.errors import InvalidArgument
 from driftq.eventstore.published import PublishedEvent
 from driftq.model.options.pipeline import PipelineOptions, RegistrySettings
@@ -17,6 +19,7 @@ from driftq.registry import Effect, GapPolicy, Handler
 
 if TYPE_CHECKING:
     from driftq.pipeline.worker.job import WorkerJob
+    from driftq.sinks import ReadModelSink
 
 HandlerCall = Callable[[PublishedEvent, WorkerContext], Sequence[DerivedEvent] | None]
 
@@ -40,19 +43,25 @@ class WorkerSpec:
     effect: Effect
     family: Family = Family.INSTANCE
     gap_policy: GapPolicy = GapPolicy.ORDERED
+    sinks: Mapping[str, str | ReadModelSink] = field(default_factory=dict, repr=False)
+    """What `context.sink(name)` writes to: sinks, or their addresses."""
 
     def __post_init__(self) -> None:
         if not self.name:
             raise InvalidArgument("name", "must not be empty")
         if bool(self.topics) == bool(self.topic_pattern):
             raise InvalidArgument("topics", f"worker {self.name!r} needs topics or a topic pattern")
-        for field, words, given in (
+        for name, words, given in (
             ("effect", Effect, self.effect),
             ("family", Family, self.family),
             ("gap_policy", GapPolicy, self.gap_policy),
         ):
             if given not in list(words):
-                raise InvalidArgument(field, f"must be one of {', '.join(words)}, not {given!r}")
+                raise InvalidArgument(name, f"must be one of {', '.join(words)}, not {given!r}")
+        if self.sinks and self.effect is not Effect.IDEMPOTENT:
+            raise InvalidArgument("effect", f"worker {self.name!r} has sinks: declare it idempotent")
+        HandlerSinks(self.sinks)
+        check_declared(self.name, self.call, Effect(self.effect))
 
     @property
     def subscription(self) -> TopicSubscription:

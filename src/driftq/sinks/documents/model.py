@@ -113,6 +113,13 @@ class DocumentReadModel:
     def dead_letters(self) -> Iterator[ProjectionDeadLetter]:
         yield from self._in_place(lambda documents: LetterNotes(self.name, documents).stored())
 
+    def put(self, changes: Sequence[Change]) -> None:
+        def store(documents: DocumentPlace) -> None:
+            self.accept(documents.put(changes))
+            remove_reached(documents, changes)
+
+        self._in_place(store)
+
     def redrive(self, change: Change, dead_letter_id: str, *, by: str) -> bool:
         """The mark comes second: a redrive that is cut off before it may be repeated."""
         aggregate = Aggregate(change.aggregate_type, change.aggregate_id)

@@ -22,7 +22,7 @@ def sequences(store: TerminusStore, place: str = FIRST) -> dict[str, int]:
     return {row.aggregate_id: row.sequence_number for row in store.scan(place)}
 
 
-@pytest.mark.clause("V7", "V2g")
+@pytest.mark.clause("V7", "V2", "V2g")
 def test_an_older_or_equal_document_changes_nothing(store: TerminusStore) -> None:
     store.create_place(FIRST)
     assert store.put(FIRST, [change(3), change(1, of="o-2")]) == []

@@ -139,7 +139,7 @@ class HttpCaller:
             response = connection.getresponse()
             parts: list[bytes] = []
             size = 0
-            while block := response.read1(_BLOCK_BYTES):
+            while block := response.read(_BLOCK_BYTES):
                 parts.append(block)
                 size += len(block)
                 if size > ANSWER_BYTES_MAX or time.monotonic() > end:

@@ -4,7 +4,8 @@ A site is an effect on an engine, and there are two of each. In each of two roun
 at different points, so that every effect on every engine sees all four. The round is in the environment as
 ROUND; the event that stops belongs to the aggregate `round-N`. Whoever gets there says so with a file and
 waits for its end.
-What a handler does can be counted from outside: a row, a file for each event, or a line.
+What a handler does can be counted from outside: a row, a file for each event, a line, and a call of the API
+in the environment as API, if there is one.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import text
 
+from driftq.effects import HttpEffect
 from driftq.eventstore.published import PublishedEvent
 from driftq.pipeline.worker.context import WorkerContext
 from driftq.registry import Claim, Effect
@@ -32,6 +35,7 @@ POINTS = {
     for engine in ENGINES
     for which, points in (("a", ("claimed", "before_mark_done")), ("b", ("after_apply", "before_apply")))
 }
+API = os.environ.get("API")
 APPLIED = ("after_apply", "before_mark_done")
 """Where the effect has happened."""
 
@@ -65,6 +69,8 @@ class Site:
             keyed = Path(self.folder, "effects")
             keyed.mkdir(exist_ok=True)
             keyed.joinpath(event.event_id).write_text(str(context.token))
+        if API and self.effect is not Effect.TRANSACTIONAL:
+            bank(self.effect).post(context, json=[self.name, event.event_id])
         with Path(self.folder, "runs").open("a") as runs:
             runs.write(f"{event.event_id}\n")
             runs.flush()
@@ -74,6 +80,12 @@ class Site:
         if aggregate_id == f"round-{ROUND}" and POINTS[self.name][int(ROUND)] == point:
             Path(self.folder, f"stopped-{ROUND}").touch()
             threading.Event().wait()
+
+
+@cache
+def bank(effect: Effect) -> HttpEffect:
+    keyed = effect is Effect.IDEMPOTENT
+    return HttpEffect(f"{API}/{'keyed' if keyed else 'plain'}", honours_keys=keyed)
 
 
 def stop_in_the_registry(site: Site) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.spark_worker.theatre import Theatre, play
+from driftq.registry import Effect
+from tests.acceptance.spark_worker.handlers import sites
+from tests.acceptance.spark_worker.theatre import EVERY, Theatre, play
 from tests.harness import ServerProcess
 from tests.services_postgres import postgres_database_url, postgres_url
+from tests.support.http_api.process import HttpApi
 
 __all__ = ["postgres_database_url", "postgres_url"]
 
@@ -18,5 +22,17 @@ __all__ = ["postgres_database_url", "postgres_url"]
 def test_drivers_killed_at_each_point_leave_one_effect_each_or_ask(
     tmp_path: Path, postgres_database_url: str
 ) -> None:
-    with ServerProcess(tmp_path / "data") as server:
-        play(Theatre(server, tmp_path, postgres_database_url))
+    with ServerProcess(tmp_path / "data") as server, HttpApi(tmp_path / "api") as api:
+        theatre = Theatre(server, tmp_path, postgres_database_url, {"API": api.url})
+        play(theatre)
+        for site in sites(tmp_path):
+            if site.effect is not Effect.TRANSACTIONAL:
+                calls = [one for one in api.requests() if one["value"][0] == site.name]
+                performed = {
+                    value: count
+                    for value, count in api.effects().items()
+                    if json.loads(value)[0] == site.name
+                }
+                assert len(performed) == len(EVERY), site.name
+                assert set(performed.values()) == {1}, "the API performs each event once"
+                assert len({one["key"] for one in calls}) == len(EVERY), "one key for each event"

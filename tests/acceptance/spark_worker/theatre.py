@@ -33,6 +33,8 @@ PATIENCE_S = 600
 LEASE_S = 600
 """So long that nobody could wait for its end: whoever is gone is known to be gone."""
 ROUNDS = (0, 1)
+EVERY = sorted(f"{name}-{nth}-1" for nth in ROUNDS for name in ("round", "calm"))
+"""The ids of all events."""
 DRIVER = Path(__file__).with_name("driver.py")
 ROOT = Path(__file__).parents[3]
 
@@ -159,14 +161,13 @@ def play(theatre: Theatre) -> None:
         if site.effect is Effect.UNKNOWN:
             resolve(theatre, site)
     theatre.finish()
-    every = sorted(f"{name}-{nth}-1" for nth in ROUNDS for name in ("round", "calm"))
     for site in stage:
-        once = dict.fromkeys(every, 1)
+        once = dict.fromkeys(EVERY, 1)
         match site.effect:
             case Effect.TRANSACTIONAL:
                 assert theatre.rows(site) == once, site.name
             case Effect.IDEMPOTENT:
-                assert sorted(os.listdir(Path(site.folder, "effects"))) == every, site.name
+                assert sorted(os.listdir(Path(site.folder, "effects"))) == EVERY, site.name
                 # A calm event whose mark was gathered, or that another task ran, may be repeated too.
                 calm = {f"calm-{nth}-1": min(2, runs(site)[f"calm-{nth}-1"]) for nth in ROUNDS}
                 assert runs(site) == once | calm | dict.fromkeys(applied(site), 2), site.name
@@ -174,7 +175,7 @@ def play(theatre: Theatre) -> None:
                 assert runs(site) == once, site.name
         database = theatre.database(site)
         done = SqlRegistry(database).list_claims(ClaimState.DONE, handler=site.name)
-        assert sorted(claim.event_id for claim in done) == every, site.name
+        assert sorted(claim.event_id for claim in done) == EVERY, site.name
         database.close()
 
 

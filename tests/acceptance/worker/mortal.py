@@ -2,8 +2,9 @@
 
 `python mortal.py URL FOLDER EFFECT stops|finishes TOPIC[=DATABASE] …`: with a database the record of effects
 is in its registry, else it is the broker's. The effect is a file that can be made once for each message, or a
-row for a transactional one. Every run of a handler is a line in `runs`, every settled message one in
-`settled`, and what stops says `at STEP` on stdout. A topic's name ends in `.STEP`.
+row for a transactional one; with API in the environment it is a call of that API. Every run of a handler is a
+line in `runs`, every settled message one in `settled`, and what stops says `at STEP` on stdout. A topic's
+name ends in `.STEP`.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from driftq.registry.sql_registry import SqlRegistry
 from driftq.sql import open_database
 
 LEASE_MS = 4_000
+API = os.environ.get("API")
 STEPS = ("before-begin", "after-begin", "after-effect", "before-commit", "before-ack")
 
 
@@ -82,6 +84,9 @@ def main(url: str, folder: Path, effect: driftq.Effect, *, stops: bool, sites: l
     if stops:
         stop_at_each_step(effect, registry="=" in sites[0])
 
+    keyed = effect is not driftq.Effect.UNKNOWN
+    bank = driftq.HttpEffect(f"{API}/{'keyed' if keyed else 'plain'}", honours_keys=keyed) if API else None
+
     def note(one: driftq.Settled) -> None:
         with (folder / "settled").open("a") as settled:
             settled.write(json.dumps([one.message.value, one.result, one.duplicate]) + "\n")
@@ -89,7 +94,12 @@ def main(url: str, folder: Path, effect: driftq.Effect, *, stops: bool, sites: l
     def perform(message: driftq.Message, context: driftq.Context) -> dict:
         with (folder / "runs").open("a") as runs:
             runs.write(f"{message.value}\n")
-        if context.transaction is not None:
+        if stops and step_of(message.topic) == "before-effect":
+            say("before-effect")
+            threading.Event().wait()
+        if bank is not None:
+            bank.post(context, json=message.value)
+        elif context.transaction is not None:
             insert = text("INSERT INTO effects (name) VALUES (:name)")
             context.transaction.connection.execute(insert, {"name": message.value})
         else:

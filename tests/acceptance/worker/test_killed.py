@@ -11,9 +11,9 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -50,16 +50,19 @@ class Story:
     effect: driftq.Effect
     databases: dict[str, str]
     """By step, where the record of effects is; empty for the broker's."""
+    steps: tuple[str, ...] = STEPS
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """What the workers are told besides."""
 
     def topic(self, step: str) -> str:
         return f"{self.folder.name}.{step}"
 
     def produce_each(self) -> None:
-        for step in STEPS:
+        for step in self.steps:
             self.client.create_topic(self.topic(step))
             self.client.produce(self.topic(step), step, idempotency_key="the-one")
         with self.worker("stops") as doomed:
-            hear(doomed, {f"at {step}" for step in STEPS})
+            hear(doomed, {f"at {step}" for step in self.steps})
         with self.worker("finishes"):
             self.until_settled()
 
@@ -69,7 +72,7 @@ class Story:
         url = f"http://127.0.0.1:{self.server.port}"
         sites = [
             f"{self.topic(step)}={self.databases[step]}" if self.databases else self.topic(step)
-            for step in STEPS
+            for step in self.steps
         ]
         with (self.folder / "errors").open("ab") as errors:
             process = subprocess.Popen(
@@ -77,7 +80,7 @@ class Story:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
-                env=os.environ,
+                env=os.environ | dict(self.environ),
             )
         try:
             yield process
@@ -89,7 +92,7 @@ class Story:
 
     def until_settled(self) -> None:
         end = time.monotonic() + PATIENCE_S
-        waiting = set(STEPS)
+        waiting = set(self.steps)
         while waiting:
             for step in list(waiting):
                 groups = self.client.topic(self.topic(step)).groups

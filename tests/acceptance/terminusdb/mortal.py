@@ -20,7 +20,7 @@ from tests.support.waiting import wait_until
 
 LEASE_MS = 4_000
 STEPS = ("after-claim", "before-apply", "after-apply", "before-mark-done")
-PROJECTION, PLACE = "effects", "e" * 32
+NAME = "effects"
 
 
 def stop_at_each_step() -> None:
@@ -33,29 +33,30 @@ def stop_at_each_step() -> None:
 def main(url: str, folder: Path, sink: str, *, stops: bool, sites: list[str]) -> None:
     if stops:
         stop_at_each_step()
-    store = TerminusSink(sink).open_store(PROJECTION)
 
     def apply(message: driftq.Message, context: driftq.Context) -> None:
-        given = json.loads(message.value)
         step = step_of(message.topic)
         with (folder / "runs").open("a") as runs:
-            runs.write(f"{step} {given['sequence']}\n")
+            runs.write(f"{step} {message.value}\n")
         if stops and step == "before-apply":
             say(step)
             wait_until("it may go on", (folder / "go").exists, within_s=600)
-        state = json.dumps({"at": given["sequence"]})
-        refused = store.put(PLACE, [Change("order", step, given["sequence"], message.value, state)])
-        assert not refused
+            # As if it had stopped between the look at its lease and the write.
+            late = Change(message.topic, step, 1, "late", json.dumps({"at": message.value}))
+            TerminusSink(sink).connect(NAME).put([late])
+            say("applied late")
+            return
+        context.sink(NAME).upsert({"at": message.value})
         if stops and step == "after-apply":
             say(step)
             threading.Event().wait()
-        if stops and step == "before-apply":
-            say("applied late")
 
     for site in sites:
         topic, _, database = site.partition("=")
         registry = SqlRegistry(open_database(database))
-        worker = driftq.Worker(driftq.Client(url), group="orders", lease_ms=LEASE_MS, registry=registry)
+        worker = driftq.Worker(
+            driftq.Client(url), group="orders", lease_ms=LEASE_MS, registry=registry, sinks={NAME: sink}
+        )
         worker.on(topic, effect=driftq.Effect.IDEMPOTENT, concurrency=1)(apply)
         worker.start()
     threading.Event().wait()

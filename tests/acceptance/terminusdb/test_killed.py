@@ -4,7 +4,6 @@ For each step there is a topic with one message. One process works on all of the
 step.
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -19,9 +18,10 @@ import pytest
 
 import driftq
 from driftq.registry.sql_registry import MIGRATIONS
+from driftq.sinks.documents.control import read_control
 from driftq.sinks.terminusdb import TerminusSink
 from driftq.sql import open_database, upgrade
-from tests.acceptance.terminusdb.mortal import PLACE, PROJECTION, STEPS
+from tests.acceptance.terminusdb.mortal import NAME, STEPS
 from tests.acceptance.worker.test_killed import hear
 from tests.harness import ServerProcess
 from tests.services_terminusdb import terminus_database_url, terminus_url
@@ -46,8 +46,8 @@ class Story:
     def topic(self, step: str) -> str:
         return f"orders.{step}"
 
-    def produce(self, step: str, sequence: int) -> None:
-        self.client.produce(self.topic(step), json.dumps({"sequence": sequence}))
+    def produce(self, step: str, value: str) -> None:
+        self.client.produce(self.topic(step), value, key=step)
 
     @contextmanager
     def worker(self, how: str) -> Iterator[subprocess.Popen]:
@@ -89,17 +89,16 @@ class Story:
     def runs(self) -> Counter[str]:
         return Counter((self.folder / "runs").read_text().splitlines())
 
-    def documents(self) -> dict[str, int]:
-        store = TerminusSink(self.sink).open_store(PROJECTION)
-        return {row.aggregate_id: row.sequence_number for row in store.scan(PLACE)}
+    def documents(self) -> dict[str, str]:
+        model = TerminusSink(self.sink).connect(NAME)
+        return {row.aggregate_id: row.state["at"] for row in model.rows()}
 
     def commits(self) -> int:
         """How often documents were stored, in all."""
-        store = TerminusSink(self.sink).open_store(PROJECTION)
-        branch = store._schema.place_branch(PLACE)
-        log = store._server._call(
-            "GET", f"/api/log/{store._server.branch_path(branch)}", query={"count": 100}
-        )
+        store = TerminusSink(self.sink).open_store(NAME)
+        branch = store._schema.place_branch(read_control(store).live.place)
+        path = f"/api/log/{store._server.branch_path(branch)}"
+        log = store._server._call("GET", path, query={"count": 100})
         return sum(commit["message"] == "1 documents" for commit in log)
 
 
@@ -109,9 +108,6 @@ def story(tmp_path: Path, terminus_database_url: str) -> Iterator[Story]:
         database = open_database(f"sqlite:///{tmp_path / step}.db")
         upgrade(database, [MIGRATIONS])
         database.close()
-    store = TerminusSink(terminus_database_url).open_store(PROJECTION)
-    store.create_place(PLACE)
-    store.publish_place(PLACE)
     with ServerProcess(tmp_path / "data") as server:
         url = f"http://127.0.0.1:{server.port}"
         with driftq.Client(url) as client:
@@ -124,30 +120,30 @@ def story(tmp_path: Path, terminus_database_url: str) -> Iterator[Story]:
 @pytest.mark.clause("X2", "V7", "K2")
 def test_a_worker_killed_at_each_step_stores_each_document_once(story: Story) -> None:
     for step in STEPS:
-        story.produce(step, 1)
+        story.produce(step, "first")
     with story.worker("stops") as doomed:
         hear(doomed, {f"at {step}" for step in STEPS})
-    assert story.documents() == dict.fromkeys(REPEATED, 1)
+    assert story.documents() == dict.fromkeys(REPEATED, "first")
     with story.worker("finishes"):
         story.until_settled(*STEPS)
-    assert story.documents() == dict.fromkeys(STEPS, 1)
+    assert story.documents() == dict.fromkeys(STEPS, "first")
     again = {"before-apply", *REPEATED}
-    assert story.runs() == {f"{step} 1": 2 if step in again else 1 for step in STEPS}
+    assert story.runs() == {f"{step} first": 2 if step in again else 1 for step in STEPS}
     assert story.commits() == len(STEPS)  # A repeat changes nothing, and makes no commit.
 
 
 @pytest.mark.clause("K4", "V7")
 def test_a_worker_that_has_lost_its_claim_cannot_bring_an_old_document_back(story: Story) -> None:
-    story.produce("before-apply", 1)
+    story.produce("before-apply", "first")
     with story.worker("stops") as late:
         hear(late, {"at before-apply"})
         late.send_signal(signal.SIGSTOP)  # No heartbeat keeps its claim.
         with story.worker("finishes"):
-            story.produce("before-apply", 2)
+            story.produce("before-apply", "second")
             story.until_settled("before-apply")
-        assert story.documents() == {"before-apply": 2}
+        assert story.documents() == {"before-apply": "second"}
         (story.folder / "go").touch()
         late.send_signal(signal.SIGCONT)
         hear(late, {"at applied late"})
-    assert story.runs() == {"before-apply 1": 2, "before-apply 2": 1}
-    assert story.documents() == {"before-apply": 2}
+    assert story.runs() == {"before-apply first": 2, "before-apply second": 1}
+    assert story.documents() == {"before-apply": "second"}

@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def test_a_malformed_address_is_refused_without_its_password(url: str) -> None:
 
 
 @pytest.mark.parametrize("options", [{"batch_documents": 0}, {"batch_documents": 1_001}, {"timeout_s": 30.0}])
-def test_options_have_bounds(options: dict[str, float]) -> None:
+def test_options_have_bounds(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         TerminusSink("terminusdb+http://host/admin/db", **options)
 

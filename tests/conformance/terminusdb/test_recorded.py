@@ -120,7 +120,7 @@ def replay() -> Iterator[Replay]:
 
 @pytest.mark.clause("V7")
 def test_every_recorded_call_is_answered_as_it_was(replay: Replay) -> None:
-    differing = []
+    differing: list[tuple[object, ...]] = []
     for call in CALLS:
         if call["n"] == 84:
             begin_second_part(replay)

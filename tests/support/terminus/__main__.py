@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from tests.support.terminus.calls import VERSION, Answer, Call, Calls
+from tests.support.terminus.calls import VERSION, Calls
+from tests.support.terminus.exchange import Answer, Call
 from tests.support.terminus.history import History
-from tests.support.terminus.refusals import Refused
+from tests.support.terminus.refused import Refused
 
 
 class Handler(BaseHTTPRequestHandler):

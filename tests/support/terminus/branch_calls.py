@@ -6,7 +6,7 @@ import json
 
 from tests.support.terminus.exchange import SUCCESS, Answer, Call, branch_at
 from tests.support.terminus.history import History
-from tests.support.terminus.refusals import Refused, unknown_database
+from tests.support.terminus.refused import Refused, unknown_database
 
 
 class BranchCalls:

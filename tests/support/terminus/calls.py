@@ -9,7 +9,7 @@ from tests.support.terminus.document_calls import DocumentCalls
 from tests.support.terminus.exchange import SUCCESS, Answer, Call
 from tests.support.terminus.history import History
 from tests.support.terminus.query_calls import QueryCalls
-from tests.support.terminus.refusals import Refused
+from tests.support.terminus.refused import Refused
 
 VERSION = "12.0.6"
 _RESPONSES = {

@@ -8,7 +8,7 @@ from typing import Any
 from tests.support.terminus.documents import DATA, Change, expanded
 from tests.support.terminus.exchange import Answer, Branch, Call, branch_at, commit_change, require_version
 from tests.support.terminus.history import Commit, History
-from tests.support.terminus.refusals import Refused, missing, not_found
+from tests.support.terminus.refused import Refused, missing, not_found
 
 
 class DocumentCalls:

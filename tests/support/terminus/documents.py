@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.terminus.history import Commit, Documents
-from tests.support.terminus.refusals import Refused, schema_failure
+from tests.support.terminus.refused import Refused, schema_failure
 
 DATA = "terminusdb:///data/"
 SCHEMA = "terminusdb:///schema#"

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.support.terminus.documents import Change
 from tests.support.terminus.history import Commit, Database, History
-from tests.support.terminus.refusals import Refused, unknown_database
+from tests.support.terminus.refused import Refused, unknown_database
 
 SUCCESS = {"api:status": "api:success"}
 

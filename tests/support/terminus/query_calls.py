@@ -9,7 +9,7 @@ from tests.support.terminus import woql
 from tests.support.terminus.documents import Change
 from tests.support.terminus.exchange import SUCCESS, Answer, Call, branch_at, commit_change, require_version
 from tests.support.terminus.history import Commit, History
-from tests.support.terminus.refusals import missing
+from tests.support.terminus.refused import missing
 
 
 class QueryCalls:
@@ -44,7 +44,7 @@ class QueryCalls:
 
     def log(self, call: Call, rest: list[str]) -> Answer:
         branch = branch_at(self._history, rest)
-        found = []
+        found: list[dict[str, Any]] = []
         commit: Commit | None = branch.head
         while commit is not None and len(found) < int(call.parameters["count"]):
             named = {
@@ -62,7 +62,8 @@ class QueryCalls:
 
     def document_history(self, call: Call, rest: list[str]) -> Answer:
         branch = branch_at(self._history, rest)
-        name, found = call.parameters["id"], []
+        name = call.parameters["id"]
+        found: list[dict[str, Any]] = []
         commit: Commit | None = branch.head
         while commit is not None and len(found) < int(call.parameters["count"]):
             parent = branch.stored.commits.get(commit.parent or "")

@@ -16,7 +16,7 @@ from driftq.sinks.documents.port import Note
 from driftq.sinks.opensearch import OpenSearchSink
 from driftq.sinks.opensearch.documents import ID_BYTES_MAX, document_id
 from driftq.sinks.opensearch.store import OpenSearchStore
-from tests.conformance.sinks.cast import change
+from driftq.testing.sinks.cast import change
 from tests.services.opensearch.conftest import PROJECTION, Open
 from tests.services_opensearch import http_json
 

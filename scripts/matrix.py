@@ -41,6 +41,8 @@ PARTS = (
     Part("replayed", ("tests/matrix/replayed",)),
     Part("stack-on-kafka", ("tests/matrix/kafka_s3_postgres",)),
     Part("two-brokers", ("tests/matrix/two_brokers",)),
+    Part("opensearch-3", ("tests/matrix/opensearch_3",)),
+    Part("elasticsearch-8", ("tests/matrix/elasticsearch_8",)),
 )
 
 Run = Callable[[Sequence[str]], int]

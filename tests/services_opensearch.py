@@ -267,10 +267,8 @@ def start_search(kind: Kind = OPENSEARCH_2, *, settings: Mapping[str, str] | Non
 
 
 @functools.cache
-def shared_url(kind: Kind = OPENSEARCH_2) -> str:
-    """The server that all modules of a run share."""
-    if given := os.environ.get("DRIFTQ_TEST_OPENSEARCH_URL"):
-        return given
+def shared_server_url(kind: Kind) -> str:
+    """A server of this kind that all modules of a run share."""
     server = start_search(kind)
     atexit.register(server.remove)
     return server.url
@@ -279,7 +277,7 @@ def shared_url(kind: Kind = OPENSEARCH_2) -> str:
 @pytest.fixture(scope="session")
 def search_url() -> str:
     """The shared server's address."""
-    return shared_url()
+    return os.environ.get("DRIFTQ_TEST_OPENSEARCH_URL") or shared_server_url(OPENSEARCH_2)
 
 
 @pytest.fixture

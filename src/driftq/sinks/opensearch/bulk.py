@@ -74,8 +74,8 @@ class Bulk:
     def send(self, items: Sequence[bytes], *, absent_is_done: bool = False) -> dict[int, Problem]:
         """The refused ones, by their place in `items`; all others are stored when it returns.
 
-        Each item is its one or two lines. `absent_is_done`: they are deletions. Raises ReadModelUnavailable,
-        and then any of them may be stored.
+        Each item is its one or two lines. `absent_is_done`: they are deletions, and a place that was dropped
+        has nothing left to delete. Raises ReadModelUnavailable, and then any of them may be stored.
         """
         pending = deque(range(len(items)))
         refused: dict[int, Problem] = {}
@@ -137,7 +137,7 @@ class Bulk:
             [result] = item.values()
             if result.status < 300 or result.status == _CONFLICT:
                 continue
-            if result.status == _GONE and absent_is_done and result.error is None:
+            if result.status == _GONE and absent_is_done:
                 continue
             if result.status in _REFUSED:
                 refused[at] = Problem.of(result.error)

@@ -107,7 +107,9 @@ class OpenSearchStore:
             self._create_index(self._names.control, documents.control_mapping(), aliases={})
             path, condition = self._control_path("_create", name), {}
         else:
-            seq_no, term = expected.split()
+            seq_no, _, term = expected.partition(" ")
+            if not term:
+                return False  # No version that this store has given out.
             path, condition = self._control_path("_doc", name), {"if_seq_no": seq_no, "if_primary_term": term}
         reply = self._connection.call("PUT", path, params=condition, body=body, accept=[_CONFLICT])
         return reply.status != _CONFLICT

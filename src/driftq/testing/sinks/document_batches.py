@@ -141,6 +141,7 @@ class DocumentBatchesSuite:
                 is_fenced = True
             reader = DocumentReadModel.open(sink, NAME)
             if faults.has_happened:
+                assert newer.is_settled(reader)
                 newer.check(reader)
             assert older.is_settled(reader) or is_fenced
             if not is_fenced:

@@ -83,7 +83,7 @@ class SearchStoreSuite:
         assert [each.state for each in found.values()] == states
         assert [each.state for each in store.scan(place)] == states
 
-    @pytest.mark.clause("V5", "V3a")
+    @pytest.mark.clause("V5", "V3", "V3a")
     def test_what_the_server_or_utf_8_cannot_take_is_refused_alone(
         self, store: OpenSearchStore, place: str
     ) -> None:

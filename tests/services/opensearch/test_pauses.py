@@ -42,7 +42,7 @@ def send_to(server: str, *, retry_s: float) -> Slept:
     return slept
 
 
-@pytest.mark.clause("V5", "V3c")
+@pytest.mark.clause("V5", "V3", "V3c")
 @pytest.mark.parametrize(
     ("status", "body"),
     [

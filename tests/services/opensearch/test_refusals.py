@@ -90,7 +90,7 @@ def test_without_the_client_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
     assert "pip install 'driftq[opensearch]'" in _refused("http://127.0.0.1:1")
 
 
-@pytest.mark.clause("V5", "V3c")
+@pytest.mark.clause("V5", "V3", "V3c")
 def test_a_server_that_is_away_or_starting_is_unavailable() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # Bound, and nobody listens.

@@ -41,6 +41,8 @@ PARTS = (
     Part("replayed", ("tests/matrix/replayed",)),
     Part("two-brokers", ("tests/matrix/two_brokers",)),
     Part("redis-cluster", ("tests/matrix/redis_cluster",), small=True),
+    Part("opensearch-3", ("tests/matrix/opensearch_3",)),
+    Part("elasticsearch-8", ("tests/matrix/elasticsearch_8",)),
 )
 
 Run = Callable[[Sequence[str]], int]

@@ -33,6 +33,7 @@ from tests.support.maven import JarsUnavailable, distribution
 
 STARTED_IN_S = 240.0
 _HEAP = "-Xms512m -Xmx512m"
+_MEMORY_BYTES = 2 << 30
 _QUICK = "-XX:TieredStopAtLevel=1"
 """Half the time to start, at some cost in throughput."""
 
@@ -62,8 +63,14 @@ class SearchServer:
     """A node of its own in a temporary folder, which can be stopped, killed, frozen and started again."""
 
     def __init__(
-        self, kind: Kind, *, settings: Mapping[str, str] | None = None, java_options: str = _QUICK
+        self,
+        kind: Kind,
+        *,
+        settings: Mapping[str, str] | None = None,
+        java_options: str = _QUICK,
+        on_disk: bool = False,
     ) -> None:
+        """Without `on_disk` a sync costs nothing, which is what most of the time goes into otherwise."""
         self._kind = kind
         self._java = find_java(kind.java)
         self._java_options = f"{_HEAP} {java_options}"
@@ -73,6 +80,7 @@ class SearchServer:
         self.port = 0
         packed = distribution(kind.pom)
         self._folder = Path(tempfile.mkdtemp(prefix=f"driftq-{kind.program}-"))
+        self._files = self._folder if on_disk else _folder_in_memory(f"driftq-{kind.program}-", self._folder)
         try:
             self._home = self._folder / "home" if self._user else packed
             if self._user:  # What root has cached, only root can read.
@@ -139,7 +147,8 @@ class SearchServer:
 
     def remove(self) -> None:
         self.kill()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        for folder in {self._folder, self._files}:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _make(self) -> None:
         """Its settings, for a free port."""
@@ -157,13 +166,18 @@ class SearchServer:
             "transport.port": str(transport),
             "discovery.type": "single-node",
             "cluster.routing.allocation.disk.threshold_enabled": "false",
-            "path.data": str(self._folder / "data"),
+            "path.data": str(self._files / "data"),
             "path.logs": str(self._folder / "logs"),
         } | self._settings
         written = "".join(f"{name}: {value}\n" for name, value in settings.items())
         (self._folder / "config" / f"{self._kind.program}.yml").write_text(written)
         if self._user:
-            for path in [self._folder, *(self._folder / "config").rglob("*"), self._folder / "config"]:
+            for path in [
+                self._folder,
+                self._files,
+                *(self._folder / "config").rglob("*"),
+                self._folder / "config",
+            ]:
                 os.chown(path, self._user.pw_uid, self._user.pw_gid)
 
     def _processes(self) -> list[psutil.Process]:
@@ -175,6 +189,14 @@ class SearchServer:
         if not self._user:
             return {}
         return {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []}
+
+
+def _folder_in_memory(prefix: str, otherwise: Path) -> Path:
+    """A folder that survives the server and not the machine; the other one where there is no room for it."""
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK) or shutil.disk_usage(memory).free < _MEMORY_BYTES:
+        return otherwise
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=memory))
 
 
 class NoJava(Exception):
@@ -236,21 +258,17 @@ def http_json(method: str, url: str, body: object = None, *, timeout_s: float = 
         connection.close()
 
 
-def start_search(
-    kind: Kind = OPENSEARCH_2, *, settings: Mapping[str, str] | None = None, java_options: str = _QUICK
-) -> SearchServer:
+def start_search(kind: Kind = OPENSEARCH_2, *, settings: Mapping[str, str] | None = None) -> SearchServer:
     """A server of one's own; skips the test where Java, Maven or the zip is missing."""
     try:
-        return SearchServer(kind, settings=settings, java_options=java_options)
+        return SearchServer(kind, settings=settings)
     except (JarsUnavailable, NoJava) as missing:
         pytest.skip(f"{kind.pom} could not be started: {missing}")
 
 
 @functools.cache
-def shared_url(kind: Kind = OPENSEARCH_2) -> str:
-    """The server that all modules of a run share."""
-    if given := os.environ.get("DRIFTQ_TEST_OPENSEARCH_URL"):
-        return given
+def shared_server_url(kind: Kind) -> str:
+    """A server of this kind that all modules of a run share."""
     server = start_search(kind)
     atexit.register(server.remove)
     return server.url
@@ -259,13 +277,17 @@ def shared_url(kind: Kind = OPENSEARCH_2) -> str:
 @pytest.fixture(scope="session")
 def search_url() -> str:
     """The shared server's address."""
-    return shared_url()
+    return os.environ.get("DRIFTQ_TEST_OPENSEARCH_URL") or shared_server_url(OPENSEARCH_2)
 
 
 @pytest.fixture
-def prefix() -> str:
-    """What the names of a test's indexes begin with."""
-    return f"t{uuid.uuid4().hex[:12]}"
+def prefix(search_url: str) -> Iterator[str]:
+    """What the names of a test's indexes begin with; they are removed after the test."""
+    made = f"t{uuid.uuid4().hex[:12]}"
+    yield made
+    _, indexes = http_json("GET", f"{search_url}/_cat/indices/{made}-*?format=json&h=index")
+    for index in indexes:  # One by one: a server need not allow patterns.
+        http_json("DELETE", f"{search_url}/{index['index']}")
 
 
 @pytest.fixture(scope="module")

@@ -73,7 +73,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
     return seen
 
 
-@pytest.mark.clause("V5", "V3c")
+@pytest.mark.clause("V5", "V3", "V3c")
 def test_a_whole_request_that_is_too_much_is_sent_in_smaller_ones(
     store: OpenSearchStore, place: str, answers: list[tuple[int, bool]]
 ) -> None:
@@ -83,7 +83,7 @@ def test_a_whole_request_that_is_too_much_is_sent_in_smaller_ones(
     assert [each.aggregate_id for each in store.scan(place)] == [each.aggregate_id for each in changes]
 
 
-@pytest.mark.clause("V5", "V3c")
+@pytest.mark.clause("V5", "V3", "V3c")
 def test_items_that_are_refused_inside_an_answer_are_sent_again(
     small: SearchServer, store: OpenSearchStore, place: str, answers: list[tuple[int, bool]]
 ) -> None:
@@ -100,7 +100,7 @@ def test_items_that_are_refused_inside_an_answer_are_sent_again(
     assert sum(1 for _ in store.scan(place)) == 12_000
 
 
-@pytest.mark.clause("V5", "V3c")
+@pytest.mark.clause("V5", "V3", "V3c")
 def test_an_overload_that_lasts_is_an_outage_and_refuses_nothing(
     small: SearchServer, store: OpenSearchStore, place: str
 ) -> None:
@@ -111,7 +111,7 @@ def test_an_overload_that_lasts_is_an_outage_and_refuses_nothing(
     assert store.put(place, large(1, 10)) == []
 
 
-@pytest.mark.clause("V5", "V3c")
+@pytest.mark.clause("V5", "V3", "V3c")
 def test_a_server_that_freezes_in_a_bulk_is_an_outage_and_its_late_write_changes_nothing(
     small: SearchServer, store: OpenSearchStore, place: str
 ) -> None:
@@ -133,7 +133,7 @@ def _writes(server: SearchServer) -> int:
     return sum(int(pool["active"]) + int(pool["queue"]) for pool in pools)
 
 
-@pytest.mark.clause("V5", "V3c", "K4")
+@pytest.mark.clause("V5", "V3", "V3c", "K4")
 @pytest.mark.timeout(600)
 def test_killed_in_the_middle_of_bulks_it_has_every_answered_write_and_no_older_one_wins(
     small: SearchServer, store: OpenSearchStore, place: str

@@ -43,6 +43,10 @@ class DeltaSink:
         if self.history_hours < 1:
             raise InvalidArgument("history_hours", f"must be at least 1, not {self.history_hours}")
 
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        return cls(url)
+
     def connect(self, projection: str) -> DeltaReadModel:
         name = projection_name(projection)
         try:

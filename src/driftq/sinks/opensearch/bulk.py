@@ -22,9 +22,9 @@ from typing import Any
 
 import msgspec
 
-from driftq.errors import InvalidArgument, ReadModelUnavailable
+from driftq.errors import ReadModelUnavailable
 from driftq.model.backoff import between, doubled
-from driftq.sinks.opensearch.connection import Problem, SearchConnection, problem_of
+from driftq.sinks.opensearch.connection import SearchConnection, SearchProblem, problem_of
 
 CHUNK_ITEMS = 1000
 CHUNK_BYTES = 5_000_000
@@ -37,7 +37,6 @@ _WHOLE = {
 _REFUSED = (400, 413)
 _GONE = 404
 _CONFLICT = 409
-_DENIED = (401, 403)
 
 
 class _Result(msgspec.Struct):
@@ -71,14 +70,14 @@ class Bulk:
         self._sleep = sleep
         self._now = now
 
-    def send(self, items: Sequence[bytes], *, absent_is_done: bool = False) -> dict[int, Problem]:
+    def send(self, items: Sequence[bytes], *, absent_is_done: bool = False) -> dict[int, SearchProblem]:
         """The refused ones, by their place in `items`; all others are stored when it returns.
 
-        Each item is its one or two lines. `absent_is_done`: they are deletions. Raises ReadModelUnavailable,
-        and then any of them may be stored.
+        Each item is its one or two lines. `absent_is_done`: they are deletions, and a place that was dropped
+        has nothing left to delete. Raises ReadModelUnavailable, and then any of them may be stored.
         """
         pending = deque(range(len(items)))
-        refused: dict[int, Problem] = {}
+        refused: dict[int, SearchProblem] = {}
         limit = CHUNK_ITEMS
         pauses = 0
         give_up_at = self._now() + self._retry_s
@@ -102,7 +101,12 @@ class Bulk:
         return refused
 
     def _send_chunk(
-        self, chunk: list[int], items: Sequence[bytes], refused: dict[int, Problem], *, absent_is_done: bool
+        self,
+        chunk: list[int],
+        items: Sequence[bytes],
+        refused: dict[int, SearchProblem],
+        *,
+        absent_is_done: bool,
     ) -> tuple[list[int], ReadModelUnavailable | None]:
         """What has to be sent again, and the reason; without a reason, in smaller requests."""
         reply = self._connection.call(
@@ -124,7 +128,7 @@ class Bulk:
         return self._sorted(chunk, _decode(reply.text), refused, absent_is_done=absent_is_done)
 
     def _sorted(
-        self, chunk: list[int], reply: _BulkReply, refused: dict[int, Problem], *, absent_is_done: bool
+        self, chunk: list[int], reply: _BulkReply, refused: dict[int, SearchProblem], *, absent_is_done: bool
     ) -> tuple[list[int], ReadModelUnavailable | None]:
         if len(reply.items) != len(chunk):
             got = f"an answer for {len(reply.items)} of {len(chunk)} documents"
@@ -137,23 +141,20 @@ class Bulk:
             [result] = item.values()
             if result.status < 300 or result.status == _CONFLICT:
                 continue
-            if result.status == _GONE and absent_is_done and result.error is None:
+            if result.status == _GONE and absent_is_done:
                 continue
             if result.status in _REFUSED:
-                refused[at] = Problem.of(result.error)
+                refused[at] = SearchProblem.of(result.error)
                 continue
             later.append(at)
-            why = self._unavailable(result.status, Problem.of(result.error))
+            why = self._unavailable(result.status, SearchProblem.of(result.error))
         return later, why
 
-    def _unavailable(self, status: int, problem: Problem) -> ReadModelUnavailable:
-        """Of a failure that may pass; raises what no repeat can mend."""
+    def _unavailable(self, status: int, problem: SearchProblem) -> ReadModelUnavailable:
+        """Of a failure that may pass; raises one that no repeat can mend."""
         failure = self._connection.failure(status, problem)
-        if status in _DENIED or status == _GONE:
+        if status == _GONE or not isinstance(failure, ReadModelUnavailable):
             raise failure
-        if isinstance(failure, InvalidArgument):
-            raise failure
-        assert isinstance(failure, ReadModelUnavailable)
         return failure
 
 

@@ -25,10 +25,12 @@ _OLDEST = {OPENSEARCH: 2, ELASTICSEARCH: 8}
 _CONNECTED_IN_S = 5.0
 _EVERY_FAILURE = range(300, 600)
 _BLOCKED = "cluster_block_exception"
+_REASON_CHARACTERS = 1_000
+"""It becomes part of dead letters."""
 _MAJOR = re.compile(r"(\d+)\.\d+")
 
 
-class Reply(NamedTuple):
+class SearchReply(NamedTuple):
     """A status, and JSON that is not decoded."""
 
     status: int
@@ -37,7 +39,7 @@ class Reply(NamedTuple):
     """As a header names it; only Elasticsearch has one."""
 
 
-class Problem(NamedTuple):
+class SearchProblem(NamedTuple):
     """What a server says about a request, or about one part of it."""
 
     type: str = ""
@@ -47,15 +49,15 @@ class Problem(NamedTuple):
         return f"{self.type}: {self.reason}" if self.reason else self.type
 
     @classmethod
-    def of(cls, error: Any) -> Problem:
+    def of(cls, error: Any) -> SearchProblem:
         """Of the field `error` in an answer, which is an object or a text."""
         if not isinstance(error, dict):
-            return cls(reason=str(error or ""))
+            return cls(reason=str(error or "")[:_REASON_CHARACTERS])
         cause = error.get("caused_by")
         reason = str(error.get("reason") or "")
         if isinstance(cause, dict) and cause.get("reason"):
             reason = f"{reason} ({cause['reason']})"
-        return cls(str(error.get("type") or ""), reason)
+        return cls(str(error.get("type") or ""), reason[:_REASON_CHARACTERS])
 
 
 class SearchConnection:
@@ -76,7 +78,7 @@ class SearchConnection:
         params: Mapping[str, str | int] | None = None,
         accept: Collection[int] = (),
         content_type: str = "application/json",
-    ) -> Reply:
+    ) -> SearchReply:
         """One request. A failure that is not in `accept` is raised.
 
         Raises ReadModelUnavailable where the server is away or overloaded, or has no such index, and
@@ -87,7 +89,7 @@ class SearchConnection:
             return reply
         raise self.failure(reply.status, problem_of(reply))
 
-    def failure(self, status: int, problem: Problem) -> Exception:
+    def failure(self, status: int, problem: SearchProblem) -> Exception:
         """The error for a failed request."""
         if status == 401:
             return InvalidArgument("url", f"{self.address} refuses this user: check user and password")
@@ -139,7 +141,7 @@ class SearchConnection:
         params: Mapping[str, str | int] | None,
         body: bytes | None,
         content_type: str,
-    ) -> Reply:
+    ) -> SearchReply:
         from opensearchpy.exceptions import ConnectionError as Unreachable
         from opensearchpy.exceptions import SSLError
 
@@ -158,7 +160,7 @@ class SearchConnection:
             ) from error
         except Unreachable as error:
             raise ReadModelUnavailable(str(self.address), cause=_first_line(error.error)) from error
-        return Reply(status, text, headers.get("x-elastic-product", ""))
+        return SearchReply(status, text, headers.get("x-elastic-product", ""))
 
 
 def _open(address: SearchAddress, *, timeout_s: float, ca_file: str | None) -> Urllib3HttpConnection:
@@ -177,9 +179,9 @@ def _open(address: SearchAddress, *, timeout_s: float, ca_file: str | None) -> U
     return QuietConnection(address.host, address.port, http_auth=user, timeout=timeout, **secure)
 
 
-def problem_of(reply: Reply) -> Problem:
+def problem_of(reply: SearchReply) -> SearchProblem:
     decoded = _decoded(reply.text)
-    return Problem.of(decoded.get("error", reply.text[:200]))
+    return SearchProblem.of(decoded.get("error", reply.text[:200]))
 
 
 def _decoded(text: str) -> dict[str, Any]:

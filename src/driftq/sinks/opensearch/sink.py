@@ -49,7 +49,11 @@ class OpenSearchSink:
         except BaseException:
             connection.close()
             raise
-        settings = {"number_of_shards": self.shards, "number_of_replicas": self.replicas}
+        settings = {
+            "number_of_shards": self.shards,
+            "number_of_replicas": self.replicas,
+            "translog.durability": "request",  # An answered write survives a crash, whatever a template says.
+        }
         return OpenSearchStore(
             connection, names, state_mapping=self.mapping, settings=settings, retry_s=self.retry_s
         )

@@ -23,7 +23,7 @@ from driftq.sinks.documents.port import ControlText, Note
 from driftq.sinks.opensearch import documents
 from driftq.sinks.opensearch.address import IndexNames, write_alias
 from driftq.sinks.opensearch.bulk import Bulk
-from driftq.sinks.opensearch.connection import Problem, SearchConnection, problem_of
+from driftq.sinks.opensearch.connection import SearchConnection, SearchProblem, problem_of
 from driftq.sinks.opensearch.documents import StoredDocument, StoredNote, document_id
 from driftq.sinks.port import Change, RefusedChange
 
@@ -46,7 +46,7 @@ class _Hits(msgspec.Struct, Generic[_Source]):
     hits: list[_Hit[_Source]]
 
 
-class _SearchReply(msgspec.Struct, Generic[_Source]):
+class _HitsReply(msgspec.Struct, Generic[_Source]):
     hits: _Hits[_Source]
 
 
@@ -107,7 +107,9 @@ class OpenSearchStore:
             self._create_index(self._names.control, documents.control_mapping(), aliases={})
             path, condition = self._control_path("_create", name), {}
         else:
-            seq_no, term = expected.split()
+            seq_no, _, term = expected.partition(" ")
+            if not term:
+                return False  # No version that this store has given out.
             path, condition = self._control_path("_doc", name), {"if_seq_no": seq_no, "if_primary_term": term}
         reply = self._connection.call("PUT", path, params=condition, body=body, accept=[_CONFLICT])
         return reply.status != _CONFLICT
@@ -161,7 +163,7 @@ class OpenSearchStore:
         found: dict[Aggregate, Change] = {}
         for got in msgspec.json.decode(reply.text, type=_GetReply).docs:
             if got.error is not None:
-                raise ReadModelUnavailable(self.address, cause=str(Problem.of(got.error)))
+                raise ReadModelUnavailable(self.address, cause=str(SearchProblem.of(got.error)))
             if got.source is not None:
                 found[Aggregate(got.source.aggregate_type, got.source.aggregate_id)] = got.source.change()
         return found
@@ -171,7 +173,7 @@ class OpenSearchStore:
         if not self._refresh(alias):
             return iter(())
         order = ("aggregate_type", "aggregate_id")
-        pages = self._pages(alias, {"match_all": {}}, order, _SearchReply[StoredDocument])
+        pages = self._pages(alias, {"match_all": {}}, order, _HitsReply[StoredDocument])
         return (stored.change() for stored in pages)
 
     def put_notes(self, place: str, notes: Sequence[Note]) -> None:
@@ -186,7 +188,7 @@ class OpenSearchStore:
         wanted: list[dict[str, Any]] = [{"term": {"kind": kind}}]
         if groups is not None:
             wanted.append({"terms": {"group": list(groups)}})
-        pages = self._pages(alias, {"bool": {"filter": wanted}}, ("id",), _SearchReply[StoredNote])
+        pages = self._pages(alias, {"bool": {"filter": wanted}}, ("id",), _HitsReply[StoredNote])
         return (stored.note() for stored in pages)
 
     def remove_notes(self, place: str, kind: str, ids: Iterable[str]) -> None:
@@ -218,7 +220,7 @@ class OpenSearchStore:
         return True
 
     def _pages(
-        self, alias: str, query: dict[str, Any], order: Sequence[str], shape: type[_SearchReply[_Source]]
+        self, alias: str, query: dict[str, Any], order: Sequence[str], shape: type[_HitsReply[_Source]]
     ) -> Iterator[_Source]:
         """What the query finds, by these fields, which no two documents share."""
         decode = msgspec.json.Decoder(shape).decode

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
+from urllib.parse import parse_qsl, urlsplit
 
+from driftq.errors import InvalidArgument
 from driftq.sinks.documents import DocumentReadModel
 from driftq.sinks.names import projection_name
 from driftq.sinks.opensearch.address import IndexNames, parse_url
 from driftq.sinks.opensearch.connection import SearchConnection
 from driftq.sinks.opensearch.store import OpenSearchStore
 from driftq.sinks.port import Capabilities
+
+_NUMBERS = ("shards", "replicas")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,23 @@ class OpenSearchSink:
     ca_file: str | None = None
     """The certificates to trust, where those of the system are not the right ones."""
     capabilities: ClassVar[Capabilities] = Capabilities(atomic=False, ordered=True)
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """`opensearch+http://host:9200/PREFIX`; `?shards=` and `?replicas=` may follow."""
+        parts = urlsplit(url)
+        given: dict[str, int] = {}
+        for name, value in parse_qsl(parts.query, keep_blank_values=True):
+            if name not in _NUMBERS:
+                raise InvalidArgument(
+                    "sink", f"OpenSearch has no option {name!r}; there are shards and replicas"
+                )
+            if not value.isascii() or not value.isdigit():
+                raise InvalidArgument(name, "must be a whole number")
+            given[name] = int(value)
+        address = parts._replace(query="").geturl()
+        parse_url(address, prefix="")
+        return cls(address, **given)  # type: ignore[arg-type]
 
     def connect(self, projection: str) -> DocumentReadModel:
         return DocumentReadModel.open(self, projection)

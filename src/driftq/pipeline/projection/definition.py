@@ -74,10 +74,19 @@ class Projection:
         return self.batch_messages_max or (_EVERY_MAX if isinstance(self.fold, Ordered) else _NEWEST_MAX)
 
     def targets(self, options: PipelineOptions) -> tuple[ReadModelSink, ...]:
-        """Its sinks. Those that a command names count before its own. Raises InvalidArgument."""
-        if options.sinks:
-            return tuple(map(open_sink, options.sinks))
-        return tuple(self.sinks) or default_sinks(options)
+        """Its sinks; those that a command names count before its own.
+
+        Raises InvalidArgument for one that cannot serve the fold, or an address that names no sink.
+        """
+        targets = tuple(map(open_sink, options.sinks)) or tuple(self.sinks) or default_sinks(options)
+        for sink in targets:
+            if isinstance(self.fold, Ordered) and not sink.capabilities.ordered:
+                raise InvalidArgument(
+                    "sink",
+                    f"{type(sink).__name__} cannot serve the fold `ordered` of projection {self.name!r}: "
+                    "what is read from it may be older than what was stored last. Use another sink",
+                )
+        return targets
 
     def job(self, options: PipelineOptions) -> ProjectionJob:
         from driftq.pipeline.projection.job import ProjectionJob

@@ -27,6 +27,8 @@ PRINTS = {
     "dead_letter_redrive.py": "shipping gets 0 messages",
     "delayed_and_prioritised_jobs.py": "later: reminder with priority 9",
     "explain_message.py": "group billing is done after 2 attempts",
+    "handler_sink.py": "tea costs 4 euros, from message 2",
+    "http_effect.py": "the bank has 1 charge",
     "idempotent_produce.py": "1 message stored",
     "idempotent_worker.py": "second delivery: {'charge_id': 'ch-1'}, duplicate: True",
     "optimistic_append.py": "['order.opened', 'order.paid', 'order.refunded']",

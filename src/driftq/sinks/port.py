@@ -172,7 +172,10 @@ class ReadModel(Protocol):
 
 @runtime_checkable
 class GuardedReadModel(ReadModel, Protocol):
-    """A read model that takes single rows, from any number of writers and beside a running projection."""
+    """A read model that takes single rows, from any number of writers and beside a running projection.
+
+    Threads pass it on, and no two of them use it at once.
+    """
 
     def put(self, changes: Sequence[Change]) -> None:
         """Store each change whose sequence is above that of its row; others count as stored.

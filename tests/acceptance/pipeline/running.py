@@ -17,7 +17,11 @@ ENDS_WITHIN_S = 280
 class PipelineCommands:
     """The commands for one server and its folder."""
 
-    def __init__(self, url: str, data: Path, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, url: str, data: Path, env: dict[str, str] | None = None, *, folder: Path | None = None
+    ) -> None:
+        """In `folder`, else in that of the test."""
+        self._folder = folder
         self._where = ["--url", url, "--data", str(data)]
         self._status = StatusFolder(str(data / "pipeline"))
         kept = {name: value for name, value in os.environ.items() if not name.startswith("DRIFTQ_")}
@@ -28,6 +32,7 @@ class PipelineCommands:
         return subprocess.run(
             self._command(*words),
             env=self._env,
+            cwd=self._folder,
             capture_output=True,
             text=True,
             timeout=ENDS_WITHIN_S,

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from driftq.effects import HandlerSinks
 from driftq.eventstore.published import PublishedEvent
 from driftq.model import Event, Operation
 from driftq.pipeline.worker.heartbeats import ClaimHeartbeats
@@ -105,6 +106,7 @@ class Stage:
         gap_policy: GapPolicy = GapPolicy.ORDERED,
         retries: int = 2,
         gathers: bool = True,
+        sinks: HandlerSinks | None = None,
     ) -> TaskRun:
         """A worker called `billing`."""
         handler = Handler("billing", effect, gap_policy, max_retries=retries, lease_ms=LEASE_MS)
@@ -117,6 +119,7 @@ class Stage:
             heartbeats=self.heartbeats,
             timing=self.timing,
             gathers=gathers,
+            sinks=sinks,
         )
 
     def note(self, event: PublishedEvent, _: object) -> None:

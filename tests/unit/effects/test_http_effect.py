@@ -194,7 +194,7 @@ class HasIt:
         self.api.post(context, json=event)
 
 
-def _closes_over_it() -> Callable[..., None]:
+def _closes_over_it() -> Callable[..., Any]:
     api = FORGETS
     return lambda event, context: api.post(context, json=event)
 
@@ -203,7 +203,7 @@ def _closes_over_it() -> Callable[..., None]:
 @pytest.mark.parametrize(
     "handler", [names_a_global, partial(takes_it, FORGETS), HasIt(), HasIt().__call__, _closes_over_it()]
 )
-def test_a_declaration_that_does_not_fit_is_refused_at_the_start(handler: Callable[..., None]) -> None:
+def test_a_declaration_that_does_not_fit_is_refused_at_the_start(handler: Callable[..., Any]) -> None:
     check_declared("billing", handler, driftq.Effect.UNKNOWN)
     with pytest.raises(InvalidArgument, match="declare it unknown"):
         check_declared("billing", handler, driftq.Effect.IDEMPOTENT)
@@ -223,7 +223,8 @@ def test_a_declaration_that_does_not_fit_is_refused_at_the_start(handler: Callab
 )
 def test_what_cannot_work_is_refused_when_it_is_made(given: dict[str, Any], problem: str) -> None:
     with pytest.raises(InvalidArgument, match=problem) as refused:
-        driftq.HttpEffect(**{"url": "https://example.com", "honours_keys": True} | given)
+        made: dict[str, Any] = {"url": "https://example.com", "honours_keys": True} | given
+        driftq.HttpEffect(**made)
     assert "hunter2" not in str(refused.value)
 
 

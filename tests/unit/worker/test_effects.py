@@ -16,12 +16,13 @@ import driftq
 from driftq.errors import InvalidArgument
 from driftq.registry import ClaimState, Resolution
 from driftq.registry.sql_registry import MIGRATIONS, SqlRegistry
-from driftq.sinks import ParquetSink, PostgresSink, ReadModelSink, SqliteSink
+from driftq.sinks import PostgresSink, ReadModelSink, SqliteSink
 from driftq.sinks.sql_model import SqlReadModel
 from driftq.sql import open_database, upgrade
 from driftq.testing.embedded import VirtualBroker
 from tests.services_postgres import postgres_database_url, postgres_url
 from tests.support.http_api.process import HttpApi
+from tests.support.parquet_outage import Outage
 from tests.support.waiting import wait_until
 from tests.unit.worker.conftest import PATIENCE_S, LogLines, Mailbox
 from tests.unit.worker.test_worker import wait_for_dead_letter, wait_for_topic
@@ -40,23 +41,6 @@ def waiting_lines() -> Iterator[LogLines]:
     logger.addHandler(lines)
     yield lines
     logger.removeHandler(lines)
-
-
-class Outage:
-    """A folder of Parquet files that is not there for a while."""
-
-    def __init__(self, folder: Path) -> None:
-        self.sink = ParquetSink(str(folder))
-        self._folder = folder
-        self._aside = folder.with_name("aside")
-
-    def begin(self) -> None:
-        self._folder.rename(self._aside)
-        self._folder.touch()  # A file in its place: nothing can be made below it.
-
-    def end(self) -> None:
-        self._folder.unlink()
-        self._aside.rename(self._folder)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from bench import (
     keys,
     projection,
     publish,
+    redis_sink,
     registry,
     spark_source,
     stream_peers,
@@ -54,6 +55,7 @@ BENCHMARKS = {
     "worker": worker.worker,
     "publish-kafka": kafka_publish.kafka_publish,
     "freshness": freshness.freshness,
+    "redis-sink": redis_sink.redis_sink,
 }
 
 

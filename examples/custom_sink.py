@@ -56,7 +56,7 @@ class KeyValueStore:
 
     def __init__(self, path: str, projection: str) -> None:
         self.address = path
-        self._view = projection
+        self._view = f"{projection}_rows"
         with self._reaching():
             self._file = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
             self._file.execute("PRAGMA journal_mode = wal")
@@ -83,7 +83,7 @@ class KeyValueStore:
             self._file.execute("INSERT OR IGNORE INTO places VALUES (?)", (place,))
 
     def publish_place(self, place: str) -> None:
-        """Readers select from a view with the projection's name."""
+        """Readers select from the view `NAME_rows`."""
         rows = (
             f"SELECT type, id, sequence, state FROM documents WHERE place = '{place}' AND state IS NOT NULL"
         )
@@ -123,7 +123,8 @@ class KeyValueStore:
     def put_notes(self, place: str, notes: Sequence[Note]) -> None:
         with self._writing(place):
             self._file.executemany(
-                "INSERT OR REPLACE INTO notes VALUES (?, ?, ?, ?, ?)", [(place, *note) for note in notes]
+                "INSERT OR REPLACE INTO notes VALUES (?, ?, ?, ?, ?)",
+                [(place, *note) for note in notes],
             )
 
     def notes(self, place: str, kind: str, *, groups: Sequence[str] | None = None) -> Iterator[Note]:
@@ -137,7 +138,8 @@ class KeyValueStore:
     def remove_notes(self, place: str, kind: str, ids: Iterable[str]) -> None:
         with self._transaction():
             self._file.executemany(
-                "DELETE FROM notes WHERE (place, kind, id) = (?, ?, ?)", [(place, kind, id) for id in ids]
+                "DELETE FROM notes WHERE (place, kind, id) = (?, ?, ?)",
+                [(place, kind, id) for id in ids],
             )
 
     def close(self) -> None:
@@ -186,7 +188,7 @@ def main() -> None:
         rebuilt.apply(Application(changes=[order(2, "paid in full")]), rebuild)
         model.swap(rebuild)
         with sqlite3.connect(f"{folder}/orders.db") as reader:
-            print("readers see", reader.execute("SELECT id, state FROM orders").fetchall())
+            print("readers see", reader.execute("SELECT id, state FROM orders_rows").fetchall())
         reader.close()
         model.close()
 

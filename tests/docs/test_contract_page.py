@@ -55,6 +55,15 @@ def test_a_class_mark_holds_for_its_methods_only(project: Path) -> None:
     assert named(project) == [("TestIt::test_in", "Q2")]
 
 
+def test_a_class_whose_tests_are_inherited_is_named_itself(project: Path) -> None:
+    write_test(
+        project,
+        '@pytest.mark.clause("Q1")\nclass TestMine(Suite):\n def sink(self): ...\n'
+        '@pytest.mark.clause("Q2")\nclass TestMore(Suite):\n def test_one(self): ...\n',
+    )
+    assert named(project) == [("TestMine", "Q1"), ("TestMore::test_one", "Q2")]
+
+
 def test_a_parameter_can_carry_a_mark(project: Path) -> None:
     write_test(
         project,

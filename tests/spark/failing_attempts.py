@@ -8,11 +8,19 @@ import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from driftq.pipeline import Projection, open_session
 from driftq.settings import load_settings
-from driftq.sinks import AttemptReport, AttemptWriter, PostgresSink, StagedBatch, StagedCommit, TaskWriter
+from driftq.sinks import (
+    AttemptReport,
+    AttemptWriter,
+    Capabilities,
+    PostgresSink,
+    StagedBatch,
+    StagedCommit,
+    TaskWriter,
+)
 from driftq.sinks.port import WriterEpoch
 from driftq.sinks.postgres import PostgresReadModel
 
@@ -73,6 +81,7 @@ class FatalModel(PostgresReadModel):
 class FatalSink:
     sink: PostgresSink
     marks: str
+    capabilities: ClassVar[Capabilities] = PostgresSink.capabilities
 
     def connect(self, projection: str) -> FatalModel:
         model: PostgresReadModel = self.sink.connect(projection)

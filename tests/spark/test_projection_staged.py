@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -19,6 +19,7 @@ from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline import Projection, ordered
 from driftq.settings import load_settings
 from driftq.sinks import (
+    Capabilities,
     ParquetSink,
     PostgresSink,
     ReadModelSink,
@@ -85,6 +86,7 @@ class OverheardSink:
     sink: PostgresSink
     overheard: Overheard
     before: Callable[[], None] = lambda: None
+    capabilities: ClassVar[Capabilities] = PostgresSink.capabilities
 
     def connect(self, projection: str) -> OverheardModel:
         model: PostgresReadModel = self.sink.connect(projection)

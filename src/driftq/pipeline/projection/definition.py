@@ -73,7 +73,16 @@ class Projection:
         return self.batch_messages_max or (_EVERY_MAX if isinstance(self.fold, Ordered) else _NEWEST_MAX)
 
     def targets(self, options: PipelineOptions) -> tuple[ReadModelSink, ...]:
-        return tuple(self.sinks) or (default_sink(options),)
+        """Raises InvalidArgument for one that cannot serve the fold."""
+        targets = tuple(self.sinks) or (default_sink(options),)
+        for sink in targets:
+            if isinstance(self.fold, Ordered) and not sink.capabilities.ordered:
+                raise InvalidArgument(
+                    "sink",
+                    f"{type(sink).__name__} cannot serve the fold `ordered` of projection {self.name!r}: "
+                    "what is read from it may be older than what was stored last. Use another sink",
+                )
+        return targets
 
     def job(self, options: PipelineOptions) -> ProjectionJob:
         from driftq.pipeline.projection.job import ProjectionJob

@@ -61,9 +61,10 @@ class RebuildJob:
         return f"rebuild-{self.projection.name}"
 
     def run(self, spark: SparkSession, report: ReportProgress) -> None:
-        """Raises MessagesGone when the first messages exist no longer."""
+        """Raises MessagesGone when the first messages exist no longer, and what `targets` raises."""
+        sinks = self.projection.targets(self._options)
         history = self._history(spark)
-        live = [sink.connect(self.projection.name) for sink in self.projection.targets(self._options)]
+        live = [sink.connect(self.projection.name) for sink in sinks]
         try:
             fresh = [model.beside() for model in live]
             targets = [Target(model, model.take_over()) for model in fresh]

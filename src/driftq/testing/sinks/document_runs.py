@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from driftq.errors import ProjectionFenced, ReadModelUnavailable
+from driftq.model import Aggregate
 from driftq.sinks import WriterEpoch
 from driftq.sinks.dead_letters import dead_letter_id_of
 from driftq.sinks.documents import DocumentReadModel, DocumentSink
@@ -150,6 +151,31 @@ class DocumentRunsSuite:
             reader.close()
 
         assert each_call(story, stop) > 4
+
+    def test_a_reader_sees_the_old_or_the_new_whatever_call_a_swap_comes_at(self, sink: DocumentSink) -> None:
+        aggregates = [Aggregate("order", "old"), Aggregate("order", "new")]
+
+        def story(faults: StoreFaults) -> None:
+            before, building, number = prepare(sink)
+
+            def swap() -> None:
+                other = DocumentReadModel.open(sink, NAME)
+                other.swap(building)
+                other.close()
+
+            faults.action = swap
+            reader = FaultySink(sink, faults).connect(NAME)
+            found = reader.current(aggregates)
+            assert {each.id: row.sequence_number for each, row in found.items()} in (before, {"new": number})
+            assert list(reader.dead_letters()) == [dead_letter(0)]
+            try:
+                rows = sequences(reader)
+            except ReadModelUnavailable:
+                rows = sequences(reader)
+            assert rows in (before, {"new": number})
+            reader.close()
+
+        assert each_call(story, stop) > 10
 
     def test_a_rebuild_that_was_given_up_leaves_no_place(self, sink: DocumentSink) -> None:
         model = DocumentReadModel.open(sink, NAME)

@@ -202,7 +202,7 @@ class DocumentStoresSuite:
             late.put(place, [change(2)])
         with pytest.raises(ReadModelUnavailable):
             late.put_notes(place, [Note("kind", "group", "id", "2")])
-        late.remove_notes(place, "kind", ["id"])
+        late.remove_notes(place, "kind", ["another"])
         store.create_place(place)
         assert list(store.scan(place)) == []
         assert list(store.notes(place, "kind")) == []

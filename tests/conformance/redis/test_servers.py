@@ -34,7 +34,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 # Outages
 
 
-@pytest.mark.clause("V6", "V3c", "X9")
+@pytest.mark.clause("V6", "V3", "V3c", "X9")
 def test_a_killed_server_comes_back_with_all_that_was_stored(private_redis: RedisServer) -> None:
     model = RedisSink(private_redis.url).connect(NAME)
     epoch = model.take_over()
@@ -72,7 +72,7 @@ for number in range(1, 1_000_000):
 """
 
 
-@pytest.mark.clause("V6", "V1", "V3c", "X9")
+@pytest.mark.clause("V6", "V1", "V3", "V3c", "X9")
 def test_killed_in_the_middle_of_writing_no_position_is_ahead_of_its_documents(
     private_redis: RedisServer,
 ) -> None:
@@ -99,7 +99,7 @@ def test_killed_in_the_middle_of_writing_no_position_is_ahead_of_its_documents(
             model.close()
 
 
-@pytest.mark.clause("V6", "V3c")
+@pytest.mark.clause("V6", "V3", "V3c")
 @pytest.mark.usefixtures("impatient")
 def test_a_server_that_stops_answering_is_an_outage_and_the_batch_is_repeated(
     private_redis: RedisServer,
@@ -117,7 +117,7 @@ def test_a_server_that_stops_answering_is_an_outage_and_the_batch_is_repeated(
     model.close()
 
 
-@pytest.mark.clause("V6", "V3c")
+@pytest.mark.clause("V6", "V3", "V3c")
 @pytest.mark.usefixtures("impatient")
 def test_a_busy_server_is_an_outage_until_its_script_is_killed(
     open_store: OpenStore, private_redis: RedisServer
@@ -150,7 +150,7 @@ def test_a_busy_server_is_an_outage_until_its_script_is_killed(
     assert [each.sequence_number for each in store.scan(PLACE)] == [2]
 
 
-@pytest.mark.clause("V6", "V3c")
+@pytest.mark.clause("V6", "V3", "V3c")
 def test_a_full_server_is_an_outage_and_takes_the_batch_when_it_has_room(
     private_redis: RedisServer,
 ) -> None:
@@ -181,7 +181,7 @@ def test_a_server_that_has_forgotten_the_scripts_is_sent_them_again(
     assert len(list(store.scan(PLACE))) == 200
 
 
-@pytest.mark.clause("V6", "V3c")
+@pytest.mark.clause("V6", "V3", "V3c")
 def test_a_replica_takes_no_writes_and_may_become_the_primary(
     open_store: OpenStore, make_redis: MakeRedis
 ) -> None:

@@ -18,6 +18,7 @@ from bench import (
     opensearch_sink,
     projection,
     publish,
+    redis_sink,
     registry,
     spark_source,
     stages,
@@ -60,6 +61,7 @@ BENCHMARKS = {
     "publish-kafka": kafka_publish.kafka_publish,
     "freshness": freshness.freshness,
     "stages": stages.stages,
+    "sink-redis": redis_sink.redis_sink,
 }
 
 

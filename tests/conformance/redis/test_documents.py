@@ -58,7 +58,7 @@ def test_of_two_documents_with_one_sequence_the_first_stays(store: RedisStore) -
     assert store.get(PLACE, [ORDER]) == {ORDER: change(1)}
 
 
-@pytest.mark.clause("V6", "V2f")
+@pytest.mark.clause("V6", "V2", "V2f")
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     near=st.sampled_from([0, 9, 99, 2**53, 2**63, 10**30]),
@@ -123,7 +123,7 @@ def test_a_scan_of_many_pages_sees_what_was_stored_before(store: RedisStore) -> 
     assert early == [*changes[:-1], change(2, of="o-39999")]
 
 
-@pytest.mark.clause("V6", "V2f")
+@pytest.mark.clause("V6", "V2", "V2f")
 def test_what_redis_cannot_hold_is_refused_and_the_rest_is_stored(
     open_store: OpenStore, private_redis: RedisServer
 ) -> None:

@@ -48,7 +48,7 @@ def test_documents_are_on_every_node(
     assert len(seen(model)) == 3_000
 
 
-@pytest.mark.clause("V6", "V3c", "X9")
+@pytest.mark.clause("V6", "V3", "V3c", "X9")
 def test_a_killed_node_is_an_outage_and_the_batch_is_repeated(
     model: ReadModel, redis_cluster: RedisClusterServers
 ) -> None:

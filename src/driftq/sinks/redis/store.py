@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from driftq.errors import ReadModelUnavailable
+from driftq.errors import ReadModelSwapped, ReadModelUnavailable
 from driftq.model import Aggregate
 from driftq.sinks.documents.port import ControlText, Note
 from driftq.sinks.port import Change, RefusedChange
@@ -32,6 +32,8 @@ from driftq.sinks.redis.paging import PAGE, merged_members, pages
 
 _PAGE_BYTES = 1 << 20
 _SENT_BYTES = 8 << 20
+_EARLIER = 64 * 33
+"""Characters of earlier versions. A run that misses its own among them reads its positions again."""
 _PUT = Script.load("put_documents")
 _FORGET = Script.load("forget_documents")
 _WRITE_CONTROL = Script.load("write_control")
@@ -64,21 +66,37 @@ class RedisStore:
         self._value_bytes_max = value_bytes_max
         self._wait_replicas = wait_replicas
         self._notes = RedisNotes(connection, keys)
+        self._seen: dict[str, bytes] = {}
+        """The newest version of each control text that was written here."""
 
     @property
     def address(self) -> str:
         return f"{self._connection.address} ({self._keys.prefix})"
 
     def read_control(self, name: str) -> ControlText | None:
-        text, version = self._connection.command("HMGET", self._keys.control(name), "text", "version")
+        """Raises ReadModelSwapped where the server has gone back behind what this store has seen.
+
+        It has restarted without its last writes, or a replica without them has taken over: documents of
+        settled batches may be gone. A run that goes on from the stored positions writes them again.
+        """
+        text, version, earlier = self._connection.command(
+            "HMGET", self._keys.control(name), "text", "version", "earlier"
+        )
+        if (seen := self._seen.get(name)) is not None:
+            if version is None or seen not in (version, *earlier.split()):
+                raise ReadModelSwapped(self._keys.projection)
+            self._seen[name] = version
         return None if version is None else ControlText(text.decode(), version.decode())
 
     def write_control(self, name: str, text: str, *, expected: str | None) -> bool:
         if self._wait_replicas:
             self._connection.confirm(self._wait_replicas, self._keys.barrier)
         version = uuid.uuid4().hex  # A counter would start over when the server loses it.
-        call = ScriptCall(_WRITE_CONTROL, [self._keys.control(name)], [expected or "", version, text])
-        return bool(self._connection.run([call])[0])
+        arguments = [expected or "", version, text, str(_EARLIER)]
+        is_stored = self._connection.run([ScriptCall(_WRITE_CONTROL, [self._keys.control(name)], arguments)])
+        if is_stored[0]:
+            self._seen[name] = version.encode()
+        return bool(is_stored[0])
 
     def create_place(self, place: str) -> None:
         now = self._now()

@@ -21,7 +21,7 @@ __all__ = ["terminus_database_url", "terminus_url"]
 
 
 @pytest.mark.clause("V1", "V4", "V7", "V10")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_shuffled_and_doubled_events_converge_and_a_rebuild_gives_the_same(
     spark: SparkSession, server: ServerProcess, url: str, tmp_path: Path, terminus_database_url: str
 ) -> None:

@@ -7,7 +7,9 @@ documents are read here without decoding the state in them.
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import ssl
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -66,6 +68,8 @@ class SearchConnection:
     def __init__(self, address: SearchAddress, *, timeout_s: float, ca_file: str | None) -> None:
         if importlib.util.find_spec("opensearchpy") is None:
             raise InvalidArgument("sink", f"OpenSearch needs opensearch-py: {HOW_TO_GET_CLIENT}")
+        if ca_file is not None and not os.path.exists(ca_file):
+            raise InvalidArgument("ca_file", f"there is no file {ca_file!r}")
         self.address = address
         self._connection = _open(address, timeout_s=timeout_s, ca_file=ca_file)
 
@@ -143,7 +147,6 @@ class SearchConnection:
         content_type: str,
     ) -> SearchReply:
         from opensearchpy.exceptions import ConnectionError as Unreachable
-        from opensearchpy.exceptions import SSLError
 
         try:
             status, headers, text = self._connection.perform_request(
@@ -154,11 +157,12 @@ class SearchConnection:
                 ignore=_EVERY_FAILURE,
                 headers={"content-type": content_type},
             )
-        except SSLError as error:
-            raise InvalidArgument(
-                "url", f"the certificate of {self.address} is not trusted: name its authority with ca_file"
-            ) from error
         except Unreachable as error:
+            if _is_untrusted(error):
+                raise InvalidArgument(
+                    "url",
+                    f"the certificate of {self.address} is not trusted: name its authority with ca_file",
+                ) from error
             raise ReadModelUnavailable(str(self.address), cause=_first_line(error.error)) from error
         return SearchReply(status, text, headers.get("x-elastic-product", ""))
 
@@ -191,6 +195,17 @@ def _decoded(text: str) -> dict[str, Any]:
     except msgspec.DecodeError:
         return {}
     return decoded if isinstance(decoded, dict) else {}
+
+
+def _is_untrusted(error: BaseException) -> bool:
+    """Whether the server's certificate is the reason; other failures of TLS may pass."""
+    seen: object = error
+    while isinstance(seen, BaseException):
+        if isinstance(seen, ssl.SSLCertVerificationError):
+            return True
+        inner = [each for each in (*seen.args, seen.__cause__) if isinstance(each, BaseException)]
+        seen = inner[0] if inner else None
+    return False
 
 
 def _first_line(error: object) -> str:

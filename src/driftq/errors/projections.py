@@ -15,7 +15,7 @@ class ReadModelNotFound(NotFound):
 
 
 class ReadModelUnavailable(Unavailable):
-    """The folder of a read model cannot be written or read now. Nothing was changed."""
+    """The target of a read model cannot be written or read now. What was in progress is to be repeated."""
 
     reason = "read_model_unavailable"
 
@@ -26,7 +26,7 @@ class ReadModelUnavailable(Unavailable):
 
 
 class DocumentRefused(ValueError):
-    """A target will never store these rows, so that nothing of the positions has moved."""
+    """A target will never store these rows. No position has moved past them."""
 
     def __init__(self, place: str, *, aggregate: str, problem: str, count: int = 1) -> None:
         others = f", and {count - 1} others" if count > 1 else ""

@@ -61,9 +61,15 @@ class DocumentReadModel:
 
     @classmethod
     def open(cls, sink: DocumentSink, projection: str) -> DocumentReadModel:
-        """Raises InvalidArgument for an invalid name, and a ReadModelUnavailable."""
+        """Raises InvalidArgument for an invalid name, and ReadModelUnavailable for an unreachable target."""
         name = projection_name(projection)
-        return cls(name, sink, sink.open_store(name))
+        store = sink.open_store(name)
+        try:
+            read_control(store)  # Some clients connect with their first call.
+        except ReadModelUnavailable:
+            store.close()
+            raise
+        return cls(name, sink, store)
 
     @property
     def address(self) -> str:

@@ -111,7 +111,7 @@ class DocumentBatchesSuite:
         def story(faults: StoreFaults) -> None:
             one = OneBatch(len(batches))
             batches.append(one)
-            model = DocumentReadModel.open(FaultySink(sink, faults), NAME)
+            model = FaultySink(sink, faults).connect(NAME)
             reader = DocumentReadModel.open(sink, NAME)
             epoch = None
             while not one.is_settled(reader):
@@ -159,7 +159,7 @@ class DocumentBatchesSuite:
             faults.action = lambda: rebuild_once(sink)
             one = OneBatch(len(batches) + 1)
             batches.append(one)
-            model = DocumentReadModel.open(FaultySink(sink, faults), NAME)
+            model = FaultySink(sink, faults).connect(NAME)
             try:
                 epoch = model.take_over()
                 for _ in range(2):

@@ -67,7 +67,8 @@ class FaultySink:
         return self.sink.capabilities
 
     def connect(self, projection: str) -> DocumentReadModel:
-        return DocumentReadModel.open(self, projection)
+        """Without a call to the store."""
+        return DocumentReadModel(projection, self, self.open_store(projection))
 
     def open_store(self, projection: str) -> FaultyStore:
         return FaultyStore(self.sink.open_store(projection), self.faults)

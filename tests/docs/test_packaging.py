@@ -12,12 +12,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+OTHER_NAMES = {"opensearch-py": "opensearchpy"}
+"""Modules that are not called as their package is."""
 
 
 def module_name(requirement: str) -> str:
     name = re.match(r"[A-Za-z0-9._-]+", requirement)
     assert name
-    return name[0].lower().replace("-", "_")
+    return OTHER_NAMES.get(name[0]) or name[0].lower().replace("-", "_")
 
 
 def imported_modules(path: Path) -> Iterator[str]:

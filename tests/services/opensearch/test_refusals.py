@@ -80,6 +80,10 @@ def test_another_kind_of_server_is_refused() -> None:
             assert "is no OpenSearch and no Elasticsearch" in _refused(f"http://{server}")
 
 
+def test_certificates_that_are_not_there_are_refused() -> None:
+    assert "there is no file 'missing.pem'" in _refused("https://127.0.0.1:1", ca_file="missing.pem")
+
+
 def test_without_the_client_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
 

@@ -7,7 +7,9 @@ documents are read here without decoding the state in them.
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import ssl
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 HOW_TO_GET_CLIENT = "pip install 'driftq[opensearch]'"
 OPENSEARCH, ELASTICSEARCH = "OpenSearch", "Elasticsearch"
 _OLDEST = {OPENSEARCH: 2, ELASTICSEARCH: 8}
-_CONNECTED_IN_S = 5.0
 _EVERY_FAILURE = range(300, 600)
 _BLOCKED = "cluster_block_exception"
 _REASON_CHARACTERS = 1_000
@@ -66,6 +67,8 @@ class SearchConnection:
     def __init__(self, address: SearchAddress, *, timeout_s: float, ca_file: str | None) -> None:
         if importlib.util.find_spec("opensearchpy") is None:
             raise InvalidArgument("sink", f"OpenSearch needs opensearch-py: {HOW_TO_GET_CLIENT}")
+        if ca_file is not None and not os.path.exists(ca_file):
+            raise InvalidArgument("ca_file", f"there is no file {ca_file!r}")
         self.address = address
         self._connection = _open(address, timeout_s=timeout_s, ca_file=ca_file)
 
@@ -143,7 +146,6 @@ class SearchConnection:
         content_type: str,
     ) -> SearchReply:
         from opensearchpy.exceptions import ConnectionError as Unreachable
-        from opensearchpy.exceptions import SSLError
 
         try:
             status, headers, text = self._connection.perform_request(
@@ -154,17 +156,17 @@ class SearchConnection:
                 ignore=_EVERY_FAILURE,
                 headers={"content-type": content_type},
             )
-        except SSLError as error:
-            raise InvalidArgument(
-                "url", f"the certificate of {self.address} is not trusted: name its authority with ca_file"
-            ) from error
         except Unreachable as error:
+            if _is_untrusted(error):
+                raise InvalidArgument(
+                    "url",
+                    f"the certificate of {self.address} is not trusted: name its authority with ca_file",
+                ) from error
             raise ReadModelUnavailable(str(self.address), cause=_first_line(error.error)) from error
         return SearchReply(status, text, headers.get("x-elastic-product", ""))
 
 
 def _open(address: SearchAddress, *, timeout_s: float, ca_file: str | None) -> Urllib3HttpConnection:
-    import urllib3
     from opensearchpy import Urllib3HttpConnection
 
     class QuietConnection(Urllib3HttpConnection):
@@ -174,7 +176,7 @@ def _open(address: SearchAddress, *, timeout_s: float, ca_file: str | None) -> U
             pass
 
     secure: dict[str, Any] = {"use_ssl": True, "ca_certs": ca_file} if address.scheme == "https" else {}
-    timeout: Any = urllib3.Timeout(connect=min(_CONNECTED_IN_S, timeout_s), read=timeout_s)
+    timeout: Any = timeout_s  # The client's signature has a whole number; a fraction works.
     user = None if address.user is None else (address.user, address.password or "")
     return QuietConnection(address.host, address.port, http_auth=user, timeout=timeout, **secure)
 
@@ -191,6 +193,17 @@ def _decoded(text: str) -> dict[str, Any]:
     except msgspec.DecodeError:
         return {}
     return decoded if isinstance(decoded, dict) else {}
+
+
+def _is_untrusted(error: BaseException) -> bool:
+    """Whether the server's certificate is the reason; other failures of TLS may pass."""
+    seen: object = error
+    while isinstance(seen, BaseException):
+        if isinstance(seen, ssl.SSLCertVerificationError):
+            return True
+        inner = [each for each in (*seen.args, seen.__cause__) if isinstance(each, BaseException)]
+        seen = inner[0] if inner else None
+    return False
 
 
 def _first_line(error: object) -> str:

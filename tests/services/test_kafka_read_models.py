@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
@@ -15,12 +16,12 @@ from driftq.eventstore.published import PublishedEvent
 from driftq.kafka.cluster import KafkaCluster
 from driftq.model.options.kafka import KafkaOptions
 from driftq.pipeline import Projection, ordered
-from driftq.sinks import ParquetSink, PostgresSink, ReadModelSink
+from driftq.sinks import ParquetSink, PostgresSink, ReadModelSink, SqliteSink
 from tests.services.kafka_publishing import EventSource
 from tests.services.transport.stage import DriftqStage, KafkaStage, TransportStage
 from tests.services_kafka import kafka
 from tests.services_postgres import postgres_database_url, postgres_url
-from tests.spark.events import expected, found, history, mixed
+from tests.spark.events import event, expected, found, history, mixed
 from tests.spark.publishing import publish
 
 if TYPE_CHECKING:
@@ -66,6 +67,46 @@ def test_a_read_model_goes_on_when_its_topic_moves_to_kafka_and_back(
         assert found(model) == expected(events)
         assert {place.identity.split("/")[0] for place in model.positions()} == {"driftq", "kafka"}
         model.close()
+
+
+@pytest.mark.clause("V1", "V10", "Z4")
+def test_a_newest_message_that_cannot_be_read_is_the_same_dead_letter_in_every_target(
+    spark: SparkSession, kafka: KafkaOptions, source: EventSource, sinks: list[ReadModelSink], tmp_path: Path
+) -> None:
+    """Tasks check bytes themselves where they write a target; for the others Spark has checked them."""
+    there = KafkaStage(source.options(kafka), spark, f"orders-{uuid.uuid4().hex[:8]}")
+    there.create()
+    events = history(6, 3)
+    there.send(events)
+    produce_unreadable(kafka, there.topic)
+    every = [*sinks, SqliteSink(f"{tmp_path}/rows.db")]
+    projection = Projection("unread", topic=there.topic, sinks=every)
+    projection.run(spark, options=there.options, once=True)
+    with KafkaCluster(kafka) as cluster:
+        ends = {place[1]: end - 1 for place, end in cluster.end_offsets([there.topic]).items()}
+    letters: list[list[tuple[Any, ...]]] = []
+    for sink in every:
+        model = sink.connect("unread")
+        assert found(model) == expected(events)
+        assert {place.partition: offset for place, offset in model.positions().items()} == ends
+        letters.append(
+            sorted((dead.partition, dead.offset, str(dead.value)) for dead in model.dead_letters())
+        )
+        model.close()
+    assert letters[0] == letters[1] == letters[2]
+    assert sorted(value for _, _, value in letters[0]) == ["None", "not UTF-8, in base64: //4=", "{"]
+
+
+def produce_unreadable(kafka: KafkaOptions, topic: str) -> None:
+    """The newest message of three aggregates, the last of each partition, and one of them without a key."""
+    producer = Producer({"bootstrap.servers": str(kafka.bootstrap)})
+    for number, value in enumerate((b"\xff\xfe", b"{", None), start=1):
+        said = event(4, of=f"o-{number}")
+        names = ("event_id", "aggregate_type", "aggregate_id", "sequence_number")
+        headers: list[tuple[str, str | bytes | None]] = [(name, str(said[name])) for name in names]
+        key = None if value is None else said["aggregate_id"]
+        producer.produce(topic, key=key, value=value, headers=headers, partition=number % 2)
+    assert producer.flush(60) == 0
 
 
 @pytest.mark.clause("V10", "V4", "Z4")

@@ -23,7 +23,7 @@ from driftq.sinks.port import (
     StagedCommit,
     WriterEpoch,
 )
-from driftq.sinks.postgres_tasks import CHANGE, DEAD_LETTER, WAITING, PostgresTarget, PostgresTaskWriter
+from driftq.sinks.postgres_tasks import PostgresTarget, PostgresTaskWriter
 from driftq.sinks.sql_queries import staging_queries
 from driftq.sql import Database, Transaction
 
@@ -90,23 +90,16 @@ class PostgresBatch:
         )
 
     def _compare(self, transaction: Transaction, reports: Sequence[AttemptReport]) -> None:
-        """Raise ReadModelUnavailable unless the table holds exactly the rows that the reports name."""
-        reported = {
-            (report.attempt, kind): count
-            for report in reports
-            for kind, count in (
-                (CHANGE, report.changes),
-                (WAITING, report.waiting),
-                (DEAD_LETTER, report.dead_letters),
-            )
-            if count
-        }
-        rows = transaction.rows(self._queries["staged_counts"], attempts=[each.attempt for each in reports])
-        staged = {(row.attempt, row.kind): row.staged for row in rows}
+        """Raise ReadModelUnavailable unless the table holds exactly the rows that the reports name.
+
+        One number is enough: an attempt is one transaction, and a crash takes rows away and adds none.
+        """
+        reported = sum(report.changes + report.waiting + report.dead_letters for report in reports)
+        attempts = [report.attempt for report in reports]
+        staged = transaction.row(self._queries["count_staged"], attempts=attempts).staged
         if staged != reported:
             raise ReadModelUnavailable(
-                self._model.address,
-                cause=f"tasks staged {sum(reported.values())} rows, and {sum(staged.values())} are there",
+                self._model.address, cause=f"tasks staged {reported} rows, and {staged} are there"
             )
 
     def _merge(self, transaction: Transaction, attempts: list[int], find: FindDeadLetters | None) -> None:

@@ -1,5 +1,6 @@
 """The fold on columns comes to what the fold of messages comes to."""
 
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -14,9 +15,14 @@ from driftq.sinks import Change, ProjectionDeadLetter
 from driftq.sinks.arrow_rows import CHANGES, tuples
 from tests.unit.pipeline.test_newest import LONG, row, stray
 
+IN_BYTES = SCHEMA.set(SCHEMA.get_field_index("value"), pa.field("value", pa.binary()))
+"""The rows of a transport whose values nobody has checked yet."""
 
-def folded(rows: list[dict[str, Any]], *, keyed: bool) -> tuple[list[Change], list[ProjectionDeadLetter]]:
-    changes, dead = fold_rows(pa.Table.from_pylist(rows, schema=SCHEMA), keyed=keyed)
+
+def folded(
+    rows: list[dict[str, Any]], *, keyed: bool, schema: pa.Schema = SCHEMA
+) -> tuple[list[Change], list[ProjectionDeadLetter]]:
+    changes, dead = fold_rows(pa.Table.from_pylist(rows, schema=schema), keyed=keyed)
     assert changes.schema == CHANGES
     return sorted(newest_changes(Change(*each) for each in tuples(changes))), dead
 
@@ -36,6 +42,28 @@ def test_an_unreadable_newest_event_is_a_dead_letter_and_the_one_before_it_count
     assert changes[0].state == '{"at": 2}'
     assert changes[1].state is None
     assert sorted(each.offset for each in dead) == [1, 4, 5]
+
+
+@pytest.mark.clause("V1", "V10", "Z4")
+def test_bytes_that_are_no_text_are_a_dead_letter_and_the_event_before_them_counts() -> None:
+    rows = [
+        row(0, sequence=1),
+        row(1, sequence=2) | {"value": b'{"payload": "\xff"}'},
+        row(2, of="o-2", payload="ü"),
+        stray(3) | {"value": None},
+        stray(4) | {"value": b"\xed\xa0\x80"},  # A lone surrogate.
+    ]
+    encoded = [
+        each | {"value": each["value"].encode()} if isinstance(each["value"], str) else each for each in rows
+    ]
+    changes, dead = folded(encoded, keyed=False, schema=IN_BYTES)
+    states = [(each.aggregate_id, each.sequence_number, each.state) for each in changes]
+    assert states == [("o-1", 1, '{"at": 0}'), ("o-2", 1, json.dumps("ü"))]
+    assert sorted((each.offset, each.value) for each in dead if each.value is not None) == [
+        (1, "not UTF-8, in base64: eyJwYXlsb2FkIjogIv8ifQ=="),
+        (4, "not UTF-8, in base64: 7aCA"),
+    ]
+    assert [each.offset for each in dead if each.value is None] == [3]
 
 
 @st.composite
@@ -67,6 +95,8 @@ def test_a_fold_of_columns_is_the_fold_of_messages(rows: list[dict[str, Any]], k
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
     every = fold_latest(messages(table, keyed=keyed), keyed=keyed)
     changes, dead = folded(rows, keyed=keyed)
+    encoded = [each | {"value": each["value"].encode()} for each in rows]
+    assert folded(encoded, keyed=keyed, schema=IN_BYTES) == (changes, dead)
     assert changes == sorted(every.changes)
     assert set(dead) <= set(every.dead_letters)
     newest = {each[:2]: each.sequence_number for each in changes}

@@ -45,6 +45,7 @@ from driftq.pipeline.projection.user_fold import (
     gather_rows,
     run_user_fold,
 )
+from driftq.pipeline.transport.port import COLUMNS
 from driftq.sinks import (
     Application,
     ReadModel,
@@ -141,7 +142,7 @@ class Projector:
             self._apply_to(target, stage, gather, find)
 
     def _apply_user_fold(self, batch: DataFrame, fold: DataFrameFold) -> None:
-        batch.persist()  # The user's own function may read it several times.
+        batch = batch.select(*COLUMNS).persist()  # The user's own function may read it several times.
         name, budget = self._name, self._retry_budget
         gather = cache(partial(gather_user_fold, name, batch, fold=fold, retry_budget=budget))
         find = partial(dead_letters_of_rows, batch)

@@ -3,6 +3,9 @@
 The publisher writes the columns of an event as headers, in a fixed order, so that no task has to parse the
 value to find them. A message from another producer has no such headers; its value is parsed instead. Nothing
 here calls Python for a row.
+
+To check that a value is text takes Spark as long as to read the message. Spark computes only the columns that
+a query selects, so tasks that can check the bytes themselves select `VALUE_BYTES` and not `value`.
 """
 
 from __future__ import annotations
@@ -11,20 +14,18 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 
-from driftq.pipeline.transport.port import COLUMNS
+from driftq.pipeline.transport.port import COLUMNS, NOT_TEXT, VALUE_BYTES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 HEADERS = ("event_id", "aggregate_type", "aggregate_id", "sequence_number")
 """The first headers of a published event, in this order."""
-NOT_TEXT = "not UTF-8, in base64: "
-"""Precedes bytes that are no text: no JSON begins like this, so such a message becomes a dead letter."""
 _IN_VALUE = "event_id string, aggregate_type string, aggregate_id string, sequence_number long"
 
 
 def as_messages(rows: DataFrame) -> DataFrame:
-    """`COLUMNS` of rows that were read with `includeHeaders`."""
+    """`COLUMNS` and `VALUE_BYTES` of rows that were read with `includeHeaders`."""
     value = text_of("value")
     published = _published()
     in_value = f.from_json(value, _IN_VALUE)
@@ -34,7 +35,8 @@ def as_messages(rows: DataFrame) -> DataFrame:
     }
     events["sequence_number"] = events["sequence_number"].cast("long")
     made = {"key": text_of("key"), "value": value, **events}
-    return rows.select(*(made[name].alias(name) if name in made else f.col(name) for name in COLUMNS))
+    named = (made[name].alias(name) if name in made else f.col(name) for name in COLUMNS)
+    return rows.select(*named, f.col("value").alias(VALUE_BYTES))
 
 
 def _published() -> Column:
@@ -51,9 +53,8 @@ def _header(number: int) -> Column:
 
 def text_of(column: str) -> Column:
     """Key or value as text; bytes that are none follow NOT_TEXT, and null stays null."""
-    text = f.col(column).cast("string")
-    spelled = f.concat(f.lit(NOT_TEXT), f.base64(column))
-    return f.when(f.col(column).isNull(), f.lit(None)).when(f.is_valid_utf8(text), text).otherwise(spelled)
+    text = f.try_validate_utf8(f.col(column).cast("string"))
+    return f.coalesce(text, f.concat(f.lit(NOT_TEXT), f.base64(column)))
 
 
 def header_text(name: str) -> Column:

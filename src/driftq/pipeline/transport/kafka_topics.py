@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _CHECK_S = 10.0
 _EARLIEST = -2
 """Kafka's number for the oldest offset of a partition."""
+_FETCH = {"kafka.max.partition.fetch.bytes": str(8 << 20), "kafka.max.poll.records": "10000"}
+"""A task reads one partition: with Kafka's own 1 MiB and 500 records it asks, and is answered, too often."""
 
 
 class KafkaTransport:
@@ -98,7 +100,8 @@ class KafkaTransport:
 
 def source_options(options: KafkaOptions) -> dict[str, str]:
     """Of Spark's Kafka source, for a stream or a batch: where the servers are, and what a row holds."""
-    return spark_options(options) | {"kafka.isolation.level": "read_committed", "includeHeaders": "true"}
+    fixed = {"kafka.isolation.level": "read_committed", "includeHeaders": "true"}
+    return _FETCH | spark_options(options) | fixed
 
 
 def java_pattern(subscription: TopicSubscription) -> str:

@@ -47,9 +47,8 @@ DROP TABLE IF EXISTS {stage};
 -- name: remove_stage (postgres)
 DELETE FROM {driftq_stages} WHERE stage = :stage;
 
--- name: staged_counts (postgres)
-SELECT attempt, kind, count(*) AS staged FROM {stage}
-WHERE attempt = ANY(CAST(:attempts AS bigint[])) GROUP BY attempt, kind;
+-- name: count_staged (postgres)
+SELECT count(*) AS staged FROM {stage} WHERE attempt = ANY(CAST(:attempts AS bigint[]));
 
 -- What the attempts have staged of each aggregate, as part of the statements below. In the order of the key:
 -- neighbours share a page. Of equal sequences the result must not depend on tasks.

@@ -6,6 +6,7 @@ read, all events of its aggregate are folded one by one, and so is what is no ev
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from driftq.eventstore.published import decode_state_event
 from driftq.model import Operation
 from driftq.pipeline.projection.folds import BatchMessage, fold_latest
 from driftq.pipeline.source.newest import find_newest
+from driftq.pipeline.transport.port import NOT_TEXT
 from driftq.sinks import ProjectionDeadLetter
 from driftq.sinks.arrow_rows import CHANGES, as_table
 
@@ -41,7 +43,11 @@ def message_columns(*, keyed: bool) -> tuple[str, ...]:
 
 
 def fold_rows(table: pa.Table, *, keyed: bool) -> tuple[pa.Table, list[ProjectionDeadLetter]]:
-    """The changes, at most a few for an aggregate, and the messages that cannot be read."""
+    """The changes, at most a few for an aggregate, and the messages that cannot be read.
+
+    Values are texts or bytes. Bytes that are no text become the same dead letter as on the driver.
+    """
+    table = _with_texts(table)
     rows, groups, newest = find_newest(table, by="key" if keyed else "aggregate_id")
     alone = np.ones(table.num_rows, dtype=np.bool_)
     alone[rows] = False
@@ -64,6 +70,25 @@ def messages(table: pa.Table, *, keyed: bool = False) -> Iterator[BatchMessage]:
     """The rows one by one."""
     columns = [table[name].to_pylist() for name in message_columns(keyed=keyed)]
     return (BatchMessage(*row) for row in zip(*columns, strict=True))
+
+
+def _with_texts(table: pa.Table) -> pa.Table:
+    """The same rows, and their values as texts."""
+    values = table["value"]
+    if pa.types.is_string(values.type):
+        return table
+    try:
+        texts = values.cast(pa.string())
+    except pa.ArrowInvalid:  # One of them, at least, is no UTF-8.
+        texts = pa.chunked_array([[None if each is None else _text(each) for each in values.to_pylist()]])
+    return table.set_column(table.column_names.index("value"), "value", texts)
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return NOT_TEXT + base64.b64encode(value).decode()
 
 
 def _events(table: pa.Table, newest: NDArray[Any]) -> tuple[pa.Table, NDArray[np.bool_]]:

@@ -45,7 +45,7 @@ from driftq.sinks.port import (
 )
 
 if TYPE_CHECKING:
-    from driftq.sinks.parquet import ParquetReadModel
+    from driftq.sinks.parquet.model import ParquetReadModel
 
 _RECENT_MAX = 32
 """Each task of a batch adds a file, so they become many sooner than where the driver writes one."""

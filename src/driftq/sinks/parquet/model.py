@@ -46,7 +46,7 @@ from driftq.sinks.manifest import (
 )
 from driftq.sinks.marks import rebuilt_marks, with_mark
 from driftq.sinks.names import projection_name
-from driftq.sinks.parquet_staging import ParquetBatch
+from driftq.sinks.parquet.staging import ParquetBatch
 from driftq.sinks.port import (
     Application,
     Capabilities,

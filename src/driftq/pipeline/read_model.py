@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import Any
 
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.projection.definition import default_sinks
+from driftq.pipeline.projection.definition import completed, default_sinks
 from driftq.sinks import FindsReadModels, ProjectionDeadLetter, ReadModel, ReadModelSink
 
 
@@ -33,5 +33,5 @@ def dead_letters(
 
 def open_for_reading(options: PipelineOptions, name: str, sink: ReadModelSink | None) -> ReadModel:
     """The read model; the lookup creates nothing. Raises ReadModelNotFound, if it can tell already."""
-    sink = sink or default_sinks(options)[0]
+    sink = default_sinks(options)[0] if sink is None else completed(sink, options)
     return sink.find(name) if isinstance(sink, FindsReadModels) else sink.connect(name)

@@ -203,6 +203,14 @@ class FindsReadModels(Protocol):
         """As `connect`, but nothing is created; raises ReadModelNotFound."""
 
 
+@runtime_checkable
+class TakesS3Endpoint(Protocol):
+    """A sink in object storage."""
+
+    def with_s3_endpoint(self, endpoint: str | None) -> ReadModelSink:
+        """The same sink at this server, unless it names one itself."""
+
+
 class AttemptReport(NamedTuple):
     """How much one attempt of a task has staged. Of several attempts of a task Spark names one."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from driftq.errors import InvalidArgument
 from driftq.pipeline.projection.folds import LatestState, Ordered, latest_state
 from driftq.pipeline.transport import TopicSubscription
-from driftq.sinks import PostgresSink, ReadModelSink, SqliteSink, open_sink
+from driftq.sinks import PostgresSink, ReadModelSink, SqliteSink, TakesS3Endpoint, open_sink
 from driftq.sinks.names import projection_name
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ class Projection:
 
         Raises InvalidArgument for one that cannot serve the fold, or an address that names no sink.
         """
-        targets = tuple(map(open_sink, options.sinks)) or tuple(self.sinks) or default_sinks(options)
+        named = tuple(map(open_sink, options.sinks)) or tuple(self.sinks)
+        targets = tuple(completed(sink, options) for sink in named) or default_sinks(options)
         for sink in targets:
             if isinstance(self.fold, Ordered) and not sink.capabilities.ordered:
                 raise InvalidArgument(
@@ -114,11 +115,16 @@ class Projection:
 def default_sinks(options: PipelineOptions) -> tuple[ReadModelSink, ...]:
     """The targets of read models without a sink. Raises InvalidArgument."""
     if addresses := options.sinks or options.default_sinks:
-        return tuple(map(open_sink, addresses))
+        return tuple(completed(open_sink(address), options) for address in addresses)
     url = options.events.database_url
     if url is not None and url.startswith("postgres"):
         return (PostgresSink(url),)
     return (SqliteSink(options.read_models_file),)
+
+
+def completed(sink: ReadModelSink, options: PipelineOptions) -> ReadModelSink:
+    """The sink with what the settings say and it leaves out."""
+    return sink.with_s3_endpoint(options.events.s3_endpoint) if isinstance(sink, TakesS3Endpoint) else sink
 
 
 LATEST = Projection("latest", topic_pattern=r"events\..*")

@@ -204,11 +204,11 @@ class FindsReadModels(Protocol):
 
 
 @runtime_checkable
-class OnObjectStorage(Protocol):
-    """A sink whose files may be in a bucket."""
+class TakesS3Endpoint(Protocol):
+    """A sink in object storage."""
 
     def with_s3_endpoint(self, endpoint: str | None) -> ReadModelSink:
-        """The same with the address of the settings, where it names none itself."""
+        """The same sink at this server, unless it names one itself."""
 
 
 class AttemptReport(NamedTuple):

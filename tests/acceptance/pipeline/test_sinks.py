@@ -27,6 +27,7 @@ def append(server: ServerProcess, name: str, sequence: int, operation: str, tota
     assert server.client().post("/v1/events", body).status == 201
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.clause("V9", "Z1")
 def test_a_projection_and_its_rebuild_write_to_the_sinks_that_the_command_names(tmp_path: Path) -> None:
     (tmp_path / "shelf").mkdir()

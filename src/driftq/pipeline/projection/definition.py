@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from driftq.errors import InvalidArgument
 from driftq.pipeline.projection.folds import LatestState, Ordered, latest_state
 from driftq.pipeline.transport import TopicSubscription
-from driftq.sinks import OnObjectStorage, PostgresSink, ReadModelSink, SqliteSink, open_sink
+from driftq.sinks import PostgresSink, ReadModelSink, SqliteSink, TakesS3Endpoint, open_sink
 from driftq.sinks.names import projection_name
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def default_sinks(options: PipelineOptions) -> tuple[ReadModelSink, ...]:
 
 def completed(sink: ReadModelSink, options: PipelineOptions) -> ReadModelSink:
     """The sink with what the settings say and it leaves out."""
-    return sink.with_s3_endpoint(options.events.s3_endpoint) if isinstance(sink, OnObjectStorage) else sink
+    return sink.with_s3_endpoint(options.events.s3_endpoint) if isinstance(sink, TakesS3Endpoint) else sink
 
 
 LATEST = Projection("latest", topic_pattern=r"events\..*")

@@ -73,5 +73,17 @@ def test_every_extra_that_a_text_tells_to_install_exists() -> None:
         for extra in extras.split(",")
     }
     assert told
-    assert told <= {"sqlite", "postgres", "parquet", "s3", "spark", "kafka", "all", "testing"}
+    assert told <= {
+        "sqlite",
+        "postgres",
+        "parquet",
+        "s3",
+        "spark",
+        "kafka",
+        "opensearch",
+        "redis",
+        "delta",
+        "all",
+        "testing",
+    }
     assert told <= set(PROJECT["optional-dependencies"])

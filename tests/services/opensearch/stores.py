@@ -20,7 +20,23 @@ from driftq.testing.sinks.cast import change
 from tests.services.opensearch.conftest import PROJECTION, Open
 from tests.services_opensearch import http_json
 
-NAMES = ("a", "A", "a ", "é", "e\u0301", "", "a\nb", "a/b", "%2F", "😀", "x" * 600, "x" * 599 + "y", "_id")
+NAMES = (
+    "a",
+    "A",
+    "a ",
+    "é",
+    "e\u0301",
+    "",
+    "a\nb",
+    "a/b",
+    "der/a",
+    "/a",
+    "%2F",
+    "😀",
+    "x" * 600,
+    "x" * 599 + "y",
+    "_id",
+)
 
 
 class SearchStoreSuite:
@@ -46,7 +62,7 @@ class SearchStoreSuite:
     ) -> None:
         changes = [
             change(1, of=name, kind=kind)
-            for kind in ("order", "Order", "or/der", "or%2Fder")
+            for kind in ("order", "Order", "or", "or/der", "or%2Fder")
             for name in NAMES
         ]
         assert store.put(place, changes) == []

@@ -55,6 +55,14 @@ def serve(
         int,
         typer.Option("--router-timeout-ms", min=1, help="After this time the message is stored unrouted."),
     ] = 1000,
+    api_keys: Annotated[
+        str | None,
+        typer.Option(
+            "--api-keys",
+            metavar="KEYS",
+            help="The keys file; requests then need a key (else DRIFTQ_API_KEYS_FILE).",
+        ),
+    ] = None,
     insecure: Annotated[
         bool,
         typer.Option("--insecure", help="Accept connections from other machines without authentication."),
@@ -62,14 +70,13 @@ def serve(
 ) -> None:
     """Run a server until SIGTERM or Ctrl-C."""
     settings = load_settings(PROFILES[profile])
-    if settings.api_keys_file is not None:
+    keys_file = api_keys or settings.api_keys_file
+    if keys_file is None and not insecure and not is_loopback(host):
         say_error(
-            "DRIFTQ_API_KEYS_FILE is set, but this release cannot check API keys: it would let anyone in"
+            f"{host} can be reached from other machines, and this server has no keys file: create one with "
+            "`driftq key create` and pass it with --api-keys, or use --host 127.0.0.1, or --insecure if "
+            "every machine there may read and write everything"
         )
-        raise typer.Exit(1)
-    if not insecure and not is_loopback(host):
-        say_error(f"{host} can be reached from other machines, and this server has no authentication")
-        say_error("use --host 127.0.0.1, or --insecure if every machine there may read and write everything")
         raise typer.Exit(1)
     # Everything that a server needs and a client command does not is imported here.
     from driftq.cli.serving import Serving, run_server
@@ -78,6 +85,7 @@ def serve(
         host=host,
         port=port,
         data=data or settings.data,
+        keys_file=keys_file,
         wal=not no_wal,
         fsync=fsync,
         router=router,

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import uvloop
 
 import driftq
+from driftq.access.file import read_keys
 from driftq.cli.loglines import log_to_stderr
 from driftq.cli.router import RouterNotUsable, find_router
 from driftq.cli.screen import say, say_error
-from driftq.errors import LogError, Unavailable
+from driftq.errors import KeysFileUnusable, LogError, Unavailable
 from driftq.eventstore.opening import open_events
 from driftq.housekeeping.process import NewHousekeeper
 from driftq.http.wire.edge import HttpOptions
@@ -41,6 +42,7 @@ class Serving:
     host: str
     port: int
     data: str
+    keys_file: str | None
     wal: bool
     fsync: str
     router: str | None
@@ -79,6 +81,11 @@ def run_server(serving: Serving, settings: Settings) -> int:
             open_events(events).close()  # A configured database must be reachable: fail now, not later.
         except Unavailable as problem:
             return _refused(str(problem))
+    if serving.keys_file is not None:
+        try:
+            read_keys(serving.keys_file)
+        except KeysFileUnusable as problem:
+            return _refused(str(problem))
     announced: list[HttpServer] = []
 
     def ready(server: HttpServer) -> None:
@@ -108,6 +115,7 @@ def run_server(serving: Serving, settings: Settings) -> int:
         instance=uuid.uuid4().hex,
         cluster_id=folder_identity(serving.data) if serving.wal else uuid.uuid4().hex,
         allowed_hosts=settings.allowed_hosts,
+        keys_file=serving.keys_file,
     )
     work = run(
         options,
@@ -120,7 +128,7 @@ def run_server(serving: Serving, settings: Settings) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(work)
-    except LogError as error:
+    except (LogError, KeysFileUnusable) as error:
         return _refused(str(error))
     except OSError as error:
         return _refused(_what_failed(error, serving))

@@ -136,6 +136,12 @@ def load_data(given: str | None = None, environ: Mapping[str, str] = os.environ)
     return given if given is not None else str(_read((table.DATA,), DEFAULT, environ)[0].value)
 
 
+def load_keys_file(given: str | None = None, environ: Mapping[str, str] = os.environ) -> str | None:
+    """The file of API keys, whatever the other settings are; None when none is named."""
+    value = given if given is not None else _read((event_table.API_KEYS_FILE,), DEFAULT, environ)[0].value
+    return None if value is None else str(value)
+
+
 def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
     """Java's home from the environment, if set; not a setting of DriftQ."""
     return environ.get("JAVA_HOME") or None

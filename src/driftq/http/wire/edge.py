@@ -14,6 +14,7 @@ from driftq.http.wire.parser import HeadCache
 from driftq.server.broker import Broker
 
 if TYPE_CHECKING:
+    from driftq.http.api.guard import Guard
     from driftq.http.wire.connection import ServerConnection
 
 
@@ -47,6 +48,8 @@ class HttpOptions:
     """Host names of this server, besides the one it is bound to and localhost."""
     write_high_bytes: int = 256 << 10
     write_low_bytes: int = 64 << 10
+    keys_file: str | None = None
+    """The API keys that requests must carry; None: none is needed."""
     in_process: bool = False
     """The clients are part of this process: they may send what others may not."""
     prefetch: int = 100
@@ -121,14 +124,22 @@ class EndableStream(Protocol):
 class Edge:
     """The broker, the limits, and every open connection."""
 
-    def __init__(self, broker: Broker, options: HttpOptions, *, bound_to: str = "localhost") -> None:
-        """`bound_to` is the name or address that it listens on."""
+    def __init__(
+        self,
+        broker: Broker,
+        options: HttpOptions,
+        *,
+        bound_to: str = "localhost",
+        guard: Guard | None = None,
+    ) -> None:
+        """`bound_to` is the name or address that it listens on; without a guard no key is needed."""
         self.broker = broker
         self.engine = broker.engine
         self.clock = broker.engine.clock
         self.counters = broker.engine.counters
         self.routing = broker.routing
         self.options = options
+        self.guard = guard
         self.heads = Heads()
         self.known_heads = HeadCache()
         self.host_rule = None if options.in_process else HostRule((bound_to, *options.allowed_hosts))
@@ -196,10 +207,17 @@ class Edge:
         if late:
             await asyncio.wait(late, timeout=within_s)
 
+    def keys_changed(self, guard: Guard) -> None:
+        """Close the connections on which a request with a revoked or changed key is open."""
+        for connection in list(self.connections):
+            connection.close_unless(guard.is_current)
+
     def second(self) -> None:
         """Once a second: update the date, and close silent connections."""
         self.tick += 1
         self.heads.refresh()
         self._slots.second()
+        if self.guard is not None and self.guard.look():
+            self.keys_changed(self.guard)
         for connection in list(self.connections):
             connection.look_after()

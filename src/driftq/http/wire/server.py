@@ -14,7 +14,8 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from driftq.errors import ShuttingDown
+from driftq.errors import KeysFileUnusable, ShuttingDown
+from driftq.http.api.guard import Guard
 from driftq.http.wire.connection import ServerConnection
 from driftq.http.wire.edge import Edge, HttpOptions
 from driftq.log.files import Folder
@@ -47,8 +48,9 @@ class HttpServer:
         return f"http://{host}:{self.port}"
 
     async def start(self, broker: Broker, host: str, port: int, options: HttpOptions) -> None:
-        """Listen; port 0 takes a free one, and `port` says which."""
-        edge = Edge(broker, options, bound_to=host)
+        """Listen; port 0 takes a free one, and `port` says which. Raises KeysFileUnusable, OSError."""
+        guard = Guard(options.keys_file, broker.engine.counters) if options.keys_file is not None else None
+        edge = Edge(broker, options, bound_to=host, guard=guard)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(partial(ServerConnection, edge), host, port, backlog=_BACKLOG)
         self.host, self.port = self._server.sockets[0].getsockname()[:2]
@@ -70,6 +72,12 @@ class HttpServer:
         if self._edge is not None:
             self._second = asyncio.get_running_loop().call_later(1.0, self._next_second)
             self._edge.second()
+
+    def reload(self) -> None:
+        """Read the files again that may change while the server runs."""
+        edge = self._edge
+        if edge is not None and edge.guard is not None and edge.guard.reload():
+            edge.keys_changed(edge.guard)
 
     async def stop(self) -> None:
         """Accept no more requests, answer pending ones, end the streams, close. Also closes the broker."""
@@ -109,8 +117,8 @@ async def run(
 ) -> int:
     """Serve until SIGTERM or SIGINT; the exit code is 0 then, and 1 when damage was found on the way.
 
-    LogError when the log cannot be opened, OSError when it cannot be read, or when the address cannot be
-    bound.
+    SIGHUP reads the keys again. LogError when the log cannot be opened, OSError when it cannot be read, or
+    when the address cannot be bound, KeysFileUnusable when there is no valid keys file.
     """
     over = asyncio.Event()
     damage: list[Exception] = []
@@ -128,9 +136,10 @@ async def run(
     server = HttpServer()
     try:
         await server.start(broker, host, port, http_options)
-    except OSError:
+    except (OSError, KeysFileUnusable):
         await broker.close()
         raise
+    loop.add_signal_handler(signal.SIGHUP, server.reload)
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)

@@ -17,8 +17,8 @@ COMMANDS = {
 }
 """The commands of each module of `driftq.cli` that reads the settings object; `config` shows all of it."""
 
-_GROUPS = ("limits", "events", "registry", "publisher", "kafka")
-_LOADERS = {"load_url": "url", "load_data": "data"}
+_GROUPS = ("limits", "events", "registry", "publisher", "kafka", "serving")
+_LOADERS = {"load_url": "url", "load_data": "data", "load_credentials": "credentials"}
 
 
 def by_field(package: Path) -> dict[str, list[str]]:
@@ -30,7 +30,16 @@ def by_field(package: Path) -> dict[str, list[str]]:
                 found.setdefault(field, set()).update(COMMANDS[module.stem])
             elif field in _LOADERS.values():
                 found.setdefault(field, set()).add("commands with --url")
-    passed_on = ("events", "registry", "publisher", "transport", "kafka", "url", "data")  # By `pipeline()`.
+    passed_on = (
+        "events",
+        "registry",
+        "publisher",
+        "transport",
+        "kafka",
+        "url",
+        "data",
+        "credentials",
+    )  # By `pipeline()`.
     for field in passed_on:
         found.setdefault(field, set()).update(found.get("pipeline", ()))
     return {field: sorted(commands) for field, commands in found.items()}

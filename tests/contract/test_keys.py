@@ -213,7 +213,7 @@ def test_only_the_hash_is_at_rest_and_only_the_owner_reads_it(keyed: KeyedServer
     content = keyed.keys_file.read_text()
     assert keyed.admin.rpartition("_")[2] not in content
     assert keyed.keys_file.stat().st_mode & 0o777 == 0o600
-    assert len(bytes.fromhex(keyed.admin.rpartition("_")[2])) * 8 == 256
+    assert len(bytes.fromhex(keyed.admin.rpartition("_secret")[2])) * 8 == 256
     assert all(len(entry["sha256"]) == 64 for entry in json.loads(content)["keys"])
 
 

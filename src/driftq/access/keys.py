@@ -1,7 +1,8 @@
 """API keys: what a key may do, and how its text becomes an entry that does not reveal it.
 
 A key is `dq_<id>_<secret>`. The id finds the entry and is no secret; of the secret, 256 random bits, only the
-SHA-256 is kept. A slow hash would add nothing: nobody can search 256 bits, and every request is checked.
+SHA-256 is kept. A slow hash would add nothing: nobody can search 256 bits, and every request is checked. The
+secret begins with the word `secret`, because Spark redacts option values with this word in plans and logs.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from functools import cached_property
 PREFIX = "dq"
 _ID_BYTES = 6
 _SECRET_BYTES = 32
+_MARK = "secret"
 
 
 class Role(StrEnum):
@@ -76,7 +78,7 @@ def new_key(
     created_at: str = "",
 ) -> tuple[ApiKey, str]:
     """A new key: its entry, and its text, which exists nowhere else."""
-    key_id, secret = secrets.token_hex(_ID_BYTES), secrets.token_hex(_SECRET_BYTES)
+    key_id, secret = secrets.token_hex(_ID_BYTES), f"{_MARK}{secrets.token_hex(_SECRET_BYTES)}"
     entry = ApiKey(
         id=key_id,
         name=name,

@@ -16,7 +16,7 @@ from driftq.cli.serve import SERVE_EXAMPLES, serve
 from driftq.cli.settle import ACK_EXAMPLES, NACK_EXAMPLES, ack, nack
 from driftq.cli.version import VERSION_EXAMPLES, show_version, version
 from driftq.cli.worker import WORK_EXAMPLES, WORKER_EXAMPLES, work, worker
-from driftq.errors import DriftQError, KeysFileUnusable, ServerUnreachable
+from driftq.errors import CertificateUnusable, DriftQError, KeysFileUnusable, ServerUnreachable
 from driftq.settings import SettingsRefused
 
 
@@ -32,7 +32,7 @@ class Commands(TyperGroup):
         except ServerUnreachable as unreachable:
             say_error(unreachable.message)
             say_error("start one with `driftq serve`, or name another with --url or DRIFTQ_URL")
-        except KeysFileUnusable as unusable:
+        except (KeysFileUnusable, CertificateUnusable) as unusable:
             say_error(str(unusable))
         except DriftQError as refused:
             say_error(f"{refused.message} ({refused.code})")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from driftq.access.file import file_state, read_keys
 from driftq.access.keys import ApiKey, Role, bearer
@@ -22,16 +21,15 @@ from driftq.errors import (
     KeyRateReached,
     KeysFileUnusable,
     KeyUnknown,
+    PermissionDenied,
     RoleMissing,
     TooManyTries,
     TopicNotAllowed,
 )
+from driftq.http.api.audited import Auditor, address_of
 from driftq.http.api.route import Route
 from driftq.http.wire.exchange import Exchange
 from driftq.server.counters import Counters
-
-if TYPE_CHECKING:
-    from driftq.http.wire.connection import ServerConnection
 
 logger = logging.getLogger("driftq.access")
 
@@ -40,11 +38,17 @@ class Guard:
     """The keys of one server."""
 
     def __init__(
-        self, keys_file: str, counters: Counters, *, monotonic: Callable[[], float] = time.monotonic
+        self,
+        keys_file: str,
+        counters: Counters,
+        *,
+        auditor: Auditor | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Raises KeysFileUnusable: a server that was given a keys file does not start without it."""
         self._path = keys_file
         self._counters = counters
+        self._auditor = auditor
         self._monotonic = monotonic
         self._state = file_state(keys_file)
         self._keys = _by_id(read_keys(keys_file))
@@ -68,16 +72,27 @@ class Guard:
             self._recognise(exchange)
             return
         key = self.require_key(exchange)
-        if not key.has_role(route.roles):
+        is_admins = not route.roles
+        try:
+            self._compare(key, exchange, route)
+        except PermissionDenied as refused:
             self._counters.permission_denied += 1
-            raise RoleMissing(
-                key.name, roles=", ".join(sorted(key.roles)), needs=" or ".join([*route.roles, Role.ADMIN])
-            )
+            if is_admins and self._auditor is not None:
+                self._auditor.refused(exchange, route, key, refused.status)
+            raise
+        if is_admins and self._auditor is not None:
+            self._auditor.watch(exchange, route, key)
+
+    @staticmethod
+    def _compare(key: ApiKey, exchange: Exchange, route: Route) -> None:
+        """Raises PermissionDenied for what is outside the key's roles or topics."""
+        if not key.has_role(route.roles or ()):
+            needs = " or ".join([*(route.roles or ()), Role.ADMIN])
+            raise RoleMissing(key.name, roles=", ".join(sorted(key.roles)), needs=needs)
         # A key with a tenant would be checked here: what another tenant owns is a 404.
         if key.topics and route.topics is not None:
             for topic in route.topics(exchange):
                 if not key.reaches(topic):
-                    self._counters.permission_denied += 1
                     raise TopicNotAllowed(key.name, topic=topic, topics=", ".join(key.topics))
 
     def _recognise(self, exchange: Exchange) -> None:
@@ -128,6 +143,12 @@ class Guard:
             logger.error("%s; the keys from before stay in force", problem)
             return False
         before, self._keys = self._keys, keys
+        if self._auditor is not None and keys != before:
+            self._auditor.keys_changed(
+                added=[key.name for key_id, key in keys.items() if key_id not in before],
+                removed=[key.name for key_id, key in before.items() if key_id not in keys],
+                changed=[key.name for key_id, key in keys.items() if before.get(key_id, key) != key],
+            )
         self._rates = {key_id: rates for key_id, rates in self._rates.items() if key_id in keys}
         if keys == before:
             return False
@@ -171,11 +192,6 @@ def _by_id(keys: list[ApiKey]) -> dict[str, ApiKey]:
                 "the key %r is refused: it has a tenant, and this release does not separate tenants", key.name
             )
     return {key.id: key for key in keys if key.tenant is None}
-
-
-def address_of(connection: ServerConnection) -> str:
-    peer = connection.peer
-    return str(peer[0]) if isinstance(peer, tuple) and peer else ""
 
 
 def _ms(seconds: float) -> int:

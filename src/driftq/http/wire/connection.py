@@ -141,6 +141,8 @@ class ServerConnection(asyncio.Protocol):
             return False
         if any(exchange.on_lost is not None for exchange in self._line):
             return False
+        if not self._transport.can_write_eof():
+            return False  # TLS closes both sides at once.
         self._line[-1].ends_connection = True
         return True
 

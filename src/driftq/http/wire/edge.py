@@ -50,6 +50,12 @@ class HttpOptions:
     write_low_bytes: int = 64 << 10
     keys_file: str | None = None
     """The API keys that requests must carry; None: none is needed."""
+    audit_file: str | None = None
+    """Where admin actions are logged, if there are keys; None: nowhere."""
+    tls_cert: str | None = None
+    """With it the server speaks HTTPS only."""
+    tls_key: str | None = None
+    tls_client_ca: str | None = None
     in_process: bool = False
     """The clients are part of this process: they may send what others may not."""
     prefetch: int = 100

@@ -5,6 +5,7 @@ These objects travel to Spark's workers, so they hold nothing but values.
 
 from dataclasses import dataclass, field
 
+from driftq.model.options.credentials import NO_CREDENTIALS, Credentials
 from driftq.model.options.events import EventOptions
 from driftq.model.options.kafka import KafkaOptions
 
@@ -58,6 +59,8 @@ class PipelineOptions:
     transport: str = DRIFTQ
     """What carries published events: DRIFTQ or KAFKA."""
     kafka: KafkaOptions = field(default_factory=KafkaOptions)
+    credentials: Credentials = NO_CREDENTIALS
+    """Of the jobs, at the server."""
 
     @property
     def folder(self) -> str:

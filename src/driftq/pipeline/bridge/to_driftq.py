@@ -14,6 +14,7 @@ import msgspec
 
 from driftq.errors import LaneBehind, TopicExists, WriterFenced
 from driftq.kafka.cluster import KafkaCluster
+from driftq.model.options.credentials import Credentials
 from driftq.model.options.pipeline import KAFKA, PipelineOptions
 from driftq.model.topic import MAX_PARTITIONS
 from driftq.model.wire.append import OpenWriter
@@ -50,6 +51,7 @@ class ToDriftqTask:
     """For `mapInArrow`: rows of some lanes in, one report out."""
 
     url: str
+    credentials: Credentials
     topic: str
     writer: str
     epoch: int
@@ -64,7 +66,7 @@ class ToDriftqTask:
         yield arrow.RecordBatch.from_pydict({"report": [msgspec.json.encode(self.copy(batches)).decode()]})
 
     def copy(self, batches: Iterator[arrow.RecordBatch]) -> CopyReport:
-        server = Server(self.url, patience_s=self.patience_s)
+        server = Server(self.url, credentials=self.credentials, patience_s=self.patience_s)
         sender = LaneSender(
             server, writer=self.writer, epoch=self.epoch, chunk=self.chunk, confirmed={self.topic: self.after}
         )
@@ -148,6 +150,7 @@ class ToDriftqRun:
         settings = self._options.publisher
         return ToDriftqTask(
             url=self._options.url,
+            credentials=self._options.credentials,
             topic=self._route.target.topic,
             writer=self._writer,
             epoch=self._epoch,
@@ -166,7 +169,7 @@ def begin_to_driftq(options: PipelineOptions, route: BridgeRoute) -> ToDriftqRun
     with KafkaCluster(options.kafka) as cluster:
         oldest = {number: offset for (_, number), offset in cluster.beginning_offsets([topic]).items()}
         writer = writer_of(kafka_identity(cluster, topic))
-    server = Server(options.url)
+    server = Server(options.url, credentials=options.credentials)
     try:
         _create(server, route.target.topic, partitions=min(len(oldest), MAX_PARTITIONS))
         opened = server.post(topic_path(route.target.topic, "/writers"), {"writer": writer}, OpenWriter)

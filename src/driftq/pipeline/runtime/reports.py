@@ -115,8 +115,9 @@ def read_report(line: bytes) -> Report | None:
 
 
 def secrets_of(options: PipelineOptions) -> tuple[str, ...]:
-    """Passwords in the addresses of a run, encoded and decoded."""
-    found = set()
+    """The API key of a run, and passwords in its addresses, encoded and decoded."""
+    key = options.credentials.api_key
+    found = set() if key is None else {key}
     for address in (options.events.database_url, options.events.objects_url, options.url):
         if address is not None and (password := urlsplit(address).password):
             found |= {password, unquote(password)}

@@ -208,6 +208,16 @@ def test_a_pipelined_request_has_the_key_of_its_own_head(keyed: KeyedServer) -> 
     assert keyed.exchange(twice.encode()).startswith(b"HTTP/1.1 400")
 
 
+@pytest.mark.clause("Y1")
+@pytest.mark.parametrize("length", ["Content-Length: 10000000", "Transfer-Encoding: chunked"])
+def test_the_body_of_a_stranger_is_not_read(keyed: KeyedServer, length: str) -> None:
+    """The answer comes while the body is still missing."""
+    head = f"POST /v1/produce/batch HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n{length}\r\n\r\n"
+    answer = keyed.exchange(head.encode())
+    assert answer.startswith(b"HTTP/1.1 401")
+    assert b"WWW-Authenticate: Bearer" in answer
+
+
 @pytest.mark.clause("Y4")
 def test_only_the_hash_is_at_rest_and_only_the_owner_reads_it(keyed: KeyedServer) -> None:
     content = keyed.keys_file.read_text()

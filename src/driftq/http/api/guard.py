@@ -25,6 +25,7 @@ from driftq.errors import (
     RoleMissing,
     TooManyTries,
     TopicNotAllowed,
+    Unauthenticated,
 )
 from driftq.http.api.audited import Auditor, address_of
 from driftq.http.api.route import Route
@@ -66,6 +67,12 @@ class Guard:
                 self._count(key, len(exchange.body))
         return key
 
+    def stranger(self, authorization: bytes) -> Unauthenticated | None:
+        """The error for a header without a valid key; nothing is counted."""
+        return (
+            None if self._find(authorization) is not None else KeyUnknown() if authorization else KeyMissing()
+        )
+
     def admit(self, exchange: Exchange, route: Route) -> None:
         """Return when the request's key may make this request; else raise the reply."""
         if route.roles is None:
@@ -104,9 +111,8 @@ class Guard:
                 exchange.caller = None
 
     def _identify(self, exchange: Exchange) -> ApiKey:
-        given = bearer(exchange.authorization)
-        key = self._keys.get(given[0]) if given else None
-        if key is not None and given is not None and key.is_secret(given[1]):
+        key = self._find(exchange.authorization)
+        if key is not None:
             return key
         self._counters.unauthenticated += 1
         if exchange.authorization:
@@ -116,6 +122,12 @@ class Guard:
                 raise TooManyTries(retry_after_ms=_ms(wait_s))
             raise KeyUnknown
         raise KeyMissing
+
+    def _find(self, authorization: bytes) -> ApiKey | None:
+        """The key that the header proves to have; an unknown id is not worth a hash."""
+        given = bearer(authorization)
+        key = self._keys.get(given[0]) if given else None
+        return key if key is not None and given is not None and key.is_secret(given[1]) else None
 
     def _count(self, key: ApiKey, body_bytes: int) -> None:
         now = self._monotonic()

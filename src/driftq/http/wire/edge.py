@@ -29,6 +29,8 @@ class HttpOptions:
     cluster_id: str = ""
     """The identity of the data folder; empty when topics have no ids."""
     body_bytes_max: int = 16 << 20
+    stranger_bytes_max: int = 64 << 10
+    """With keys, a larger body is not read from a client that has none: it is refused by its head."""
     head_bytes_max: int = 32 << 10
     """All headers of one request together."""
     url_bytes_max: int = 16 << 10

@@ -237,6 +237,11 @@ class RequestReader:
                 self._allowed = asked if self._denial is None else None
         if self._content_length > self._options.body_bytes_max:
             self._stop(PayloadTooLarge(limit_bytes=self._options.body_bytes_max))
+        guard = self._edge.guard
+        if guard is not None and (self._chunked or self._content_length > self._options.stranger_bytes_max):
+            stranger = guard.stranger(self._authorization)
+            if stranger is not None:
+                self._stop(stranger)  # Its body is not worth the memory.
         if self._expects and self._version == "1.1":
             self._connection.owe_continue()
 

@@ -47,7 +47,7 @@ def config(profile: ProfileOption = None, as_json: Json = False) -> None:
 
 def _shown(setting: Setting) -> int | str | None:
     value = setting.value
-    if setting.spec.secret:
+    if setting.spec.secret and value is not None:
         return "***"
     return without_password(value) if isinstance(value, str) else value
 

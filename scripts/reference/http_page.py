@@ -10,6 +10,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from driftq.access.keys import Role
 from driftq.http.api.openapi import document
 from driftq.http.api.route import ALWAYS
 from driftq.http.api.router import ROUTES
@@ -26,7 +27,7 @@ SECTIONS = {
     "Idempotent effects": ("idempotency",),
     "Events": ("events",),
     "History": ("messages", "runs"),
-    "The server": ("healthz", "readyz", "version", "seal", "metrics", "docs", "openapi.json"),
+    "The server": ("healthz", "readyz", "whoami", "version", "seal", "metrics", "docs", "openapi.json"),
 }
 """Headings, with the first word of the paths below each."""
 
@@ -51,16 +52,26 @@ def page() -> str:
         ]
         listed.update(f"{method} {path}" for method, path, _ in routes)
         rows = [
-            (method, f"[`{path}`](#{anchor(f'{method} {path}')})", operation["summary"])
+            (method, f"[`{path}`](#{anchor(f'{method} {path}')})", operation["summary"], roles(operation))
             for method, path, operation in routes
         ]
-        bodies += [f"## {title}", table(("Method", "Path", "Purpose"), rows)]
+        bodies += [f"## {title}", table(("Method", "Path", "Purpose", "Role"), rows)]
         for method, path, operation in routes:
             bodies += _route(f"{method} {path}", operation, types, notes.get(f"{method} {path}", ""))
     assert listed == set(_names(described["paths"])), "a section for every route"
     parts += [*bodies, "## Types", "Fields that a request leaves out, or sets to null, have their defaults."]
     parts += types.sections()
     return with_guides(joined(parts))
+
+
+def roles(operation: Mapping[str, Any]) -> str:
+    """The roles of which a key needs one, if the server has a keys file."""
+    needed = [role for way in operation["security"] for role in way["key"]]
+    if not needed:
+        return "no key"
+    if set(needed) == set(Role):
+        return "any"
+    return " or ".join(role for role in needed if len(needed) == 1 or role != Role.ADMIN)
 
 
 def limits(nack: Mapping[str, Any]) -> dict[str, str]:
@@ -126,7 +137,10 @@ def _route(name: str, operation: Mapping[str, Any], types: Types, note: str) -> 
         beside = ", instead of a body" if instead else " beside the body" if fields else ""
         yield f"Query parameters{beside}:"
         yield table(("Parameter", "Type", "Default"), rows)
-    yield table(("Status", "Meaning", "Answer"), _answers(operation, types))
+    needed = roles(operation)
+    patterns = " Topic patterns apply." if "x-topic-patterns" in operation else ""
+    yield f"Role: {needed if needed in ('no key', 'any') else code(needed)}.{patterns}"
+    yield table(("Status", "Meaning", "Answer"), _answers(name, operation, types))
 
 
 def _body(operation: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -135,9 +149,10 @@ def _body(operation: Mapping[str, Any]) -> dict[str, Any] | None:
     return schema
 
 
-def _answers(operation: Mapping[str, Any], types: Types) -> Iterator[tuple[str, str, str]]:
+def _answers(name: str, operation: Mapping[str, Any], types: Types) -> Iterator[tuple[str, str, str]]:
+    own = next(route.errors for route in ROUTES if f"{route.method} {route.path}" == name)
     for status, response in operation["responses"].items():
-        if int(status) in ALWAYS:
+        if int(status) in ALWAYS and int(status) not in own:
             continue
         kind, content = next(iter(response.get("content", {"": {}}).items()))
         schema = content.get("schema", {})

@@ -15,11 +15,13 @@ from scripts.reference.markdown import cell, code, head, joined, table
 from scripts.reference.settings_trial import Refusal, environments, refusals, samples
 
 INTRO = """\
-A command reads its settings from the environment when it starts. A value outside its range, or an
-unknown name that begins with `DRIFTQ_BROKER_` or `DRIFTQ_IDEMPOTENCY_`, stops the command with a
-message that names every problem. [`driftq config`](cli.md#driftq-config) lists every setting with
+A command reads its settings from the environment when it starts. A value outside its range, an
+unknown name that begins with `DRIFTQ_BROKER_` or `DRIFTQ_IDEMPOTENCY_`, or another name with a prefix
+of the tables below that resembles a setting, stops the command with a message that names every
+problem. [`driftq config`](cli.md#driftq-config) lists every setting with
 its value and where the value comes from. Options of a command are on the page of the [command
-line](cli.md); `driftq serve --data DIR` and `--url URL` override `DRIFTQ_DATA` and `DRIFTQ_URL`.
+line](cli.md). Every flag of `driftq serve` has a variable, `DRIFTQ_` and its name; the flag wins over the
+variable, and the variable over the default. `--url URL` overrides `DRIFTQ_URL`.
 
 Any other `DRIFTQ_KAFKA_<OPTION>` is an option of Kafka's client, librdkafka, with `_` for each dot: one
 named after `SASL_USERNAME` sets `sasl.username`. Values of passwords, keys and tokens are never shown."""

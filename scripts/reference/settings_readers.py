@@ -18,8 +18,8 @@ COMMANDS = {
 }
 """The commands of each module of `driftq.cli` that reads the settings object; `config` shows all of it."""
 
-_GROUPS = ("limits", "events", "registry", "publisher", "kafka")
-_LOADERS = {"load_url": "url", "load_data": "data"}
+_GROUPS = ("limits", "events", "registry", "publisher", "kafka", "serving")
+_LOADERS = {"load_url": "url", "load_data": "data", "load_credentials": "credentials"}
 
 
 def by_field(package: Path) -> dict[str, list[str]]:
@@ -40,6 +40,7 @@ def by_field(package: Path) -> dict[str, list[str]]:
         "sinks",
         "url",
         "data",
+        "credentials",
     )  # By `pipeline()`.
     for field in passed_on:
         found.setdefault(field, set()).update(found.get("pipeline", ()))

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from driftq.cli import db, dlq, event, group, job, pipeline, registry, topic
+from driftq.cli import db, dlq, event, group, job, key, pipeline, registry, topic
 from driftq.cli.config import CONFIG_EXAMPLES, config
 from driftq.cli.consume import CONSUME_EXAMPLES, consume
 from driftq.cli.doctor import BACKUP_EXAMPLES, DOCTOR_EXAMPLES, RESTORE_EXAMPLES, backup, doctor, restore
@@ -16,7 +16,7 @@ from driftq.cli.serve import SERVE_EXAMPLES, serve
 from driftq.cli.settle import ACK_EXAMPLES, NACK_EXAMPLES, ack, nack
 from driftq.cli.version import VERSION_EXAMPLES, show_version, version
 from driftq.cli.worker import WORK_EXAMPLES, WORKER_EXAMPLES, work, worker
-from driftq.errors import DriftQError, ServerUnreachable
+from driftq.errors import CertificateUnusable, DriftQError, KeysFileUnusable, ServerUnreachable
 from driftq.settings import SettingsRefused
 
 
@@ -32,6 +32,8 @@ class Commands(TyperGroup):
         except ServerUnreachable as unreachable:
             say_error(unreachable.message)
             say_error("start one with `driftq serve`, or name another with --url or DRIFTQ_URL")
+        except (KeysFileUnusable, CertificateUnusable) as unusable:
+            say_error(str(unusable))
         except DriftQError as refused:
             say_error(f"{refused.message} ({refused.code})")
         except KeyboardInterrupt:
@@ -79,6 +81,7 @@ app.command("explain", epilog=EXPLAIN_EXAMPLES)(explain)
 app.add_typer(event.app, name="event")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(registry.app, name="registry")
+app.add_typer(key.app, name="key")
 app.add_typer(db.app, name="db")
 app.command("config", epilog=CONFIG_EXAMPLES)(config)
 app.command("doctor", epilog=DOCTOR_EXAMPLES)(doctor)

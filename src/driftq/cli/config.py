@@ -10,12 +10,14 @@ from driftq.settings import PROFILES, Setting, SettingSource, load_settings, wit
 CONFIG_EXAMPLES = examples("driftq config", "driftq config --profile v1-dev --json")
 
 ProfileName = Literal["default", "v1-dev"]
-ProfileOption = Annotated[ProfileName, typer.Option("--profile", help="The named set of limits.")]
+ProfileOption = Annotated[
+    ProfileName | None, typer.Option("--profile", help="The named set of limits (else DRIFTQ_PROFILE).")
+]
 
 
-def config(profile: ProfileOption = "default", as_json: Json = False) -> None:
+def config(profile: ProfileOption = None, as_json: Json = False) -> None:
     """List every setting with its value, its default and its source."""
-    settings = load_settings(PROFILES[profile])
+    settings = load_settings(PROFILES[profile] if profile else None)
     if as_json:
         listed = [
             {
@@ -36,7 +38,7 @@ def config(profile: ProfileOption = "default", as_json: Json = False) -> None:
         shown.add_row(
             spec.name,
             str(_shown(setting) if setting.value is not None else spec.unset),
-            _origin(setting, profile),
+            _origin(setting, settings.profile),
             str(spec.default if spec.default is not None else spec.unset),
             spec.meaning,
         )
@@ -45,10 +47,10 @@ def config(profile: ProfileOption = "default", as_json: Json = False) -> None:
 
 def _shown(setting: Setting) -> int | str | None:
     value = setting.value
-    if setting.spec.secret:
+    if setting.spec.secret and value is not None:
         return "***"
     return without_password(value) if isinstance(value, str) else value
 
 
-def _origin(setting: Setting, profile: ProfileName) -> str:
+def _origin(setting: Setting, profile: str) -> str:
     return f"profile {profile}" if setting.source is SettingSource.PROFILE else str(setting.source)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
 
+from driftq.settings import load_credentials
 from driftq.transport.blocking import BlockingConnection, BlockingResponse
 from driftq.transport.endpoint import Endpoint
 from driftq.transport.errors import read_error
@@ -19,7 +20,8 @@ class Connection:
     """Calls to one server; each raises the error that the server sent, or ServerUnreachable."""
 
     def __init__(self, url: str, *, timeout_s: float | None = TIMEOUT_S) -> None:
-        self._connection = BlockingConnection(Endpoint.of(url, timeout_s=timeout_s))
+        endpoint = Endpoint.of(url, timeout_s=timeout_s, credentials=load_credentials())
+        self._connection = BlockingConnection(endpoint)
 
     def get(self, path: str, query: Query | None = None) -> Any:
         return self._call("GET", path, query=query)

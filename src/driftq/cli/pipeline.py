@@ -14,6 +14,7 @@ from driftq.cli.stores import Data, require_folder
 from driftq.cli.targets import Sinks, pipeline_options
 
 if TYPE_CHECKING:
+    from driftq.model.options.pipeline import PipelineOptions
     from driftq.pipeline.app.plan import PlanStep
     from driftq.pipeline.bridge.route import BridgeRoute
     from driftq.pipeline.runtime.reports import DriverSpec
@@ -104,7 +105,7 @@ def run(
         conf=_conf(archive, conf or ()),
     )
     if app_file is None and set(what) <= _NEED_ONLY_A_SERVER:
-        _require_spark_and_server(assignment.options.url)
+        _require_spark_and_server(assignment.options)
     raise typer.Exit(_supervise(assignment, metrics_port))
 
 
@@ -254,7 +255,7 @@ def _size(file: Path) -> int:
     return file.stat().st_size if file.exists() else 0
 
 
-def _require_spark_and_server(url: str) -> None:
+def _require_spark_and_server(options: PipelineOptions) -> None:
     """Check what a driver needs before one is started: a start takes seconds."""
     from driftq.errors import ServerUnreachable, SparkUnusable
     from driftq.pipeline.server import check_server
@@ -262,7 +263,7 @@ def _require_spark_and_server(url: str) -> None:
 
     try:
         require_spark()
-        check_server(url)
+        check_server(options.url, options.credentials)
     except (ServerUnreachable, SparkUnusable) as refused:
         say_error(str(refused))
         raise typer.Exit(1) from None

@@ -21,7 +21,13 @@ class RouterNotUsable(Exception):
 
 
 def find_router(
-    *, name: str | None, rules: str | None, url: str | None, topics: list[str], timeout_ms: int
+    *,
+    name: str | None,
+    rules: str | None,
+    url: str | None,
+    topics: list[str],
+    timeout_ms: int,
+    ca_file: str | None = None,
 ) -> Any:
     """The named router, or None; raises RouterNotUsable."""
     given = [one for one in (name, rules, url) if one is not None]
@@ -36,7 +42,7 @@ def find_router(
             raise RouterNotUsable(rules, refused.problem, option="--router-rules") from refused
     if url is not None:
         try:
-            return WebhookRouter(url, timeout_ms=timeout_ms, topics=topics)
+            return WebhookRouter(url, timeout_ms=timeout_ms, topics=topics, ca_file=ca_file)
         except ValueError as error:
             raise RouterNotUsable(url, str(error), option="--router-url") from error
     return None if name is None else load_router(name)

@@ -4,57 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import socket
 import sys
 import uuid
-from dataclasses import dataclass
 
 import uvloop
 
 import driftq
+from driftq.access.file import read_keys
 from driftq.cli.loglines import log_to_stderr
 from driftq.cli.router import RouterNotUsable, find_router
 from driftq.cli.screen import say, say_error
-from driftq.errors import LogError, Unavailable
+from driftq.cli.serve import is_loopback
+from driftq.errors import CertificateUnusable, KeysFileUnusable, LogError, Unavailable
 from driftq.eventstore.opening import open_events
 from driftq.housekeeping.process import NewHousekeeper
 from driftq.http.wire.edge import HttpOptions
 from driftq.http.wire.server import HttpServer, run
+from driftq.http.wire.tls import TlsFiles, new_context
 from driftq.log.disk import OsFolder
 from driftq.log.files import Folder
 from driftq.log.memory import MemoryFolder
 from driftq.server.broker import BrokerOptions
 from driftq.server.io_threads import Fsync
 from driftq.server.maintenance.stage import MaintenanceOptions
-from driftq.settings import Settings
+from driftq.settings import ServeSettings, Settings
 from driftq.storage.address import remove_address, write_address
 from driftq.storage.identity import folder_identity
+
+logger = logging.getLogger("driftq.cli")
 
 _NO_ADDRESS = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
-    """The options of `driftq serve`."""
-
-    host: str
-    port: int
-    data: str
-    wal: bool
-    fsync: str
-    router: str | None
-    router_rules: str | None
-    router_url: str | None
-    router_topics: list[str]
-    router_timeout_ms: int
-
-    @property
-    def log_folder(self) -> str:
-        return os.path.join(self.data, "log")
-
-
-def run_server(serving: Serving, settings: Settings) -> int:
+def run_server(serving: ServeSettings, settings: Settings) -> int:
     """Serve until a signal, and return the exit code. A failed start prints one line."""
     log_to_stderr()
     try:
@@ -62,8 +47,9 @@ def run_server(serving: Serving, settings: Settings) -> int:
             name=serving.router,
             rules=serving.router_rules,
             url=serving.router_url,
-            topics=serving.router_topics,
+            topics=list(serving.router_topics),
             timeout_ms=serving.router_timeout_ms,
+            ca_file=settings.credentials.ca_file,
         )
     except RouterNotUsable as problem:
         return _refused(str(problem))
@@ -72,13 +58,22 @@ def run_server(serving: Serving, settings: Settings) -> int:
     except OSError as error:
         return _refused(_what_failed(error, serving))
     events = (
-        settings.events.within(os.path.abspath(serving.data)) if serving.wal else settings.events.in_memory()
+        settings.events.within(os.path.abspath(serving.data))
+        if not serving.no_wal
+        else settings.events.in_memory()
     )
     if events.database_url is not None:
         try:
             open_events(events).close()  # A configured database must be reachable: fail now, not later.
         except Unavailable as problem:
             return _refused(str(problem))
+    try:  # Before a file is created; the server reads them again itself.
+        if serving.api_keys_file is not None:
+            read_keys(serving.api_keys_file)
+        if serving.tls_cert is not None:
+            new_context(TlsFiles(cert=serving.tls_cert, key=serving.tls_key, client_ca=serving.tls_client_ca))
+    except (KeysFileUnusable, CertificateUnusable) as problem:
+        return _refused(str(problem))
     announced: list[HttpServer] = []
 
     def ready(server: HttpServer) -> None:
@@ -86,14 +81,14 @@ def run_server(serving: Serving, settings: Settings) -> int:
         _ready(server, serving, http.instance)
 
     try:
-        folder: Folder = OsFolder(serving.log_folder) if serving.wal else MemoryFolder()
+        folder: Folder = OsFolder(serving.log_folder) if not serving.no_wal else MemoryFolder()
     except OSError as error:
         return _refused(f"the folder {serving.log_folder} cannot be used: {_words(error)}")
     options = BrokerOptions(
         limits=settings.limits,
         fsync=Fsync(serving.fsync),
-        durable=serving.wal,
-        new_housekeeper=None if serving.wal else _housekeeper_thread(),
+        durable=not serving.no_wal,
+        new_housekeeper=_housekeeper_thread() if serving.no_wal else None,
         router=router,
         router_timeout_ms=serving.router_timeout_ms,
         segment_bytes=settings.segment_bytes,
@@ -106,8 +101,13 @@ def run_server(serving: Serving, settings: Settings) -> int:
         version=driftq.__version__,
         commit=settings.commit,
         instance=uuid.uuid4().hex,
-        cluster_id=folder_identity(serving.data) if serving.wal else uuid.uuid4().hex,
+        cluster_id=folder_identity(serving.data) if not serving.no_wal else uuid.uuid4().hex,
         allowed_hosts=settings.allowed_hosts,
+        keys_file=serving.api_keys_file,
+        audit_file=None if serving.no_wal else os.path.join(serving.data, "audit.log"),
+        tls_cert=serving.tls_cert,
+        tls_key=serving.tls_key,
+        tls_client_ca=serving.tls_client_ca,
     )
     work = run(
         options,
@@ -120,14 +120,16 @@ def run_server(serving: Serving, settings: Settings) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(work)
-    except LogError as error:
+    except (LogError, KeysFileUnusable, CertificateUnusable) as error:
         return _refused(str(error))
     except OSError as error:
         return _refused(_what_failed(error, serving))
     except KeyboardInterrupt:
         return 130  # Before the server was ready; afterwards Ctrl-C is an orderly shutdown.
     finally:
-        if serving.wal and announced:  # A server that failed to start leaves the address of the running one.
+        if (
+            not serving.no_wal and announced
+        ):  # A server that failed to start leaves the address of the running one.
             remove_address(serving.data)  # Before the folder is unlocked: the next server writes its own.
         folder.close()
 
@@ -154,13 +156,19 @@ def _housekeeper_thread() -> NewHousekeeper:
     return HousekeeperThread
 
 
-def _ready(server: HttpServer, serving: Serving, instance: str) -> None:
+def _ready(server: HttpServer, serving: ServeSettings, instance: str) -> None:
     kept = (
-        f"log in {serving.log_folder}, fsync {serving.fsync}" if serving.wal else "in memory, nothing is kept"
+        f"log in {serving.log_folder}, fsync {serving.fsync}"
+        if not serving.no_wal
+        else "in memory, nothing is kept"
     )
+    if serving.api_keys_file is not None and serving.tls_cert is None and not is_loopback(serving.host):
+        logger.warning(
+            "keys and messages cross the network in plain text: use --tls-cert, or a proxy with TLS"
+        )
     say(f"DriftQ {driftq.__version__} listens on {server.address} ({kept})")
     sys.stdout.flush()
-    if serving.wal:
+    if not serving.no_wal:
         write_address(serving.data, server.address, instance=instance)
 
 
@@ -169,7 +177,7 @@ def _refused(text: str) -> int:
     return 1
 
 
-def _what_failed(error: OSError, serving: Serving) -> str:
+def _what_failed(error: OSError, serving: ServeSettings) -> str:
     place = f"{serving.host} port {serving.port}"
     if error.errno == errno.EADDRINUSE:
         return f"{place} is in use by another program; choose another with --port, or 0 for a free one"

@@ -9,6 +9,7 @@ import asyncio
 import datetime as dt
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self, Unpack
 
 import msgspec
@@ -34,6 +35,7 @@ from driftq.model.wire.explain import ExplainedMessage, ExplainedRun
 from driftq.model.wire.messages import RecordedMessage
 from driftq.model.wire.produce import Receipt
 from driftq.model.wire.settle import AckPart
+from driftq.settings import load_credentials
 from driftq.transport.endpoint import Endpoint
 from driftq.transport.paths import Query, group_path, topic_path
 
@@ -52,14 +54,35 @@ class AsyncClient:
         *,
         timeout_s: float = TIMEOUT_S,
         api_key: str | None = None,
+        ca_file: str | None = None,
+        client_cert: str | None = None,
+        client_key: str | None = None,
         options: ClientOptions | None = None,
         connector: Connector | None = None,
     ) -> None:
-        """`timeout_s` limits one call with all its retries. `options` has further limits and replaces it."""
-        self._options = options or ClientOptions(timeout_s=timeout_s, api_key=api_key)
-        self._calls = Calls(
-            connector or TcpConnector(Endpoint.of(url, api_key=self._options.api_key)), self._options
+        """`timeout_s` limits one call with all its retries. `options` has further limits and replaces it.
+
+        `api_key` and the files of TLS come from the environment where they are not given: DRIFTQ_API_KEY,
+        DRIFTQ_CA_FILE, DRIFTQ_CLIENT_CERT, DRIFTQ_CLIENT_KEY. `options` replaces these arguments as well.
+        """
+        options = options or ClientOptions(
+            timeout_s=timeout_s,
+            api_key=api_key,
+            ca_file=ca_file,
+            client_cert=client_cert,
+            client_key=client_key,
         )
+        if connector is None:
+            credentials = load_credentials(
+                api_key=options.api_key,
+                ca_file=options.ca_file,
+                client_cert=options.client_cert,
+                client_key=options.client_key,
+            )
+            options = replace(options, api_key=credentials.api_key)
+            connector = TcpConnector(Endpoint.of(url, credentials=credentials))
+        self._options = options
+        self._calls = Calls(connector, options)
         self.idempotency = AsyncIdempotency(self._calls)
         self.jobs = AsyncJobCalls(self._calls)
         self.dead_letters = AsyncDeadLetters(self._calls)

@@ -1,6 +1,6 @@
 """The limits of a client: times, batches and buffers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 TIMEOUT_S = 60.0
 
@@ -22,4 +22,11 @@ class ClientOptions:
     buffer_bytes: int = 32 << 20
     requests_under_way: int = 4
     """Batches that are sent before the first of them has a response."""
-    api_key: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    """None: that of DRIFTQ_API_KEY, if it is set."""
+    ca_file: str | None = None
+    """The certificates that the server's must be signed by; None: DRIFTQ_CA_FILE, else the system's."""
+    client_cert: str | None = None
+    """For servers that ask for a certificate; None: DRIFTQ_CLIENT_CERT."""
+    client_key: str | None = None
+    """None: DRIFTQ_CLIENT_KEY, else it is in the file of the certificate."""

@@ -3,8 +3,12 @@
     DriftQError
     ├── InvalidArgument            400  the request is malformed or has no meaning
     ├── Unauthenticated            401
+    │   ├── KeyMissing
+    │   ├── KeyUnknown
     │   └── KafkaLoginRefused
     ├── PermissionDenied           403
+    │   ├── RoleMissing
+    │   ├── TopicNotAllowed
     │   ├── PageRefused
     │   ├── HostRefused
     │   └── KafkaAccessDenied
@@ -47,6 +51,8 @@
     ├── PayloadTooLarge            413
     ├── ResourceExhausted          429
     │   ├── Overloaded
+    │   ├── TooManyTries
+    │   ├── KeyRateReached
     │   └── IdempotencyFull
     └── Unavailable                503
         ├── NotConfirmed
@@ -77,6 +83,8 @@
     TopicStartedOver               the pipeline's: a topic ends before the offset of a query
     RelayFenced                    the pipeline's: a newer run relays these dead letters
     DocumentRefused                the pipeline's: a target will never store these rows
+    KeysFileUnusable               the server's: the file of API keys is missing, damaged or unsafe
+    CertificateUnusable            a certificate, its key or a CA file cannot be used
     LogError                       the log's files, never sent to a client as such
     ├── LogLocked
     ├── LogCorrupt
@@ -103,6 +111,7 @@ Each error carries fields; its text is made from them, and no code branches on t
 Each package has its own module of errors; this one exports them all.
 """
 
+from driftq.errors.access import *  # noqa: F403 - every error of the module.
 from driftq.errors.broker import *  # noqa: F403 - every error of the module.
 from driftq.errors.client import *  # noqa: F403 - every error of the module.
 from driftq.errors.database import *  # noqa: F403 - every error of the module.

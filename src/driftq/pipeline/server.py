@@ -14,6 +14,7 @@ import msgspec
 
 from driftq.errors import DriftQError, ServerUnreachable
 from driftq.model.backoff import doubled
+from driftq.model.options.credentials import NO_CREDENTIALS, Credentials
 from driftq.transport.blocking import BlockingConnection, BlockingResponse
 from driftq.transport.endpoint import Endpoint
 from driftq.transport.errors import is_transient, read_error
@@ -36,11 +37,11 @@ class Server:
         self,
         url: str,
         *,
-        api_key: str | None = None,
+        credentials: Credentials = NO_CREDENTIALS,
         patience_s: float = PATIENCE_S,
         answer_s: float = ANSWER_S,
     ) -> None:
-        self._connection = BlockingConnection(Endpoint.of(url, timeout_s=answer_s, api_key=api_key))
+        self._connection = BlockingConnection(Endpoint.of(url, timeout_s=answer_s, credentials=credentials))
         self._patience_s = patience_s
 
     def get(self, path: str, kind: type[_Found], query: Query | None = None) -> _Found:
@@ -89,11 +90,11 @@ class Server:
         return response
 
 
-def check_server(url: str) -> None:
-    """Raise ServerUnreachable, with a text that says what to do."""
-    server = Server(url, patience_s=_CHECK_PATIENCE_S, answer_s=_CHECK_ANSWER_S)
+def check_server(url: str, credentials: Credentials = NO_CREDENTIALS) -> None:
+    """Raise ServerUnreachable, with a text that says what to do; or Unauthenticated, when a key is needed."""
+    server = Server(url, credentials=credentials, patience_s=_CHECK_PATIENCE_S, answer_s=_CHECK_ANSWER_S)
     try:
-        server.content("/v1/healthz")
+        server.content("/v1/whoami")
     except ServerUnreachable as away:
         raise ServerUnreachable(
             url, cause=f"{away.cause}; start it with driftq serve, or pass --url"

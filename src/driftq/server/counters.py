@@ -28,5 +28,8 @@ class Counters:
     rounds: int = 0
     round_failures: int = 0
     requests: int = 0
+    unauthenticated: int = 0
+    permission_denied: int = 0
+    key_rate_refused: int = 0
     connections: int = 0
     streams: int = 0

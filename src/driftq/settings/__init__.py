@@ -1,6 +1,7 @@
 """The settings: environment variables and named profiles, as one frozen object."""
 
 from driftq.model.options.pipeline import PipelineOptions, PublisherSettings, RegistrySettings
+from driftq.model.options.serving import ServeSettings
 from driftq.settings.address import is_postgres, without_password
 from driftq.settings.load import (
     Setting,
@@ -8,7 +9,9 @@ from driftq.settings.load import (
     SettingSource,
     cache_folder,
     java_home,
+    load_credentials,
     load_data,
+    load_keys_file,
     load_settings,
     load_transport,
     load_url,
@@ -27,6 +30,7 @@ __all__ = [
     "Profile",
     "PublisherSettings",
     "RegistrySettings",
+    "ServeSettings",
     "Setting",
     "SettingSource",
     "SettingSpec",
@@ -36,7 +40,9 @@ __all__ = [
     "cache_folder",
     "is_postgres",
     "java_home",
+    "load_credentials",
     "load_data",
+    "load_keys_file",
     "load_settings",
     "load_transport",
     "load_url",

@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from driftq.model.options.sink_addresses import is_sink_address
+
 POSTGRES_SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
 
 _PASSWORD = re.compile(
@@ -60,10 +62,8 @@ class SinkAddresses:
     )
 
     def read(self, text: str) -> str:
-        from driftq.sinks.urls import is_address  # Commands that read no such setting start faster.
-
         addresses = text.split()
-        if not addresses or not text.isprintable() or not all(map(is_address, addresses)):
+        if not addresses or not text.isprintable() or not all(map(is_sink_address, addresses)):
             raise ValueError(self.allowed)
         return " ".join(addresses)
 

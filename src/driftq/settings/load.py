@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from driftq.model.options.credentials import Credentials
 from driftq.model.options.events import EventOptions
 from driftq.model.options.kafka import KafkaOptions
 from driftq.model.options.limits import Limits
 from driftq.model.options.pipeline import PipelineOptions, PublisherSettings, RegistrySettings
-from driftq.settings import event_table, table
+from driftq.model.options.serving import ServeSettings
+from driftq.settings import event_table, serve_table, table
 from driftq.settings.event_settings import (
     contradictions,
     event_options,
@@ -21,8 +23,12 @@ from driftq.settings.event_settings import (
     registry_settings,
 )
 from driftq.settings.kafka_settings import client_option_specs, kafka_options, option_problems
-from driftq.settings.profile import DEFAULT, Profile
+from driftq.settings.profile import DEFAULT, PROFILES, Profile
+from driftq.settings.serve_settings import serve_settings
 from driftq.settings.spec import Problem, SettingSpec, SettingsRefused, UnknownName, Value
+
+_RESEMBLANCE = 0.7
+"""Of two names without their prefix: a little less than is equal in PORT and PROT."""
 
 
 class SettingSource(StrEnum):
@@ -55,7 +61,10 @@ class Settings:
     data: str
     allowed_hosts: tuple[str, ...]
     commit: str
-    api_keys_file: str | None
+    credentials: Credentials
+    """Of clients, commands and jobs."""
+    serving: ServeSettings
+    """A flag of `driftq serve` wins over its field here."""
     events: EventOptions
     registry: RegistrySettings
     publisher: PublisherSettings
@@ -72,6 +81,7 @@ class Settings:
         folder = self.data if data is None else data
         return PipelineOptions(
             url=self.url if url is None else url,
+            credentials=self.credentials,
             data=folder,
             events=self.events.within(folder),
             registry=self.registry,
@@ -83,14 +93,15 @@ class Settings:
         )
 
 
-def load_settings(profile: Profile = DEFAULT, environ: Mapping[str, str] = os.environ) -> Settings:
-    """Read every setting; SettingsRefused names all that are invalid."""
+def load_settings(profile: Profile | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Read every setting; SettingsRefused names all that are invalid. None takes DRIFTQ_PROFILE."""
+    if profile is None:
+        profile = PROFILES.get(environ.get(serve_table.PROFILE.name, ""), DEFAULT)  # Checked with the others.
     passed = client_option_specs(environ)
     in_force = _read((*table.SETTINGS, *passed), profile, environ, unknown=_unknown_names(environ))
     values = {setting.spec.name: setting.value for setting in in_force}
     if problems := (*contradictions(values), *option_problems(passed, values)):
         raise SettingsRefused(problems)
-    api_keys_file = values[event_table.API_KEYS_FILE.name]
     return Settings(
         profile=profile.name,
         limits=Limits(
@@ -111,7 +122,8 @@ def load_settings(profile: Profile = DEFAULT, environ: Mapping[str, str] = os.en
         data=str(values[table.DATA.name]),
         allowed_hosts=_names(values, table.ALLOWED_HOSTS),
         commit=str(values[table.COMMIT.name]),
-        api_keys_file=None if api_keys_file is None else str(api_keys_file),
+        credentials=load_credentials(environ=environ),
+        serving=serve_settings(values, data=str(values[table.DATA.name])),
         events=event_options(values),
         registry=registry_settings(values),
         publisher=publisher_settings(values),
@@ -140,6 +152,35 @@ def load_transport(environ: Mapping[str, str] = os.environ) -> str:
 def load_data(given: str | None = None, environ: Mapping[str, str] = os.environ) -> str:
     """The folder shared with the server, whatever the broker's settings are."""
     return given if given is not None else str(_read((table.DATA,), DEFAULT, environ)[0].value)
+
+
+def load_keys_file(given: str | None = None, environ: Mapping[str, str] = os.environ) -> str | None:
+    """The file of API keys, whatever the other settings are; None when none is named."""
+    value = given if given is not None else _read((event_table.API_KEYS_FILE,), DEFAULT, environ)[0].value
+    return None if value is None else str(value)
+
+
+def load_credentials(
+    *,
+    api_key: str | None = None,
+    ca_file: str | None = None,
+    client_cert: str | None = None,
+    client_key: str | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Credentials:
+    """A client's credentials, whatever the other settings are; what is given wins over the environment.
+
+    A certificate that is given is not used with the key of another one from the environment.
+    """
+    specs = (table.API_KEY, table.CA_FILE, table.CLIENT_CERT, table.CLIENT_KEY)
+    found = [setting.value for setting in _read(specs, DEFAULT, environ)]
+    key, ca, cert, cert_key = (None if value is None else str(value) for value in found)
+    return Credentials(
+        api_key=key if api_key is None else api_key,
+        ca_file=ca if ca_file is None else ca_file,
+        client_cert=cert if client_cert is None else client_cert,
+        client_key=cert_key if client_cert is None and client_key is None else client_key,
+    )
 
 
 def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
@@ -190,13 +231,25 @@ def _read(
 
 
 def _unknown_names(environ: Mapping[str, str]) -> tuple[UnknownName, ...]:
-    """Names with a prefix that is reserved for settings: a typo must not go unnoticed."""
-    known = [spec.name for spec in table.SETTINGS]
-    return tuple(
-        UnknownName(name, next(iter(difflib.get_close_matches(name, known, n=1)), None))
-        for name in sorted(environ)
-        if name.startswith(table.OWNED_PREFIXES) and name not in known
-    )
+    """Names with a prefix of settings that are none: a typo must not go unnoticed."""
+    known = {spec.name for spec in table.SETTINGS}
+    found: list[UnknownName] = []
+    for name in sorted(set(environ) - known):
+        if name.startswith(table.OWNED_PREFIXES):
+            found.append(UnknownName(name, next(iter(difflib.get_close_matches(name, known, n=1)), None)))
+        elif not name.startswith(table.NOT_OURS) and (nearest := _nearest(name, known)):
+            found.append(UnknownName(name, nearest))
+    return tuple(found)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    """The setting of the same family whose name resembles this one, if any does."""
+    for family in table.FAMILIES:
+        if name.startswith(family):
+            rests = [one.removeprefix(family) for one in known if one.startswith(family)]
+            close = difflib.get_close_matches(name.removeprefix(family), rests, n=1, cutoff=_RESEMBLANCE)
+            return family + close[0] if close else None
+    return None
 
 
 def _names(values: Mapping[str, Value | None], spec: SettingSpec) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ Value = int | str
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _HOST_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
+_API_KEY = re.compile(r"[!-~]{1,4096}")
 _TEXT_MAX = 4096
 
 
@@ -81,6 +82,19 @@ class Text:
 
     def read(self, text: str) -> str:
         if not text.strip() or len(text) > _TEXT_MAX or not text.isprintable():
+            raise ValueError(self.allowed)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKeyText:
+    """The text of an API key; whether it is valid only the server knows."""
+
+    name: str = "key"
+    allowed: str = "a key like dq_<id>_<secret>"
+
+    def read(self, text: str) -> str:
+        if not _API_KEY.fullmatch(text):
             raise ValueError(self.allowed)
         return text
 

@@ -2,7 +2,8 @@
 
 from driftq.model.options.limits import LEASE_MS_MAX, Limits
 from driftq.settings.event_table import EVENT_SETTINGS
-from driftq.settings.spec import Choice, HostNames, HttpUrl, IntRange, SettingSpec, Text
+from driftq.settings.serve_table import FILE, SERVE_SETTINGS
+from driftq.settings.spec import ApiKeyText, Choice, HostNames, HttpUrl, IntRange, SettingSpec, Text
 
 _COUNT_MAX = 2**31 - 1
 _BYTES_MAX = 2**60
@@ -12,6 +13,13 @@ _LIMITS = Limits()
 
 OWNED_PREFIXES = ("DRIFTQ_BROKER_", "DRIFTQ_IDEMPOTENCY_")
 """A name that begins with this and is not in the table is an error."""
+FAMILIES = (
+    *("DRIFTQ_", "EVENT_STORE_", "EVENT_PUBLISHER_", "PROCESSED_EVENT_", "ENABLE_PROCESSED_EVENT_"),
+    *("INSTANCE_WORKER_", "ONTOLOGY_WORKER_", "PROJECTION_WORKER_"),
+)
+"""A name that begins with this is an error if it resembles one in the table; others use the prefix too."""
+NOT_OURS = ("DRIFTQ_KAFKA_", "DRIFTQ_TEST_")
+"""Options of Kafka's clients, which have names of their own, and variables of the tests."""
 
 IN_FLIGHT_MAX = SettingSpec(
     name="DRIFTQ_BROKER_IN_FLIGHT_MAX",
@@ -92,6 +100,33 @@ ALLOWED_HOSTS = SettingSpec(
     meaning="host names that the server accepts; others get 403",
     unset="addresses, localhost, --host",
 )
+API_KEY = SettingSpec(
+    name="DRIFTQ_API_KEY",
+    default=None,
+    kind=ApiKeyText(),
+    meaning="the API key that clients and commands send to the server",
+    secret=True,
+)
+CA_FILE = SettingSpec(
+    name="DRIFTQ_CA_FILE",
+    default=None,
+    unset="the system's certificates",
+    kind=FILE,
+    meaning="the certificates that the server's certificate must be signed by, for clients and commands",
+)
+CLIENT_CERT = SettingSpec(
+    name="DRIFTQ_CLIENT_CERT",
+    default=None,
+    kind=FILE,
+    meaning="the certificate that clients and commands show to a server that asks for one",
+)
+CLIENT_KEY = SettingSpec(
+    name="DRIFTQ_CLIENT_KEY",
+    default=None,
+    unset="in the file of the certificate",
+    kind=FILE,
+    meaning="the private key of that certificate",
+)
 COMMIT = SettingSpec(
     name="DRIFTQ_COMMIT",
     default="unknown",
@@ -113,6 +148,11 @@ SETTINGS: tuple[SettingSpec, ...] = (
     URL,
     DATA,
     ALLOWED_HOSTS,
+    API_KEY,
+    CA_FILE,
+    CLIENT_CERT,
+    CLIENT_KEY,
     COMMIT,
+    *SERVE_SETTINGS,
     *EVENT_SETTINGS,
 )

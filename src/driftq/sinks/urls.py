@@ -10,17 +10,16 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import os
-import re
 import sys
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from driftq.errors import InvalidArgument
+from driftq.model.options.sink_addresses import is_own_sink, sink_scheme
 from driftq.sinks.port import ReadModelSink
 
 FIELD = "sink"
-_OWN = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
 class SinkClass(Protocol):
@@ -68,13 +67,6 @@ SCHEMES: dict[str, SinkScheme] = {
     "delta": SinkScheme(*_DELTA, "delta:///folder"),
     "delta+s3": SinkScheme(*_DELTA, "delta+s3://bucket/prefix"),
 }
-_SYNONYMS = {"postgres": "postgresql", "postgresql+psycopg": "postgresql"}
-
-
-def is_address(text: str) -> bool:
-    """Whether it has a known scheme, or the form of a sink of the user's."""
-    scheme, is_url, _ = text.partition("://")
-    return _known(scheme) is not None if is_url else _OWN.fullmatch(text) is not None
 
 
 def open_sink(address: str) -> ReadModelSink:
@@ -82,7 +74,7 @@ def open_sink(address: str) -> ReadModelSink:
     name, is_url, _ = address.partition("://")
     if is_url:
         return _class_of(name).from_url(address)
-    if _OWN.fullmatch(address):
+    if is_own_sink(address):
         return _own_sink(address)
     raise InvalidArgument(FIELD, f"is no address: give one like {_listed()}, or module:attribute")
 
@@ -107,7 +99,8 @@ def split(url: str, *, example: str) -> SplitResult:
 
 
 def _known(scheme: str) -> SinkScheme | None:
-    return SCHEMES.get(_SYNONYMS.get(scheme, scheme))
+    name = sink_scheme(scheme)
+    return None if name is None else SCHEMES[name]
 
 
 def _class_of(scheme: str) -> SinkClass:

@@ -7,6 +7,7 @@ whether a request may be sent twice.
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Iterator, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 
@@ -23,8 +24,10 @@ class BlockingConnection:
     def __init__(self, endpoint: Endpoint, *, headers: Mapping[str, str] | None = None) -> None:
         """`headers` go with every request: other servers have credentials of their own."""
         self._endpoint = endpoint
-        self._headers = {**request_headers(endpoint.api_key), **(headers or {})}
+        self._headers = {**request_headers(endpoint.credentials.api_key), **(headers or {})}
         self._http: HTTPConnection | None = None
+        self._context: ssl.SSLContext | None = None
+        """Made for the first connection: it reads files."""
 
     def send(
         self,
@@ -52,7 +55,7 @@ class BlockingConnection:
 
     def _open(self) -> HTTPConnection:
         endpoint = self._endpoint
-        context = endpoint.ssl_context()
+        context = self._context = self._context or endpoint.ssl_context()
         if context is None:
             return HTTPConnection(endpoint.host, endpoint.port, timeout=endpoint.timeout_s)
         return HTTPSConnection(endpoint.host, endpoint.port, timeout=endpoint.timeout_s, context=context)
@@ -133,6 +136,8 @@ class BlockingResponse:
 
 def cause_of(error: Exception) -> str:
     """An error of a socket in words."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not valid here: {error.verify_message}"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return str(error) or type(error).__name__

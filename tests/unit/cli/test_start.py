@@ -79,6 +79,53 @@ def test_a_port_in_use_is_said(folder: Path) -> None:
     )
 
 
+@pytest.mark.clause("Y1", "Y5")
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ("--api-keys", "missing.json"),
+            "the keys file missing.json cannot be used: no such file or directory",
+        ),
+        (("--api-keys", "broken.pem"), "the keys file broken.pem cannot be used: it is not JSON"),
+        (
+            ("--tls-cert", "missing.pem"),
+            "the file missing.pem cannot be used for TLS: no such file or directory",
+        ),
+        (("--tls-cert", "broken.pem"), "the file broken.pem cannot be used for TLS: "),
+        (("--tls-key", "server.key"), "--tls-key and --tls-client-ca need --tls-cert"),
+    ],
+)
+def test_keys_and_certificates_that_cannot_be_used_are_said(
+    folder: Path, options: tuple[str, ...], said: str
+) -> None:
+    (folder / "broken.pem").write_text("nonsense")
+    (folder / "broken.pem").chmod(0o600)
+    assert f"error: {said}" in refused_start(folder, "--port", "0", *options)
+    assert sorted(file.name for file in folder.iterdir()) == ["broken.pem"]
+
+
+@pytest.mark.clause("N1")
+def test_a_flag_wins_over_its_variable_and_the_variable_over_the_default(folder: Path) -> None:
+    environ = {
+        "DRIFTQ_PORT": "1",
+        "DRIFTQ_HOST": "192.0.2.1",
+        "DRIFTQ_NO_WAL": "true",
+        "DRIFTQ_PROFILE": "v1-dev",
+    }
+    with ServerProcess(folder / "data", env=environ) as server:  # It passes --host, --port and --data.
+        assert "(in memory, nothing is kept)" in server.output
+        client = server.client()
+        client.post("/v1/topics", {"name": "small"})
+        refused = client.post("/v1/produce", {"topic": "small", "value": "more than twenty bytes"})
+        assert refused.status == 429
+    environ = {"DRIFTQ_FSYNC": "off"}
+    with ServerProcess(folder / "kept", env=environ) as server:
+        assert server.client().get("/v1/version").body["fsync"] == "off"
+    with ServerProcess(folder / "kept", "--fsync", "interval", env=environ) as server:
+        assert server.client().get("/v1/version").body["fsync"] == "interval"
+
+
 def test_a_folder_that_cannot_be_used_is_said(folder: Path) -> None:
     (folder / "file").write_text("")
     said = refused_start(folder, "--port", "0", "--data", "file")

@@ -1,8 +1,20 @@
 """Every setting, against a table written by hand: its name, default, accepted and refused texts."""
 
-import pytest
+from typing import Any
 
-from driftq.settings import PROFILES, SETTINGS, SettingSource, SettingsRefused, load_settings, load_url
+import pytest
+from typer.main import get_command
+
+from driftq.cli.app import app
+from driftq.settings import (
+    PROFILES,
+    SETTINGS,
+    SettingSource,
+    SettingsRefused,
+    load_credentials,
+    load_settings,
+    load_url,
+)
 from tests.unit.settings.event_table import EVENT_TABLE
 
 YEARS_100 = "3153600000000"
@@ -41,7 +53,25 @@ TABLE = [
         ["queue", "queue.example.org,db_1", "Queue."],
         ["", ",", "queue,", "queue:8080", "http://queue", "*", "two words", "a..b"],
     ),
+    ("DRIFTQ_API_KEY", None, ["dq_0a1b_secret0"], []),
+    ("DRIFTQ_CA_FILE", None, ["/etc/ca.pem"], ["", "a\nb"]),
+    ("DRIFTQ_CLIENT_CERT", None, ["client.pem"], [""]),
+    ("DRIFTQ_CLIENT_KEY", None, ["client.key"], [""]),
     ("DRIFTQ_COMMIT", "unknown", ["0123abc"], ["", "a\nb"]),
+    ("DRIFTQ_HOST", "127.0.0.1", ["0.0.0.0", "::1", "queue"], ["", "a\nb"]),
+    ("DRIFTQ_PORT", 8080, ["0", "65535"], ["", "-1", "65536", "tcp://10.0.0.1:80"]),
+    ("DRIFTQ_PROFILE", "default", ["v1-dev"], ["", "dev"]),
+    ("DRIFTQ_NO_WAL", "false", ["true"], ["", "1", "yes"]),
+    ("DRIFTQ_FSYNC", "always", ["interval", "off"], ["", "never"]),
+    ("DRIFTQ_ROUTER", None, ["module:attr"], [""]),
+    ("DRIFTQ_ROUTER_RULES", None, ["rules.toml"], [""]),
+    ("DRIFTQ_ROUTER_URL", None, ["http://127.0.0.1:9000/route"], [""]),
+    ("DRIFTQ_ROUTER_TOPIC", None, ["orders,users"], [""]),
+    ("DRIFTQ_ROUTER_TIMEOUT_MS", 1000, ["1", "2147483647"], ["0", "1s"]),
+    ("DRIFTQ_INSECURE", "false", ["true"], ["", "1"]),
+    ("DRIFTQ_TLS_CERT", None, ["server.pem"], [""]),
+    ("DRIFTQ_TLS_KEY", None, ["server.key"], [""]),
+    ("DRIFTQ_TLS_CLIENT_CA", None, ["ca.pem"], [""]),
     *EVENT_TABLE,
 ]
 
@@ -80,6 +110,15 @@ def test_a_value_that_makes_no_sense_is_refused_by_name(name: str, text: str) ->
         ("DRIFTQ_BROKER_INFLIGHT_MAX", "DRIFTQ_BROKER_IN_FLIGHT_MAX"),
         ("DRIFTQ_BROKER_ACK_TIMEOUT", "DRIFTQ_BROKER_ACK_TIMEOUT_MS"),
         ("DRIFTQ_IDEMPOTENCY_MISMATCH", "DRIFTQ_IDEMPOTENCY_MISMATCH_MODE"),
+        ("DRIFTQ_API_KEYS", "DRIFTQ_API_KEY"),
+        ("DRIFTQ_API_KEY_FILE", "DRIFTQ_API_KEYS_FILE"),
+        ("DRIFTQ_PROT", "DRIFTQ_PORT"),
+        ("DRIFTQ_TLS_CERTIFICATE", "DRIFTQ_TLS_CERT"),
+        ("DRIFTQ_DATABASEURL", "DRIFTQ_DATABASE_URL"),
+        ("EVENT_PUBLISHER_BATCHSIZE", "EVENT_PUBLISHER_BATCH_SIZE"),
+        ("EVENT_STORE_SEQUENCE_ALLOCATOR", "EVENT_STORE_SEQUENCE_ALLOCATOR_MODE"),
+        ("PROCESSED_EVENT_LEASE_TIMEOUT", "PROCESSED_EVENT_LEASE_TIMEOUT_SECONDS"),
+        ("PROJECTION_WORKER_MAX_RETRY", "PROJECTION_WORKER_MAX_RETRIES"),
     ],
 )
 def test_a_misspelt_name_is_refused_with_the_nearest_one(name: str, nearest: str) -> None:
@@ -88,7 +127,53 @@ def test_a_misspelt_name_is_refused_with_the_nearest_one(name: str, nearest: str
 
 
 def test_names_of_others_are_left_alone() -> None:
-    assert load_settings(environ={"DRIFTQ_SOMETHING": "1", "BROKER": "x"}) == load_settings(environ={})
+    others = {
+        "DRIFTQ_SOMETHING": "1",
+        "BROKER": "x",
+        "EVENT_STORE_PASSWORD": "y",
+        "DRIFTQ_TEST_S3_ENDPOINT": "z",
+    }
+    kubernetes = {"DRIFTQ_SERVICE_HOST": "10.0.0.1", "DRIFTQ_PORT_8080_TCP": "tcp://10.0.0.1:8080"}
+    assert load_settings(environ=others | kubernetes) == load_settings(environ={})
+
+
+@pytest.mark.clause("N1", "Y4")
+def test_a_key_that_is_refused_is_not_shown() -> None:
+    with pytest.raises(SettingsRefused) as refused:
+        load_settings(environ={"DRIFTQ_API_KEY": "dq_a_b c"})
+    assert str(refused.value) == "DRIFTQ_API_KEY is '***'; it must be a key like dq_<id>_<secret>"
+
+
+@pytest.mark.clause("N1")
+def test_the_environment_names_the_profile_and_an_argument_wins() -> None:
+    environ = {"DRIFTQ_PROFILE": "v1-dev"}
+    assert load_settings(environ=environ).limits.in_flight_max == 2
+    assert load_settings(PROFILES["default"], environ).limits.in_flight_max == 10_000
+
+
+@pytest.mark.clause("N1")
+def test_every_flag_of_serve_has_a_variable() -> None:
+    commands: Any = get_command(app)
+    flags = {option for parameter in commands.commands["serve"].params for option in parameter.opts}
+    names = {spec.name for spec in SETTINGS}
+    for flag in flags - {"--help"}:
+        name = "DRIFTQ_" + flag.removeprefix("--").replace("-", "_").upper()
+        assert {"DRIFTQ_API_KEYS": "DRIFTQ_API_KEYS_FILE"}.get(name, name) in names
+
+
+@pytest.mark.clause("Y4")
+def test_credentials_that_are_given_win_and_are_not_mixed() -> None:
+    environ = {
+        "DRIFTQ_API_KEY": "dq_e",
+        "DRIFTQ_CA_FILE": "ca",
+        "DRIFTQ_CLIENT_CERT": "c",
+        "DRIFTQ_CLIENT_KEY": "k",
+    }
+    found = load_credentials(environ=environ)
+    assert (found.api_key, found.ca_file, found.client_cert, found.client_key) == ("dq_e", "ca", "c", "k")
+    given = load_credentials(api_key="dq_g", client_cert="mine", environ=environ)
+    assert (given.api_key, given.ca_file, given.client_cert, given.client_key) == ("dq_g", "ca", "mine", None)
+    assert "dq_g" not in repr(given)
 
 
 def test_all_problems_are_told_at_once() -> None:

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from driftq.errors import InvalidArgument, ReadModelNotFound
+from driftq.model.options.sink_addresses import SINK_SCHEMES, is_sink_address
 from driftq.settings import SettingsRefused, load_settings
 from driftq.sinks import ParquetSink, PostgresSink, SqliteSink, open_sink
-from driftq.sinks.urls import SCHEMES, is_address
+from driftq.sinks.urls import SCHEMES
 
 OWN = """
 from driftq.sinks import SqliteSink
@@ -48,7 +49,7 @@ def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_an_address_names_a_sink(address: str, sink: Any) -> None:
     assert open_sink(address) == sink
-    assert is_address(address)
+    assert is_sink_address(address)
 
 
 @pytest.mark.clause("V9")
@@ -106,3 +107,7 @@ def test_the_setting_holds_several_addresses_and_names_itself_when_it_is_wrong()
         with pytest.raises(SettingsRefused, match="DRIFTQ_SINKS") as refused:
             load_settings(environ={"DRIFTQ_SINKS": wrong})
         assert "hunter2" not in str(refused.value)
+
+
+def test_every_scheme_that_a_setting_may_name_has_a_sink() -> None:
+    assert set(SCHEMES) == set(SINK_SCHEMES)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from driftq.errors import InvalidArgument, ServerUnreachable
+from driftq.model.options.credentials import Credentials
 from driftq.transport.blocking import BlockingConnection
 from driftq.transport.endpoint import Endpoint
 from driftq.transport.paths import group_path, query_text, topic_path
@@ -55,7 +56,9 @@ def servers() -> Iterator[list[ScriptedServer]]:
 
 def test_one_connection_serves_several_requests(servers: list[ScriptedServer]) -> None:
     servers.append(server := ScriptedServer([OK, OK]))
-    connection = BlockingConnection(Endpoint.of(server.url, timeout_s=5, api_key="secret"))
+    connection = BlockingConnection(
+        Endpoint.of(server.url, timeout_s=5, credentials=Credentials(api_key="secret"))
+    )
     assert (
         connection.send("GET", "/v1/topics", query={"limit": 3, "brief": True, "after": None}).read() == b"{}"
     )

@@ -38,9 +38,13 @@ import datetime as dt
 class Client(ThreadClient):
     """One server. Any thread may use it, with `with` or with `close` at the end."""
 
-    def __init__(self, url: str = DEFAULT_URL, *, timeout_s: float = TIMEOUT_S, api_key: str | None = None, options: ClientOptions | None = None) -> None:
-        """`timeout_s` limits one call with all its retries. `options` has further limits and replaces it."""
-        self._bind(AsyncClient(url, timeout_s=timeout_s, api_key=api_key, options=options), LoopThread("driftq-client"))
+    def __init__(self, url: str = DEFAULT_URL, *, timeout_s: float = TIMEOUT_S, api_key: str | None = None, ca_file: str | None = None, client_cert: str | None = None, client_key: str | None = None, options: ClientOptions | None = None) -> None:
+        """`timeout_s` limits one call with all its retries. `options` has further limits and replaces it.
+
+        `api_key` and the files of TLS come from the environment where they are not given: DRIFTQ_API_KEY,
+        DRIFTQ_CA_FILE, DRIFTQ_CLIENT_CERT, DRIFTQ_CLIENT_KEY. `options` replaces these arguments as well.
+        """
+        self._bind(AsyncClient(url, timeout_s=timeout_s, api_key=api_key, ca_file=ca_file, client_cert=client_cert, client_key=client_key, options=options), LoopThread("driftq-client"))
 
     def _bind(self, awaited: AsyncClient, thread: LoopThread) -> None:
         super()._bind(awaited, thread)

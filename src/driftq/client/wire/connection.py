@@ -126,6 +126,8 @@ class HttpConnection(asyncio.Protocol):
         self.idle_since = self._loop.time()
         self.usable = True
         """It can take another request."""
+        self._gone = False
+        self._awaits_end: asyncio.Future[None] | None = None
         in_forked_child(self._leave_to_parent)
 
     # Asking
@@ -160,6 +162,17 @@ class HttpConnection(asyncio.Protocol):
         self.usable = False
         self._transport.close()
 
+    def abort(self) -> None:
+        """Close at once; what is not sent yet is lost."""
+        self.usable = False
+        self._transport.abort()
+
+    async def wait_gone(self) -> None:
+        """Returns when nothing is left of a connection that was closed or aborted."""
+        if not self._gone:
+            self._awaits_end = self._awaits_end or self._loop.create_future()
+            await self._awaits_end
+
     def finish(self) -> None:
         """Send no more requests; what the server sends before it closes still arrives."""
         self.usable = False
@@ -187,6 +200,7 @@ class HttpConnection(asyncio.Protocol):
         leave_behind(self._transport)
         self._transport = _NO_TRANSPORT
         self.usable = False
+        self._gone = True
         waiting, self._waiting = self._waiting, deque()
         for waiter in waiting:
             if isinstance(waiter, LineReader):
@@ -205,6 +219,9 @@ class HttpConnection(asyncio.Protocol):
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._gone = True
+        if self._awaits_end is not None and not self._awaits_end.done():
+            self._awaits_end.set_result(None)
         self._lose(str(exc) if exc else "the server closed the connection")
 
     def _lose(self, cause: str) -> None:

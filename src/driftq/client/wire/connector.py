@@ -6,6 +6,7 @@ import asyncio
 import time
 from datetime import UTC, datetime
 from typing import Protocol
+from weakref import WeakSet
 
 from driftq.client.wire.connection import HttpConnection
 from driftq.errors import ServerUnreachable
@@ -50,6 +51,7 @@ class TcpConnector:
         self.host = endpoint.host_header
         self.prefix = endpoint.prefix
         self._ssl_context = endpoint.ssl_context()
+        self._secured: WeakSet[HttpConnection] = WeakSet()
 
     def now(self) -> datetime:
         """By this machine's clock."""
@@ -67,7 +69,14 @@ class TcpConnector:
             raise ServerUnreachable(self.url, cause=f"no connection within {within_s:g} s") from None
         except OSError as error:
             raise ServerUnreachable(self.url, cause=cause_of(error)) from error
+        if self._ssl_context is not None:
+            self._secured.add(connection)
         return connection
 
     async def close(self) -> None:
-        """There is nothing to close besides the connections."""
+        """A closed connection with TLS still waits for the server's goodbye: do not wait with it."""
+        secured = list(self._secured)
+        for connection in secured:
+            connection.abort()
+        for connection in secured:
+            await connection.wait_gone()

@@ -8,16 +8,20 @@ from typing import Any
 
 import msgspec
 
+from driftq.access.keys import Role
 from driftq.http.api.route import ALWAYS, Route
 from driftq.model.envelope import EnvelopeBody, RetryPolicy
 from driftq.model.wire.fields import Request
 from driftq.model.wire.system import ErrorReply
 
+_KEY = "key"
 _REFERENCE = "#/components/schemas/{name}"
 _NAME = re.compile(r"\{(\w+)\}")
 _ERRORS = {
     400: "INVALID_ARGUMENT: malformed, unknown, missing or out of range",
-    403: "PERMISSION_DENIED: sent by a web page of another origin, or to a host name that is not allowed",
+    401: "UNAUTHENTICATED: the server has a keys file, and the request carries no valid key",
+    403: "PERMISSION_DENIED: the key lacks the role or the topic; or the request was sent by a web page of "
+    "another origin, or to a host name that is not allowed",
     404: "NOT_FOUND: there is no such topic, job or effect",
     408: "REQUEST_TIMEOUT: the request arrived too slowly; the server did nothing with it",
     409: "FAILED_PRECONDITION, ALREADY_EXISTS or CONFLICT: the lease, key, topic or sequence forbids it",
@@ -43,7 +47,18 @@ def document(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
             "not empty wins. Unknown fields and names are refused. HEAD is answered with 405.",
         },
         "paths": paths,
-        "components": {"schemas": schemas.components},
+        "components": {
+            "schemas": schemas.components,
+            "securitySchemes": {
+                _KEY: {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "bearerFormat": "dq_<id>_<secret>",
+                    "description": "An API key, if the server has a keys file; the names are roles, of which "
+                    "the key needs one.",
+                }
+            },
+        },
     }
 
 
@@ -132,6 +147,12 @@ def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
         "operationId": _operation_id(route),
         "responses": _responses(route, schemas),
     }
+    if route.roles is None:
+        operation["security"] = []
+    else:
+        operation["security"] = [{_KEY: [role]} for role in (*route.roles, Role.ADMIN)]
+    if route.topics is not None:
+        operation["x-topic-patterns"] = True
     if route.notes:
         operation["description"] = route.notes
     parameters = _parameters(route)
@@ -190,7 +211,6 @@ def _responses(route: Route, schemas: _Schemas) -> dict[str, Any]:
             "description": _ERRORS[status],
             "content": {"application/json": {"schema": schemas.of(ErrorReply)}},
         }
-    for status, header in ((429, "Retry-After"),):
-        if str(status) in responses:
-            responses[str(status)]["headers"] = {header: {"schema": {"type": "integer"}}}
+    for status, header, kind in ((401, "WWW-Authenticate", "string"), (429, "Retry-After", "integer")):
+        responses[str(status)]["headers"] = {header: {"schema": {"type": kind}}}
     return responses

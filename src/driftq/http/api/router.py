@@ -11,7 +11,7 @@ from driftq.errors import DriftQError, MethodNotAllowed, RouteNotFound
 from driftq.http.api.broker_routes import BROKER_ROUTES
 from driftq.http.api.openapi import document
 from driftq.http.api.params import unquote
-from driftq.http.api.route import ResponseSpec, Route
+from driftq.http.api.route import READ, ResponseSpec, Route
 from driftq.http.events.routes import EVENT_ROUTES
 from driftq.http.explain.routes import EXPLAIN_ROUTES
 from driftq.http.idempotency.routes import EFFECT_ROUTES
@@ -40,6 +40,7 @@ ROUTES = (
         method="GET",
         path="/v1/openapi.json",
         handler=openapi,
+        roles=READ,
         summary="This document",
         responses={200: ResponseSpec(text="OpenAPI 3.1", body=dict[str, Any])},
     ),
@@ -62,12 +63,17 @@ def dispatch(exchange: Exchange) -> None:
     try:
         methods = _BY_PATH.get(exchange.path)
         route = methods.get(exchange.method) if methods else None
+        guard = exchange.edge.guard
         if route is None:
+            if guard is not None:
+                guard.require_key(exchange)  # Without a key, not even what exists is told.
             route = find(exchange)
         if route.streams:
             exchange.parked = not exchange.connection.is_first(exchange)
             if exchange.parked:
                 return
+        if guard is not None:
+            guard.admit(exchange, route)
         route.handler(exchange)
     except DriftQError as refused:
         exchange.reply_error(refused)

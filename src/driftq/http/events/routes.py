@@ -1,6 +1,6 @@
 """The routes of the event store."""
 
-from driftq.http.api.route import ResponseSpec, Route
+from driftq.http.api.route import PRODUCE, READ, ResponseSpec, Route
 from driftq.http.events import handlers as events
 from driftq.model.wire.events import (
     AggregateQuery,
@@ -18,6 +18,7 @@ EVENT_ROUTES = (
         method="POST",
         path="/v1/events",
         handler=events.append,
+        roles=PRODUCE,
         summary="Append an event to its aggregate, or a list of events",
         body=EventBody | list[EventBody],
         responses={
@@ -32,6 +33,7 @@ EVENT_ROUTES = (
         method="GET",
         path="/v1/events",
         handler=events.aggregate,
+        roles=READ,
         summary="The events of one aggregate, in sequence order",
         query=AggregateQuery,
         responses={200: ResponseSpec(text="From `from_seq` on", body=EventsReply)},
@@ -40,6 +42,7 @@ EVENT_ROUTES = (
         method="GET",
         path="/v1/events/log",
         handler=events.log,
+        roles=READ,
         summary="Events of all aggregates, in log order",
         query=LogQuery,
         responses={
@@ -54,6 +57,7 @@ EVENT_ROUTES = (
         method="GET",
         path="/v1/events/log/end",
         handler=events.log_end,
+        roles=READ,
         summary="The end of the event log",
         responses={200: ResponseSpec(text="The last position", body=LogEndReply)},
     ),

@@ -1,6 +1,7 @@
 """The routes that explain what happened."""
 
-from driftq.http.api.route import ResponseSpec, Route
+from driftq.http.api.route import READ, ResponseSpec, Route
+from driftq.http.api.topic_access import every_topic, in_path
 from driftq.http.explain import message as explain
 from driftq.http.explain import runs
 from driftq.model.wire.explain import ExplainedMessage, ExplainedRun
@@ -10,6 +11,8 @@ EXPLAIN_ROUTES = (
         method="GET",
         path="/v1/messages/{topic}/{offset}",
         handler=explain.explain,
+        roles=READ,
+        topics=in_path,
         summary="Everything that happened to a message",
         responses={200: ResponseSpec(text="The message, and its history in order", body=ExplainedMessage)},
         errors=(404,),
@@ -18,6 +21,8 @@ EXPLAIN_ROUTES = (
         method="GET",
         path="/v1/runs/{run_id}",
         handler=runs.show_run,
+        roles=READ,
+        topics=every_topic,
         summary="The messages of a run as a tree of steps",
         responses={200: ResponseSpec(text="Steps, each after its parent", body=ExplainedRun)},
         errors=(404,),

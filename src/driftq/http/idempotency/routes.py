@@ -1,6 +1,7 @@
 """The routes of the consumers' side of idempotency."""
 
-from driftq.http.api.route import ResponseSpec, Route
+from driftq.http.api.route import CONSUME, READ_OR_CONSUME, ResponseSpec, Route
+from driftq.http.api.topic_access import in_request
 from driftq.http.idempotency import handlers as effects
 from driftq.model.wire.idempotency import (
     BeginBody,
@@ -17,6 +18,8 @@ EFFECT_ROUTES = (
         method="POST",
         path="/v1/idempotency/begin",
         handler=effects.begin,
+        roles=CONSUME,
+        topics=in_request(BeginBody),
         summary="Begin an effect, if no owner holds it and it is not done",
         query=BeginBody,
         body=BeginBody,
@@ -29,6 +32,8 @@ EFFECT_ROUTES = (
         method="POST",
         path="/v1/idempotency/commit",
         handler=effects.commit,
+        roles=CONSUME,
+        topics=in_request(CommitBody),
         summary="Commit an effect",
         query=CommitBody,
         body=CommitBody,
@@ -39,6 +44,8 @@ EFFECT_ROUTES = (
         method="POST",
         path="/v1/idempotency/fail",
         handler=effects.fail,
+        roles=CONSUME,
+        topics=in_request(EffectFailBody),
         summary="Report that an effect failed",
         query=EffectFailBody,
         body=EffectFailBody,
@@ -49,6 +56,8 @@ EFFECT_ROUTES = (
         method="POST",
         path="/v1/idempotency/extend",
         handler=effects.extend,
+        roles=CONSUME,
+        topics=in_request(EffectExtendBody),
         summary="Extend the lease on an effect",
         query=EffectExtendBody,
         body=EffectExtendBody,
@@ -59,6 +68,8 @@ EFFECT_ROUTES = (
         method="GET",
         path="/v1/idempotency/status",
         handler=effects.status,
+        roles=READ_OR_CONSUME,
+        topics=in_request(StatusQuery),
         summary="The status of an effect",
         query=StatusQuery,
         responses={200: ResponseSpec(text="The durable state", body=EffectStatus)},

@@ -1,6 +1,6 @@
 """The routes of jobs."""
 
-from driftq.http.api.route import ResponseSpec, Route
+from driftq.http.api.route import ADMIN, CONSUME, PRODUCE, READ, ResponseSpec, Route
 from driftq.http.jobs import handlers as jobs
 from driftq.http.jobs import show as job_showing
 from driftq.model.wire.jobs import (
@@ -27,6 +27,7 @@ JOB_ROUTES = (
         method="POST",
         path="/v1/jobs",
         handler=jobs.enqueue,
+        roles=PRODUCE,
         summary="Enqueue a job",
         query=JobBody,
         body=JobBody,
@@ -39,6 +40,7 @@ JOB_ROUTES = (
         method="GET",
         path="/v1/jobs",
         handler=jobs.list_all,
+        roles=READ,
         summary="List jobs, oldest first",
         query=JobsQuery,
         responses={200: ResponseSpec(text="A page of jobs", body=JobsReply)},
@@ -48,6 +50,7 @@ JOB_ROUTES = (
         method="POST",
         path="/v1/jobs/claim",
         handler=jobs.claim,
+        roles=CONSUME,
         summary="Claim the next jobs of some queues",
         query=ClaimBody,
         body=ClaimBody,
@@ -57,6 +60,7 @@ JOB_ROUTES = (
         method="POST",
         path="/v1/jobs/settle",
         handler=jobs.settle,
+        roles=CONSUME,
         summary="Complete and fail many jobs",
         query=SettleBody,
         body=SettleBody,
@@ -66,6 +70,7 @@ JOB_ROUTES = (
         method="GET",
         path="/v1/jobs/{job_id}",
         handler=job_showing.show,
+        roles=READ,
         summary="A job with its runs",
         responses={200: ResponseSpec(text="The durable state", body=JobView)},
         errors=(404,),
@@ -74,6 +79,7 @@ JOB_ROUTES = (
         method="POST",
         path="/v1/jobs/{job_id}/heartbeat",
         handler=jobs.beat,
+        roles=CONSUME,
         summary="Renew the lease on a job",
         query=HeartbeatBody,
         body=HeartbeatBody,
@@ -84,6 +90,7 @@ JOB_ROUTES = (
         method="POST",
         path="/v1/jobs/{job_id}/complete",
         handler=jobs.complete,
+        roles=CONSUME,
         summary="Complete a job",
         query=CompleteBody,
         body=CompleteBody,
@@ -94,6 +101,7 @@ JOB_ROUTES = (
         method="POST",
         path="/v1/jobs/{job_id}/fail",
         handler=jobs.fail,
+        roles=CONSUME,
         summary="Fail an attempt: retry it later, or give the job up",
         query=FailBody,
         body=FailBody,
@@ -104,6 +112,7 @@ JOB_ROUTES = (
         method="POST",
         path="/v1/jobs/{job_id}/cancel",
         handler=jobs.cancel_job,
+        roles=ADMIN,
         summary="Cancel a job",
         responses={200: ResponseSpec(text="It is dead", body=_JOB)},
         errors=(404, 409),
@@ -112,6 +121,7 @@ JOB_ROUTES = (
         method="POST",
         path="/v1/jobs/{job_id}/requeue",
         handler=jobs.requeue_job,
+        roles=ADMIN,
         summary="Try a dead job again, from its first attempt",
         responses={200: ResponseSpec(text="It is ready", body=_JOB)},
         errors=(404, 409),

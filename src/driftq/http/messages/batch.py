@@ -7,7 +7,7 @@ one gets its own error and the others go on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from itertools import chain
 from typing import NamedTuple, cast
@@ -18,7 +18,7 @@ from driftq.core.commands import Produce
 from driftq.core.decide.produce import Accepted, Outcome
 from driftq.errors import DriftQError, FailedPrecondition, InvalidArgument
 from driftq.http.api.params import Form, decode
-from driftq.http.messages.handlers import produced, read_message, whole_message
+from driftq.http.messages.handlers import produced, read_message, topics_of, whole_message
 from driftq.http.wire.exchange import Exchange, error_body, error_fields, error_headers
 from driftq.model.wire.produce import BatchBody, BatchParts, BatchQuery, BatchReply, ProduceBody
 from driftq.server.produce.prepare import Produced, prepare_all
@@ -93,6 +93,12 @@ def _read_parts(parts: list[msgspec.Raw] | list[bytes], *, atomic: bool, in_proc
         except InvalidArgument as refused:
             errors[slot] = refused
     return ParsedBatch(messages, errors, atomic)
+
+
+def topics_produced(exchange: Exchange) -> Iterable[str]:
+    """The topics of all messages that can be decoded; the others are not stored."""
+    batch = _read(exchange, QUERY.from_query(exchange.query))
+    return {topic for message in batch.messages for topic in topics_of(message)}
 
 
 async def _route(exchange: Exchange, routing: RoutingService, batch: ParsedBatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import cast
 
@@ -129,6 +130,19 @@ def read_message(body: bytes | msgspec.Raw, *, in_process: bool = False) -> Prod
         return cast(Produced, ProduceBody(given.topic, given.value, given.key or "", given.envelope))
     except (ValueError, RecursionError) as error:
         raise _message_problem(error) from None
+
+
+def topics_produced(exchange: Exchange) -> Iterable[str]:
+    """The topic of the message, and the one that its envelope sends it to."""
+    if exchange.body:
+        return topics_of(read_message(exchange.body))
+    return topics_of(_from_query(QUERY.from_query(exchange.query)))
+
+
+def topics_of(message: Produced) -> Iterable[str]:
+    envelope = message.envelope
+    target = envelope.target_topic if envelope is not None else None
+    return (message.topic,) if target is None else (message.topic, target)
 
 
 def _message_problem(error: Exception) -> InvalidArgument:
@@ -304,6 +318,10 @@ def ack_batch(exchange: Exchange) -> None:
     check_name("owner", asked.owner)
     reply = partial(reply_each, exchange, b'{"status":"acked"}', errors)
     exchange.edge.engine.submit(AckRequest(asked.topic, asked.group, acks, reply))
+
+
+def topics_acked(exchange: Exchange) -> Iterable[str]:
+    return (read_many(exchange, ACK_BATCH, _parts).topic,)
 
 
 def _read_parts(batch: AckBatchParts) -> tuple[list[Ack], dict[int, DriftQError]]:

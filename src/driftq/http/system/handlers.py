@@ -2,13 +2,15 @@
 
 from prometheus_client import generate_latest
 
+from driftq.access.keys import Role
 from driftq.core.state import State
+from driftq.errors import Unavailable
 from driftq.http.api.docs_page import PAGE
 from driftq.http.api.params import Form
 from driftq.http.system.metrics import new_registry
 from driftq.http.wire.exchange import HTML, Exchange
 from driftq.model.wire.fields import Request
-from driftq.model.wire.system import ClockWarning, ReadyReply, StatusReply, VersionReply
+from driftq.model.wire.system import ClockWarning, ReadyReply, StatusReply, VersionReply, WhoamiReply
 from driftq.server.clock import log_ahead_ms, log_ahead_text
 from driftq.server.requests import ReadRequest, SealRequest
 
@@ -27,13 +29,29 @@ def readyz(exchange: Exchange) -> None:
     edge = exchange.edge
     refusal = edge.engine.refusal
     ahead_ms = log_ahead_ms(edge.clock)
-    if refusal is not None:
+    if edge.guard is not None and exchange.caller is None:  # Without a key, the status and no more.
+        if refusal is not None:
+            exchange.reply_error(Unavailable("not ready"))
+        else:
+            exchange.reply_json(ReadyReply("ready"))
+    elif refusal is not None:
         exchange.reply_error(refusal)
     elif ahead_ms:
         warning = ClockWarning(code="log_ahead_of_clock", message=log_ahead_text(ahead_ms), ahead_ms=ahead_ms)
         exchange.reply_json(ReadyReply(status="ready", warnings=[warning]))
     else:
         exchange.reply_json(ReadyReply("ready"))
+
+
+def whoami(exchange: Exchange) -> None:
+    """Without a keys file every caller may do everything, and has no name."""
+    NOTHING.read(exchange.body, exchange.query)
+    key = exchange.caller
+    if key is None:
+        exchange.reply_json(WhoamiReply(name="", roles=list(Role), tenant=None, topics=[]))
+        return
+    roles: list[str] = [role for role in Role if role in key.roles]
+    exchange.reply_json(WhoamiReply(name=key.name, roles=roles, tenant=key.tenant, topics=list(key.topics)))
 
 
 def version(exchange: Exchange) -> None:

@@ -35,6 +35,9 @@ _COUNTERS = {
     "rounds": "Rounds of housekeeping.",
     "round_failures": "Rounds of housekeeping that failed.",
     "requests": "HTTP requests.",
+    "unauthenticated": "Requests without a valid API key.",
+    "permission_denied": "Requests whose key lacks the role or the topic.",
+    "key_rate_refused": "Requests over the rates of their key.",
     "connections": "HTTP connections accepted.",
     "streams": "Consume streams opened.",
 }

@@ -24,7 +24,7 @@ def list_topics(exchange: Exchange) -> None:
     asked = PAGE.read(exchange.body, exchange.query)
 
     def query(state: State) -> list[str]:
-        names = topic_names(state)
+        names = [name for name in topic_names(state) if exchange.shows(name)]
         first = 0 if asked.after is None else bisect_right(names, asked.after)
         return names[first:] if asked.limit is None else names[first : first + asked.limit]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
 from driftq.errors import DriftQError, RequestTimeout, Unavailable
@@ -17,6 +18,7 @@ from driftq.http.wire.exchange import CONTINUE, Exchange
 from driftq.http.wire.parser import RequestReader
 
 if TYPE_CHECKING:
+    from driftq.access.keys import ApiKey
     from driftq.http.wire.edge import Edge, HttpOptions
 
 _LINGER_S = 1.0
@@ -139,6 +141,8 @@ class ServerConnection(asyncio.Protocol):
             return False
         if any(exchange.on_lost is not None for exchange in self._line):
             return False
+        if not self._transport.can_write_eof():
+            return False  # TLS closes both sides at once.
         self._line[-1].ends_connection = True
         return True
 
@@ -237,6 +241,11 @@ class ServerConnection(asyncio.Protocol):
             self._stream = None
             self._passed()
 
+    @property
+    def peer(self) -> object:
+        """The client's address, as the transport has it."""
+        return self._transport.get_extra_info("peername")
+
     def unsent_bytes(self) -> int:
         return 0 if self._gone else self._transport.get_write_buffer_size()
 
@@ -309,6 +318,11 @@ class ServerConnection(asyncio.Protocol):
         """Of the incomplete request."""
         size = self._reader.received_bytes
         return size if self._pace is None else self._pace.bytes_per_s(self._reader.begun, received_bytes=size)
+
+    def close_unless(self, is_current: Callable[[ApiKey], bool]) -> None:
+        """Close when a request is open, a stream for instance, whose key is no longer current."""
+        if any(one.caller is not None and not is_current(one.caller) for one in self._line):
+            self.close()
 
     def give_way(self) -> None:
         """Close to free the slot for another connection; a client with a half-sent request gets an error."""

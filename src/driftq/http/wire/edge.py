@@ -14,6 +14,7 @@ from driftq.http.wire.parser import HeadCache
 from driftq.server.broker import Broker
 
 if TYPE_CHECKING:
+    from driftq.http.api.guard import Guard
     from driftq.http.wire.connection import ServerConnection
 
 
@@ -28,6 +29,8 @@ class HttpOptions:
     cluster_id: str = ""
     """The identity of the data folder; empty when topics have no ids."""
     body_bytes_max: int = 16 << 20
+    stranger_bytes_max: int = 64 << 10
+    """With keys, a larger body is not read from a client that has none: it is refused by its head."""
     head_bytes_max: int = 32 << 10
     """All headers of one request together."""
     url_bytes_max: int = 16 << 10
@@ -47,6 +50,14 @@ class HttpOptions:
     """Host names of this server, besides the one it is bound to and localhost."""
     write_high_bytes: int = 256 << 10
     write_low_bytes: int = 64 << 10
+    keys_file: str | None = None
+    """The API keys that requests must carry; None: none is needed."""
+    audit_file: str | None = None
+    """Where admin actions are logged, if there are keys; None: nowhere."""
+    tls_cert: str | None = None
+    """With it the server speaks HTTPS only."""
+    tls_key: str | None = None
+    tls_client_ca: str | None = None
     in_process: bool = False
     """The clients are part of this process: they may send what others may not."""
     prefetch: int = 100
@@ -121,14 +132,22 @@ class EndableStream(Protocol):
 class Edge:
     """The broker, the limits, and every open connection."""
 
-    def __init__(self, broker: Broker, options: HttpOptions, *, bound_to: str = "localhost") -> None:
-        """`bound_to` is the name or address that it listens on."""
+    def __init__(
+        self,
+        broker: Broker,
+        options: HttpOptions,
+        *,
+        bound_to: str = "localhost",
+        guard: Guard | None = None,
+    ) -> None:
+        """`bound_to` is the name or address that it listens on; without a guard no key is needed."""
         self.broker = broker
         self.engine = broker.engine
         self.clock = broker.engine.clock
         self.counters = broker.engine.counters
         self.routing = broker.routing
         self.options = options
+        self.guard = guard
         self.heads = Heads()
         self.known_heads = HeadCache()
         self.host_rule = None if options.in_process else HostRule((bound_to, *options.allowed_hosts))
@@ -196,10 +215,17 @@ class Edge:
         if late:
             await asyncio.wait(late, timeout=within_s)
 
+    def keys_changed(self, guard: Guard) -> None:
+        """Close the connections on which a request with a revoked or changed key is open."""
+        for connection in list(self.connections):
+            connection.close_unless(guard.is_current)
+
     def second(self) -> None:
         """Once a second: update the date, and close silent connections."""
         self.tick += 1
         self.heads.refresh()
         self._slots.second()
+        if self.guard is not None and self.guard.look():
+            self.keys_changed(self.guard)
         for connection in list(self.connections):
             connection.look_after()

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from driftq.errors import DriftQError, MethodNotAllowed, ResourceExhausted
+from driftq.errors import DriftQError, MethodNotAllowed, ResourceExhausted, Unauthenticated
 
 if TYPE_CHECKING:
+    from driftq.access.keys import ApiKey
     from driftq.http.wire.connection import ServerConnection
     from driftq.http.wire.edge import Edge
 
@@ -54,7 +55,9 @@ class Exchange:
 
     __slots__ = (
         "answer",
+        "authorization",
         "body",
+        "caller",
         "connection",
         "content_type",
         "edge",
@@ -78,6 +81,10 @@ class Exchange:
         self.query = b""
         self.body = b""
         self.content_type = b""
+        self.authorization = b""
+        """The header, if there is one."""
+        self.caller: ApiKey | None = None
+        """The key that the guard has found; None without a guard."""
         self.topic = ""
         self.group = ""
         """From the path, where the route has one."""
@@ -91,6 +98,10 @@ class Exchange:
         self.answer: bytes | None = None
         self.parked = False
         """Its reply is a stream, which waits until all earlier replies are written."""
+
+    def shows(self, topic: str) -> bool:
+        """Whether a list in the reply may name this topic."""
+        return self.caller is None or self.caller.reaches(topic)
 
     def reply(self, answer: bytes) -> None:
         """Send a complete reply."""
@@ -246,6 +257,8 @@ def error_headers(error: DriftQError) -> bytes:
     """Header lines that belong to an error."""
     if isinstance(error, MethodNotAllowed):
         return b"Allow: %b\r\n" % error.allow.encode()
+    if isinstance(error, Unauthenticated):
+        return b"WWW-Authenticate: Bearer\r\n"
     if isinstance(error, ResourceExhausted):
         return b"Retry-After: %d\r\n" % max(1, math.ceil(error.retry_after_ms / 1000))
     return b""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _WATCHED = (
     *("content-length", "content-type", "transfer-encoding", "expect", "connection", "upgrade"),
-    *("host", "origin", "sec-fetch-site"),
+    *("host", "origin", "sec-fetch-site", "authorization"),
 )
 _LENGTHS = frozenset(map(len, _WATCHED))
 _VERSIONS = ("1.0", "1.1")
@@ -38,6 +38,7 @@ class CachedHead(NamedTuple):
     path: bytes
     query: bytes
     content_type: bytes
+    authorization: bytes
     body_bytes: int
 
 
@@ -101,6 +102,7 @@ class RequestReader:
         self._host: bytes | None = None
         self._origin: bytes | None = None
         self._site: bytes | None = None
+        self._authorization = b""
         self._denial: DriftQError | None = None
 
     def feed(self, received: bytes) -> None:
@@ -138,6 +140,7 @@ class RequestReader:
                 break
             exchange = Exchange(self._edge, self._connection, known.method)
             exchange.path, exchange.query, exchange.content_type = known.path, known.query, known.content_type
+            exchange.authorization = known.authorization
             exchange.body = received[end:stop]
             self._connection.received(exchange)
             received = received[stop:]
@@ -147,7 +150,8 @@ class RequestReader:
         odd = exchange.old or exchange.ends_connection or self._chunked or self._expects or self._says_upgrade
         if not odd and self._denial is None and len(exchange.body) == self._content_length:
             facts = (exchange.method, exchange.path, exchange.query, exchange.content_type)
-            self._known.learn(self._new_head, self._url, CachedHead(*facts, self._content_length))
+            head = CachedHead(*facts, exchange.authorization, self._content_length)
+            self._known.learn(self._new_head, self._url, head)
 
     def _stop(self, error: DriftQError) -> None:
         """The parser reports an exception raised here as its own error."""
@@ -161,6 +165,7 @@ class RequestReader:
             b"Host": self._host,
             b"Origin": self._origin,
             b"Sec-Fetch-Site": self._site,
+            b"Authorization": self._authorization or None,
             b"Connection": b", ".join(word for word in words if word.lower() != b"upgrade") or None,
             b"Content-Type": self._content_type or b"application/json",
             b"Content-Length": None if self._chunked else b"%d" % self._content_length,
@@ -207,6 +212,10 @@ class RequestReader:
             self._origin = value if self._origin is None else self._origin + b", " + value
         elif name == b"sec-fetch-site":
             self._site = value if self._site is None else self._site + b", " + value
+        elif name == b"authorization":
+            if self._authorization:
+                self._stop(InvalidArgument("", "there are two Authorization headers"))
+            self._authorization = value
         elif name == b"connection":
             self._says_connection += b"," + value
         elif name == b"transfer-encoding":
@@ -228,6 +237,11 @@ class RequestReader:
                 self._allowed = asked if self._denial is None else None
         if self._content_length > self._options.body_bytes_max:
             self._stop(PayloadTooLarge(limit_bytes=self._options.body_bytes_max))
+        guard = self._edge.guard
+        if guard is not None and (self._chunked or self._content_length > self._options.stranger_bytes_max):
+            stranger = guard.stranger(self._authorization)
+            if stranger is not None:
+                self._stop(stranger)  # Its body is not worth the memory.
         if self._expects and self._version == "1.1":
             self._connection.owe_continue()
 
@@ -258,6 +272,7 @@ class RequestReader:
         exchange.path, _, exchange.query = self._url.partition(b"?")
         exchange.body = self._body if not self._more else b"".join((self._body, *self._more))
         exchange.content_type = self._content_type
+        exchange.authorization = self._authorization
         exchange.ends_connection = not parser.should_keep_alive()
         if self._says_connection or exchange.ends_connection:
             exchange.old = self._version == "1.0"

@@ -5,6 +5,7 @@ These objects travel to Spark's workers, so they hold nothing but values.
 
 from dataclasses import dataclass, field
 
+from driftq.model.options.credentials import NO_CREDENTIALS, Credentials
 from driftq.model.options.events import EventOptions
 from driftq.model.options.kafka import KafkaOptions
 
@@ -62,6 +63,8 @@ class PipelineOptions:
     """Addresses of the targets of every projection, where a command names them."""
     default_sinks: tuple[str, ...] = field(default=(), repr=False)
     """Addresses of the targets of projections without a sink of their own."""
+    credentials: Credentials = NO_CREDENTIALS
+    """Of the jobs, at the server."""
 
     @property
     def folder(self) -> str:

@@ -32,6 +32,15 @@ class ReadyReply(msgspec.Struct, frozen=True, omit_defaults=True):
     warnings: list[ClockWarning] = []
 
 
+class WhoamiReply(msgspec.Struct, frozen=True):
+    """The key of a request: what it may do, and on which topics; no topics: all of them."""
+
+    name: str
+    roles: list[str]
+    tenant: str | None
+    topics: list[str]
+
+
 class VersionReply(msgspec.Struct, frozen=True):
     version: str
     commit: str

@@ -156,7 +156,7 @@ class Bridge:
             )
 
     def _driftq_topic(self, topic: str) -> TopicView | None:
-        server = Server(self._options.url)
+        server = Server(self._options.url, credentials=self._options.credentials)
         try:
             return server.get(topic_path(topic), TopicView)
         except TopicNotFound:

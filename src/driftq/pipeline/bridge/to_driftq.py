@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from driftq.errors import LaneBehind, TopicExists, WriterFenced
 from driftq.kafka.cluster import KafkaCluster
+from driftq.model.options.credentials import Credentials
 from driftq.model.options.pipeline import KAFKA, PipelineOptions
 from driftq.model.topic import MAX_PARTITIONS
 from driftq.model.wire.append import OpenWriter
@@ -49,6 +50,7 @@ class ToDriftqTask:
     """For `mapInArrow`: rows of some lanes in, one report out."""
 
     url: str
+    credentials: Credentials
     topic: str
     writer: str
     epoch: int
@@ -61,7 +63,7 @@ class ToDriftqTask:
         yield report_row(self.copy(batches))
 
     def copy(self, batches: Iterator[arrow.RecordBatch]) -> CopyReport:
-        server = Server(self.url, patience_s=self.patience_s)
+        server = Server(self.url, credentials=self.credentials, patience_s=self.patience_s)
         sender = LaneSender(
             server, writer=self.writer, epoch=self.epoch, chunk=self.chunk, confirmed={self.topic: self.after}
         )
@@ -141,6 +143,7 @@ class ToDriftqRun:
         settings = self._options.publisher
         return ToDriftqTask(
             url=self._options.url,
+            credentials=self._options.credentials,
             topic=self._route.target.topic,
             writer=self._writer,
             epoch=self._epoch,
@@ -159,7 +162,7 @@ def begin_to_driftq(options: PipelineOptions, route: BridgeRoute) -> ToDriftqRun
     with KafkaCluster(options.kafka) as cluster:
         oldest = {number: offset for (_, number), offset in cluster.beginning_offsets([topic]).items()}
         writer = writer_of(kafka_identity(cluster, topic))
-    server = Server(options.url)
+    server = Server(options.url, credentials=options.credentials)
     try:
         _create(server, route.target.topic, partitions=min(len(oldest), MAX_PARTITIONS))
         opened = server.post(topic_path(route.target.topic, "/writers"), {"writer": writer}, OpenWriter)

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from driftq.errors import DriftQError, TopicNotFound, Unavailable
 from driftq.model.dead_letter import HandlerDeadLetter, dead_letter_from
+from driftq.model.options.credentials import NO_CREDENTIALS, Credentials
 from driftq.model.wire.dlq import DeadLettersReply, DeadLetterTopicsReply
 from driftq.model.wire.handler_letters import HandlerLetter, HandlerLettersBody
 from driftq.pipeline.dead_letters.port import DeadLetterCount, TopicDeadLetter
@@ -22,8 +23,10 @@ _PAGE = 500
 class DriftqDeadLetters:
     """Implements `DeadLetterTopics`. The server stores each dead letter once, by its id."""
 
-    def __init__(self, url: str, *, patience_s: float = PATIENCE_S) -> None:
-        self._server = Server(url, patience_s=patience_s)
+    def __init__(
+        self, url: str, *, credentials: Credentials = NO_CREDENTIALS, patience_s: float = PATIENCE_S
+    ) -> None:
+        self._server = Server(url, credentials=credentials, patience_s=patience_s)
 
     def publish(self, dead_letters: Sequence[HandlerDeadLetter]) -> list[str | None]:
         problems: dict[int, str | None] = {}

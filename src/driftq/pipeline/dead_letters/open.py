@@ -15,4 +15,4 @@ def open_dead_letter_topics(options: PipelineOptions, *, patience_s: float = PAT
         return KafkaDeadLetters(options.kafka, patience_s=patience_s)
     from driftq.pipeline.dead_letters.driftq_letters import DriftqDeadLetters
 
-    return DriftqDeadLetters(options.url, patience_s=patience_s)
+    return DriftqDeadLetters(options.url, credentials=options.credentials, patience_s=patience_s)

@@ -61,6 +61,7 @@ def kafka_history(projection: Projection, options: PipelineOptions) -> RebuildIn
     log = EventLogOptions(
         url=options.url,
         data=options.data,
+        credentials=options.credentials,
         objects_url=options.events.objects_url,
         s3_endpoint=options.events.s3_endpoint,
     )

@@ -59,7 +59,7 @@ def topic_history(
 
 def _pinned(projection: Projection, options: PipelineOptions) -> list[TopicView]:
     """The topics as they are now."""
-    server = Server(options.url)
+    server = Server(options.url, credentials=options.credentials)
     try:
         names = projection.topics
         if projection.topic_pattern is not None:
@@ -79,7 +79,11 @@ def _pinned(projection: Projection, options: PipelineOptions) -> list[TopicView]
 
 def _table(options: PipelineOptions, topic: str) -> list[TableFile]:
     """The files of a topic's table, where the server's folder is readable; by partition and offset."""
-    topics = Topics(TopicSourceOptions(url=options.url, data=options.data, topics=(topic,)))
+    topics = Topics(
+        TopicSourceOptions(
+            url=options.url, data=options.data, credentials=options.credentials, topics=(topic,)
+        )
+    )
     try:
         instance = topics.spans(topic).instance
     finally:

@@ -98,7 +98,8 @@ class Publisher:
         remembered = self._remembered()
         if self._options.transport == KAFKA:
             return begin_on_kafka(self._options, objects, remembered=remembered)
-        store, server = CheckpointStore(objects), Server(self._options.url)
+        store = CheckpointStore(objects)
+        server = Server(self._options.url, credentials=self._options.credentials)
         try:
             resume = begin(store, server, self._options.publisher, remembered=remembered)
         finally:

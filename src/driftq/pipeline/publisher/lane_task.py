@@ -17,6 +17,7 @@ import msgspec
 from driftq.errors import LaneBehind, WriterFenced
 from driftq.eventstore.published import encode_published, topic_of
 from driftq.eventstore.stored import StoredEvent, stored_events
+from driftq.model.options.credentials import Credentials
 from driftq.model.wire.append import PositionedMessage
 from driftq.pipeline.server import Server
 from driftq.pipeline.sink.lane_sender import LaneSender
@@ -71,6 +72,7 @@ class LaneTask:
     """For `mapInArrow`: rows of the event log with their lane in, one report out."""
 
     url: str
+    credentials: Credentials
     writer: str
     epoch: int
     confirmed: dict[str, dict[int, int]]
@@ -84,7 +86,7 @@ class LaneTask:
         yield report_row(self.publish(batches))
 
     def publish(self, batches: Iterator[arrow.RecordBatch]) -> Report:
-        server = Server(self.url, patience_s=self.patience_s)
+        server = Server(self.url, credentials=self.credentials, patience_s=self.patience_s)
         sender = LaneSender(
             server,
             writer=self.writer,

@@ -80,6 +80,7 @@ class PublisherRun:
         looks_back = self.checkpoint.position == self._resume.checkpoint.position
         return LaneTask(
             url=self._options.url,
+            credentials=self._options.credentials,
             writer=self.checkpoint.publisher,
             epoch=self.checkpoint.epoch,
             confirmed=self.checkpoint.topics,

@@ -19,7 +19,7 @@ def check_reach(jobs: Sequence[Job], options: PipelineOptions) -> None:
     This takes a second or two. A running job later waits for its server.
     """
     if any(getattr(job, "needs_server", False) for job in jobs):
-        check_server(options.url)
+        check_server(options.url, options.credentials)
     for job in jobs:
         check = getattr(job, "check", None)
         if check is not None:

@@ -117,9 +117,10 @@ def read_report(line: bytes) -> Report | None:
 
 
 def secrets_of(options: PipelineOptions) -> tuple[str, ...]:
-    """Passwords in the addresses of a run, encoded and decoded."""
+    """The API key of a run, and passwords in its addresses, encoded and decoded."""
     own = (options.events.database_url, options.events.objects_url, options.url)
-    found = set(options.kafka.secrets)
+    key = options.credentials.api_key
+    found = set(options.kafka.secrets) | (set() if key is None else {key})
     for address in (*filter(None, own), *options.sinks, *options.default_sinks):
         parts = urlsplit(address)
         given = [parts.password] if parts.password else []

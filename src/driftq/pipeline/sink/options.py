@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from driftq.errors import InvalidArgument
-from driftq.pipeline.spark.option_values import read_names
+from driftq.model.options.credentials import Credentials
+from driftq.pipeline.spark.option_values import credentials_of, read_names
 from driftq.settings import load_settings, load_url
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ TEXT_COLUMNS = ("key", "value", "envelope", "topic")
 NAMES = (
     "url",
     "apiKey",
+    "caFile",
+    "clientCert",
+    "clientKey",
     "topic",
     "partitions",
     "writer",
@@ -32,7 +36,7 @@ class SinkOptions:
     """Where rows go, and where they are staged until all have arrived."""
 
     url: str
-    api_key: str | None
+    credentials: Credentials
     topic: str | None
     """The topic of rows that name none."""
     partitions: int
@@ -54,7 +58,7 @@ def read_sink_options(given: Mapping[str, str], schema: StructType, *, overwrite
     staging = options.get("staginglocation")
     return SinkOptions(
         url=load_url(options.get("url")),
-        api_key=options.get("apikey"),
+        credentials=credentials_of(options),
         topic=options.get("topic"),
         partitions=_partitions(options.get("partitions", "1")),
         writer=options.get("writer"),

@@ -138,7 +138,7 @@ def send(
     epoch: int | None = None,
 ) -> None:
     """Append rows with consecutive positions; without an epoch the next one of each topic is taken."""
-    server = Server(options.url, api_key=options.api_key)
+    server = Server(options.url, credentials=options.credentials)
     sender = LaneSender(
         server, writer=writer, epoch=epoch, chunk=CHUNK_MESSAGES, partitions=options.partitions
     )

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from driftq.errors import InvalidArgument
+from driftq.model.options.credentials import NO_CREDENTIALS, Credentials
 from driftq.pipeline.source.options import OF_SERVER
-from driftq.pipeline.spark.option_values import int_option, read_names, yes_or_no
+from driftq.pipeline.spark.option_values import credentials_of, int_option, read_names, yes_or_no
 from driftq.settings import load_data, load_settings, load_url
 
 Position = int | Literal["earliest", "latest"]
@@ -34,7 +35,7 @@ class EventLogOptions:
     objects_url: str | None = None
     """Where the segments are, if not in that folder."""
     s3_endpoint: str | None = None
-    api_key: str | None = None
+    credentials: Credentials = NO_CREDENTIALS
     starting: Position = "earliest"
     ending: Position = "latest"
     events_max: int | None = None
@@ -58,7 +59,7 @@ def read_event_options(given: Mapping[str, str], *, streaming: bool) -> EventLog
         data=os.path.abspath(load_data(options.get("data"))),
         objects_url=options.get("objectsurl", kept.objects_url),
         s3_endpoint=options.get("s3endpoint", kept.s3_endpoint),
-        api_key=options.get("apikey"),
+        credentials=credentials_of(options),
         starting=_position("startingPosition", options.get("startingposition", "earliest")),
         ending=ending,
         events_max=int_option("maxEventsPerTrigger", options.get("maxeventspertrigger")),

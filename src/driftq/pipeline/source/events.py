@@ -162,7 +162,7 @@ class EventLog:
 
     def __init__(self, options: EventLogOptions) -> None:
         self._options = options
-        self._server = Server(options.url, api_key=options.api_key)
+        self._server = Server(options.url, credentials=options.credentials)
 
     def next_position(self) -> int:
         """After the last event."""
@@ -255,7 +255,7 @@ def _sealed(options: EventLogOptions, wanted: EventRange) -> Iterator[tuple[Segm
 
 
 def _fetch(options: EventLogOptions, at: int, end: int) -> Iterator[arrow.RecordBatch]:
-    server = Server(options.url, api_key=options.api_key)
+    server = Server(options.url, credentials=options.credentials)
     try:
         while at < end:
             query: Query = {"from": at, "limit": min(_PAGE_EVENTS, end - at), "stored": True}

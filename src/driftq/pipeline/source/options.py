@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from driftq.errors import InvalidArgument
+from driftq.model.options.credentials import NO_CREDENTIALS, Credentials
 from driftq.pipeline.source.offsets import Boundary, Offsets, Times, parse_offsets, parse_time, parse_times
-from driftq.pipeline.spark.option_values import duration_ms, int_option, read_names, yes_or_no
+from driftq.pipeline.spark.option_values import credentials_of, duration_ms, int_option, read_names, yes_or_no
 from driftq.settings import load_data, load_url
 
 NEWEST_BY = ("aggregate_id", "key")
 UNMATCHED = ("error", "latest")
 TRIGGER_DELAY = "15m"
-OF_SERVER = ("url", "data", "apiKey")
+OF_TLS = ("caFile", "clientCert", "clientKey")
+OF_SERVER = ("url", "data", "apiKey", *OF_TLS)
 OF_BATCHES = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "pushDownPredicate")
 OF_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "reader")
 NAMES = (
@@ -44,7 +46,7 @@ class TopicSourceOptions:
     url: str
     data: str
     """The server's folder, if it can be reached from here."""
-    api_key: str | None = None
+    credentials: Credentials = NO_CREDENTIALS
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     starting: Boundary | Offsets | Times = "earliest"
@@ -101,7 +103,7 @@ def read_topic_options(given: Mapping[str, str], *, streaming: bool) -> TopicSou
     return TopicSourceOptions(
         url=load_url(options.get("url")),
         data=os.path.abspath(load_data(options.get("data"))),
-        api_key=options.get("apikey"),
+        credentials=credentials_of(options),
         topics=topics,
         pattern=pattern,
         starting=_bound(options, "starting", otherwise="earliest"),

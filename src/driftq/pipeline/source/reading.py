@@ -102,7 +102,7 @@ def clipped(file: parquet.ParquetFile, *, start: int, end: int) -> Iterator[arro
 
 
 def _fetch(options: TopicSourceOptions, wanted: TopicRange, *, start: int) -> Iterator[arrow.RecordBatch]:
-    server = Server(options.url, api_key=options.api_key)
+    server = Server(options.url, credentials=options.credentials)
     expected = _expected(options, wanted, start=start) if wanted.messages is None else wanted.messages
     seen = 0
     try:

@@ -40,7 +40,7 @@ class Topics:
 
     def __init__(self, options: TopicSourceOptions) -> None:
         self._options = options
-        self._server = Server(options.url, api_key=options.api_key)
+        self._server = Server(options.url, credentials=options.credentials)
         self._reported: Offsets = {}
 
     def names(self) -> Sequence[str]:

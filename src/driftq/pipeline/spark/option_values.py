@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 
 from driftq.errors import InvalidArgument
+from driftq.model.options.credentials import Credentials
+from driftq.settings import load_credentials
 
 _DURATION = re.compile(r"(\d+)\s*([a-z]*)")
 _MS = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -48,3 +50,13 @@ def duration_ms(name: str, text: str) -> int:
     if found is None or found[2] not in _MS:
         raise InvalidArgument(name, f"must be a duration such as 90s or 15m, not {text!r}")
     return int(found[1]) * _MS[found[2]]
+
+
+def credentials_of(options: Mapping[str, str]) -> Credentials:
+    """The key and the files of TLS, from options by their names in lower case, else from the environment."""
+    return load_credentials(
+        api_key=options.get("apikey"),
+        ca_file=options.get("cafile"),
+        client_cert=options.get("clientcert"),
+        client_key=options.get("clientkey"),
+    )

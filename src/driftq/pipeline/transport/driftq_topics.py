@@ -27,10 +27,10 @@ class DriftqTransport:
 
     def __init__(self, options: PipelineOptions) -> None:
         self._options = options
-        self._server = Server(options.url)
+        self._server = Server(options.url, credentials=options.credentials)
 
     def check(self) -> None:
-        check_server(self._options.url)
+        check_server(self._options.url, self._options.credentials)
 
     def identities(self, subscription: TopicSubscription) -> dict[str, str]:
         every = self._server.get("/v1/topics", dict[str, list[str]])["topics"]

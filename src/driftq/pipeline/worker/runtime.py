@@ -28,8 +28,8 @@ from driftq.registry import Handler
 class ServedEvents:
     """The event store of a server; it repeats an append after a lost response, which is safe."""
 
-    def __init__(self, url: str) -> None:
-        self._server = Server(url)
+    def __init__(self, options: PipelineOptions) -> None:
+        self._server = Server(options.url, credentials=options.credentials)
 
     def append_all(self, events: Sequence[tuple[Event, int | None]]) -> None:
         self._server.post("/v1/events", [_body(event) for event, _ in events], Any)
@@ -54,7 +54,7 @@ def open_run(spec: WorkerSpec, options: PipelineOptions, *, in_task: bool) -> It
             timing=timing,
         )
         sinks = OutageWait(timing).ask(lambda: shared_sinks(spec.name, dict(spec.sinks)))
-        with closing(ServedEvents(options.url)) as event_store, heartbeats:
+        with closing(ServedEvents(options)) as event_store, heartbeats:
             yield make_run(
                 spec.handler(options.registry),
                 spec.call,

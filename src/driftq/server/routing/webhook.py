@@ -17,6 +17,7 @@ import msgspec
 
 from driftq.errors import InvalidArgument, ServerUnreachable
 from driftq.model import Envelope, Message, RoutingDecision
+from driftq.model.options.credentials import Credentials
 from driftq.transport.blocking import BlockingConnection
 from driftq.transport.endpoint import Endpoint
 
@@ -32,10 +33,17 @@ class WebhookFailed(Exception):
 class WebhookRouter:
     """Posts to one URL; each thread keeps a connection of its own."""
 
-    def __init__(self, url: str, *, timeout_ms: int, topics: Collection[str] | None = None) -> None:
+    def __init__(
+        self, url: str, *, timeout_ms: int, topics: Collection[str] | None = None, ca_file: str | None = None
+    ) -> None:
+        """The router is not this server: it gets no API key."""
         parts = urlsplit(url)
         try:
-            self._endpoint = Endpoint.of(f"{parts.scheme}://{parts.netloc}", timeout_s=timeout_ms / 1000)
+            self._endpoint = Endpoint.of(
+                f"{parts.scheme}://{parts.netloc}",
+                timeout_s=timeout_ms / 1000,
+                credentials=Credentials(ca_file=ca_file),
+            )
         except InvalidArgument:
             raise ValueError(f"{url!r} is not an address like http://127.0.0.1:9000/route") from None
         self.url = url

@@ -47,6 +47,14 @@ class DeltaReadModel(DeltaRows):
         super().apply(application, writer_epoch)
         self._maintain()
 
+    def put(self, changes: Sequence[Change]) -> None:
+        rows = storable_rows(changes)
+        with reaching(self.address):
+            while True:
+                with suppress(CommitOvertaken):
+                    write_rows(self._opened().table, rows, {})
+                    return
+
     def redrive(self, change: Change, dead_letter_id: str, *, by: str) -> bool:
         """The row first: a crash before the mark leaves a dead letter that can be redriven again."""
         aggregate = Aggregate(change.aggregate_type, change.aggregate_id)

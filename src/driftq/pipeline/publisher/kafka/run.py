@@ -200,7 +200,7 @@ def resume_on_kafka(
 
 def _require_log(options: PipelineOptions, taken: TakenLanes) -> None:
     """Raises PositionsAhead for a log that ends before what was published of it: it is an older copy."""
-    server = Server(options.url)
+    server = Server(options.url, credentials=options.credentials)
     try:
         end = server.get("/v1/events/log/end", EventLogEnd).position
     finally:

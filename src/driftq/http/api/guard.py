@@ -1,0 +1,210 @@
+"""The guard: the one place where a request's key is checked, before its handler runs.
+
+It identifies the key, counts the request against the key's rates, and compares the key's roles and topics
+with those of the route. What a route needs is part of the route (`Route.roles`, `Route.topics`), so the
+OpenAPI document and the reference state the same rule. The tenant of a key will be checked here too; until
+then a key with a tenant is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from driftq.access.file import file_state, read_keys
+from driftq.access.keys import ApiKey, Role, bearer
+from driftq.access.rates import Allowance, FailedTries
+from driftq.errors import (
+    DriftQError,
+    KeyMissing,
+    KeyRateReached,
+    KeysFileUnusable,
+    KeyUnknown,
+    PermissionDenied,
+    RoleMissing,
+    TooManyTries,
+    TopicNotAllowed,
+    Unauthenticated,
+)
+from driftq.http.api.audited import Auditor, address_of
+from driftq.http.api.route import Route
+from driftq.http.wire.exchange import Exchange
+from driftq.server.counters import Counters
+
+logger = logging.getLogger("driftq.access")
+
+
+class Guard:
+    """The keys of one server."""
+
+    def __init__(
+        self,
+        keys_file: str,
+        counters: Counters,
+        *,
+        auditor: Auditor | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Raises KeysFileUnusable: a server that was given a keys file does not start without it."""
+        self._path = keys_file
+        self._counters = counters
+        self._auditor = auditor
+        self._monotonic = monotonic
+        self._state = file_state(keys_file)
+        self._keys = _by_id(read_keys(keys_file))
+        self._tries = FailedTries()
+        self._rates: dict[str, KeyRates] = {}
+        if not self._keys:
+            logger.warning("the keys file %s has no usable key: every request is refused", keys_file)
+
+    def require_key(self, exchange: Exchange) -> ApiKey:
+        """The key of the request, which is counted against its rates; raises Unauthenticated and 429."""
+        key = exchange.caller
+        if key is None:
+            key = exchange.caller = self._identify(exchange)
+            if key.requests_per_s is not None or key.bytes_per_s is not None:
+                self._count(key, len(exchange.body))
+        return key
+
+    def stranger(self, authorization: bytes) -> Unauthenticated | None:
+        """The error for a header without a valid key; nothing is counted."""
+        return (
+            None if self._find(authorization) is not None else KeyUnknown() if authorization else KeyMissing()
+        )
+
+    def admit(self, exchange: Exchange, route: Route) -> None:
+        """Return when the request's key may make this request; else raise the reply."""
+        if route.roles is None:
+            self._recognise(exchange)
+            return
+        key = self.require_key(exchange)
+        is_admins = not route.roles
+        try:
+            self._compare(key, exchange, route)
+        except PermissionDenied as refused:
+            self._counters.permission_denied += 1
+            if is_admins and self._auditor is not None:
+                self._auditor.refused(exchange, route, key, refused.status)
+            raise
+        if is_admins and self._auditor is not None:
+            self._auditor.watch(exchange, route, key)
+
+    @staticmethod
+    def _compare(key: ApiKey, exchange: Exchange, route: Route) -> None:
+        """Raises PermissionDenied for what is outside the key's roles or topics."""
+        if not key.has_role(route.roles or ()):
+            needs = " or ".join([*(route.roles or ()), Role.ADMIN])
+            raise RoleMissing(key.name, roles=", ".join(sorted(key.roles)), needs=needs)
+        # A key with a tenant would be checked here: what another tenant owns is a 404.
+        if key.topics and route.topics is not None:
+            for topic in route.topics(exchange):
+                if not key.reaches(topic):
+                    raise TopicNotAllowed(key.name, topic=topic, topics=", ".join(key.topics))
+
+    def _recognise(self, exchange: Exchange) -> None:
+        """An open route needs no key, but may show more to a valid one."""
+        if exchange.authorization:
+            try:
+                exchange.caller = self._identify(exchange)
+            except DriftQError:
+                exchange.caller = None
+
+    def _identify(self, exchange: Exchange) -> ApiKey:
+        key = self._find(exchange.authorization)
+        if key is not None:
+            return key
+        self._counters.unauthenticated += 1
+        if exchange.authorization:
+            wait_s = self._tries.failed(address_of(exchange.connection), now=self._monotonic())
+            if wait_s:
+                exchange.ends_connection = True  # Each further try costs a connection.
+                raise TooManyTries(retry_after_ms=_ms(wait_s))
+            raise KeyUnknown
+        raise KeyMissing
+
+    def _find(self, authorization: bytes) -> ApiKey | None:
+        """The key that the header proves to have; an unknown id is not worth a hash."""
+        given = bearer(authorization)
+        key = self._keys.get(given[0]) if given else None
+        return key if key is not None and given is not None and key.is_secret(given[1]) else None
+
+    def _count(self, key: ApiKey, body_bytes: int) -> None:
+        now = self._monotonic()
+        rates = self._rates.get(key.id)
+        if rates is None or rates.key != key:
+            rates = self._rates[key.id] = KeyRates(key, now)
+        refused = rates.use(body_bytes, now)
+        if refused is not None:
+            self._counters.key_rate_refused += 1
+            raise refused
+
+    # The file
+
+    def look(self) -> bool:
+        """Once a second: read the file again if it has changed; whether the keys are others now."""
+        state = file_state(self._path)
+        return state != self._state and self.reload()
+
+    def reload(self) -> bool:
+        """Read the file; whether the keys are others now. A file that cannot be used changes nothing."""
+        self._state = file_state(self._path)
+        try:
+            keys = _by_id(read_keys(self._path))
+        except KeysFileUnusable as problem:
+            logger.error("%s; the keys from before stay in force", problem)
+            return False
+        before, self._keys = self._keys, keys
+        if self._auditor is not None and keys != before:
+            self._auditor.keys_changed(
+                added=[key.name for key_id, key in keys.items() if key_id not in before],
+                removed=[key.name for key_id, key in before.items() if key_id not in keys],
+                changed=[key.name for key_id, key in keys.items() if before.get(key_id, key) != key],
+            )
+        self._rates = {key_id: rates for key_id, rates in self._rates.items() if key_id in keys}
+        if keys == before:
+            return False
+        logger.info("the keys file has changed: %d keys, before %d", len(keys), len(before))
+        return True
+
+    def is_current(self, key: ApiKey) -> bool:
+        """Whether the key is as it was when a request with it was admitted."""
+        return self._keys.get(key.id) == key
+
+
+class KeyRates:
+    """What one key has used."""
+
+    __slots__ = ("_bytes", "_requests", "key")
+
+    def __init__(self, key: ApiKey, now: float) -> None:
+        self.key = key
+        self._requests = Allowance(key.requests_per_s, at=now) if key.requests_per_s is not None else None
+        self._bytes = Allowance(key.bytes_per_s, at=now) if key.bytes_per_s is not None else None
+
+    def use(self, body_bytes: int, now: float) -> KeyRateReached | None:
+        """Count a request; the error, and nothing is counted, when a rate is used up."""
+        for limit, allowance in (("requests", self._requests), ("bytes", self._bytes)):
+            wait_s = allowance.wait_s(now) if allowance is not None else 0.0
+            if allowance is not None and wait_s:
+                per_s, wait_ms = int(allowance.per_s), _ms(wait_s)
+                return KeyRateReached(self.key.name, limit=limit, per_s=per_s, retry_after_ms=wait_ms)
+        if self._requests is not None:
+            self._requests.use(1)
+        if self._bytes is not None:
+            self._bytes.use(body_bytes)
+        return None
+
+
+def _by_id(keys: list[ApiKey]) -> dict[str, ApiKey]:
+    """The keys that can be used. One with a tenant would reach what belongs to others: it is refused."""
+    for key in keys:
+        if key.tenant is not None:
+            logger.error(
+                "the key %r is refused: it has a tenant, and this release does not separate tenants", key.name
+            )
+    return {key.id: key for key in keys if key.tenant is None}
+
+
+def _ms(seconds: float) -> int:
+    return max(1, round(seconds * 1000))

@@ -24,7 +24,7 @@ _LOADERS = {"load_url": "url", "load_data": "data", "load_credentials": "credent
 
 def by_field(package: Path) -> dict[str, list[str]]:
     """For each field of the settings object, written with dots where need be, the commands that read it."""
-    found: dict[str, set[str]] = {}
+    found: dict[str, set[str]] = {"profile": {"serve"}}  # By `load_settings` itself, without --profile.
     for module in sorted((package / "cli").glob("*.py")):
         for field in _fields_read(ast.parse(module.read_text(encoding="utf-8"))):
             if module.stem in COMMANDS:

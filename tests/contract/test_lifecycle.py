@@ -176,7 +176,7 @@ def test_the_document_names_every_route_and_its_errors(server: Server) -> None:
     assert eight <= routes
     produce = document["paths"]["/v1/produce"]["post"]
     assert set(produce["responses"]) == {
-        *("200", "400", "403", "404", "408", "409", "413", "429", "503"),
+        *("200", "400", "401", "403", "404", "408", "409", "413", "429", "503"),
     }
     assert {"topic", "idem_key", "retry_backoff_ms"} <= {one["name"] for one in produce["parameters"]}
     envelope = document["components"]["schemas"]["EnvelopeBody"]

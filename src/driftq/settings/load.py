@@ -27,8 +27,8 @@ from driftq.settings.profile import DEFAULT, PROFILES, Profile
 from driftq.settings.serve_settings import serve_settings
 from driftq.settings.spec import Problem, SettingSpec, SettingsRefused, UnknownName, Value
 
-_RESEMBLANCE = 0.7
-"""Of two names without their prefix: a little less than is equal in PORT and PROT."""
+_RESEMBLANCE = 0.65
+"""Of two names without their prefix: less than is equal in PORT and PROT, or in CERT and CERTIFICATE."""
 
 
 class SettingSource(StrEnum):

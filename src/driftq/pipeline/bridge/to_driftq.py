@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from driftq.errors import LaneBehind, TopicExists, WriterFenced
 from driftq.kafka.cluster import KafkaCluster
-from driftq.model.options.credentials import Credentials
+from driftq.model.options.credentials import NO_CREDENTIALS, Credentials
 from driftq.model.options.pipeline import KAFKA, PipelineOptions
 from driftq.model.topic import MAX_PARTITIONS
 from driftq.model.wire.append import OpenWriter
@@ -50,7 +50,6 @@ class ToDriftqTask:
     """For `mapInArrow`: rows of some lanes in, one report out."""
 
     url: str
-    credentials: Credentials
     topic: str
     writer: str
     epoch: int
@@ -58,6 +57,7 @@ class ToDriftqTask:
     """Of each lane the last offset that the DriftQ topic has: with less it was deleted or restored."""
     chunk: int
     patience_s: float
+    credentials: Credentials = NO_CREDENTIALS
 
     def __call__(self, batches: Iterator[arrow.RecordBatch]) -> Iterator[arrow.RecordBatch]:
         yield report_row(self.copy(batches))

@@ -17,7 +17,7 @@ import msgspec
 from driftq.errors import LaneBehind, WriterFenced
 from driftq.eventstore.published import encode_published, topic_of
 from driftq.eventstore.stored import StoredEvent, stored_events
-from driftq.model.options.credentials import Credentials
+from driftq.model.options.credentials import NO_CREDENTIALS, Credentials
 from driftq.model.wire.append import PositionedMessage
 from driftq.pipeline.server import Server
 from driftq.pipeline.sink.lane_sender import LaneSender
@@ -72,7 +72,6 @@ class LaneTask:
     """For `mapInArrow`: rows of the event log with their lane in, one report out."""
 
     url: str
-    credentials: Credentials
     writer: str
     epoch: int
     confirmed: dict[str, dict[int, int]]
@@ -81,6 +80,7 @@ class LaneTask:
     chunk_events: int
     patience_s: float
     recent_max: int
+    credentials: Credentials = NO_CREDENTIALS
 
     def __call__(self, batches: Iterator[arrow.RecordBatch]) -> Iterator[arrow.RecordBatch]:
         yield report_row(self.publish(batches))

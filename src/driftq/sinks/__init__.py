@@ -1,6 +1,6 @@
 """Read models: the rows that a projection writes, newest sequence wins, and their targets.
 
-    sink = SqliteSink("read_models.db")     # or PostgresSink(url), ParquetSink(folder), DeltaSink(address)
+    sink = SqliteSink("read_models.db")                       # or another one, or a sink of your own
     model = sink.connect("orders_by_id")
     writer_epoch = model.take_over()                          # fences every earlier run of this projection
     model.apply(Application(changes=…, positions=…), writer_epoch)
@@ -47,9 +47,12 @@ from driftq.sinks.port import (
 
 if TYPE_CHECKING:
     from driftq.sinks.delta import DeltaSink
+    from driftq.sinks.opensearch import OpenSearchSink
     from driftq.sinks.parquet import ParquetSink
     from driftq.sinks.postgres import PostgresSink
+    from driftq.sinks.redis import RedisSink
     from driftq.sinks.sqlite import SqliteSink
+    from driftq.sinks.terminusdb import TerminusSink
     from driftq.sinks.urls import open_sink
 
 __all__ = [
@@ -61,6 +64,7 @@ __all__ = [
     "DeltaSink",
     "FindsReadModels",
     "GuardedReadModel",
+    "OpenSearchSink",
     "OutOfOrderEvent",
     "ParquetSink",
     "PostgresSink",
@@ -68,6 +72,7 @@ __all__ = [
     "ReadModel",
     "ReadModelRow",
     "ReadModelSink",
+    "RedisSink",
     "RefusedChange",
     "RegistryRow",
     "SqliteSink",
@@ -76,6 +81,7 @@ __all__ = [
     "StagedReadModel",
     "TakesS3Endpoint",
     "TaskWriter",
+    "TerminusSink",
     "TopicPartition",
     "WriterEpoch",
     "open_sink",
@@ -83,9 +89,12 @@ __all__ = [
 
 _HOMES = {
     "DeltaSink": "delta",
+    "OpenSearchSink": "opensearch",
     "ParquetSink": "parquet",
     "PostgresSink": "postgres",
+    "RedisSink": "redis",
     "SqliteSink": "sqlite",
+    "TerminusSink": "terminusdb",
     "open_sink": "urls",
 }
 

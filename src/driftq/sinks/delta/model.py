@@ -8,6 +8,9 @@ the rebuild's positions. No file is copied.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+
 from driftq.errors import ProjectionFenced, ReadModelSwapped
 from driftq.model import Aggregate
 from driftq.sinks.dead_letters import RedriveMark

@@ -18,7 +18,7 @@ COMMANDS = {
 }
 """The commands of each module of `driftq.cli` that reads the settings object; `config` shows all of it."""
 
-_GROUPS = ("limits", "events", "registry", "publisher", "kafka", "serving")
+_GROUPS = ("credentials", "limits", "events", "registry", "publisher", "kafka", "serving")
 _LOADERS = {"load_url": "url", "load_data": "data", "load_credentials": "credentials"}
 
 

@@ -134,8 +134,6 @@ def serve(
 
 def _refusal(serving: ServeSettings) -> str | None:
     """Why a server with these options must not start."""
-    if serving.tls_cert is None and (serving.tls_key is not None or serving.tls_client_ca is not None):
-        return "--tls-key and --tls-client-ca need --tls-cert: the server has no certificate to show"
     if serving.api_keys_file is None and not serving.insecure and not is_loopback(serving.host):
         return (
             f"{serving.host} can be reached from other machines, and this server has no keys file: create "

@@ -67,6 +67,10 @@ def run_server(serving: ServeSettings, settings: Settings) -> int:
             open_events(events).close()  # A configured database must be reachable: fail now, not later.
         except Unavailable as problem:
             return _refused(str(problem))
+    if serving.tls_cert is None and (serving.tls_key or serving.tls_client_ca):
+        return _refused(
+            "--tls-key and --tls-client-ca need --tls-cert: the server has no certificate to show"
+        )
     try:  # Before a file is created; the server reads them again itself.
         if serving.api_keys_file is not None:
             read_keys(serving.api_keys_file)

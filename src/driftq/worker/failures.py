@@ -7,14 +7,19 @@ A line names topic, partition, group, attempt and offset, never a key or a value
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
+from driftq.client import AsyncClient
 from driftq.client.consuming.delivery import Received
 from driftq.core.decide.backoff import retry_delay_ms
 from driftq.core.records import ORDINARY, DeliveryTerms
+from driftq.errors import DriftQError, TopicNotFound
 from driftq.model.envelope import MAX_BACKOFF_MS
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.registry.verdict import Reject, Released, Retry
+
+_ANSWER_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +93,27 @@ def _terms(delivery: Received) -> DeliveryTerms:
 
 def _span(milliseconds: int) -> str:
     return f"{milliseconds} ms" if milliseconds < 1_000 else f"{milliseconds / 1_000:g} s"
+
+
+class DeadLetterPartitions:
+    """Where dead letters go, for the log: into their partition modulo the number that there are.
+
+    Asks the server at most once how many there are.
+    """
+
+    def __init__(self, client: AsyncClient, topic: str) -> None:
+        self._client = client
+        self._topic = f"{DEAD_LETTER_PREFIX}{topic}"
+        self._partitions: int | None = None
+
+    async def name(self, partition: int) -> str:
+        """`dlq.payments/1`; without the partition while the server does not say."""
+        if self._partitions is None:
+            try:
+                view = await asyncio.wait_for(self._client.topic(self._topic), _ANSWER_S)
+            except TopicNotFound:
+                return f"{self._topic}/{partition}"  # It is about to be made like the topic itself.
+            except (DriftQError, TimeoutError):
+                return self._topic
+            self._partitions = len(view.partitions)
+        return f"{self._topic}/{partition % self._partitions}"

@@ -16,8 +16,7 @@ from driftq.model import Message
 from driftq.registry import Effect
 from driftq.registry.verdict import Reject, Released, Retry, UnknownEffect, error_text
 from driftq.worker.broker_scope import BrokerScope
-from driftq.worker.dead_letters import DeadLetterPartitions
-from driftq.worker.failures import GivenUp, Redelivery, describe, fate_of
+from driftq.worker.failures import DeadLetterPartitions, GivenUp, Redelivery, describe, fate_of
 from driftq.worker.leases import LeasedDelivery
 from driftq.worker.pool import HandlerEnded, HandlerPool
 from driftq.worker.registry_scope import CUT_OFF, RegistryGrant, RegistryScope

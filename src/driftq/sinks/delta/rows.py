@@ -6,6 +6,7 @@ Its positions are numbers of the same commit. The writer's own number is compare
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -44,7 +45,7 @@ class OpenRows(NamedTuple):
     generation: int
 
 
-class DeltaRows:
+class DeltaRows(ABC):
     """What both have in common."""
 
     def __init__(self, name: str, location: TableLocation, *, history_hours: int) -> None:
@@ -121,7 +122,7 @@ class DeltaRows:
         with reaching(self.address):
             return newest(self._opened().table.read(CHANGES))
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - Both of them have nothing to close.
         """Nothing to close."""
 
     def _commit(
@@ -179,13 +180,13 @@ class DeltaRows:
             raise ReadModelNotFound(self.name, place=self.address)
         return opened
 
+    @abstractmethod
     def _open(self) -> OpenRows | None:
         """The table as it is now; None where it was never written."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _require(self, writer_epoch: WriterEpoch) -> OpenRows:
         """The same for its writer; raises ProjectionFenced or ReadModelSwapped."""
-        raise NotImplementedError
 
     def _open_live(self) -> ExactTable | None:
         if self._live is None:

@@ -4,8 +4,8 @@ The publisher writes the columns of an event as headers, in a fixed order, so th
 value to find them. A message from another producer has no such headers; its value is parsed instead. Nothing
 here calls Python for a row.
 
-To check that a value is text takes Spark as long as to read the message. Spark computes only the columns that
-a query selects, so tasks that can check the bytes themselves select `VALUE_BYTES` and not `value`.
+Spark checks each value byte by byte for valid UTF-8, which costs more than to fetch it. It computes only the
+columns that a query selects, so tasks that can check the bytes themselves select `VALUE_BYTES`, not `value`.
 """
 
 from __future__ import annotations

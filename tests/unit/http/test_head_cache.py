@@ -26,7 +26,7 @@ class _RequestSource:
 
     def __init__(self, known: HeadCache) -> None:
         self.seen: list[Seen] = []
-        edge = SimpleNamespace(options=HttpOptions(), known_heads=known, host_rule=HostRule(()))
+        edge = SimpleNamespace(options=HttpOptions(), known_heads=known, host_rule=HostRule(()), guard=None)
         self.reader = RequestReader(cast(Any, edge), cast(Any, self))
 
     def received(self, exchange: Exchange, refusal: DriftQError | None = None) -> None:

@@ -6,7 +6,7 @@ read model must print the same lines for every target.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,12 +35,6 @@ app.projection(Projection("orders", topic="events.order", batch_messages_max=8_0
 """
 WITHIN_S = 900.0
 AWAY = "the target is unavailable, waiting"
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path / "data") as started:
-        yield started
 
 
 @pytest.mark.clause("V1", "V2", "V3", "V5", "V6", "V7", "V8", "X9")

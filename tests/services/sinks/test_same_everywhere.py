@@ -82,7 +82,7 @@ def test_targets_that_are_killed_and_paused_come_to_the_same_documents(
             begin()
             wait_until(
                 "the outage is noticed",
-                lambda number=number: times_away(said) > number or running.poll() is not None,  # type: ignore[misc]
+                lambda number=number: times_away(server) > number or running.poll() is not None,  # type: ignore[misc]
                 within_s=WITHIN_S,
             )
             end()
@@ -113,5 +113,7 @@ def batches(pipeline: PipelineCommands) -> int:
     return status.rows if status is not None else 0
 
 
-def times_away(said: Path) -> int:
-    return said.read_text().count(AWAY)
+def times_away(server: ServerProcess) -> int:
+    """By the log of the driver."""
+    log = server.data / "pipeline" / "logs" / "projection.log"
+    return log.read_text().count(AWAY) if log.exists() else 0

@@ -40,14 +40,21 @@ def _away() -> frozenset[int]:
             Code.BROKER_NOT_AVAILABLE,
             Code.COORDINATOR_LOAD_IN_PROGRESS,
             Code.COORDINATOR_NOT_AVAILABLE,
+            # A broker that has just started knows older leaders than the client does, and the reverse.
+            Code.FENCED_LEADER_EPOCH,
+            Code.KAFKA_STORAGE_ERROR,
             Code.LEADER_NOT_AVAILABLE,
+            Code.LISTENER_NOT_FOUND,
             Code.NETWORK_EXCEPTION,
             Code.NOT_CONTROLLER,
             Code.NOT_COORDINATOR,
             Code.NOT_ENOUGH_REPLICAS,
             Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
             Code.NOT_LEADER_FOR_PARTITION,
+            Code.OFFSET_NOT_AVAILABLE,
+            Code.REPLICA_NOT_AVAILABLE,
             Code.REQUEST_TIMED_OUT,
+            Code.UNKNOWN_LEADER_EPOCH,
         }
     )
 

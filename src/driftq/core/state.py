@@ -65,7 +65,6 @@ class Topic:
         "name",
         "next_offset",
         "options",
-        "owner",
         "partitions",
         "purged",
         "readers",
@@ -73,6 +72,7 @@ class Topic:
         "retention_ms",
         "seen_at",
         "start_offset",
+        "tenant",
         "writers",
     )
 
@@ -86,15 +86,15 @@ class Topic:
         limits: Limits,
         start_offset: int = 0,
         created_at: int = 0,
-        owner: str = "",
+        tenant: str = "",
     ) -> None:
         self.id = id
         self.name = name
         self.options = options
         self.retention_ms = limits.retention_ms if options.retention_ms is None else options.retention_ms
         self.created_at = created_at
-        self.owner = owner
-        """The tenant that owns it; empty: nobody."""
+        self.tenant = tenant
+        """Who owns it; empty: nobody."""
         self.start_offset = start_offset
         """Where its offsets begin: those below belong to an earlier topic of this name."""
         self.next_offset = start_offset

@@ -77,7 +77,7 @@ def _topic(topic: Topic, now: int) -> dict[str, Any]:
     return {
         "id": topic.id,
         "options": topic.options,
-        "owner": topic.owner,
+        "tenant": topic.tenant,
         "next_offset": topic.next_offset,
         "start_offset": topic.start_offset,
         "created_at": topic.created_at,

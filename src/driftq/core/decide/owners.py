@@ -29,7 +29,7 @@ def owner_of(state: State, kind: OwnedKind, name: str) -> str | None:
     match kind:
         case OwnedKind.TOPIC:
             topic = state.topics.get(name)
-            return topic.owner or None if topic is not None else None
+            return topic.tenant or None if topic is not None else None
         case OwnedKind.QUEUE:
             return state.owners.queues.get(name)
         case OwnedKind.AGGREGATE_TYPE:
@@ -99,9 +99,9 @@ def owner_of_new_topic(state: State, name: str, *, tenant: str, alone: bool) -> 
             raise AggregateTypeNotFound(aggregate_type)
     if not tenant:
         if dlq_topic is not None:
-            return dlq_topic.owner
+            return dlq_topic.tenant
         if aggregate_type is not None:
             return owner_of(state, OwnedKind.AGGREGATE_TYPE, aggregate_type) or ""
-    elif dlq_topic is not None and dlq_topic.owner != tenant:
-        raise TopicNotFound(name) if alone else OwnedByAnother(dlq_topic.name, tenant=dlq_topic.owner)
+    elif dlq_topic is not None and dlq_topic.tenant != tenant:
+        raise TopicNotFound(name) if alone else OwnedByAnother(dlq_topic.name, tenant=dlq_topic.tenant)
     return tenant

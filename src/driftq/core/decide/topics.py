@@ -35,8 +35,8 @@ def decide_topic(
     topic = state.topics.get(name)
     if topic is None:
         owner = owner_of_new_topic(state, name, tenant=tenant, alone=alone)
-        return new_topic(state, name, partitions=partitions, options=options, now=now, owner=owner)
-    if alone and topic.owner != tenant:
+        return new_topic(state, name, partitions=partitions, options=options, now=now, tenant=owner)
+    if alone and topic.tenant != tenant:
         raise TopicNotFound(name)
     if len(topic.partitions) != partitions:
         raise TopicExists(name, partitions=len(topic.partitions), asked=partitions)
@@ -46,7 +46,7 @@ def decide_topic(
 
 
 def new_topic(
-    state: State, name: str, *, partitions: int, options: TopicOptions, now: int, owner: str = ""
+    state: State, name: str, *, partitions: int, options: TopicOptions, now: int, tenant: str = ""
 ) -> TopicCreated:
     """A new topic. Its offsets begin after those of an earlier topic of its name."""
     earlier = state.deleted_topics.find(name, now=now)
@@ -57,7 +57,7 @@ def new_topic(
         partitions=partitions,
         options=options,
         start_offset=earlier.next_offset if earlier is not None else 0,
-        owner=owner,
+        tenant=tenant,
     )
 
 

@@ -66,7 +66,7 @@ def _create_topic(state: State, record: TopicCreated) -> None:
         limits=state.limits,
         start_offset=record.start_offset,
         created_at=record.at,
-        owner=record.owner,
+        tenant=record.tenant,
     )
     state.topics[record.name] = topic
     state.topics_by_id[record.topic] = topic
@@ -317,10 +317,10 @@ def _move_lane(state: State, record: LaneMoved) -> None:
 def _set_owner(state: State, record: OwnerSet) -> None:
     kind = OwnedKind(record.kind)
     if kind is OwnedKind.TOPIC:
-        state.topics[record.name].owner = record.tenant
+        state.topics[record.name].tenant = record.tenant
         dlq_topic = state.topics.get(DEAD_LETTER_PREFIX + record.name)
         if dlq_topic is not None:
-            dlq_topic.owner = record.tenant
+            dlq_topic.tenant = record.tenant
     else:
         state.owners.by_name(kind)[record.name] = record.tenant
 

@@ -75,7 +75,7 @@ class _Topic(msgspec.Struct, array_like=True):
     start_offset: int = 0
     created_at: int = 0
     deleted_groups: list[tuple[str, int, int]] = []
-    owner: str = ""
+    tenant: str = ""
 
 
 class _Clock(msgspec.Struct, array_like=True):
@@ -154,7 +154,7 @@ def _dump_topic(topic: Topic, *, now: int) -> _Topic:
         start_offset=topic.start_offset,
         created_at=topic.created_at,
         deleted_groups=topic.deleted_groups.dump(now=now),
-        owner=topic.owner,
+        tenant=topic.tenant,
     )
 
 
@@ -167,7 +167,7 @@ def _load_topic(dumped: _Topic, limits: Limits) -> Topic:
         limits=limits,
         start_offset=dumped.start_offset,
         created_at=dumped.created_at,
-        owner=dumped.owner,
+        tenant=dumped.tenant,
     )
     topic.next_offset = dumped.next_offset
     for part, facts in zip(topic.partitions, dumped.partitions, strict=True):

@@ -25,6 +25,7 @@ from driftq.errors import (
     KeyRateReached,
     KeysFileUnusable,
     KeyUnknown,
+    NotFound,
     PermissionDenied,
     RoleMissing,
     TenantNotAllowed,
@@ -94,8 +95,8 @@ class Guard:
         try:
             self._compare(key, exchange, route)
             fresh = self._require_own(key.tenant, exchange, route) if key.tenant is not None else []
-        except PermissionDenied as refused:
-            self._counters.permission_denied += 1
+        except (PermissionDenied, NotFound) as refused:
+            self._counters.permission_denied += isinstance(refused, PermissionDenied)
             if is_admins and self._auditor is not None:
                 self._auditor.refused(exchange, route, key, refused.status)
             raise

@@ -112,9 +112,11 @@ class Exchange:
         """The tenant of the request's key; None: the request may reach what any tenant owns."""
         return self.caller.tenant if self.caller is not None else None
 
-    def shows(self, topic: str) -> bool:
-        """Whether a list in the reply may name this topic."""
-        return self.caller is None or (self.caller.reaches(topic) and self.owns(OwnedKind.TOPIC, topic))
+    def shows(self, topic: str, *, stored_in: str | None = None) -> bool:
+        """Whether a list in the reply may name this topic, or its messages that are stored in another."""
+        return self.caller is None or (
+            self.caller.reaches(topic) and self.owns(OwnedKind.TOPIC, stored_in or topic)
+        )
 
     def owns(self, kind: OwnedKind, name: str) -> bool:
         """Whether the request may reach this: with a tenant's key, only what the tenant owns."""

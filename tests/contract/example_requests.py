@@ -84,7 +84,7 @@ def _names(body: Any) -> Iterator[str]:
             yield from _names(value)
 
 
-def _value(schema: Any, name: str, known: Examples, schemas: Any) -> Any:  # noqa: PLR0911 - one for each type
+def _value(schema: Any, name: str, known: Examples, schemas: Any) -> Any:
     if name in known:
         return known[name]
     if "$ref" in schema:

@@ -10,15 +10,17 @@ from urllib.parse import quote
 
 LONG = "x" * 5_000
 NAMES: Sequence[str] = (
-    "..", ".", "../", "../../../../etc/passwd", "..\\..\\boot.ini", "/etc/passwd", "//etc/shadow", "C:\\x",
-    "%2e%2e", "%2e%2e%2fetc%2fpasswd", "..%2f..%2f", "%252e%252e", "....//....//", "a/../../b", "\x00",
-    "orders\x00.db", "\x00/etc/passwd", "~", "~jobs", "~effects", "~root", "dlq.", "dlq..", "dlq.dlq.x", "events.",
-    "events.../../x", "_internal", "*", "?", "[", "[a-z]", "{topic}", "{}", "%", "%zz", "%00", "+", "&", "=", ";",
-    "con", "nul", "-rf", "--help", "$(id)", "`id`", "|id", "' OR 1=1 --", '"; DROP TABLE events; --', "1e309",
-    "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "javascript:alert(1)", "{{7*7}}", "${7*7}",
-    "\r\nX-Injected: yes\r\n\r\n", "a\r\nSet-Cookie: a=b", "\t", "\x7f", "\x1b[31m", "\u202e", "\u200b", "\ufeff",
-    "é", "e\u0301", "日本", "😀" * 50, "İ", "ß", "\U0010ffff", LONG, "é" * 3_000, "", " ", "null", "true", "-1", "NaN",
-    "\u2028", "audit.log", "keys.json", "../keys.json", "../log/manifest", "events.db", "sealed", "00000001.log",
+    "..", ".", "../", "../../../../etc/passwd", "..\\..\\boot.ini", "/etc/passwd", "//etc/shadow",
+    "C:\\x", "%2e%2e", "%2e%2e%2fetc%2fpasswd", "..%2f..%2f", "%252e%252e", "....//....//",
+    "a/../../b", "\x00", "orders\x00.db", "\x00/etc/passwd", "~", "~jobs", "~effects", "~root",
+    "dlq.", "dlq..", "dlq.dlq.x", "events.", "events.../../x", "_internal", "*", "?", "[", "[a-z]",
+    "{topic}", "{}", "%", "%zz", "%00", "+", "&", "=", ";", "con", "nul", "-rf", "--help", "$(id)",
+    "`id`", "|id", "' OR 1=1 --", '"; DROP TABLE events; --', "1e309", "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>', "javascript:alert(1)", "{{7*7}}", "${7*7}",
+    "\r\nX-Injected: yes\r\n\r\n", "a\r\nSet-Cookie: a=b", "\t", "\x7f", "\x1b[31m", "\u202e",
+    "\u200b", "\ufeff", "é", "e\u0301", "日本", "😀" * 50, "İ", "ß", "\U0010ffff", LONG, "é" * 3_000,
+    "", " ", "null", "true", "-1", "NaN", "\u2028", "audit.log", "keys.json", "../keys.json",
+    "../log/manifest", "events.db", "sealed", "00000001.log",
 )  # fmt: skip
 NUMBERS: Sequence[Any] = (
     0, 1, -1, 2**31, 2**32, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 2**64, 10**400, 1.5, -0.0, 1e308, 1e-320,
@@ -118,10 +120,14 @@ def spoilt_path(rng: random.Random, template: str, names: dict[str, str]) -> byt
             parts.append(part.encode())
     path = b"/".join(parts)
     if rng.random() < 0.05:
-        path = rng.choice([b"/v1/../../etc/passwd", b"//v1/topics", b"/v1/%2e%2e/keys.json", b"/v1/ui/../../x", b"*"])
+        path = rng.choice(
+            [b"/v1/../../etc/passwd", b"//v1/topics", b"/v1/%2e%2e/keys.json", b"/v1/ui/../../x", b"*"]
+        )
     if rng.random() < 0.4:
         pairs = [
-            quote(rng.choice(["topic", "limit", "from", "queue", "after", "state", rng.choice(NAMES)]), safe="")
+            quote(
+                rng.choice(["topic", "limit", "from", "queue", "after", "state", rng.choice(NAMES)]), safe=""
+            )
             + "="
             + quote(rng.choice([*NAMES, str(rng.choice(NUMBERS))]), safe="", errors="surrogatepass")
             for _ in range(rng.randrange(1, 4))
@@ -130,9 +136,7 @@ def spoilt_path(rng: random.Random, template: str, names: dict[str, str]) -> byt
     return path
 
 
-def request(
-    rng: random.Random, method: str, path: bytes, body: bytes, authorization: bytes | None
-) -> bytes:
+def request(rng: random.Random, method: str, path: bytes, body: bytes, authorization: bytes | None) -> bytes:
     """The bytes of a request, with a few headers that do not belong there."""
     if rng.random() < 0.05:
         method = rng.choice(["HEAD", "PUT", "OPTIONS", "TRACE", "CONNECT", "PATCH", "GE\x00T", "x" * 300])

@@ -1,4 +1,4 @@
-"""10,000 hostile requests to a server with keys: no 500, no file outside, no secret, nothing of another tenant.
+"""10,000 hostile requests to a server with keys: no 500, no file outside, no secret, nothing of others.
 
 Request N of a seed is always the same. `DRIFTQ_FUZZ_SEED` and `DRIFTQ_FUZZ_REQUESTS` choose others.
 """
@@ -113,13 +113,27 @@ def test_ten_thousand_hostile_requests(tmp_path: Path, monkeypatch: pytest.Monke
     for number in range(REQUESTS):
         rng = random.Random(f"{SEED}/{number}")
         one = rng.choice(routes)
-        keys: list[Any] = [server.admin, server.globex, server.globex, server.acme, None, "dq_x_y", rng.choice(secrets)]
+        keys: list[Any] = [
+            server.admin,
+            server.globex,
+            server.globex,
+            server.acme,
+            None,
+            "dq_x_y",
+            rng.choice(secrets),
+        ]
         key = rng.choices(keys, weights=[20, 40, 20, 10, 5, 1, 1])[0]
-        path = spoilt_path(rng, one.template, {"topic": f"{MARKER}.topic"}) if rng.random() < 0.7 else one.path.encode()
+        path = (
+            spoilt_path(rng, one.template, {"topic": f"{MARKER}.topic"})
+            if rng.random() < 0.7
+            else one.path.encode()
+        )
         body = spoilt_body(rng, one.body) if one.body or rng.random() < 0.1 else b""
         content = request(rng, one.method, path, body, b"Bearer " + key.encode() if key else None)
         if not is_answered(content):
-            content = content.replace(b"Transfer-Encoding", b"X-Encoding").replace(b"Content-Length: 9", b"X: 9")
+            content = content.replace(b"Transfer-Encoding", b"X-Encoding").replace(
+                b"Content-Length: 9", b"X: 9"
+            )
             if not is_answered(content):
                 continue  # Slow requests have tests of their own.
         answer = client.ask(content)
@@ -130,7 +144,9 @@ def test_ten_thousand_hostile_requests(tmp_path: Path, monkeypatch: pytest.Monke
         assert status != 500, where
         assert status != 503 or b"SHUTTING" not in answer, where
         assert b"\r\nX-Injected" not in answer.partition(b"\r\n\r\n")[0], where
-        assert not any(secret.encode() in answer for secret in secrets if secret.encode() not in body + path), where
+        assert not any(
+            secret.encode() in answer for secret in secrets if secret.encode() not in body + path
+        ), where
         if key == server.globex or key is None:
             assert not revealed(answer, content), where
     assert {200, 400, 401, 403, 404} <= set(statuses), statuses

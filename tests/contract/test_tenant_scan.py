@@ -138,13 +138,18 @@ def test_what_another_tenant_owns_looks_like_nothing(server: TenantServer, owned
     assert compared > 25
 
 
-MAKING = frozenset({"/v1/jobs", "/v1/jobs/claim", "/v1/events", "/v1/topics"} | {
-    f"/v1/idempotency/{verb}" for verb in ("begin", "commit", "fail", "extend", "status")
-})
+MAKING = frozenset(
+    {"/v1/jobs", "/v1/jobs/claim", "/v1/events", "/v1/topics"}
+    | {f"/v1/idempotency/{verb}" for verb in ("begin", "commit", "fail", "extend", "status")}
+)
 """Here a name that nobody has becomes the tenant's, and effects need no topic."""
 
 
 @pytest.mark.clause("Y3")
 def test_a_key_without_tenant_reaches_what_tenants_own(server: TenantServer, owned: dict[str, Any]) -> None:
-    for path in (f"/v1/topics/{owned['topic']}", f"/v1/jobs/{owned['job_id']}", f"/v1/runs/{owned['run_id']}"):
+    for path in (
+        f"/v1/topics/{owned['topic']}",
+        f"/v1/jobs/{owned['job_id']}",
+        f"/v1/runs/{owned['run_id']}",
+    ):
         assert MARKER.encode() in server.ask("GET", path, key=server.admin).content

@@ -85,7 +85,9 @@ def test_a_produce_that_names_another_tenant_stores_nothing(server: TenantServer
         error = server.ask("POST", path, body, key=server.acme).refused(403, "PERMISSION_DENIED")
         assert (error["kind"], error["given"]) == ("TenantMismatch", "globex")
     assert server.records("honest") == []
-    assert server.put("honest", "free", key=server.admin, tenant_id="globex").status == 200  # No tenant: free.
+    assert (
+        server.put("honest", "free", key=server.admin, tenant_id="globex").status == 200
+    )  # No tenant: free.
 
 
 def test_no_message_reaches_the_topic_of_another_tenant(server: TenantServer) -> None:
@@ -308,10 +310,16 @@ def test_effects_of_two_tenants_never_meet(server: TenantServer) -> None:
     done |= {"token": first["token"], "result": "secret"}
     assert server.ask("POST", "/v1/idempotency/commit", done, key=server.acme).status == 204
     status = {"topic": "steps", "group": "g", "idempotency_key": "k"}
-    assert server.ask("GET", "/v1/idempotency/status", key=server.acme, **status).json["status"] == "COMMITTED"
-    assert server.ask("GET", "/v1/idempotency/status", key=server.globex, **status).json["status"] == "PENDING"
+    assert (
+        server.ask("GET", "/v1/idempotency/status", key=server.acme, **status).json["status"] == "COMMITTED"
+    )
+    assert (
+        server.ask("GET", "/v1/idempotency/status", key=server.globex, **status).json["status"] == "PENDING"
+    )
     named = status | {"tenant_id": "acme"}
-    assert server.ask("GET", "/v1/idempotency/status", key=server.admin, **named).json["status"] == "COMMITTED"
+    assert (
+        server.ask("GET", "/v1/idempotency/status", key=server.admin, **named).json["status"] == "COMMITTED"
+    )
     assert server.create("effects.a", key=server.acme).status == 201
     foreign = effect | {"topic": "effects.a"}
     assert server.ask("POST", "/v1/idempotency/begin", foreign, key=server.globex).status == 404

@@ -1,4 +1,4 @@
-"""Owners survive a kill and a snapshot, a router does not cross tenants, and an evicted job stays its owner's."""
+"""Owners survive a kill and a snapshot; routers do not cross tenants; an evicted job stays its owner's."""
 
 from __future__ import annotations
 

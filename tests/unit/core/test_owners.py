@@ -103,7 +103,11 @@ def test_the_topic_of_an_aggregate_type_follows_its_owner(state: State) -> None:
 
 
 def test_owners_come_out_of_a_snapshot_as_they_went_in(state: State) -> None:
-    fold(state, create(state, "orders", "acme"), *decide_first_use(state, [MAIL, ORDER], tenant="globex", now=5))
+    fold(
+        state,
+        create(state, "orders", "acme"),
+        *decide_first_use(state, [MAIL, ORDER], tenant="globex", now=5),
+    )
     parts = {name: memoryview(part) for name, part in dump_state(state).items()}
     loaded = load_state(parts, Limits())
     assert differences(canonical(state, now=5), canonical(loaded, now=5)) == []

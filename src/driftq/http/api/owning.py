@@ -44,7 +44,7 @@ def become_owner(exchange: Exchange, things: Sequence[OwnedName], *, then: Then)
     def query(store: EventStore) -> OwnedName | None:
         return next((thing for thing in types if store.has_type(thing.name)), None)
 
-    def decided(used: OwnedName | None | Exception) -> None:
+    def decided(used: OwnedName | Exception | None) -> None:
         if isinstance(used, DriftQError):
             exchange.reply_error(used)
         elif isinstance(used, Exception):

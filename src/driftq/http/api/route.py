@@ -61,5 +61,5 @@ class Route:
     topics: TopicsOf | None = None
     """The topics that a request names: a key's patterns must match each; None where it names none."""
     tenants: Tenancy | None = None
-    """What a tenant's key reaches; None: what its path and topics say, and no tenant's key where they do not."""
+    """What a tenant's key reaches; None: what its path and topics say, or nothing (see `tenancy_of`)."""
     notes: str = ""

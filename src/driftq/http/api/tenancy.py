@@ -32,7 +32,17 @@ _PARAMETER = re.compile(r"\{(\w+)\}")
 _IN_PATH = frozenset({"topic", "queue", "job_id", "group", "offset"})
 """Parameters whose owner is known: groups and offsets belong to the topic before them."""
 _NAMING = frozenset(
-    {"topic", "topics", "source_topic", "target_topic", "queue", "queues", "job_id", "aggregate_type", "run_id"}
+    {
+        "topic",
+        "topics",
+        "source_topic",
+        "target_topic",
+        "queue",
+        "queues",
+        "job_id",
+        "aggregate_type",
+        "run_id",
+    }
 )
 """Fields of requests that name owned things."""
 

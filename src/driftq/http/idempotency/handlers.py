@@ -87,7 +87,9 @@ def commit(exchange: Exchange) -> None:
         check_json("result", asked.result)
         result = bytes(asked.result)
     reply = partial(reply_outcome, exchange)
-    exchange.edge.engine.submit(CommitRequest(_identity(exchange, asked), asked.owner, asked.token, result, reply))
+    exchange.edge.engine.submit(
+        CommitRequest(_identity(exchange, asked), asked.owner, asked.token, result, reply)
+    )
 
 
 def fail(exchange: Exchange) -> None:
@@ -95,7 +97,9 @@ def fail(exchange: Exchange) -> None:
     check_name("owner", asked.owner)
     error = asked.error or ""
     reply = partial(reply_outcome, exchange)
-    exchange.edge.engine.submit(FailRequest(_identity(exchange, asked), asked.owner, asked.token, error, reply))
+    exchange.edge.engine.submit(
+        FailRequest(_identity(exchange, asked), asked.owner, asked.token, error, reply)
+    )
 
 
 def extend(exchange: Exchange) -> None:
@@ -103,7 +107,11 @@ def extend(exchange: Exchange) -> None:
     check_name("owner", asked.owner)
     exchange.edge.engine.submit(
         ExtendEffectRequest(
-            _identity(exchange, asked), asked.owner, asked.token, asked.lease_ms, partial(reply_outcome, exchange)
+            _identity(exchange, asked),
+            asked.owner,
+            asked.token,
+            asked.lease_ms,
+            partial(reply_outcome, exchange),
         )
     )
 

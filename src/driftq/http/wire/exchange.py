@@ -124,7 +124,7 @@ class Exchange:
         return tenant is None or owner_of(self.edge.engine.state, kind, name) == tenant
 
     def require_tenant(self, given: str | None) -> str | None:
-        """The tenant that a request is for: with a tenant's key, that one; raises TenantMismatch for another."""
+        """The tenant of a request: the key's, if it has one; raises TenantMismatch where another is given."""
         if self.caller is None or self.caller.tenant is None:
             return given
         if given and given != self.caller.tenant:

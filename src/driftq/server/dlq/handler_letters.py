@@ -91,7 +91,7 @@ def _message(turn: Turn, topic: Topic, dead_letter: HandlerDeadLetter, id: str) 
 def dlq_topic_for(turn: Turn, name: str) -> Topic:
     """The dead-letter topic of a topic, which may be deleted by now; created if there is none.
 
-    It has as many partitions as the topic, and one where the topic does not exist. It belongs to the topic's tenant.
+    It has as many partitions as the topic, and one where the topic does not exist, and belongs to its tenant.
     """
     state: State = turn.state
     dlq_name = DEAD_LETTER_PREFIX + name

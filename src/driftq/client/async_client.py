@@ -114,7 +114,7 @@ class AsyncClient:
         table: bool | None = None,
         tenant: str | None = None,
     ) -> None:
-        """Create a topic that `tenant`, or the key's, owns; repeated it changes nothing. Raises TopicExists."""
+        """Create a topic, owned by `tenant` or the key's. Repeated, it does nothing. Raises TopicExists."""
         fields = {
             "retention_ms": retention_ms,
             "retention_bytes": retention_bytes,

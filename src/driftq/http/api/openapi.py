@@ -21,8 +21,8 @@ _NAME = re.compile(r"\{(\w+)\}")
 _ERRORS = {
     400: "INVALID_ARGUMENT: malformed, unknown, missing or out of range",
     401: "UNAUTHENTICATED: the server has a keys file, and the request carries no valid key",
-    403: "PERMISSION_DENIED: the key lacks the role or the topic, or has another tenant; or the request was sent "
-    "by a web page of another origin, or to a host name that is not allowed",
+    403: "PERMISSION_DENIED: the key lacks the role or the topic, or has another tenant; or a web page of "
+    "another origin sent the request, or the host name is not allowed",
     404: "NOT_FOUND: there is no such topic, job or effect",
     408: "REQUEST_TIMEOUT: the request arrived too slowly; the server did nothing with it",
     409: "FAILED_PRECONDITION, ALREADY_EXISTS or CONFLICT: the lease, key, topic or sequence forbids it",

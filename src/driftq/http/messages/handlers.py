@@ -69,7 +69,7 @@ def produce(exchange: Exchange) -> None:
         message = read_message(body, in_process=exchange.edge.options.in_process)
     else:
         message = _from_query(QUERY.from_query(exchange.query))
-    if exchange.tenant is not None:
+    if exchange.caller is not None and exchange.caller.tenant is not None:
         message = of_tenant(exchange, message)
     edge = exchange.edge
     if edge.routing is not None and edge.routing.wants(message.topic):

@@ -1,4 +1,4 @@
-"""Owners on a disk that fails and a machine that loses power: a confirmed owner stays, and no name has two."""
+"""Owners on a disk that fails and a machine that loses power: a confirmed owner stays; no name has two."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tests.contract.serving import PATIENCE_S, Answer, Server
 class KeyedServer(Server):
     """Keys are added to its file while it runs, as `driftq key create` does it."""
 
-    def __init__(self, folder: Path, *, broker: Mapping[str, Any] | None = None, **http_options: Any) -> None:
+    def __init__(self, folder: Path, *, broker: Any = None, **http_options: Any) -> None:
         self.keys_file = folder / "keys.json"
         change_keys(self.keys_file, lambda keys: keys)
         self.admin = self.add_key("admin", "admin")
@@ -74,7 +74,7 @@ class KeyedServer(Server):
 class TenantServer(KeyedServer):
     """With a key of every role for each of two tenants, and one without a tenant."""
 
-    def __init__(self, folder: Path, *, broker: Mapping[str, Any] | None = None, **http_options: Any) -> None:
+    def __init__(self, folder: Path, *, broker: Any = None, **http_options: Any) -> None:
         super().__init__(folder, broker=broker, **http_options)
         self.acme = self.add_key("acme", "admin", tenant="acme")
         self.globex = self.add_key("globex", "admin", tenant="globex")
@@ -94,6 +94,6 @@ class TenantServer(KeyedServer):
         return self.ask("POST", "/v1/jobs", {"queue": queue, "task": "t", "payload": 1, **fields}, key=key)
 
     def append_event(self, aggregate_type: str, event_id: str, *, key: str) -> Answer:
-        event = {"event_id": event_id, "aggregate_type": aggregate_type, "aggregate_id": "1"}
-        event |= {"event_type": "made", "operation": "append", "payload": {"note": f"of {event_id}"}}
+        event: dict[str, Any] = {"event_id": event_id, "aggregate_type": aggregate_type, "aggregate_id": "1"}
+        event |= {"event_type": "made", "kind": "test", "operation": "append", "payload": f"of {event_id}"}
         return self.ask("POST", "/v1/events", event, key=key)

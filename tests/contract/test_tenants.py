@@ -144,9 +144,9 @@ def dead_letter(server: TenantServer, topic: str, key: str) -> None:
 def test_dead_letters_belong_to_the_owner_of_their_topic(server: TenantServer) -> None:
     assert server.create("failing", key=server.acme).status == 201
     dead_letter(server, "failing", server.acme)
-    listed = server.ask("GET", "/v1/dlq", key=server.acme).json["topics"]
+    listed = server.ask("GET", "/v1/dlq", key=server.acme).json["dlqs"]
     assert [one["topic"] for one in listed] == ["failing"]
-    assert server.ask("GET", "/v1/dlq", key=server.globex).json["topics"] == []
+    assert server.ask("GET", "/v1/dlq", key=server.globex).json["dlqs"] == []
     foreign = server.ask("GET", "/v1/dlq/failing", key=server.globex)
     nothing = server.ask("GET", "/v1/dlq/no.such", key=server.globex)
     assert is_missing(foreign, nothing, "failing", "no.such")
@@ -163,7 +163,7 @@ def test_a_deleted_topic_leaves_its_dead_letters_to_its_owner(server: TenantServ
     assert server.ask("DELETE", "/v1/topics/left", key=server.globex).status == 404
     assert server.ask("DELETE", "/v1/topics/left", key=server.acme).status == 200
     assert len(server.ask("GET", "/v1/dlq/left", key=server.acme).json["messages"]) == 1
-    assert "left" in [one["topic"] for one in server.ask("GET", "/v1/dlq", key=server.acme).json["topics"]]
+    assert "left" in [one["topic"] for one in server.ask("GET", "/v1/dlq", key=server.acme).json["dlqs"]]
     server.create("left", key=server.globex).refused(404, "NOT_FOUND")
     error = server.create("left", key=server.admin, tenant="globex").refused(409, "FAILED_PRECONDITION")
     assert error["name"] == "dlq.left"
@@ -173,7 +173,14 @@ def test_a_deleted_topic_leaves_its_dead_letters_to_its_owner(server: TenantServ
 
 def test_dead_letters_of_handlers_are_stored_for_the_owner_alone(server: TenantServer) -> None:
     assert server.create("handled", key=server.acme).status == 201
-    letter = {"id": "l1", "kind": "worker", "handler": "h", "stage": "handle", "key": "k", "value": "v"}
+    letter: dict[str, Any] = {
+        "id": "l1",
+        "kind": "worker",
+        "handler": "h",
+        "stage": "handle",
+        "key": "k",
+        "value": "v",
+    }
     letter |= {"partition": 0, "offset": 0, "attempts": 1, "last_error": "no", "reason": "failed"}
     letter |= {"at": "2026-01-01T00:00:00Z"}
     for topic in ("handled", "no.such"):
@@ -263,7 +270,7 @@ def test_an_aggregate_type_belongs_to_the_tenant_that_appends_first(server: Tena
 
 def test_a_list_of_events_is_refused_as_a_whole_where_one_type_is_foreign(server: TenantServer) -> None:
     assert server.append_event("theirs", "t1", key=server.globex).status == 201
-    event = {"aggregate_id": "1", "event_type": "made", "operation": "append", "payload": 1}
+    event = {"aggregate_id": "1", "event_type": "made", "kind": "test", "operation": "append", "payload": 1}
     both = [
         event | {"event_id": f"l{number}", "aggregate_type": name}
         for number, name in enumerate(["ours", "theirs"])
@@ -309,7 +316,7 @@ def test_effects_of_two_tenants_never_meet(server: TenantServer) -> None:
     done = {name: effect[name] for name in ("topic", "group", "idempotency_key", "owner")}
     done |= {"token": first["token"], "result": "secret"}
     assert server.ask("POST", "/v1/idempotency/commit", done, key=server.acme).status == 204
-    status = {"topic": "steps", "group": "g", "idempotency_key": "k"}
+    status: dict[str, Any] = {"topic": "steps", "group": "g", "idempotency_key": "k"}
     assert (
         server.ask("GET", "/v1/idempotency/status", key=server.acme, **status).json["status"] == "COMMITTED"
     )

@@ -13,6 +13,8 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.clause("Y3")
 
+FORGETFUL = {"limits": {"retention_ms": 1, "idempotency_ttl_ms": 1}}
+
 
 def seen(server: TenantServer, key: str) -> dict[str, Any]:
     """Everything that lists show to a key."""
@@ -82,7 +84,7 @@ def test_a_router_does_not_send_a_message_out_of_its_tenant(tmp_path: Path) -> N
 
 
 def test_a_job_from_the_history_is_shown_to_its_owner_alone(tmp_path: Path) -> None:
-    with TenantServer(tmp_path, broker={"segment_records": 12}) as server:
+    with TenantServer(tmp_path, broker=FORGETFUL) as server:
         job = server.enqueue("mail", key=server.acme).json["job_id"]
         claim = {"queues": ["mail"], "owner": "w", "lease_ms": 60_000, "max": 1}
         (claimed,) = server.ask("POST", "/v1/jobs/claim", claim, key=server.acme).json["jobs"]

@@ -41,7 +41,7 @@ PAGE_EVENTS = 1000
 EVENTS_MAX = 10_000
 """Events in one request."""
 
-_bodies = msgspec.json.Decoder(EventBody | list[EventBody])
+_bodies: msgspec.json.Decoder[EventBody | list[EventBody]] = msgspec.json.Decoder(EventBody | list[EventBody])
 _encoder = msgspec.json.Encoder()
 
 

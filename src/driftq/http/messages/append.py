@@ -63,8 +63,8 @@ def _prepared(exchange: Exchange, given: list[AppendMessage]) -> list[Produce]:
     for message in given:
         if message.envelope is not None and message.envelope.target_topic is not None:
             raise InvalidArgument("target_topic", "an append goes to the topic of its path")
-        given = message.envelope if exchange.tenant is None else with_tenant(exchange, message.envelope)
-        envelope = None if given is None else to_envelope(given)
+        stamped = message.envelope if exchange.tenant is None else with_tenant(exchange, message.envelope)
+        envelope = None if stamped is None else to_envelope(stamped)
         messages.append(_Message(exchange.topic, message.key, message.value, envelope))
     commands: list[Produce] = []
     for command in prepare_all(messages, at=exchange.edge.clock.now()):

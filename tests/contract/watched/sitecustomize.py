@@ -1,7 +1,8 @@
 """Started by every Python process that has this folder on its path: notes the files that it touches.
 
 `DRIFTQ_TOUCHED` names the file of the notes, one path a line. Reads of the interpreter's own files, of
-installed packages and of the system's tables are left out.
+installed packages and of the system's tables are left out. A name without a folder is noted as it is: it may
+be in a folder that was opened before.
 """
 
 import os
@@ -34,7 +35,8 @@ def _watch(notes: str) -> None:
         for argument in arguments[: _EVENTS.get(event, 0)]:
             if not isinstance(argument, (str, bytes, os.PathLike)):
                 continue  # A descriptor that was opened before.
-            path = os.path.abspath(os.fsdecode(argument))
+            name = os.fsdecode(argument)
+            path = name if name == os.path.basename(name) else os.path.abspath(name)
             reads = event in ("os.listdir", "os.scandir") or (
                 event == "open" and len(arguments) > 2 and not _writes(arguments[1], arguments[2])
             )

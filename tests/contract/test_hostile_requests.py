@@ -55,13 +55,13 @@ class RawClient:
                     break
                 if not part:
                     break
-                received += part
+                received = (received + part).removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n")
         return received
 
     @staticmethod
     def _is_whole(received: bytes, content: bytes) -> bool:
         head, end, body = received.partition(b"\r\n\r\n")
-        if not end or head.startswith(b"HTTP/1.1 100"):
+        if not end:
             return False
         if content.startswith(b"HEAD"):
             return True

@@ -32,6 +32,10 @@ SECTIONS = {
 """Headings, with the first word of the paths below each."""
 
 
+TENANT_KEYS = {"all": "yes", "own": "own", "none": "no"}
+"""What a tenant's key reaches through a route, in the tables' words."""
+
+
 def page() -> str:
     described = document(ROUTES, version="")
     types = Types(described["components"]["schemas"])
@@ -52,10 +56,16 @@ def page() -> str:
         ]
         listed.update(f"{method} {path}" for method, path, _ in routes)
         rows = [
-            (method, f"[`{path}`](#{anchor(f'{method} {path}')})", operation["summary"], roles(operation))
+            (
+                method,
+                f"[`{path}`](#{anchor(f'{method} {path}')})",
+                operation["summary"],
+                roles(operation),
+                TENANT_KEYS[operation["x-tenant-keys"]],
+            )
             for method, path, operation in routes
         ]
-        bodies += [f"## {title}", table(("Method", "Path", "Purpose", "Role"), rows)]
+        bodies += [f"## {title}", table(("Method", "Path", "Purpose", "Role", "Tenants"), rows)]
         for method, path, operation in routes:
             bodies += _route(f"{method} {path}", operation, types, notes.get(f"{method} {path}", ""))
     assert listed == set(_names(described["paths"])), "a section for every route"

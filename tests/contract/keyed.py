@@ -19,11 +19,12 @@ from tests.contract.serving import PATIENCE_S, Answer, Server
 class KeyedServer(Server):
     """Keys are added to its file while it runs, as `driftq key create` does it."""
 
-    def __init__(self, folder: Path, **http_options: Any) -> None:
+    def __init__(self, folder: Path, *, broker: Any = None, **http_options: Any) -> None:
         self.keys_file = folder / "keys.json"
         change_keys(self.keys_file, lambda keys: keys)
         self.admin = self.add_key("admin", "admin")
-        super().__init__(folder / "log", http={"keys_file": str(self.keys_file), **http_options})
+        http = {"keys_file": str(self.keys_file), **http_options}
+        super().__init__(folder / "log", http=http, **(broker or {}))
 
     def add_key(self, name: str, *roles: str, topics: Sequence[str] = (), **more: Any) -> str:
         entry, text = new_key(name, roles=map(Role, roles), topics=topics, **more)
@@ -68,3 +69,31 @@ class KeyedServer(Server):
             return Answer(response.status, dict(response.headers.items()), response.read())
         finally:
             connection.close()
+
+
+class TenantServer(KeyedServer):
+    """With a key of every role for each of two tenants, and one without a tenant."""
+
+    def __init__(self, folder: Path, *, broker: Any = None, **http_options: Any) -> None:
+        super().__init__(folder, broker=broker, **http_options)
+        self.acme = self.add_key("acme", "admin", tenant="acme")
+        self.globex = self.add_key("globex", "admin", tenant="globex")
+
+    def create(self, topic: str, *, key: str, **options: Any) -> Answer:
+        return self.ask("POST", "/v1/topics", {"name": topic, **options}, key=key)
+
+    def put(self, topic: str, value: str, *, key: str, **envelope: Any) -> Answer:
+        body: dict[str, Any] = {"topic": topic, "value": value}
+        return self.ask("POST", "/v1/produce", body | ({"envelope": envelope} if envelope else {}), key=key)
+
+    def records(self, topic: str) -> list[dict[str, Any]]:
+        """What is stored, as the key without a tenant sees it."""
+        return self.ask("GET", f"/v1/topics/{topic}/records", key=self.admin).lines
+
+    def enqueue(self, queue: str, *, key: str, **fields: Any) -> Answer:
+        return self.ask("POST", "/v1/jobs", {"queue": queue, "task": "t", "payload": 1, **fields}, key=key)
+
+    def append_event(self, aggregate_type: str, event_id: str, *, key: str) -> Answer:
+        event: dict[str, Any] = {"event_id": event_id, "aggregate_type": aggregate_type, "aggregate_id": "1"}
+        event |= {"event_type": "made", "kind": "test", "operation": "append", "payload": f"of {event_id}"}
+        return self.ask("POST", "/v1/events", event, key=key)

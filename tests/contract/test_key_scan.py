@@ -37,7 +37,9 @@ def operations(server: KeyedServer) -> list[tuple[str, str, set[str]]]:
 
 def documented_roles() -> dict[tuple[str, str], set[str]]:
     """The same by the tables of the reference."""
-    rows = re.findall(r"^\| (\w+) \| \[`([^`]+)`\]\(#[^)]*\) \| .*? \| ([a-z ]+) \|$", PAGE.read_text(), re.M)
+    rows = re.findall(
+        r"^\| (\w+) \| \[`([^`]+)`\]\(#[^)]*\) \| .*? \| ([a-z ]+) \| \w+ \|$", PAGE.read_text(), re.M
+    )
     roles: dict[str, set[str]] = {"no key": set(), "any": set(ROLES)}
     return {(method, path): roles.get(said, {*said.split(" or "), "admin"}) for method, path, said in rows}
 

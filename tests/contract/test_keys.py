@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from driftq.access.file import read_keys
 from tests.contract.keyed import KeyedServer
 from tests.contract.serving import PATIENCE_S, read_all
 from tests.support.waiting import wait_until
@@ -225,12 +224,3 @@ def test_only_the_hash_is_at_rest_and_only_the_owner_reads_it(keyed: KeyedServer
     assert keyed.keys_file.stat().st_mode & 0o777 == 0o600
     assert len(bytes.fromhex(keyed.admin.rpartition("_secret")[2])) * 8 == 256
     assert all(len(entry["sha256"]) == 64 for entry in json.loads(content)["keys"])
-
-
-@pytest.mark.clause("Y1")
-def test_a_key_with_a_tenant_is_refused_until_tenants_are_separated(keyed: KeyedServer) -> None:
-    tenant = keyed.add_key("tenant", "admin", tenant="acme")
-    other = keyed.add_key("after-tenant", "read")
-    in_force(keyed, other)
-    keyed.ask("GET", "/v1/whoami", key=tenant, source="127.0.4.1").refused(401, "UNAUTHENTICATED")
-    assert {key.name: key.tenant for key in read_keys(keyed.keys_file)}["tenant"] == "acme"

@@ -25,6 +25,7 @@ File = Annotated[
     epilog=examples(
         "driftq key create billing --file keys.json --role consume --topic 'orders*'",
         "driftq key create ops --file keys.json --role admin",
+        "driftq key create acme --file keys.json --role admin --tenant acme",
     )
 )
 def create(
@@ -41,7 +42,7 @@ def create(
     ] = None,
     tenant: Annotated[
         str | None,
-        typer.Option("--tenant", metavar="T", help="Its tenant; servers refuse such keys for now."),
+        typer.Option("--tenant", metavar="T", help="Its tenant: it reaches only what that owns."),
     ] = None,
     requests_per_s: Annotated[
         int | None,
@@ -83,8 +84,6 @@ def create(
     else:
         say(text)
         say_aside("this key is shown once: store it now, as DRIFTQ_API_KEY where it is used")
-    if tenant is not None:
-        say_aside("servers refuse a key with a tenant until they separate tenants")
 
 
 @app.command("list", epilog=examples("driftq key list --file keys.json"))

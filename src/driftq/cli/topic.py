@@ -40,6 +40,10 @@ def create(
         bool | None,
         typer.Option("--table/--no-table", help="Also keep it as Parquet (default for events.*)."),
     ] = None,
+    tenant: Annotated[
+        str | None,
+        typer.Option("--tenant", help="The tenant that owns it (else that of the key, or nobody)."),
+    ] = None,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
@@ -51,6 +55,7 @@ def create(
             "retention_ms": retention_ms,
             "retention_bytes": retention_bytes,
             "table": table,
+            "tenant": tenant,
         }
         answer = connection.post(
             "/v1/topics", {key: value for key, value in body.items() if value is not None}

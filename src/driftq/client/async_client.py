@@ -112,12 +112,14 @@ class AsyncClient:
         retention_ms: int | None = None,
         retention_bytes: int | None = None,
         table: bool | None = None,
+        tenant: str | None = None,
     ) -> None:
-        """Create a topic. A repeated call with the same partitions changes nothing. Raises TopicExists."""
+        """Create a topic, owned by `tenant` or the key's. Repeated, it does nothing. Raises TopicExists."""
         fields = {
             "retention_ms": retention_ms,
             "retention_bytes": retention_bytes,
             "table": table,
+            "tenant": tenant,
         }
         body = {"name": name, "partitions": partitions}
         body.update({field: value for field, value in fields.items() if value is not None})

@@ -23,6 +23,5 @@ class RetryBackoff:
         """The pause after one more failure."""
         pause = doubled(self._first_s, self._failures, cap=self._longest_s)
         self._failures += 1
-        return max(
-            pause * between(0.5, 1.0, random.random()), at_least_s * between(1.0, 1.25, random.random())
-        )
+        jitter = random.random()  # noqa: S311 - a pause is no secret
+        return max(pause * between(0.5, 1.0, jitter), at_least_s * between(1.0, 1.25, jitter))

@@ -37,6 +37,8 @@ class TopicCreated(Record):
     options: TopicOptions = TopicOptions()
     start_offset: int = 0
     """Of its first message: after those of an earlier topic of this name."""
+    tenant: str = ""
+    """Who owns it; empty: nobody."""
 
 
 class DeliveryTerms(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -9,6 +9,7 @@ from driftq.core.index import PartitionIndex, TimeIndex
 from driftq.core.jobs.table import JobTable
 from driftq.core.keys import KeyTable
 from driftq.core.memory import DeletedTopic, Memory
+from driftq.core.owners import OwnerTable
 from driftq.core.records import ORDINARY, DeliveryTerms
 from driftq.model import TopicOptions
 from driftq.model.options.limits import Limits
@@ -71,6 +72,7 @@ class Topic:
         "retention_ms",
         "seen_at",
         "start_offset",
+        "tenant",
         "writers",
     )
 
@@ -84,12 +86,15 @@ class Topic:
         limits: Limits,
         start_offset: int = 0,
         created_at: int = 0,
+        tenant: str = "",
     ) -> None:
         self.id = id
         self.name = name
         self.options = options
         self.retention_ms = limits.retention_ms if options.retention_ms is None else options.retention_ms
         self.created_at = created_at
+        self.tenant = tenant
+        """Who owns it; empty: nobody."""
         self.start_offset = start_offset
         """Where its offsets begin: those below belong to an earlier topic of this name."""
         self.next_offset = start_offset
@@ -160,6 +165,7 @@ class State:
         self.terms_numbers: dict[DeliveryTerms, int] = {}
         self.effects = EffectTable(ttl_ms=limits.effect_ttl_ms)
         self.jobs = JobTable()
+        self.owners = OwnerTable()
         self.last_at = 0
         """The latest time in the log: engine time is never earlier."""
         self.next_topic = 1

@@ -75,7 +75,7 @@ class HttpEffect:
         timeout_s: float = TIMEOUT_S,
         retry_on: Collection[int] = (),
         key_header: str = "Idempotency-Key",
-        token_header: str = "Fencing-Token",
+        token_header: str = "Fencing-Token",  # noqa: S107 - the name of a header
         ca_file: str | None = None,
     ) -> None:
         """`retry_on` names further statuses that say that the API did nothing, such as 409 for a key in use.

@@ -9,6 +9,8 @@
     ├── PermissionDenied           403
     │   ├── RoleMissing
     │   ├── TopicNotAllowed
+    │   ├── TenantNotAllowed
+    │   ├── TenantMismatch
     │   ├── PageRefused
     │   ├── HostRefused
     │   └── KafkaAccessDenied
@@ -17,6 +19,8 @@
     │   ├── GroupNotFound
     │   ├── ClaimNotFound
     │   ├── JobNotFound
+    │   ├── QueueNotFound
+    │   ├── AggregateTypeNotFound
     │   ├── EffectNotFound
     │   ├── MessageNotFound
     │   ├── RunNotFound
@@ -38,6 +42,7 @@
     │   ├── IdempotencyMismatch
     │   ├── StaleLease
     │   ├── WrongJobState
+    │   ├── OwnedByAnother
     │   ├── LeaseLost              (reason stale_lease)
     │   ├── EventSuperseded
     │   ├── WrongClaimState
@@ -125,3 +130,4 @@ from driftq.errors.log import *  # noqa: F403 - every error of the module.
 from driftq.errors.pipeline import *  # noqa: F403 - every error of the module.
 from driftq.errors.projections import *  # noqa: F403 - every error of the module.
 from driftq.errors.registry import *  # noqa: F403 - every error of the module.
+from driftq.errors.tenants import *  # noqa: F403 - every error of the module.

@@ -122,14 +122,27 @@ class EventStore:
             aggregate, from_seq=_at_least_one("from_seq", from_seq), limit=_limit(limit)
         )
 
-    def read_log(self, *, from_position: int = 1, limit: int = PAGE_EVENTS) -> LogPage:
-        """Events in log order, `from_position` included; an event appears once it has a position."""
-        return self._reader.log(from_position=_at_least_one("from", from_position), limit=_limit(limit))
+    def has_type(self, aggregate_type: str) -> bool:
+        """Whether there are events of this aggregate type."""
+        return self._reader.has_type(key_text("aggregate_type", aggregate_type))
 
-    def read_stored(self, *, from_position: int = 1, limit: int = PAGE_EVENTS) -> list[StoredEvent]:
+    def read_log(
+        self, *, from_position: int = 1, limit: int = PAGE_EVENTS, types: Sequence[str] | None = None
+    ) -> LogPage:
+        """Events in log order, `from_position` included; an event appears once it has a position.
+
+        With `types`, those of these aggregate types alone: their positions have gaps.
+        """
+        return self._reader.log(
+            from_position=_at_least_one("from", from_position), limit=_limit(limit), types=types
+        )
+
+    def read_stored(
+        self, *, from_position: int = 1, limit: int = PAGE_EVENTS, types: Sequence[str] | None = None
+    ) -> list[StoredEvent]:
         """The same events in their stored form: JSON texts, instants in microseconds, the hash."""
         return self._reader.stored_log(
-            from_position=_at_least_one("from", from_position), limit=_limit(limit)
+            from_position=_at_least_one("from", from_position), limit=_limit(limit), types=types
         )
 
     def read_time(

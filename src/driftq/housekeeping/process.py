@@ -98,7 +98,7 @@ class HousekeeperProcess:
         trouble: str | None = None
         try:
             command = [sys.executable, "-m", "driftq.housekeeping", json.dumps(arguments)]
-            self._process = subprocess.Popen(
+            self._process = subprocess.Popen(  # noqa: S603 - this interpreter, with arguments of ours
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -59,7 +59,7 @@ class SqlRegistry:
         self._claimant = Claimant(storable(owner))
         self._held_claims = self._claimant.held_claims
         self._backoff = backoff or Backoff()
-        self._random = random or Random()
+        self._random = random or Random()  # noqa: S311 - for pauses
         in_forked_child(self._become_new)
 
     def _become_new(self) -> None:

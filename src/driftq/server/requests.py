@@ -5,7 +5,7 @@ An answer is a result or a DriftQError. It is given once, on the loop, when the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ import msgspec
 
 from driftq.core.commands import Ack, AppendByPosition, Extend, Nack, Produce
 from driftq.core.decide.delete import ResetTo
+from driftq.core.decide.owners import OwnedName
 from driftq.core.decide.produce import Outcome
 from driftq.core.lease import Credit
 from driftq.core.state import State
@@ -81,6 +82,23 @@ class TopicRequest:
     partitions: int
     options: TopicOptions
     reply: Reply
+    tenant: str = ""
+    """Its owner; empty: nobody."""
+    alone: bool = False
+    """The request has the tenant's own key."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRequest:
+    """A tenant uses these names for the first time, or, `given`, an operator gives them to it.
+
+    Answered by None when the tenant owns all of them.
+    """
+
+    things: Sequence[OwnedName]
+    tenant: str
+    reply: Reply
+    given: bool = False
 
 
 @dataclass(frozen=True, slots=True)

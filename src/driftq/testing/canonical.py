@@ -35,6 +35,7 @@ def canonical(state: State, *, now: int) -> dict[str, Any]:
         "dead_letter_ids": list(state.dead_letter_ids),
         "effects": _effects(state.effects),
         "jobs": _jobs(state.jobs),
+        "owners": {"queues": state.owners.queues, "aggregate_types": state.owners.aggregate_types},
         "topics": {name: _topic(topic, now) for name, topic in sorted(state.topics.items())},
         "deleted_topics": sorted(state.deleted_topics.dump(now=now)),
     }
@@ -76,6 +77,7 @@ def _topic(topic: Topic, now: int) -> dict[str, Any]:
     return {
         "id": topic.id,
         "options": topic.options,
+        "tenant": topic.tenant,
         "next_offset": topic.next_offset,
         "start_offset": topic.start_offset,
         "created_at": topic.created_at,

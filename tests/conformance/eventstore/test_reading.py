@@ -90,3 +90,22 @@ def test_a_name_that_cannot_be_stored_cannot_be_asked_for(store: EventStore, wro
         store.read_aggregate("order", wrong)
     with pytest.raises(InvalidArgument):
         store.append([command("a", aggregate_id=wrong)])
+
+
+@pytest.mark.clause("Y3", "S8")
+def test_the_log_of_some_types_has_gaps_and_full_pages(setup: Setup) -> None:
+    """A tenant's view of the log: a page is never cut to what others have."""
+    store, sealer = setup.store(), setup.sealer()
+    kinds = ["order", "ship", "ship", "order", "bill", "ship", "order"]
+    store.append([command(f"e{number}", aggregate_type=kind) for number, kind in enumerate(kinds)])
+    sealer.step()
+    positions = {event.event_id: event.position or 0 for event in store.read_log().events}
+    orders = [positions[f"e{number}"] for number, kind in enumerate(kinds) if kind == "order"]
+    page = store.read_log(limit=2, types=["order"])
+    assert [event.position for event in page.events] == sorted(orders)[:2]
+    rest = store.read_log(from_position=page.next_position, types=["order"])
+    assert [event.position for event in rest.events] == sorted(orders)[2:]
+    stored = store.read_stored(types=["bill", "order"])
+    assert {event.aggregate_type for event in stored} == {"bill", "order"}
+    assert store.read_log(types=[]).events == []
+    assert [store.has_type(name) for name in ("order", "Order", "none")] == [True, False, False]

@@ -175,3 +175,11 @@ def test_a_server_without_anything_says_so(run: Run, tmp_path: Path, monkeypatch
         assert (log.stdout, log.stderr) == ("", "no events at or after position 1\n")
         for noun, name in (("topic", "topics"), ("job", "jobs"), ("dlq", "dlqs")):
             assert json.loads(run(noun, "list", "--json").stdout) == {name: []}
+
+
+@pytest.mark.clause("Y3")
+def test_a_topic_is_created_for_a_tenant(run_client: Run) -> None:
+    assert run_client("topic", "create", "acme.orders", "--tenant", "acme").exit_code == 0
+    assert json.loads(run_client("topic", "show", "acme.orders", "--json").stdout)["tenant"] == "acme"
+    refused = run_client("topic", "create", "acme.orders", "--tenant", "globex")
+    assert (refused.exit_code != 0, "belongs to the tenant 'acme'" in refused.stderr) == (True, True)

@@ -57,3 +57,13 @@ def test_the_environment_names_the_file(run: Run, folder: Path, monkeypatch: pyt
 def test_what_is_no_key_is_not_created(run: Run, folder: Path, arguments: tuple[str, ...]) -> None:
     assert run("key", "create", "--file", "keys.json", *arguments).exit_code == 2
     assert not (folder / "keys.json").exists()
+
+
+@pytest.mark.clause("Y3")
+def test_a_key_belongs_to_a_tenant(run: Run, folder: Path) -> None:
+    created = run("key", "create", "acme", "--file", "keys.json", "--role", "admin", "--tenant", "acme")
+    assert (created.exit_code, created.stdout.startswith("dq_")) == (0, True)
+    (listed,) = json.loads(run("key", "list", "--file", "keys.json", "--json").stdout)["keys"]
+    assert listed["tenant"] == "acme"
+    wrong = run("key", "create", "x", "--file", "keys.json", "--role", "read", "--tenant", "a b")
+    assert "--tenant is 1 to 100 characters" in wrong.stderr

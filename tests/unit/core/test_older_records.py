@@ -35,7 +35,7 @@ from driftq.model.options.limits import Limits
 
 ADA: Identity = ("", "orders", "billing", "k")
 _ADDED = {  # How many last fields each kind of record has got since.
-    "TopicCreated": 1,
+    "TopicCreated": 2,
     "GroupCreated": 1,
     "GroupReset": 1,
     "EffectBegun": 1,

@@ -7,6 +7,7 @@ import pytest
 
 from driftq.core.decide import decide_group, decide_reader, decide_topic
 from driftq.core.evolve.fold import evolve
+from driftq.core.owners import OwnerSet
 from driftq.core.records import MessagesStored, TopicCreated, decode_records, encode_record
 from driftq.core.state import State
 from driftq.errors import InvalidArgument, TopicExists
@@ -17,9 +18,11 @@ from tests.unit.core.machine import PureBroker
 
 
 def _create(broker: PureBroker, name: str, partitions: int, **options: Any) -> TopicCreated | None:
-    return decide_topic(
+    record = decide_topic(
         broker.state, name, partitions=partitions, options=TopicOptions(**options), now=broker.now
     )
+    assert not isinstance(record, OwnerSet)
+    return record
 
 
 @pytest.mark.clause("T1")

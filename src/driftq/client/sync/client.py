@@ -56,9 +56,9 @@ class Client(ThreadClient):
     def url(self) -> str:
         return self._awaited.url
 
-    def create_topic(self, name: str, *, partitions: int = 1, retention_ms: int | None = None, retention_bytes: int | None = None, table: bool | None = None) -> None:
-        """Create a topic. A repeated call with the same partitions changes nothing. Raises TopicExists."""
-        self._thread.run(self._awaited.create_topic(name, partitions=partitions, retention_ms=retention_ms, retention_bytes=retention_bytes, table=table))
+    def create_topic(self, name: str, *, partitions: int = 1, retention_ms: int | None = None, retention_bytes: int | None = None, table: bool | None = None, tenant: str | None = None) -> None:
+        """Create a topic, owned by `tenant` or the key's. Repeated, it does nothing. Raises TopicExists."""
+        self._thread.run(self._awaited.create_topic(name, partitions=partitions, retention_ms=retention_ms, retention_bytes=retention_bytes, table=table, tenant=tenant))
 
     def topics(self) -> list[str]:
         """The names of all topics."""

@@ -1,15 +1,28 @@
 """Creating topics and groups."""
 
+from driftq.core.decide.owners import OwnedName, decide_owner, owner_of_new_topic
+from driftq.core.owners import OwnedKind, OwnerSet
 from driftq.core.records import GroupCreated, TopicCreated
 from driftq.core.state import State, Topic
-from driftq.errors import InvalidArgument, TopicExists
+from driftq.errors import InvalidArgument, TopicExists, TopicNotFound
 from driftq.model import MAX_PARTITIONS, TopicOptions, topic_name_problem
 
 
 def decide_topic(
-    state: State, name: str, *, partitions: int, options: TopicOptions, now: int
-) -> TopicCreated | None:
-    """The new topic; None when it exists with as many partitions."""
+    state: State,
+    name: str,
+    *,
+    partitions: int,
+    options: TopicOptions,
+    now: int,
+    tenant: str = "",
+    alone: bool = False,
+) -> TopicCreated | OwnerSet | None:
+    """The new topic; None when it exists with as many partitions.
+
+    A tenant becomes its owner, also of an existing topic that nobody owns. `alone`: the tenant itself asks.
+    To it a name that it does not own is TopicNotFound, even though it cannot take the name either.
+    """
     problem = topic_name_problem(name)
     if problem:
         raise InvalidArgument("name", problem)
@@ -21,13 +34,20 @@ def decide_topic(
             raise InvalidArgument(field, "must be at least 1")
     topic = state.topics.get(name)
     if topic is None:
-        return new_topic(state, name, partitions=partitions, options=options, now=now)
+        owner = owner_of_new_topic(state, name, tenant=tenant, alone=alone)
+        return new_topic(state, name, partitions=partitions, options=options, now=now, tenant=owner)
+    if alone and topic.tenant != tenant:
+        raise TopicNotFound(name)
     if len(topic.partitions) != partitions:
         raise TopicExists(name, partitions=len(topic.partitions), asked=partitions)
-    return None
+    if not tenant:
+        return None
+    return decide_owner(state, OwnedName(OwnedKind.TOPIC, name), tenant=tenant, now=now)
 
 
-def new_topic(state: State, name: str, *, partitions: int, options: TopicOptions, now: int) -> TopicCreated:
+def new_topic(
+    state: State, name: str, *, partitions: int, options: TopicOptions, now: int, tenant: str = ""
+) -> TopicCreated:
     """A new topic. Its offsets begin after those of an earlier topic of its name."""
     earlier = state.deleted_topics.find(name, now=now)
     return TopicCreated(
@@ -37,6 +57,7 @@ def new_topic(state: State, name: str, *, partitions: int, options: TopicOptions
         partitions=partitions,
         options=options,
         start_offset=earlier.next_offset if earlier is not None else 0,
+        tenant=tenant,
     )
 
 

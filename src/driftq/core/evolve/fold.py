@@ -10,6 +10,7 @@ from driftq.core.group import ACK_TIMEOUT, Group, GroupPartition
 from driftq.core.index import pack_places
 from driftq.core.jobs.transitions import fold_job
 from driftq.core.lease import LeaseBlock
+from driftq.core.owners import OwnedKind, OwnerSet
 from driftq.core.records import (
     CAUSE_EXPIRED,
     CAUSE_UNSTARTED,
@@ -39,6 +40,7 @@ from driftq.core.records import (
     unpack_array,
 )
 from driftq.core.state import PositionWriter, State, Topic
+from driftq.model.topic import DEAD_LETTER_PREFIX
 
 
 def evolve(state: State, record: Record, *, segment: int, blob_at: int) -> None:
@@ -64,6 +66,7 @@ def _create_topic(state: State, record: TopicCreated) -> None:
         limits=state.limits,
         start_offset=record.start_offset,
         created_at=record.at,
+        tenant=record.tenant,
     )
     state.topics[record.name] = topic
     state.topics_by_id[record.topic] = topic
@@ -311,6 +314,17 @@ def _move_lane(state: State, record: LaneMoved) -> None:
     writer.lanes[record.lane] = record.position
 
 
+def _set_owner(state: State, record: OwnerSet) -> None:
+    kind = OwnedKind(record.kind)
+    if kind is OwnedKind.TOPIC:
+        state.topics[record.name].tenant = record.tenant
+        dlq_topic = state.topics.get(DEAD_LETTER_PREFIX + record.name)
+        if dlq_topic is not None:
+            dlq_topic.tenant = record.tenant
+    else:
+        state.owners.by_name(kind)[record.name] = record.tenant
+
+
 _FOLDS: dict[type[Record], Callable[[State, "object"], None]] = {
     TopicCreated: _create_topic,  # type: ignore[dict-item]
     GroupCreated: _create_group,  # type: ignore[dict-item]
@@ -331,4 +345,5 @@ _FOLDS: dict[type[Record], Callable[[State, "object"], None]] = {
     SegmentRolled: roll,  # type: ignore[dict-item]
     WriterOpened: _open_writer,  # type: ignore[dict-item]
     LaneMoved: _move_lane,  # type: ignore[dict-item]
+    OwnerSet: _set_owner,  # type: ignore[dict-item]
 }

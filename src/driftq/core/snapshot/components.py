@@ -1,4 +1,4 @@
-"""Terms, effects, jobs and the ids of dead letters as named byte strings and back."""
+"""Terms, effects, jobs, owners and the ids of dead letters as named byte strings and back."""
 
 from array import array
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ import msgspec
 
 from driftq.core.effects import EffectTable, FailedEffect, Identity, PendingEffect
 from driftq.core.jobs.table import EndedRun, JobGrant, JobState, JobTable
+from driftq.core.owners import OwnerTable
 from driftq.core.records import DeliveryTerms
 from driftq.core.state import State
 
@@ -35,12 +36,18 @@ class _Jobs(msgspec.Struct, array_like=True):
     ended_at: dict[int, int]
 
 
+class _Owners(msgspec.Struct, array_like=True):
+    queues: dict[str, str]
+    aggregate_types: dict[str, str]
+
+
 _COLUMNS = ("queue_numbers", "attempts", "max_retries", "due", "timeouts")
 _FLAGS = ("states", "priorities", "by_wall")
 _encode = msgspec.msgpack.Encoder().encode
 _terms = msgspec.msgpack.Decoder(list[DeliveryTerms])
 _effects = msgspec.msgpack.Decoder(_Effects)
 _jobs = msgspec.msgpack.Decoder(_Jobs)
+_owners = msgspec.msgpack.Decoder(_Owners)
 
 
 def dump_components(state: State) -> dict[str, bytes]:
@@ -50,6 +57,7 @@ def dump_components(state: State) -> dict[str, bytes]:
         **state.dead_letter_ids.dump("dead_letter_ids"),
         **_dump_effects(state.effects),
         **_dump_jobs(state.jobs),
+        **_dump_owners(state.owners),
     }
 
 
@@ -62,6 +70,8 @@ def load_components(parts: Parts, state: State) -> None:
         _load_effects(parts, state.effects)
     if "jobs" in parts:
         _load_jobs(parts, state.jobs, last_at=state.last_at)
+    if "owners" in parts:
+        _load_owners(parts, state.owners)
     state.dead_letter_ids.load(parts, "dead_letter_ids")
 
 
@@ -131,6 +141,15 @@ def _load_jobs(parts: Parts, jobs: JobTable, *, last_at: int) -> None:
     for slot, state in enumerate(jobs.states):
         if state == JobState.WAITING:
             jobs.wait(jobs.base + slot, jobs.due[slot], by_wall=bool(jobs.by_wall[slot]))
+
+
+def _dump_owners(owners: OwnerTable) -> dict[str, bytes]:
+    return {"owners": _encode(_Owners(owners.queues, owners.aggregate_types))}
+
+
+def _load_owners(parts: Parts, owners: OwnerTable) -> None:
+    facts = _owners.decode(parts["owners"])
+    owners.queues, owners.aggregate_types = facts.queues, facts.aggregate_types
 
 
 def _instants(jobs: JobTable, last_at: int) -> bytearray:

@@ -75,6 +75,7 @@ class _Topic(msgspec.Struct, array_like=True):
     start_offset: int = 0
     created_at: int = 0
     deleted_groups: list[tuple[str, int, int]] = []
+    tenant: str = ""
 
 
 class _Clock(msgspec.Struct, array_like=True):
@@ -153,6 +154,7 @@ def _dump_topic(topic: Topic, *, now: int) -> _Topic:
         start_offset=topic.start_offset,
         created_at=topic.created_at,
         deleted_groups=topic.deleted_groups.dump(now=now),
+        tenant=topic.tenant,
     )
 
 
@@ -165,6 +167,7 @@ def _load_topic(dumped: _Topic, limits: Limits) -> Topic:
         limits=limits,
         start_offset=dumped.start_offset,
         created_at=dumped.created_at,
+        tenant=dumped.tenant,
     )
     topic.next_offset = dumped.next_offset
     for part, facts in zip(topic.partitions, dumped.partitions, strict=True):

@@ -53,20 +53,35 @@ class Reader:
         events = self._events(found[:limit], segments)
         return AggregatePage(events, found[limit].sequence_number if len(found) > limit else None)
 
-    def log(self, *, from_position: int, limit: int) -> LogPage:
+    def has_type(self, aggregate_type: str) -> bool:
         with self._database.snapshot() as snapshot:
-            found = snapshot.rows(
-                self._queries["log_events"], first=from_position, last=from_position + limit - 1
-            )
-            segments = self._segments(snapshot, found)
-        return LogPage(self._events(found, segments), from_position + len(found))
+            return bool(snapshot.rows(self._queries["events_of_type"], aggregate_type=aggregate_type))
 
-    def stored_log(self, *, from_position: int, limit: int) -> list[StoredEvent]:
+    def log(self, *, from_position: int, limit: int, types: Sequence[str] | None = None) -> LogPage:
+        with self._database.snapshot() as snapshot:
+            found = self._log_rows(snapshot, from_position, limit, types)
+            segments = self._segments(snapshot, found)
+        following = found[-1].position + 1 if found else from_position
+        return LogPage(self._events(found, segments), following)
+
+    def _log_rows(
+        self, snapshot: Transaction, first: int, limit: int, types: Sequence[str] | None
+    ) -> Sequence[Any]:
+        if types is None:
+            return snapshot.rows(self._queries["log_events"], first=first, last=first + limit - 1)
+        return snapshot.rows(
+            self._queries["log_events_of_types"],
+            g=as_rows([{"aggregate_type": name} for name in types]),
+            first=first,
+            events_max=limit,
+        )
+
+    def stored_log(
+        self, *, from_position: int, limit: int, types: Sequence[str] | None = None
+    ) -> list[StoredEvent]:
         """The same events in their stored form, with their texts."""
         with self._database.snapshot() as snapshot:
-            found = snapshot.rows(
-                self._queries["log_events"], first=from_position, last=from_position + limit - 1
-            )
+            found = self._log_rows(snapshot, from_position, limit, types)
             segments = self._segments(snapshot, found)
         sealed = {event.position: event for each in segments for event in self._texts.of(each)}
         return [

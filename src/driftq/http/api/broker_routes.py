@@ -1,6 +1,7 @@
 """The routes of topics, messages and the server itself."""
 
 from driftq.http.api.route import ADMIN, ANY_ROLE, CONSUME, OPEN, PRODUCE, READ, ResponseSpec, Route
+from driftq.http.api.tenancy import OWN, SHARED, Tenancy, dead_letters_in_path, new_dead_letters_in_path
 from driftq.http.api.topic_access import every_topic, in_path, in_request
 from driftq.http.dlq import handler_letters
 from driftq.http.dlq import handlers as dlq
@@ -37,6 +38,7 @@ from driftq.model.wire.topics import (
 )
 
 _NDJSON = "application/x-ndjson"
+DEAD_LETTERS = Tenancy(names=dead_letters_in_path)
 
 BROKER_ROUTES = (
     Route(
@@ -62,6 +64,7 @@ BROKER_ROUTES = (
         path="/v1/version",
         handler=system.version,
         roles=READ,
+        tenants=SHARED,
         summary="Version, and how durable a confirmed message is",
         responses={200: ResponseSpec(text="Version", body=VersionReply)},
     ),
@@ -70,6 +73,7 @@ BROKER_ROUTES = (
         path="/v1/whoami",
         handler=system.whoami,
         roles=ANY_ROLE,
+        tenants=SHARED,
         summary="The key of the request, and what it may do",
         responses={200: ResponseSpec(text="Name, roles and topics", body=WhoamiReply)},
         notes="Without a keys file the name is empty, and every role is there.",
@@ -79,6 +83,7 @@ BROKER_ROUTES = (
         path="/v1/topics",
         handler=topics.list_topics,
         roles=READ,
+        tenants=OWN,
         summary="List topics by name",
         query=PageQuery,
         responses={200: ResponseSpec(text="Names", body=TopicsReply)},
@@ -89,6 +94,7 @@ BROKER_ROUTES = (
         handler=topics.create_topic,
         roles=ADMIN,
         topics=in_request(TopicBody, "name"),
+        tenants=OWN,
         summary="Create a topic",
         query=TopicBody,
         body=TopicBody,
@@ -202,6 +208,7 @@ BROKER_ROUTES = (
         path="/v1/dlq",
         handler=dlq.list_dlqs,
         roles=READ,
+        tenants=OWN,
         summary="List the topics that have dead letters",
         responses={200: ResponseSpec(text="Dead-letter topics", body=DeadLetterTopicsReply)},
     ),
@@ -211,6 +218,7 @@ BROKER_ROUTES = (
         handler=dlq.show_dlq,
         roles=READ,
         topics=in_path,
+        tenants=DEAD_LETTERS,
         summary="List a topic's dead letters",
         query=DlqQuery,
         responses={200: ResponseSpec(text="Dead letters by offset", body=DeadLettersReply)},
@@ -222,6 +230,7 @@ BROKER_ROUTES = (
         handler=dlq.redrive,
         roles=ADMIN,
         topics=in_path,
+        tenants=DEAD_LETTERS,
         summary="Redrive dead letters, each once",
         body=RedriveBody,
         responses={
@@ -235,6 +244,7 @@ BROKER_ROUTES = (
         handler=dlq.purge,
         roles=ADMIN,
         topics=in_path,
+        tenants=DEAD_LETTERS,
         summary="Purge dead letters",
         body=PurgeBody,
         responses={200: ResponseSpec(text="How many were selected and removed", body=Purged)},
@@ -246,6 +256,7 @@ BROKER_ROUTES = (
         handler=handler_letters.publish,
         roles=CONSUME,
         topics=in_path,
+        tenants=Tenancy(names=new_dead_letters_in_path),
         summary="Store dead letters of workers and projections, each once",
         body=HandlerLettersBody,
         responses={200: ResponseSpec(text="One result for each dead letter", body=PublishedLettersReply)},
@@ -258,6 +269,7 @@ BROKER_ROUTES = (
         handler=messages.produce,
         roles=PRODUCE,
         topics=messages.topics_produced,
+        tenants=OWN,
         summary="Produce a message",
         query=ProduceQuery,
         body=ProduceBody,
@@ -270,6 +282,7 @@ BROKER_ROUTES = (
         handler=batch.produce_batch,
         roles=PRODUCE,
         topics=batch.topics_produced,
+        tenants=OWN,
         summary="Produce many messages with one durable write",
         query=BatchQuery,
         body=BatchBody,
@@ -366,6 +379,7 @@ BROKER_ROUTES = (
         path="/v1/docs",
         handler=system.docs,
         roles=READ,
+        tenants=SHARED,
         summary="This document as a page",
         responses={200: ResponseSpec(text="HTML", content_type="text/html")},
     ),

@@ -1,9 +1,12 @@
 """The guard: the one place where a request's key is checked, before its handler runs.
 
-It identifies the key, counts the request against the key's rates, and compares the key's roles and topics
-with those of the route. What a route needs is part of the route (`Route.roles`, `Route.topics`), so the
-OpenAPI document and the reference state the same rule. The tenant of a key will be checked here too; until
-then a key with a tenant is refused.
+It identifies the key, counts the request against the key's rates, and compares the key's roles, topics and
+tenant with those of the route. What a route needs is part of the route (`Route.roles`, `Route.topics`,
+`Route.tenants`), so the OpenAPI document and the reference state the same rule.
+
+With a tenant's key, everything that the request names must be the tenant's; the rest is answered as if it
+did not exist. A request that may make things also returns the names that are new: their owner becomes durable
+before the handler runs (`owning.py`). Handlers leave out of their lists what `Exchange.owns` denies.
 """
 
 from __future__ import annotations
@@ -15,20 +18,24 @@ from collections.abc import Callable
 from driftq.access.file import file_state, read_keys
 from driftq.access.keys import ApiKey, Role, bearer
 from driftq.access.rates import Allowance, FailedTries
+from driftq.core.decide.owners import OwnedName, may_become_owner, owner_of
 from driftq.errors import (
     DriftQError,
     KeyMissing,
     KeyRateReached,
     KeysFileUnusable,
     KeyUnknown,
+    NotFound,
     PermissionDenied,
     RoleMissing,
+    TenantNotAllowed,
     TooManyTries,
     TopicNotAllowed,
     Unauthenticated,
 )
 from driftq.http.api.audited import Auditor, address_of
 from driftq.http.api.route import Route
+from driftq.http.api.tenancy import Tenancy, tenancy_of
 from driftq.http.wire.exchange import Exchange
 from driftq.server.counters import Counters
 
@@ -55,6 +62,8 @@ class Guard:
         self._keys = _by_id(read_keys(keys_file))
         self._tries = FailedTries()
         self._rates: dict[str, KeyRates] = {}
+        self._tenancies: dict[tuple[str, str], Tenancy | None] = {}
+        """Of each route by method and path, once it was asked for with a tenant's key."""
         if not self._keys:
             logger.warning("the keys file %s has no usable key: every request is refused", keys_file)
 
@@ -73,22 +82,27 @@ class Guard:
             None if self._find(authorization) is not None else KeyUnknown() if authorization else KeyMissing()
         )
 
-    def admit(self, exchange: Exchange, route: Route) -> None:
-        """Return when the request's key may make this request; else raise the reply."""
+    def admit(self, exchange: Exchange, route: Route) -> list[OwnedName]:
+        """Return when the request's key may make this request; else raise the reply.
+
+        What is returned has no owner yet: it must become the tenant's before the handler runs.
+        """
         if route.roles is None:
             self._recognise(exchange)
-            return
+            return []
         key = self.require_key(exchange)
         is_admins = not route.roles
         try:
             self._compare(key, exchange, route)
-        except PermissionDenied as refused:
-            self._counters.permission_denied += 1
+            fresh = self._require_own(key.tenant, exchange, route) if key.tenant is not None else []
+        except (PermissionDenied, NotFound) as refused:
+            self._counters.permission_denied += isinstance(refused, PermissionDenied)
             if is_admins and self._auditor is not None:
                 self._auditor.refused(exchange, route, key, refused.status)
             raise
         if is_admins and self._auditor is not None:
             self._auditor.watch(exchange, route, key)
+        return fresh
 
     @staticmethod
     def _compare(key: ApiKey, exchange: Exchange, route: Route) -> None:
@@ -96,11 +110,30 @@ class Guard:
         if not key.has_role(route.roles or ()):
             needs = " or ".join([*(route.roles or ()), Role.ADMIN])
             raise RoleMissing(key.name, roles=", ".join(sorted(key.roles)), needs=needs)
-        # A key with a tenant would be checked here: what another tenant owns is a 404.
         if key.topics and route.topics is not None:
             for topic in route.topics(exchange):
                 if not key.reaches(topic):
                     raise TopicNotAllowed(key.name, topic=topic, topics=", ".join(key.topics))
+
+    def _require_own(self, tenant: str, exchange: Exchange, route: Route) -> list[OwnedName]:
+        """The new names that the request would make; raises NotFound for what the tenant does not own."""
+        where = (route.method, route.path)
+        if where not in self._tenancies:
+            self._tenancies[where] = tenancy_of(route)
+        tenancy = self._tenancies[where]
+        if tenancy is None:
+            assert exchange.caller is not None
+            raise TenantNotAllowed(exchange.caller.name, tenant=tenant)
+        if tenancy.names is None:
+            return []
+        state = exchange.edge.engine.state
+        fresh: list[OwnedName] = []
+        for thing, missing in tenancy.names(exchange):
+            if owner_of(state, *thing) != tenant:
+                if not (tenancy.makes and may_become_owner(state, tenant, thing)):
+                    raise missing
+                fresh.append(thing)
+        return fresh
 
     def _recognise(self, exchange: Exchange) -> None:
         """An open route needs no key, but may show more to a valid one."""
@@ -197,13 +230,7 @@ class KeyRates:
 
 
 def _by_id(keys: list[ApiKey]) -> dict[str, ApiKey]:
-    """The keys that can be used. One with a tenant would reach what belongs to others: it is refused."""
-    for key in keys:
-        if key.tenant is not None:
-            logger.error(
-                "the key %r is refused: it has a tenant, and this release does not separate tenants", key.name
-            )
-    return {key.id: key for key in keys if key.tenant is None}
+    return {key.id: key for key in keys}
 
 
 def _ms(seconds: float) -> int:

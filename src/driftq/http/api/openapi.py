@@ -10,6 +10,7 @@ import msgspec
 
 from driftq.access.keys import Role
 from driftq.http.api.route import ALWAYS, Route
+from driftq.http.api.tenancy import tenancy_of
 from driftq.model.envelope import EnvelopeBody, RetryPolicy
 from driftq.model.wire.fields import Request
 from driftq.model.wire.system import ErrorReply
@@ -20,8 +21,8 @@ _NAME = re.compile(r"\{(\w+)\}")
 _ERRORS = {
     400: "INVALID_ARGUMENT: malformed, unknown, missing or out of range",
     401: "UNAUTHENTICATED: the server has a keys file, and the request carries no valid key",
-    403: "PERMISSION_DENIED: the key lacks the role or the topic; or the request was sent by a web page of "
-    "another origin, or to a host name that is not allowed",
+    403: "PERMISSION_DENIED: the key lacks the role or the topic, or has another tenant; or a web page of "
+    "another origin sent the request, or the host name is not allowed",
     404: "NOT_FOUND: there is no such topic, job or effect",
     408: "REQUEST_TIMEOUT: the request arrived too slowly; the server did nothing with it",
     409: "FAILED_PRECONDITION, ALREADY_EXISTS or CONFLICT: the lease, key, topic or sequence forbids it",
@@ -153,6 +154,7 @@ def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
         operation["security"] = [{_KEY: [role]} for role in (*route.roles, Role.ADMIN)]
     if route.topics is not None:
         operation["x-topic-patterns"] = True
+    operation["x-tenant-keys"] = _tenant_keys(route)
     if route.notes:
         operation["description"] = route.notes
     parameters = _parameters(route)
@@ -164,6 +166,11 @@ def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
             content["application/x-ndjson"] = {"schema": {"type": "string"}}
         operation["requestBody"] = {"required": True, "content": content}
     return operation
+
+
+def _tenant_keys(route: Route) -> str:
+    tenancy = tenancy_of(route)
+    return "none" if tenancy is None else "all" if tenancy.shared else "own"
 
 
 def _operation_id(route: Route) -> str:

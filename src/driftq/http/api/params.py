@@ -12,6 +12,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from driftq.access.file import NAME as TENANT_NAME
 from driftq.errors import InvalidArgument, PayloadTooLarge
 from driftq.errors.misfit import misfit
 from driftq.http.wire.exchange import Exchange
@@ -55,6 +56,12 @@ def check_name(field: str, name: str) -> None:
     """Refuse a group, owner or reader that cannot be printed on one line."""
     if not name.isprintable() and _CONTROL.search(name):
         raise InvalidArgument(field, "must not have control characters")
+
+
+def check_tenant(name: str | None) -> None:
+    """Refuse a tenant that no key can have."""
+    if name is not None and not TENANT_NAME.fullmatch(name):
+        raise InvalidArgument("tenant", "must be 1 to 100 characters of A-Z a-z 0-9 . _ @ -")
 
 
 def check_json(field: str, given: msgspec.Raw, *, limit_bytes: int | None = None) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from driftq.access.keys import Role
+from driftq.http.api.tenancy import Tenancy
 from driftq.http.wire.exchange import Exchange
 from driftq.model.wire.fields import Request
 
@@ -59,4 +60,6 @@ class Route:
     """Its reply is a stream, so all earlier replies on the connection go first."""
     topics: TopicsOf | None = None
     """The topics that a request names: a key's patterns must match each; None where it names none."""
+    tenants: Tenancy | None = None
+    """What a tenant's key reaches; None: what its path and topics say, or nothing (see `tenancy_of`)."""
     notes: str = ""

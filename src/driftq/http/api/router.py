@@ -10,8 +10,10 @@ import msgspec
 from driftq.errors import DriftQError, MethodNotAllowed, RouteNotFound
 from driftq.http.api.broker_routes import BROKER_ROUTES
 from driftq.http.api.openapi import document
+from driftq.http.api.owning import become_owner
 from driftq.http.api.params import unquote
 from driftq.http.api.route import READ, ResponseSpec, Route
+from driftq.http.api.tenancy import SHARED
 from driftq.http.events.routes import EVENT_ROUTES
 from driftq.http.explain.routes import EXPLAIN_ROUTES
 from driftq.http.idempotency.routes import EFFECT_ROUTES
@@ -41,6 +43,7 @@ ROUTES = (
         path="/v1/openapi.json",
         handler=openapi,
         roles=READ,
+        tenants=SHARED,
         summary="This document",
         responses={200: ResponseSpec(text="OpenAPI 3.1", body=dict[str, Any])},
     ),
@@ -73,7 +76,20 @@ def dispatch(exchange: Exchange) -> None:
             if exchange.parked:
                 return
         if guard is not None:
-            guard.admit(exchange, route)
+            fresh = guard.admit(exchange, route)
+            if fresh:
+                become_owner(exchange, fresh, then=lambda: _handle(exchange, route))
+                return
+        route.handler(exchange)
+    except DriftQError as refused:
+        exchange.reply_error(refused)
+    except Exception as error:  # noqa: BLE001 - the boundary: logged and answered
+        exchange.failed(error)
+
+
+def _handle(exchange: Exchange, route: Route) -> None:
+    """The rest of a dispatch that had to wait: this is the boundary as well."""
+    try:
         route.handler(exchange)
     except DriftQError as refused:
         exchange.reply_error(refused)

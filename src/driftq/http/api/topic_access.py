@@ -7,12 +7,14 @@ only for keys with topic patterns.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from driftq.http.api.params import Form
-from driftq.http.api.route import TopicsOf
 from driftq.http.wire.exchange import Exchange
 from driftq.model.wire.fields import Request
+
+if TYPE_CHECKING:
+    from driftq.http.api.route import TopicsOf
 
 EVERY_TOPIC = ""
 """No topic has this name, and only the pattern `*` matches it."""

@@ -179,7 +179,8 @@ async def _list_dlqs(exchange: Exchange) -> None:
         return [
             (topic, count_dead_letters(topic))
             for name, topic in sorted(state.topics.items())
-            if name.startswith(DEAD_LETTER_PREFIX) and exchange.shows(name.removeprefix(DEAD_LETTER_PREFIX))
+            if name.startswith(DEAD_LETTER_PREFIX)
+            and exchange.shows(name.removeprefix(DEAD_LETTER_PREFIX), stored_in=name)
         ]
 
     views: list[DeadLetterTopic] = []

@@ -5,15 +5,17 @@ The store's thread encodes the replies to reads, so that a long page costs the e
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
 
+from driftq.core.state import State
 from driftq.errors import DriftQError, EventStoreUnusable, InvalidArgument
 from driftq.http.api.params import Form, body_problem
+from driftq.http.api.tenancy import NamedThing, type_thing
 from driftq.http.wire.exchange import NDJSON, Exchange, error_fields
 from driftq.model.event import Event, Operation
 from driftq.model.wire.events import (
@@ -39,18 +41,12 @@ PAGE_EVENTS = 1000
 EVENTS_MAX = 10_000
 """Events in one request."""
 
-_bodies = msgspec.json.Decoder(EventBody | list[EventBody])
+_bodies: msgspec.json.Decoder[EventBody | list[EventBody]] = msgspec.json.Decoder(EventBody | list[EventBody])
 _encoder = msgspec.json.Encoder()
 
 
 def append(exchange: Exchange) -> None:
-    NOTHING.check_query(exchange.query)
-    if not exchange.body:
-        raise InvalidArgument("", "the body must be an event, or a list of events")
-    try:
-        asked = _bodies.decode(exchange.body)
-    except (ValueError, RecursionError) as error:
-        raise body_problem(error) from None
+    asked = _read(exchange)
     events = asked if isinstance(asked, list) else [asked]
     if not events:
         raise InvalidArgument("", "the list of events is empty")
@@ -59,6 +55,23 @@ def append(exchange: Exchange) -> None:
     give = partial(_appended_all if isinstance(asked, list) else _appended_one, exchange)
     commands = [(_to_event(body), body.expected_seq) for body in events]
     _service(exchange).append(EventAppendRequest(commands, _replying(exchange, give)))
+
+
+def _read(exchange: Exchange) -> EventBody | list[EventBody]:
+    NOTHING.check_query(exchange.query)
+    if not exchange.body:
+        raise InvalidArgument("", "the body must be an event, or a list of events")
+    try:
+        return _bodies.decode(exchange.body)
+    except (ValueError, RecursionError) as error:
+        raise body_problem(error) from None
+
+
+def types_appended(exchange: Exchange) -> Iterator[NamedThing]:
+    """The aggregate types of all events of a request."""
+    asked = _read(exchange)
+    for name in {event.aggregate_type for event in (asked if isinstance(asked, list) else [asked])}:
+        yield type_thing(name)
 
 
 def _to_event(body: EventBody) -> Event:
@@ -138,19 +151,24 @@ def aggregate(exchange: Exchange) -> None:
 
 def log(exchange: Exchange) -> None:
     asked = LOG.read(exchange.body, exchange.query)
+    types = None if exchange.tenant is None else _own_types(exchange.edge.engine.state, exchange.tenant)
 
     def query(store: EventStore) -> bytes:
         start = 1 if asked.from_ is None else asked.from_
         limit = PAGE_EVENTS if asked.limit is None else asked.limit
         if asked.stored:
-            return _encoder.encode_lines(store.read_stored(from_position=start, limit=limit))
-        page = store.read_log(from_position=start, limit=limit)
+            return _encoder.encode_lines(store.read_stored(from_position=start, limit=limit, types=types))
+        page = store.read_log(from_position=start, limit=limit, types=types)
         return _encoder.encode_lines([EventLine.of(event) for event in page.events])
 
     def send(lines: bytes) -> None:
         exchange.reply(exchange.edge.heads.whole(200, lines, content_type=NDJSON))
 
     _service(exchange).read(EventQueryRequest(query, _replying(exchange, send), placed=True))
+
+
+def _own_types(state: State, tenant: str) -> list[str]:
+    return [name for name, owner in state.owners.aggregate_types.items() if owner == tenant]
 
 
 def log_end(exchange: Exchange) -> None:

@@ -1,6 +1,7 @@
 """The routes of the event store."""
 
 from driftq.http.api.route import PRODUCE, READ, ResponseSpec, Route
+from driftq.http.api.tenancy import OWN, SHARED, Tenancy, aggregate_type_in
 from driftq.http.events import handlers as events
 from driftq.model.wire.events import (
     AggregateQuery,
@@ -19,6 +20,7 @@ EVENT_ROUTES = (
         path="/v1/events",
         handler=events.append,
         roles=PRODUCE,
+        tenants=Tenancy(names=events.types_appended, makes=True),
         summary="Append an event to its aggregate, or a list of events",
         body=EventBody | list[EventBody],
         responses={
@@ -34,6 +36,7 @@ EVENT_ROUTES = (
         path="/v1/events",
         handler=events.aggregate,
         roles=READ,
+        tenants=Tenancy(names=aggregate_type_in(AggregateQuery)),
         summary="The events of one aggregate, in sequence order",
         query=AggregateQuery,
         responses={200: ResponseSpec(text="From `from_seq` on", body=EventsReply)},
@@ -43,6 +46,7 @@ EVENT_ROUTES = (
         path="/v1/events/log",
         handler=events.log,
         roles=READ,
+        tenants=OWN,
         summary="Events of all aggregates, in log order",
         query=LogQuery,
         responses={
@@ -58,6 +62,7 @@ EVENT_ROUTES = (
         path="/v1/events/log/end",
         handler=events.log_end,
         roles=READ,
+        tenants=SHARED,
         summary="The end of the event log",
         responses={200: ResponseSpec(text="The last position", body=LogEndReply)},
     ),

@@ -1,6 +1,7 @@
 """The routes that explain what happened."""
 
 from driftq.http.api.route import READ, ResponseSpec, Route
+from driftq.http.api.tenancy import OWN
 from driftq.http.api.topic_access import every_topic, in_path
 from driftq.http.explain import message as explain
 from driftq.http.explain import runs
@@ -23,6 +24,7 @@ EXPLAIN_ROUTES = (
         handler=runs.show_run,
         roles=READ,
         topics=every_topic,
+        tenants=OWN,
         summary="The messages of a run as a tree of steps",
         responses={200: ResponseSpec(text="Steps, each after its parent", body=ExplainedRun)},
         errors=(404,),

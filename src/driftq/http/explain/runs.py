@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from driftq.core.owners import OwnedKind
 from driftq.core.state import State, Topic
 from driftq.errors import RunNotFound
 from driftq.history.message import RunStep
@@ -42,6 +43,8 @@ async def _show_run(exchange: Exchange, run_id: str) -> None:
             topic = state.topics_by_id.get(step.topic)
             if topic is None or not topic.has_dead_letters or topic.name.startswith(INTERNAL_PREFIX):
                 continue  # A dead letter is shown with its original message.
+            if not exchange.owns(OwnedKind.TOPIC, topic.name):
+                continue  # Another tenant may have a run of this id.
             ordinal = topic.partitions[step.partition].index.find(step.offset)
             if ordinal is not None:
                 places.append((topic, step.partition, ordinal, step.offset))

@@ -41,9 +41,11 @@ EXTEND = Form(EffectExtendBody)
 STATUS = Form(StatusQuery)
 
 
-def _identity(effect: EffectBody) -> Identity:
+def _identity(exchange: Exchange, effect: EffectBody) -> Identity:
+    """With a tenant's key the identity is the tenant's, so that no other tenant's effect has it."""
     check_name("group", effect.group)
-    return (effect.tenant_id or "", effect.topic, effect.group, effect.idempotency_key)
+    tenant = exchange.require_tenant(effect.tenant_id) or ""
+    return (tenant, effect.topic, effect.group, effect.idempotency_key)
 
 
 def _source(effect: StatusQuery) -> EffectSource | None:
@@ -59,7 +61,7 @@ def begin(exchange: Exchange) -> None:
     check_name("owner", asked.owner)
     reply = exchange.answering(partial(_begun, exchange))
     exchange.edge.engine.submit(
-        BeginRequest(_identity(asked), asked.owner, asked.lease_ms, reply, _source(asked))
+        BeginRequest(_identity(exchange, asked), asked.owner, asked.lease_ms, reply, _source(asked))
     )
 
 
@@ -85,7 +87,9 @@ def commit(exchange: Exchange) -> None:
         check_json("result", asked.result)
         result = bytes(asked.result)
     reply = partial(reply_outcome, exchange)
-    exchange.edge.engine.submit(CommitRequest(_identity(asked), asked.owner, asked.token, result, reply))
+    exchange.edge.engine.submit(
+        CommitRequest(_identity(exchange, asked), asked.owner, asked.token, result, reply)
+    )
 
 
 def fail(exchange: Exchange) -> None:
@@ -93,7 +97,9 @@ def fail(exchange: Exchange) -> None:
     check_name("owner", asked.owner)
     error = asked.error or ""
     reply = partial(reply_outcome, exchange)
-    exchange.edge.engine.submit(FailRequest(_identity(asked), asked.owner, asked.token, error, reply))
+    exchange.edge.engine.submit(
+        FailRequest(_identity(exchange, asked), asked.owner, asked.token, error, reply)
+    )
 
 
 def extend(exchange: Exchange) -> None:
@@ -101,7 +107,11 @@ def extend(exchange: Exchange) -> None:
     check_name("owner", asked.owner)
     exchange.edge.engine.submit(
         ExtendEffectRequest(
-            _identity(asked), asked.owner, asked.token, asked.lease_ms, partial(reply_outcome, exchange)
+            _identity(exchange, asked),
+            asked.owner,
+            asked.token,
+            asked.lease_ms,
+            partial(reply_outcome, exchange),
         )
     )
 
@@ -109,7 +119,7 @@ def extend(exchange: Exchange) -> None:
 def status(exchange: Exchange) -> None:
     asked = STATUS.read(exchange.body, exchange.query)
     reply = exchange.answering(partial(_shown, exchange))
-    exchange.edge.engine.submit(StatusRequest(_identity(asked), reply, _source(asked)))
+    exchange.edge.engine.submit(StatusRequest(_identity(exchange, asked), reply, _source(asked)))
 
 
 def _shown(exchange: Exchange, found: EffectRecord) -> None:

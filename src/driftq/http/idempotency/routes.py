@@ -1,6 +1,7 @@
 """The routes of the consumers' side of idempotency."""
 
 from driftq.http.api.route import CONSUME, READ_OR_CONSUME, ResponseSpec, Route
+from driftq.http.api.tenancy import Tenancy, existing_topics
 from driftq.http.api.topic_access import in_request
 from driftq.http.idempotency import handlers as effects
 from driftq.model.wire.idempotency import (
@@ -20,6 +21,7 @@ EFFECT_ROUTES = (
         handler=effects.begin,
         roles=CONSUME,
         topics=in_request(BeginBody),
+        tenants=Tenancy(names=existing_topics(BeginBody, "topic", "source_topic")),
         summary="Begin an effect, if no owner holds it and it is not done",
         query=BeginBody,
         body=BeginBody,
@@ -34,6 +36,7 @@ EFFECT_ROUTES = (
         handler=effects.commit,
         roles=CONSUME,
         topics=in_request(CommitBody),
+        tenants=Tenancy(names=existing_topics(CommitBody, "topic")),
         summary="Commit an effect",
         query=CommitBody,
         body=CommitBody,
@@ -46,6 +49,7 @@ EFFECT_ROUTES = (
         handler=effects.fail,
         roles=CONSUME,
         topics=in_request(EffectFailBody),
+        tenants=Tenancy(names=existing_topics(EffectFailBody, "topic")),
         summary="Report that an effect failed",
         query=EffectFailBody,
         body=EffectFailBody,
@@ -58,6 +62,7 @@ EFFECT_ROUTES = (
         handler=effects.extend,
         roles=CONSUME,
         topics=in_request(EffectExtendBody),
+        tenants=Tenancy(names=existing_topics(EffectExtendBody, "topic")),
         summary="Extend the lease on an effect",
         query=EffectExtendBody,
         body=EffectExtendBody,
@@ -70,6 +75,7 @@ EFFECT_ROUTES = (
         handler=effects.status,
         roles=READ_OR_CONSUME,
         topics=in_request(StatusQuery),
+        tenants=Tenancy(names=existing_topics(StatusQuery, "topic", "source_topic")),
         summary="The status of an effect",
         query=StatusQuery,
         responses={200: ResponseSpec(text="The durable state", body=EffectStatus)},

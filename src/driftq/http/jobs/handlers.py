@@ -8,9 +8,11 @@ import msgspec
 
 from driftq.core.jobs.table import job_id, job_offset
 from driftq.core.jobs.transitions import Settlement
+from driftq.core.owners import OwnedKind
 from driftq.core.state import State
 from driftq.errors import DriftQError, InvalidArgument, JobNotFound
 from driftq.http.api.params import Form, body_problem, check_count, check_json, check_name, read_many
+from driftq.http.api.tenancy import job_things
 from driftq.http.reads import read_job_entries, read_jobs
 from driftq.http.wire.exchange import Exchange, reply_each, reply_only, reply_outcome
 from driftq.model.job import JOB_PAYLOAD_MAX, JobRequest
@@ -113,7 +115,14 @@ def list_all(exchange: Exchange) -> None:
     def query(state: State) -> JobPage:
         limit = asked.limit or PAGE
         return list_jobs(
-            state, queue=asked.queue, state_name=asked.state, limit=limit, start=start, now=now, wall=wall
+            state,
+            queue=asked.queue,
+            state_name=asked.state,
+            limit=limit,
+            start=start,
+            now=now,
+            wall=wall,
+            shows=None if exchange.tenant is None else partial(exchange.owns, OwnedKind.QUEUE),
         )
 
     def read(page: JobPage) -> None:
@@ -241,11 +250,20 @@ def settle(exchange: Exchange) -> None:
     given: list[JobSettlement | msgspec.Raw] = [*asked.results]
     for slot, end in enumerate(given):
         try:
-            settlements.append(_settlement(end))
+            settlements.append(_own_job(exchange, _settlement(end)))
         except DriftQError as refused:
             errors[slot] = refused
     reply = partial(reply_each, exchange, b'{"status":"settled"}', errors)
     exchange.edge.engine.submit(SettleRequest(settlements, reply))
+
+
+def _own_job(exchange: Exchange, settlement: Settlement) -> Settlement:
+    """Raises JobNotFound for a job of another tenant."""
+    if exchange.tenant is not None:
+        for thing, missing in job_things(exchange, job_id(settlement.offset)):
+            if not exchange.owns(*thing):
+                raise missing
+    return settlement
 
 
 def _settlement(given: JobSettlement | msgspec.Raw) -> Settlement:

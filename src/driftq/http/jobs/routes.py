@@ -1,6 +1,7 @@
 """The routes of jobs."""
 
 from driftq.http.api.route import ADMIN, CONSUME, PRODUCE, READ, ResponseSpec, Route
+from driftq.http.api.tenancy import OWN, Tenancy, queues_in
 from driftq.http.jobs import handlers as jobs
 from driftq.http.jobs import show as job_showing
 from driftq.model.wire.jobs import (
@@ -28,6 +29,7 @@ JOB_ROUTES = (
         path="/v1/jobs",
         handler=jobs.enqueue,
         roles=PRODUCE,
+        tenants=Tenancy(names=queues_in(JobBody, "queue"), makes=True),
         summary="Enqueue a job",
         query=JobBody,
         body=JobBody,
@@ -41,6 +43,7 @@ JOB_ROUTES = (
         path="/v1/jobs",
         handler=jobs.list_all,
         roles=READ,
+        tenants=Tenancy(names=queues_in(JobsQuery, "queue")),
         summary="List jobs, oldest first",
         query=JobsQuery,
         responses={200: ResponseSpec(text="A page of jobs", body=JobsReply)},
@@ -51,6 +54,7 @@ JOB_ROUTES = (
         path="/v1/jobs/claim",
         handler=jobs.claim,
         roles=CONSUME,
+        tenants=Tenancy(names=queues_in(ClaimBody, "queues"), makes=True),
         summary="Claim the next jobs of some queues",
         query=ClaimBody,
         body=ClaimBody,
@@ -61,6 +65,7 @@ JOB_ROUTES = (
         path="/v1/jobs/settle",
         handler=jobs.settle,
         roles=CONSUME,
+        tenants=OWN,
         summary="Complete and fail many jobs",
         query=SettleBody,
         body=SettleBody,

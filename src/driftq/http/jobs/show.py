@@ -8,6 +8,7 @@ from functools import partial
 import msgspec
 
 from driftq.core.jobs.table import JOBS_TOPIC, job_id
+from driftq.core.owners import OwnedKind
 from driftq.core.state import State
 from driftq.errors import JobNotFound
 from driftq.history.job import JobTimeline
@@ -20,7 +21,7 @@ from driftq.model.time import rfc3339
 from driftq.model.wire.jobs import JobAttempt, JobView
 from driftq.server.jobs.views import JobFacts, job_facts, job_view
 from driftq.server.requests import ReadRequest
-from driftq.storage.entry import produced_at
+from driftq.storage.entry import decode_job, produced_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +77,15 @@ async def _from_history(exchange: Exchange, offset: int, evicted: _Evicted) -> N
     if evicted.facts is not None:
         result = evicted.facts.result if past.result is None else past.result
         _send(exchange, msgspec.structs.replace(evicted.facts, history=_runs(past), result=result))
-    elif past.entry is None or not past.state:
+    elif past.entry is None or not past.state or not _is_own(exchange, past.entry):
         raise JobNotFound(job_id(offset))
     else:
         exchange.reply_json(job_view(_past_facts(offset, past, past.entry), past.entry))
+
+
+def _is_own(exchange: Exchange, entry: bytes) -> bool:
+    """The guard could not tell: only the stored form names the queue of an evicted job."""
+    return exchange.tenant is None or exchange.owns(OwnedKind.QUEUE, decode_job(entry).queue)
 
 
 def _past_facts(offset: int, past: JobTimeline, entry: bytes) -> JobFacts:

@@ -12,6 +12,7 @@ from driftq.core.decide.positions import AppendedMessages, OpenedWriter
 from driftq.errors import InvalidArgument
 from driftq.http.api.params import Form, check_name
 from driftq.http.messages.handlers import to_envelope
+from driftq.http.messages.tenants import with_tenant
 from driftq.http.wire.exchange import Exchange
 from driftq.model import Envelope
 from driftq.model.wire.append import AppendBody, AppendMessage, AppendReceipt, OpenWriter, WriterBody
@@ -62,7 +63,8 @@ def _prepared(exchange: Exchange, given: list[AppendMessage]) -> list[Produce]:
     for message in given:
         if message.envelope is not None and message.envelope.target_topic is not None:
             raise InvalidArgument("target_topic", "an append goes to the topic of its path")
-        envelope = None if message.envelope is None else to_envelope(message.envelope)
+        stamped = message.envelope if exchange.tenant is None else with_tenant(exchange, message.envelope)
+        envelope = None if stamped is None else to_envelope(stamped)
         messages.append(_Message(exchange.topic, message.key, message.value, envelope))
     commands: list[Produce] = []
     for command in prepare_all(messages, at=exchange.edge.clock.now()):

@@ -18,7 +18,8 @@ from driftq.core.commands import Produce
 from driftq.core.decide.produce import Accepted, Outcome
 from driftq.errors import DriftQError, FailedPrecondition, InvalidArgument
 from driftq.http.api.params import Form, decode
-from driftq.http.messages.handlers import produced, read_message, topics_of, whole_message
+from driftq.http.messages.handlers import produced, read_message, whole_message
+from driftq.http.messages.tenants import of_tenant, topics_of, within_tenant
 from driftq.http.wire.exchange import Exchange, error_body, error_fields, error_headers
 from driftq.model.wire.produce import BatchBody, BatchParts, BatchQuery, BatchReply, ProduceBody
 from driftq.server.produce.prepare import Produced, prepare_all
@@ -51,6 +52,8 @@ def produce_batch(exchange: Exchange) -> None:
     limit = exchange.edge.options.batch_max
     if len(batch.messages) + len(batch.errors) > limit:
         raise InvalidArgument("messages", f"at most {limit} in one request")
+    if exchange.tenant is not None:
+        batch = batch._replace(messages=[of_tenant(exchange, message) for message in batch.messages])
     routing = exchange.edge.routing
     if routing is not None and any(routing.wants(message.topic) for message in batch.messages):
         exchange.edge.spawn(exchange, _route(exchange, routing, batch))
@@ -109,11 +112,12 @@ async def _route(exchange: Exchange, routing: RoutingService, batch: ParsedBatch
             *[routing.route(whole) for whole, error in zip(wholes, refused, strict=True) if error is None]
         )
         ways = iter(routed)
+        unrouted = iter([whole for whole, error in zip(wholes, refused, strict=True) if error is None])
         refusals: dict[int, DriftQError] = {}
         messages = list(batch.messages)
         for place, error in zip(places, refused, strict=True):
             if error is None:
-                messages[place] = next(ways)
+                messages[place] = within_tenant(exchange, next(ways), next(unrouted))
             else:
                 refusals[place] = error
         _add_errors(batch.errors, [refusals.get(place) for place in range(len(messages))])

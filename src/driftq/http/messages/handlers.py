@@ -11,8 +11,10 @@ import msgspec
 from driftq.core.commands import Ack, Extend, Nack, Produce
 from driftq.core.decide.produce import Outcome
 from driftq.core.lease import Credit
-from driftq.errors import DriftQError, InvalidArgument
+from driftq.core.owners import OwnedKind
+from driftq.errors import DriftQError, InvalidArgument, TopicNotFound
 from driftq.http.api.params import Form, body_problem, check_count, check_name, read_many
+from driftq.http.messages.tenants import of_tenant, topics_of, within_tenant
 from driftq.http.wire.exchange import (
     LAST_CHUNK,
     NDJSON,
@@ -67,6 +69,8 @@ def produce(exchange: Exchange) -> None:
         message = read_message(body, in_process=exchange.edge.options.in_process)
     else:
         message = _from_query(QUERY.from_query(exchange.query))
+    if exchange.caller is not None and exchange.caller.tenant is not None:
+        message = of_tenant(exchange, message)
     edge = exchange.edge
     if edge.routing is not None and edge.routing.wants(message.topic):
         edge.spawn(exchange, _route(exchange, edge.routing, message))
@@ -80,7 +84,7 @@ async def _route(exchange: Exchange, routing: RoutingService, message: Produced)
         with routing.holding([whole]) as (refused,):
             if refused is not None:
                 raise refused
-            _store(exchange, await routing.route(whole))
+            _store(exchange, within_tenant(exchange, await routing.route(whole), whole))
     except DriftQError as error:
         exchange.reply_error(error)
 
@@ -137,12 +141,6 @@ def topics_produced(exchange: Exchange) -> Iterable[str]:
     if exchange.body:
         return topics_of(read_message(exchange.body))
     return topics_of(_from_query(QUERY.from_query(exchange.query)))
-
-
-def topics_of(message: Produced) -> Iterable[str]:
-    envelope = message.envelope
-    target = envelope.target_topic if envelope is not None else None
-    return (message.topic,) if target is None else (message.topic, target)
 
 
 def _message_problem(error: Exception) -> InvalidArgument:
@@ -223,6 +221,10 @@ class ConsumeStream:
         if refused is not None:
             self._leave()  # An unconfirmed join may still take effect.
             self._exchange.reply_error(refused)
+            return
+        if not self._exchange.owns(OwnedKind.TOPIC, self.topic):
+            self._leave()  # Meanwhile the topic was deleted, and another tenant has one of its name.
+            self._exchange.reply_error(TopicNotFound(self.topic))
             return
         if not self._connection.is_first(self._exchange):
             self._leave()  # The client did not wait.

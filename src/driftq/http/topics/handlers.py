@@ -6,7 +6,7 @@ from bisect import bisect_right
 from typing import Any
 
 from driftq.core.state import State
-from driftq.http.api.params import Form
+from driftq.http.api.params import Form, check_tenant
 from driftq.http.wire.exchange import Exchange
 from driftq.model import TopicOptions
 from driftq.model.topic import TABLE_PREFIX
@@ -39,11 +39,14 @@ def create_topic(exchange: Exchange) -> None:
     partitions = 1 if asked.partitions is None else asked.partitions
     table = asked.name.startswith(TABLE_PREFIX) if asked.table is None else asked.table
     options = TopicOptions(asked.retention_ms, asked.retention_bytes, table)
+    check_tenant(asked.tenant)
+    tenant = exchange.require_tenant(asked.tenant) or ""
 
     def send(_: Any) -> None:
         exchange.reply_json(CreatedReply("created", asked.name, partitions), status=201)
 
-    exchange.edge.engine.submit(TopicRequest(asked.name, partitions, options, exchange.answering(send)))
+    reply, alone = exchange.answering(send), exchange.tenant is not None
+    exchange.edge.engine.submit(TopicRequest(asked.name, partitions, options, reply, tenant, alone))
 
 
 def show_topic(exchange: Exchange) -> None:

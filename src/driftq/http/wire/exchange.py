@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from driftq.errors import DriftQError, MethodNotAllowed, ResourceExhausted, Unauthenticated
+from driftq.core.decide.owners import owner_of
+from driftq.core.owners import OwnedKind
+from driftq.errors import (
+    DriftQError,
+    MethodNotAllowed,
+    ResourceExhausted,
+    TenantMismatch,
+    Unauthenticated,
+)
 
 if TYPE_CHECKING:
     from driftq.access.keys import ApiKey
@@ -99,9 +107,29 @@ class Exchange:
         self.parked = False
         """Its reply is a stream, which waits until all earlier replies are written."""
 
-    def shows(self, topic: str) -> bool:
-        """Whether a list in the reply may name this topic."""
-        return self.caller is None or self.caller.reaches(topic)
+    @property
+    def tenant(self) -> str | None:
+        """The tenant of the request's key; None: the request may reach what any tenant owns."""
+        return self.caller.tenant if self.caller is not None else None
+
+    def shows(self, topic: str, *, stored_in: str | None = None) -> bool:
+        """Whether a list in the reply may name this topic, or its messages that are stored in another."""
+        return self.caller is None or (
+            self.caller.reaches(topic) and self.owns(OwnedKind.TOPIC, stored_in or topic)
+        )
+
+    def owns(self, kind: OwnedKind, name: str) -> bool:
+        """Whether the request may reach this: with a tenant's key, only what the tenant owns."""
+        tenant = self.tenant
+        return tenant is None or owner_of(self.edge.engine.state, kind, name) == tenant
+
+    def require_tenant(self, given: str | None) -> str | None:
+        """The tenant of a request: the key's, if it has one; raises TenantMismatch where another is given."""
+        if self.caller is None or self.caller.tenant is None:
+            return given
+        if given and given != self.caller.tenant:
+            raise TenantMismatch(self.caller.name, tenant=self.caller.tenant, given=given)
+        return self.caller.tenant
 
     def reply(self, answer: bytes) -> None:
         """Send a complete reply."""

@@ -18,6 +18,8 @@ class TopicBody(Request, frozen=True):
     retention_ms: Int64 | None = None
     retention_bytes: Int64 | None = None
     table: bool | None = None
+    tenant: str | None = None
+    """Its owner."""
 
 
 class CreatedReply(msgspec.Struct, frozen=True):
@@ -85,6 +87,8 @@ class TopicView(msgspec.Struct, frozen=True):
     streams: list[StreamView] = []
     id: str = ""
     """Names this topic and no other: a topic of the same name, created later or elsewhere, has another id."""
+    tenant: str = ""
+    """The tenant that owns it; empty: nobody."""
 
 
 class ResetBody(Request, frozen=True):

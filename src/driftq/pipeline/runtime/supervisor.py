@@ -132,7 +132,7 @@ class Supervisor:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with open(reports, "rb") as reading, self._log.open("ab") as log:
             try:
-                driver = subprocess.Popen(
+                driver = subprocess.Popen(  # noqa: S603 - the command of the job that this process was given
                     [*self._watch.command, str(says)],
                     stdin=subprocess.PIPE,
                     stderr=log,  # Spark's own output; a user's file prints to stdout.

@@ -47,7 +47,7 @@ def connector_jars(spark_version: str) -> list[Path]:
 def _fetch(connector: KafkaConnector, target: Path) -> None:
     """The folder appears whole or not at all."""
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetching-") as folder:
-        done = subprocess.run(
+        done = subprocess.run(  # noqa: S603 - this interpreter and this module
             [sys.executable, "-m", __name__, folder, *connector.coordinates],
             capture_output=True,
             text=True,

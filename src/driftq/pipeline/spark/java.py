@@ -38,7 +38,7 @@ def find_java() -> Java | None:
     if path is None:
         return None
     try:
-        asked = subprocess.run(
+        asked = subprocess.run(  # noqa: S603 - the user's own Java
             [path, "-version"], capture_output=True, text=True, timeout=_ANSWER_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):

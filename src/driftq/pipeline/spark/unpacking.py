@@ -37,7 +37,7 @@ def _unpack(content: bytes, problem: str) -> Any:
 
     if importlib.util.find_spec("driftq") is None:
         raise ImportError(problem)
-    kind, state = pickle.loads(content)
+    kind, state = pickle.loads(content)  # noqa: S301 - from the driver, as the tasks themselves are
     made = object.__new__(kind)
     made.__dict__.update(state)
     return made

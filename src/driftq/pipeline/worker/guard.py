@@ -73,8 +73,9 @@ class SequenceGuard:
             return self._registry.mark_failed(claim, error=error, retryable=retryable)
         if retryable and claim.attempt < claim.handler.max_attempts:
             self._attempts[claim.event.event_id] = claim.attempt
+            jitter = random()  # noqa: S311 - a pause is no secret
             return Failure(
-                ClaimState.FAILED, claim.attempt, self._backoff.full_jitter_ms(claim.attempt, random())
+                ClaimState.FAILED, claim.attempt, self._backoff.full_jitter_ms(claim.attempt, jitter)
             )
         [real] = self._registry.claim_all(claim.handler, [claim.event])
         if real.granted:

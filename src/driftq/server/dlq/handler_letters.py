@@ -91,7 +91,7 @@ def _message(turn: Turn, topic: Topic, dead_letter: HandlerDeadLetter, id: str) 
 def dlq_topic_for(turn: Turn, name: str) -> Topic:
     """The dead-letter topic of a topic, which may be deleted by now; created if there is none.
 
-    It has as many partitions as the topic, and one where the topic does not exist.
+    It has as many partitions as the topic, and one where the topic does not exist, and belongs to its tenant.
     """
     state: State = turn.state
     dlq_name = DEAD_LETTER_PREFIX + name
@@ -99,5 +99,8 @@ def dlq_topic_for(turn: Turn, name: str) -> Topic:
         origin = state.topics.get(name)
         partitions = len(origin.partitions) if origin is not None else 1
         options = origin.options if origin is not None else TopicOptions()
-        turn.journal.add(new_topic(state, dlq_name, partitions=partitions, options=options, now=turn.now))
+        tenant = origin.tenant if origin is not None else ""
+        turn.journal.add(
+            new_topic(state, dlq_name, partitions=partitions, options=options, now=turn.now, tenant=tenant)
+        )
     return state.topics[dlq_name]

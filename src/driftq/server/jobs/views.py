@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import heapq
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -78,9 +79,20 @@ def _history(jobs: JobTable, offset: int) -> list[JobAttempt]:
 
 
 def list_jobs(
-    state: State, *, queue: str | None, state_name: str | None, limit: int, start: int, now: int, wall: int
+    state: State,
+    *,
+    queue: str | None,
+    state_name: str | None,
+    limit: int,
+    start: int,
+    now: int,
+    wall: int,
+    shows: Callable[[str], bool] | None = None,
 ) -> JobPage:
-    """Jobs from an offset on, oldest first; fewer than the limit where they are large."""
+    """Jobs from an offset on, oldest first; fewer than the limit where they are large.
+
+    `shows`: which queues the list may name, if not all.
+    """
     topic = state.topics.get(JOBS_TOPIC)
     page: list[JobFacts] = []
     if topic is None:
@@ -90,7 +102,7 @@ def list_jobs(
     if state_name is not None and wanted is None:
         wanted = JobState[state_name.upper()]
     size = 0
-    for offset in state.jobs.offsets(queue=queue, state=wanted, start=start):
+    for offset in _offsets(state.jobs, queue, wanted, start=start, shows=shows):
         if state_name in _WAITING and state.jobs.state_name(offset, now=now, wall=wall) != state_name:
             continue
         ordinal = index.find(offset)
@@ -99,6 +111,21 @@ def list_jobs(
             return JobPage(page, more=True)
         page.append(job_facts(state, offset, now=now, wall=wall))
     return JobPage(page, more=False)
+
+
+def _offsets(
+    jobs: JobTable,
+    queue: str | None,
+    wanted: JobState | None,
+    *,
+    start: int,
+    shows: Callable[[str], bool] | None,
+) -> Iterator[int]:
+    """Jobs in order. Those of other queues are passed by in C: the list runs in a turn."""
+    if queue is not None or shows is None:
+        return jobs.offsets(queue=queue, state=wanted, start=start)
+    names = [name for name in jobs.queue_names if shows(name)]
+    return heapq.merge(*(jobs.offsets(queue=name, state=wanted, start=start) for name in names))
 
 
 class JobReader:

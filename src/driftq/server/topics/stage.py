@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from driftq.core.decide import decide_group, decide_reader, decide_topic
 from driftq.core.decide.delete import decide_delete_group, decide_delete_topic, decide_reset
+from driftq.core.decide.owners import decide_first_use, decide_owner
 from driftq.core.decide.positions import OpenedWriter, decide_writer
 from driftq.errors import DriftQError, NotConfirmed
 from driftq.server.deliver.consumers import Consumers, Member, Members
@@ -19,6 +20,7 @@ from driftq.server.requests import (
     DeleteTopicRequest,
     JoinRequest,
     LeaveRequest,
+    OwnRequest,
     ReaderRequest,
     ReleaseRequest,
     Reply,
@@ -33,6 +35,7 @@ logger = logging.getLogger("driftq.engine")
 
 TopicsRequest = (
     TopicRequest
+    | OwnRequest
     | ReaderRequest
     | WriterRequest
     | DeleteTopicRequest
@@ -48,6 +51,7 @@ class TopicsStage(RequestQueue[TopicsRequest]):
 
     handles: ClassVar = (
         TopicRequest,
+        OwnRequest,
         ReaderRequest,
         WriterRequest,
         DeleteTopicRequest,
@@ -74,6 +78,8 @@ class TopicsStage(RequestQueue[TopicsRequest]):
         match request:
             case TopicRequest():
                 self._create_topic(turn, request)
+            case OwnRequest():
+                self._own(turn, request)
             case ReaderRequest():
                 self._move_reader(turn, request)
             case WriterRequest():
@@ -89,9 +95,26 @@ class TopicsStage(RequestQueue[TopicsRequest]):
 
     def _create_topic(self, turn: Turn, request: TopicRequest) -> None:
         record = decide_topic(
-            turn.state, request.name, partitions=request.partitions, options=request.options, now=turn.now
+            turn.state,
+            request.name,
+            partitions=request.partitions,
+            options=request.options,
+            now=turn.now,
+            tenant=request.tenant,
+            alone=request.alone,
         )
         if record is not None:
+            turn.journal.add(record)
+        turn.reply(request, None)
+
+    def _own(self, turn: Turn, request: OwnRequest) -> None:
+        state, tenant, now = turn.state, request.tenant, turn.now
+        if request.given:
+            decided = [decide_owner(state, thing, tenant=tenant, now=now) for thing in request.things]
+            records = [record for record in decided if record is not None]
+        else:
+            records = decide_first_use(state, request.things, tenant=tenant, now=now)
+        for record in records:
             turn.journal.add(record)
         turn.reply(request, None)
 

@@ -43,6 +43,7 @@ def topic_view(
         start_offset=topic.start_offset,
         streams=sorted(streams, key=lambda stream: (stream.group, stream.owner)),
         id=f"{cluster_id}/{topic.id}" if cluster_id else "",
+        tenant=topic.tenant,
     )
 
 

@@ -96,7 +96,7 @@ class Bulk:
             if self._now() >= give_up_at:
                 raise why
             longest = doubled(_PAUSE_S, pauses, cap=_PAUSE_CAP_S)
-            self._sleep(between(longest / 2, longest, random.random()))
+            self._sleep(between(longest / 2, longest, random.random()))  # noqa: S311 - a pause is no secret
             pauses += 1
         return refused
 

@@ -79,6 +79,7 @@ app.add_typer(job.app, name="job")
 app.command("worker", epilog=WORKER_EXAMPLES)(worker)
 app.command("explain", epilog=EXPLAIN_EXAMPLES)(explain)
 app.add_typer(event.app, name="event")
+app.add_typer(event.app, name="events", hidden=True)  # The plural, as in the path of the HTTP interface.
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(registry.app, name="registry")
 app.add_typer(key.app, name="key")

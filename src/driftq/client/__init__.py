@@ -7,6 +7,7 @@ from driftq.client.dead_letters import AsyncDeadLetters
 from driftq.client.effects import AlreadyCommitted, AsyncIdempotency, Begun, Held
 from driftq.client.event_id import new_event_id
 from driftq.client.event_store import AsyncEventStore
+from driftq.client.follower import AsyncFollower
 from driftq.client.job_calls import AsyncJobCalls
 from driftq.client.options import ClientOptions
 from driftq.client.producing.outgoing import EnvelopeFields
@@ -16,6 +17,7 @@ from driftq.client.sync.dead_letters import DeadLetters
 from driftq.client.sync.delivery import Delivery
 from driftq.client.sync.effects import Idempotency
 from driftq.client.sync.event_store import EventStore
+from driftq.client.sync.follower import Follower
 from driftq.client.sync.job_calls import JobCalls
 from driftq.model.wire.append import AppendReceipt, OpenWriter, PositionedMessage
 from driftq.model.wire.dlq import DeadLetter, DeadLetterTopic, Purged, Redriven, SkippedLetter
@@ -41,6 +43,7 @@ __all__ = [
     "AsyncDeadLetters",
     "AsyncDelivery",
     "AsyncEventStore",
+    "AsyncFollower",
     "AsyncIdempotency",
     "AsyncJobCalls",
     "Begun",
@@ -59,6 +62,7 @@ __all__ = [
     "ExplainedRun",
     "ExplainedStep",
     "ExplainedStepMessage",
+    "Follower",
     "GroupStatus",
     "Held",
     "Idempotency",

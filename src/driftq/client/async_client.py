@@ -351,9 +351,15 @@ class AsyncClient:
         body: Any = None,
         repeatable: bool = False,
         kind: Any = Any,
+        attempt_s: float | None = None,
     ) -> Any:
-        """Any other call of the HTTP interface: the response decoded as `kind`, errors as exceptions."""
-        return await self._calls.call(method, path, query=query, body=body, repeatable=repeatable, kind=kind)
+        """Any other call of the HTTP interface: the response decoded as `kind`, errors as exceptions.
+
+        `attempt_s` is how long one attempt may take, for calls that wait on the server.
+        """
+        return await self._calls.call(
+            method, path, query=query, body=body, repeatable=repeatable, kind=kind, attempt_s=attempt_s
+        )
 
     async def call_lines(self, path: str, *, query: Query | None = None, kind: Any = Any) -> list[Any]:
         """Any other call with an NDJSON response: each line decoded as `kind`."""

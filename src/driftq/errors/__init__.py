@@ -19,6 +19,7 @@
     │   ├── JobNotFound
     │   ├── EffectNotFound
     │   ├── MessageNotFound
+    │   ├── FollowerNotFound
     │   ├── RunNotFound
     │   ├── ReadModelNotFound
     │   ├── KafkaTopicNotFound
@@ -40,6 +41,7 @@
     │   ├── WrongJobState
     │   ├── LeaseLost              (reason stale_lease)
     │   ├── EventSuperseded
+    │   ├── FollowerReplaced
     │   ├── WrongClaimState
     │   ├── KafkaProducerLost
     │   ├── KafkaMessageRefused

@@ -17,7 +17,7 @@ import msgspec
 from bench.projection import Bed, open_bed
 from bench.report import Figure
 from driftq.eventstore.published import PublishedEvent
-from driftq.pipeline.server import Server
+from driftq.transport.server import Server
 from driftq.pipeline.worker.context import WorkerContext
 from driftq.pipeline.worker.job import WorkerJob
 from driftq.pipeline.worker.spec import WorkerSpec

@@ -21,8 +21,8 @@ from driftq.errors import (
     TopicNotAllowed,
     Unauthenticated,
 )
-from driftq.pipeline.server import Server as PipelineServer
-from driftq.pipeline.server import check_server
+from driftq.transport.server import Server as PipelineServer
+from driftq.transport.server import check_server
 from driftq.settings import load_credentials
 from tests.contract.keyed import KeyedServer
 

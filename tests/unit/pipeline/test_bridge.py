@@ -13,7 +13,7 @@ from driftq.model.envelope import RetryPolicy
 from driftq.pipeline.bridge.batches import LaneOrder
 from driftq.pipeline.bridge.messages import StoredRow, bridge_letter, carried_envelope, to_driftq, to_kafka
 from driftq.pipeline.bridge.route import BridgeEnd, parse_route
-from driftq.pipeline.publisher.kafka.positions import HOMES, home_of
+from driftq.publishing.kafka.positions import HOMES, home_of
 
 pytestmark = pytest.mark.clause("Z10")
 

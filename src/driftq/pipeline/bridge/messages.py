@@ -18,7 +18,7 @@ from driftq.model import Envelope
 from driftq.model.dead_letter import FailedStage, HandlerDeadLetter, HandlerKind
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.model.wire.append import PositionedMessage
-from driftq.pipeline.publisher.kafka.lane import Header, OutgoingEvent
+from driftq.publishing.kafka.lane import Header, OutgoingEvent
 
 ENVELOPE = "driftq.envelope"
 TRACEPARENT = "traceparent"

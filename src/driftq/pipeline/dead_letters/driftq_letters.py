@@ -13,7 +13,7 @@ from driftq.model.options.credentials import NO_CREDENTIALS, Credentials
 from driftq.model.wire.dlq import DeadLettersReply, DeadLetterTopicsReply
 from driftq.model.wire.handler_letters import HandlerLetter, HandlerLettersBody
 from driftq.pipeline.dead_letters.port import DeadLetterCount, TopicDeadLetter
-from driftq.pipeline.server import PATIENCE_S, Server
+from driftq.transport.server import PATIENCE_S, Server
 from driftq.transport.paths import Query
 
 _REQUEST_BYTES = 4 << 20

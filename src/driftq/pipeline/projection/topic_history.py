@@ -17,7 +17,7 @@ from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.projection.job import newest_by
 from driftq.pipeline.projection.rebuild import RebuildInput, RebuildPiece
 from driftq.pipeline.projection.slices import Slice, slices_of
-from driftq.pipeline.server import Server
+from driftq.transport.server import Server
 from driftq.pipeline.source.options import TopicSourceOptions
 from driftq.pipeline.source.topics import Topics
 from driftq.pipeline.transport.driftq_topics import identity_of, offsets_text

@@ -19,7 +19,7 @@ from driftq.eventstore.objects import Objects, S3Access, open_for_reading
 from driftq.eventstore.seal.segment import SCHEMA as SEALED
 from driftq.eventstore.seal.segment import read_segment
 from driftq.eventstore.stored import SegmentRange, StoredEvent
-from driftq.pipeline.server import Server
+from driftq.transport.server import Server
 from driftq.pipeline.source.event_options import EventLogOptions, Position
 from driftq.pipeline.source.filters import ValueRange, limits_of
 from driftq.pipeline.source.lag import with_lag

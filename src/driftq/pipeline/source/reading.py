@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 from driftq.errors import MessagesExpired, ServerUnreachable
 from driftq.model import Envelope
-from driftq.pipeline.server import Server
+from driftq.transport.server import Server
 from driftq.pipeline.source.options import TopicSourceOptions
 from driftq.pipeline.source.ranges import TopicRange
 from driftq.pipeline.source.topics import Topics

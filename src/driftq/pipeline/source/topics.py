@@ -11,7 +11,7 @@ import msgspec
 from driftq.errors import MessagesExpired, TopicNotFound, TopicStartedOver
 from driftq.model.time import parse_rfc3339
 from driftq.model.wire.topics import SpanReply, SpansReply
-from driftq.pipeline.server import Server
+from driftq.transport.server import Server
 from driftq.pipeline.source.lag import without_notes
 from driftq.pipeline.source.offsets import Bounds, Offsets
 from driftq.pipeline.source.options import TopicSourceOptions

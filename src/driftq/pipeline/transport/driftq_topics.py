@@ -10,7 +10,7 @@ import msgspec
 from driftq.errors import TopicNotFound
 from driftq.model import TopicView
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.server import Server, check_server
+from driftq.transport.server import Server, check_server
 from driftq.pipeline.transport.port import TopicSubscription
 from driftq.transport.paths import topic_path
 

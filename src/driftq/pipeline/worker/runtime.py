@@ -13,7 +13,7 @@ import msgspec
 from driftq.effects.sinks import HandlerSinks, SinkBindings
 from driftq.model import Event
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.server import Server
+from driftq.transport.server import Server
 from driftq.pipeline.worker.appending import DerivedAppends, EventAppends
 from driftq.pipeline.worker.effect import Effects
 from driftq.pipeline.worker.heartbeats import ClaimHeartbeats

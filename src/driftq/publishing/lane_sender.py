@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from driftq.errors import Overloaded, TopicExists, TopicNotFound
 from driftq.model.wire.append import AppendReceipt, OpenWriter, PositionedMessage
-from driftq.pipeline.server import Server
+from driftq.transport.server import Server
 from driftq.transport.paths import topic_path
 
 CHUNK_BYTES = 4 << 20

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self, Unpack
 
@@ -189,6 +189,7 @@ class AsyncClient:
         key: str = "",
         idempotency_key: str | None = None,
         retries: int | None = None,
+        headers: Mapping[str, str] | None = None,
         **envelope: Unpack[EnvelopeFields],
     ) -> Receipt:
         """Returns when the message is durable. Messages produced at the same time share a request.
@@ -199,7 +200,7 @@ class AsyncClient:
         producing = self._producing or self._produce()
         if producing.batcher.full:
             await producing.batcher.wait_for_room()
-        return await producing.produce(topic, value, key, idempotency_key, retries, envelope)
+        return await producing.produce(topic, value, key, idempotency_key, retries, envelope, headers)
 
     async def produce_many(
         self,
@@ -210,6 +211,7 @@ class AsyncClient:
         idempotency_key: KeyOf | None = None,
         retries: int | None = None,
         atomic: bool = False,
+        headers: Mapping[str, str] | None = None,
         **envelope: Unpack[EnvelopeFields],
     ) -> list[Receipt]:
         """Returns when all messages are durable; receipts are in the order of the values.
@@ -225,6 +227,7 @@ class AsyncClient:
             retries=retries,
             atomic=atomic,
             envelope=envelope,
+            headers=headers,
         )
 
     def _produce(self) -> Producer:

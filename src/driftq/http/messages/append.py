@@ -30,6 +30,7 @@ class _Message(NamedTuple):
     value: str
     envelope: Envelope | None
     routing: None = None
+    headers: dict[str, str] | None = None
 
 
 def append(exchange: Exchange) -> None:
@@ -63,7 +64,9 @@ def _prepared(exchange: Exchange, given: list[AppendMessage]) -> list[Produce]:
         if message.envelope is not None and message.envelope.target_topic is not None:
             raise InvalidArgument("target_topic", "an append goes to the topic of its path")
         envelope = None if message.envelope is None else to_envelope(message.envelope)
-        messages.append(_Message(exchange.topic, message.key, message.value, envelope))
+        messages.append(
+            _Message(exchange.topic, message.key, message.value, envelope, headers=message.headers)
+        )
     commands: list[Produce] = []
     for command in prepare_all(messages, at=exchange.edge.clock.now()):
         if isinstance(command, InvalidArgument):

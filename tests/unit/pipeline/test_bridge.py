@@ -74,6 +74,24 @@ def test_an_envelope_travels_as_a_header_and_back_without_what_it_orders() -> No
     assert (back.position, back.envelope) == (7, Envelope(run_id="r", traceparent="00-1"))
 
 
+@pytest.mark.clause("P8", "Z10")
+def test_headers_go_to_kafka_and_back_without_those_of_the_bridge() -> None:
+    given = [{"key": "source", "value": b"bar"}, {"key": "driftq.topic", "value": b"forged"}]
+    sent = to_kafka(StoredRow("orders", 0, 0, 1, "k", "v", None, given), "copy", partitions=1)
+    assert ("source", b"bar") in sent.headers
+    assert ("driftq.topic", b"forged") not in sent.headers
+    found = [
+        *({"key": name, "value": str(value).encode()} for name, value in sent.headers if name != "source"),
+        {"key": "source", "value": b"bar"},
+        {"key": "bytes", "value": b"\xff"},
+        {"key": "none", "value": None},
+    ]
+    back = to_driftq(7, key="k", value="v", envelope=None, traceparent=None, headers=found)
+    assert back.headers == {"source": "bar", "none": ""}
+    many = [{"key": f"n{number}", "value": b""} for number in range(65)]
+    assert to_driftq(7, key="k", value="v", envelope=None, traceparent=None, headers=many).headers is None
+
+
 @pytest.mark.parametrize("text", [None, "", "{", "[]", '{"unknown": 1}', "[" * 100_000])
 def test_a_header_that_is_no_envelope_holds_up_nothing(text: str | None) -> None:
     assert carried_envelope(text, None) is None

@@ -115,7 +115,7 @@ class Bridge:
         transport = DriftqTransport(self._options)
         try:
             return transport.stream(
-                spark, topics, reader=reader, starting=starting, messages_max=BATCH_MESSAGES
+                spark, topics, reader=reader, starting=starting, messages_max=BATCH_MESSAGES, headers=True
             )
         finally:
             transport.close()

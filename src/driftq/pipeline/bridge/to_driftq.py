@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as arrow
     from pyspark.sql import DataFrame
 
-COLUMNS = ("partition", "offset", "key", "value", "envelope", "traceparent")
+COLUMNS = ("partition", "offset", "key", "value", "envelope", "traceparent", "headers")
 
 
 def writer_of(identity: str) -> str:
@@ -73,9 +73,11 @@ class ToDriftqTask:
         try:
             for batch in batches:
                 columns = [batch.column(name).to_pylist() for name in COLUMNS]
-                for lane, offset, key, value, envelope, trace in zip(*columns, strict=True):
+                for lane, offset, key, value, envelope, trace, headers in zip(*columns, strict=True):
                     order.follow(lane, offset)
-                    message = to_driftq(offset, key=key, value=value, envelope=envelope, traceparent=trace)
+                    message = to_driftq(
+                        offset, key=key, value=value, envelope=envelope, traceparent=trace, headers=headers
+                    )
                     sender.send(self.topic, lane, message)
             sender.flush()
         except (WriterFenced, LaneBehind) as refused:
@@ -128,6 +130,7 @@ class ToDriftqRun:
             text_of("value").alias("value"),
             header_text(ENVELOPE).alias("envelope"),
             header_text(TRACEPARENT).alias("traceparent"),
+            "headers",
         )
         task: Any = self.task()
         parts = divided(texts, lanes=max(1, len(self._oldest)))

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as arrow
     from pyspark.sql import DataFrame
 
-COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "envelope")
+COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "envelope", "headers")
 _ATTEMPTS = 3
 
 
@@ -222,7 +222,7 @@ def _rows(batch: arrow.RecordBatch) -> Iterator[StoredRow]:
 
     columns = {name: batch.column(name) for name in COLUMNS}
     columns["timestamp"] = columns["timestamp"].cast(arrow.timestamp("us", "UTC")).view(arrow.int64())
-    for topic, partition, offset, at_us, key, value, envelope in zip(
+    for topic, partition, offset, at_us, key, value, envelope, headers in zip(
         *(columns[name].to_pylist() for name in COLUMNS), strict=True
     ):
-        yield StoredRow(topic, partition, offset, at_us // 1000, key, value, envelope)
+        yield StoredRow(topic, partition, offset, at_us // 1000, key, value, envelope, headers)

@@ -58,7 +58,9 @@ class DriftqTransport:
         starting: Mapping[TopicPartition, int],
         messages_max: int,
         newest_by: str | None = None,
+        headers: bool = False,
     ) -> DataFrame:
+        """`headers`: the rows have the column `headers` too."""
         options = subscription.options | {
             "url": self._options.url,
             "data": self._options.data,
@@ -69,6 +71,8 @@ class DriftqTransport:
             options["startingOffsets"] = offsets_text(starting)
         if newest_by is not None:
             options["newestBy"] = newest_by
+        if headers:
+            options["includeHeaders"] = "true"
         return spark.readStream.format("driftq").options(**options).load()
 
     def close(self) -> None:

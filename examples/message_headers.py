@@ -1,4 +1,4 @@
-"""Give a message headers: the consumer gets them beside the value, and so does everyone who reads the topic."""
+"""Give a message headers: its consumer gets them beside the value, and so does every other reader."""
 
 import tempfile
 

@@ -230,10 +230,13 @@ async def test_a_follower_on_a_loop_sees_what_is_appended_while_it_waits(own: Se
 @pytest.mark.clause("S11")
 def test_the_second_follower_replaces_the_first(own: Server) -> None:
     append(own, fact(1), fact(2))
-    with driftq.EventStore(f"http://127.0.0.1:{own.port}") as store:
-        with store.follow(group="g") as first, store.follow(group="g") as second:
-            assert next(first).position == 1
-            assert next(second).position == 1
-            with pytest.raises(driftq.errors.FollowerReplaced):
-                first.commit()
-            second.commit()
+    with (
+        driftq.EventStore(f"http://127.0.0.1:{own.port}") as store,
+        store.follow(group="g") as first,
+        store.follow(group="g") as second,
+    ):
+        assert next(first).position == 1
+        assert next(second).position == 1
+        with pytest.raises(driftq.errors.FollowerReplaced):
+            first.commit()
+        second.commit()

@@ -17,15 +17,15 @@ from driftq.eventstore.published import topic_of
 from driftq.eventstore.stored import StoredEvent
 from driftq.kafka.cluster import KafkaCluster
 from driftq.model.options.kafka import KafkaOptions
+from driftq.pipeline.publisher.kafka.task import KafkaLaneTask
 from driftq.publishing.checkpoint import Checkpoint, CheckpointStore
+from driftq.publishing.kafka import run as runs
+from driftq.publishing.kafka import writer as writers
 from driftq.publishing.kafka.lane import LaneLog, OpenLane, OutgoingEvent
 from driftq.publishing.kafka.letters import UnsentEvent
 from driftq.publishing.kafka.positions import LanePositions, LaneRefused, RunStamp, positions_of
-from driftq.publishing.kafka.take_over import TakenLanes, prepare_positions, take_lanes
-from driftq.pipeline.publisher.kafka.task import KafkaLaneTask
-from driftq.publishing.kafka import run as runs
-from driftq.publishing.kafka import writer as writers
 from driftq.publishing.kafka.sends import LaneReport
+from driftq.publishing.kafka.take_over import TakenLanes, prepare_positions, take_lanes
 from tests.services.kafka_publishing import KafkaMessage, messages
 from tests.services_kafka import kafka
 from tests.unit.eventstore.test_segment import an_event

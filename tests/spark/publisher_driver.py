@@ -86,10 +86,10 @@ def _die(group: int) -> NoReturn:
 
 def main() -> None:
     from driftq.pipeline import open_session
-    from driftq.publishing.checkpoint import Checkpoint, CheckpointStore
     from driftq.pipeline.publisher.job import Publisher
     from driftq.pipeline.publisher.lane_task import LaneTask
     from driftq.pipeline.publisher.run import SparkPublisherRun
+    from driftq.publishing.checkpoint import Checkpoint, CheckpointStore
     from driftq.publishing.lane_sender import LaneSender
 
     orders = msgspec.json.decode(sys.stdin.buffer.read(), type=_Orders)

@@ -160,7 +160,9 @@ def follow(
 
     with Client(load_url(url)) as client:
         store = EventStore(client)
-        follower = store.follow(group=group, aggregate_type=aggregate_type, event_type=event_type, start=start)
+        follower = store.follow(
+            group=group, aggregate_type=aggregate_type, event_type=event_type, start=start
+        )
         with follower:
             for printed, event in enumerate(follower, 1):
                 say(msgspec.json.encode(EventLine.of(event)).decode())

@@ -20,8 +20,8 @@ from driftq.model import TopicView
 from driftq.model.options.pipeline import PublisherSettings
 from driftq.model.wire.append import OpenWriter
 from driftq.publishing.checkpoint import Checkpoint, CheckpointStore
-from driftq.transport.server import Server
 from driftq.transport.paths import topic_path
+from driftq.transport.server import Server
 
 Positions = dict[str, dict[int, int]]
 """Per topic and lane the last position that is stored."""

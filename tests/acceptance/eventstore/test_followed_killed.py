@@ -1,4 +1,4 @@
-"""Followers and their server, killed at random: every event is seen, in order, from the stored position on."""
+"""Followers and their server, killed at random: every event is seen, in order, from the position on."""
 
 import random
 import subprocess
@@ -64,6 +64,10 @@ class Following:
             if line.endswith("\n"):
                 self.seen.append(int(line))
 
+    def wait_for(self, count: int, *, or_position: int) -> None:
+        """Until it has seen so many events, or the last one of all."""
+        wait_until("it has seen some", lambda: len(self.seen) >= count or or_position in self.seen)
+
     def kill(self) -> list[int]:
         self.process.kill()
         self.process.wait()
@@ -86,7 +90,7 @@ def test_followers_and_the_server_are_killed_and_no_event_is_missed(tmp_path: Pa
                 before = stored_position(server)
                 following = Following(server)
                 wanted = chance.randrange(1, EVENTS // KILLS)
-                wait_until("it has seen some", lambda: len(following.seen) >= wanted or len(seen) == EVENTS)
+                following.wait_for(wanted, or_position=EVENTS)
                 if kill % 2:
                     server.restart()
                 positions = following.kill()

@@ -49,9 +49,7 @@ class Followers:
         name = key_text("group", group)
 
         def work(transaction: Transaction) -> None:
-            moved = transaction.run(
-                self._queries["move_follower"], name=name, token=token, position=position
-            )
+            moved = transaction.run(self._queries["move_follower"], name=name, token=token, position=position)
             if not moved:
                 self._require_current(transaction, name, token)
 

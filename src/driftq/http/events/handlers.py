@@ -141,7 +141,9 @@ def log_end(exchange: Exchange) -> None:
     def query(store: EventStore) -> LogEndReply:
         return LogEndReply(store.log_end(), instance)
 
-    events_service(exchange).read(EventQueryRequest(query, replying(exchange, exchange.reply_json), placed=True))
+    events_service(exchange).read(
+        EventQueryRequest(query, replying(exchange, exchange.reply_json), placed=True)
+    )
 
 
 def events_service(exchange: Exchange) -> EventsService:

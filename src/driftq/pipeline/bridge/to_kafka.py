@@ -27,11 +27,11 @@ from driftq.pipeline.bridge.batches import (
 )
 from driftq.pipeline.bridge.messages import StoredRow, bridge_letter, to_kafka
 from driftq.pipeline.bridge.route import BridgeRoute
+from driftq.pipeline.publisher.lane_task import REPORT_SCHEMA, own_lane, report_row
 from driftq.publishing.kafka.lane import LaneLog, OutgoingEvent
 from driftq.publishing.kafka.positions import HOMES, LaneRefused, RunStamp
 from driftq.publishing.kafka.take_over import TakenLanes, newest_epoch, prepare_positions, take_lanes
 from driftq.publishing.kafka.writer import LaneTargets, LaneWriter
-from driftq.pipeline.publisher.lane_task import REPORT_SCHEMA, own_lane, report_row
 from driftq.publishing.lanes import Refusal
 
 if TYPE_CHECKING:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 _decode = msgspec.json.Decoder(PublishReport).decode
 
 
-
-
 class SparkPublisherRun(PublisherRun):
     """To DriftQ topics. Everything happens on the query's own thread."""
 

@@ -14,7 +14,6 @@ from pyarrow import parquet
 
 from driftq.errors import MessagesExpired, ServerUnreachable
 from driftq.model import Envelope
-from driftq.transport.server import Server
 from driftq.pipeline.source.options import TopicSourceOptions
 from driftq.pipeline.source.ranges import TopicRange
 from driftq.pipeline.source.topics import Topics
@@ -22,6 +21,7 @@ from driftq.storage.address import read_instance
 from driftq.tables.parquet import row_schema
 from driftq.tables.rows import COLUMNS, HEADERS, header_column, message_columns
 from driftq.transport.paths import topic_path
+from driftq.transport.server import Server
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

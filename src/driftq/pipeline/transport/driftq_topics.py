@@ -10,9 +10,9 @@ import msgspec
 from driftq.errors import TopicNotFound
 from driftq.model import TopicView
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.transport.server import Server, check_server
 from driftq.pipeline.transport.port import TopicSubscription
 from driftq.transport.paths import topic_path
+from driftq.transport.server import Server, check_server
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

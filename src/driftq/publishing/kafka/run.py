@@ -42,7 +42,6 @@ RunOnKafka = TypeVar("RunOnKafka", bound="KafkaRun")
 class KafkaRun(PublisherRun):
     """A run that publishes to Kafka."""
 
-
     def __init__(
         self,
         options: PipelineOptions,

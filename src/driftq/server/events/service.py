@@ -1,8 +1,8 @@
 """The event store behind the event loop: SQL runs on a thread of its own, and the loop never waits for it.
 
 Appends that wait for the thread share one transaction, each with its own reply. Reads that wait for an event
-are asked again when an append has committed. The first request that needs the store opens it. While its database is unreachable, every request is answered with Unavailable, and the
-next one tries again.
+are asked again when an append has committed. The first request that needs the store opens it. While its
+database is unreachable, every request is answered with Unavailable, and the next one tries again.
 
 A damaged event is answered with EventDamaged and logged. In a SQLite file that stops the server, as damage in
 the log does. A PostgreSQL database has other clients, which would not stop with this server, and its own

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,20 +46,24 @@ def append(server: Server, *events: dict[str, Any]) -> None:
     assert server.post("/v1/events", list(events)).status == 201
 
 
-def on_own_connection(server: Server) -> Server:
+@contextmanager
+def on_own_connection(server: Server) -> Iterator[Server]:
     """Calls to the same server beside those of the test."""
     other = Server(None)
     other.port = server.port
-    return other
+    try:
+        yield other
+    finally:
+        other.hang_up()
 
 
 def waiting_read(pool: ThreadPoolExecutor, server: Server, **query: Any) -> Future[Answer]:
     asked = threading.Event()
 
     def read() -> Answer:
-        other = on_own_connection(server)
-        asked.set()
-        return other.get("/v1/events/log", wait_ms=LONG_MS, **query)
+        with on_own_connection(server) as other:
+            asked.set()
+            return other.get("/v1/events/log", wait_ms=LONG_MS, **query)
 
     future = pool.submit(read)
     assert asked.wait(PATIENCE_S)
@@ -146,7 +151,12 @@ def test_an_older_follower_moves_nothing_and_learns_it_while_it_waits(
 ) -> None:
     append(own, fact(1))
     older = opened(own, "mail")["token"]
-    waits = elsewhere.submit(read_on, on_own_connection(own), "mail", older, position=1, wait_ms=LONG_MS)
+
+    def read() -> Answer:
+        with on_own_connection(own) as other:
+            return read_on(other, "mail", older, position=1, wait_ms=LONG_MS)
+
+    waits = elsewhere.submit(read)
     wait_until(
         "its position is stored", lambda: own.get("/v1/events/groups").json["groups"][0]["position"] == 1
     )

@@ -154,6 +154,7 @@ def _change(exchange: Exchange, change: Any) -> None:
 
 
 def _move(store: EventStore, group: str, *, token: int, position: int) -> None:
+    store.followers.require_current(group, token=token)
     if position > store.log_end():
         raise InvalidArgument("position", "must not be after the end of the event log")
     store.followers.move(group, token=token, position=position)

@@ -12,6 +12,7 @@ from driftq.model import StoredMessage
 from driftq.server.dlq import stage as dlq
 from driftq.server.dlq.stage import DlqStage, Skipped
 from driftq.server.engine import Engine
+from driftq.storage.entry import decode_entry
 
 Sabotage = Callable[[pytest.MonkeyPatch], None]
 
@@ -48,10 +49,8 @@ def mark_what_was_not_redriven(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def redrive_without_headers(monkeypatch: pytest.MonkeyPatch) -> None:
-    decode = dlq.decode_entry
-
     def bare(entry: bytes) -> StoredMessage:
-        return msgspec.structs.replace(decode(entry), headers=None)
+        return msgspec.structs.replace(decode_entry(entry), headers=None)
 
     monkeypatch.setattr(dlq, "decode_entry", bare)
 

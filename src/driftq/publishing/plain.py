@@ -25,6 +25,7 @@ from driftq.publishing.kafka.run import KafkaRun, check_kafka
 from driftq.publishing.meter import meter_line
 from driftq.publishing.run import PublisherRun
 from driftq.transport.errors import is_transient
+from driftq.transport.paths import Query
 from driftq.transport.server import Server, check_server
 
 logger = logging.getLogger("driftq.publisher")
@@ -124,7 +125,7 @@ class PlainPublisher:
         if due_s is not None:
             wait_ms = min(wait_ms, max(1, int((CHECKPOINT_S - due_s) * 1000)))
         interval_ms = self._options.publisher.metrics_interval_seconds * 1000
-        query = {
+        query: Query = {
             "from": self._position + 1,
             "limit": min(PAGE_EVENTS, self._options.publisher.batch_events),
             "stored": "true",

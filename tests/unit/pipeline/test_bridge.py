@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -80,7 +81,7 @@ def test_headers_go_to_kafka_and_back_without_those_of_the_bridge() -> None:
     sent = to_kafka(StoredRow("orders", 0, 0, 1, "k", "v", None, given), "copy", partitions=1)
     assert ("source", b"bar") in sent.headers
     assert ("driftq.topic", b"forged") not in sent.headers
-    found = [
+    found: list[dict[str, Any]] = [
         *({"key": name, "value": str(value).encode()} for name, value in sent.headers if name != "source"),
         {"key": "source", "value": b"bar"},
         {"key": "bytes", "value": b"\xff"},

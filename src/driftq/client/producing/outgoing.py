@@ -113,9 +113,9 @@ def outgoing(
 
 
 def _headers(given: Mapping[str, str]) -> dict[str, str]:
+    headers = dict(given)
     try:
-        headers = msgspec.convert(dict(given), dict[str, str])
-        problem = headers_problem(headers)
+        problem = headers_problem(msgspec.convert(headers, dict[str, str]))
     except UnicodeEncodeError:
         problem = "has characters that UTF-8 cannot write"
     except msgspec.ValidationError:

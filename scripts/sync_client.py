@@ -82,7 +82,7 @@ TWINS = (
     ),
     Twin(
         source="driftq.client.follower",
-        name="AsyncFollower",
+        name="AsyncEventFollower",
         into="driftq.client.sync.follower",
         parents=("EventIterator",),
     ),

@@ -7,7 +7,7 @@ from driftq.client.dead_letters import AsyncDeadLetters
 from driftq.client.effects import AlreadyCommitted, AsyncIdempotency, Begun, Held
 from driftq.client.event_id import new_event_id
 from driftq.client.event_store import AsyncEventStore
-from driftq.client.follower import AsyncFollower
+from driftq.client.follower import AsyncEventFollower
 from driftq.client.job_calls import AsyncJobCalls
 from driftq.client.options import ClientOptions
 from driftq.client.producing.outgoing import EnvelopeFields
@@ -17,7 +17,7 @@ from driftq.client.sync.dead_letters import DeadLetters
 from driftq.client.sync.delivery import Delivery
 from driftq.client.sync.effects import Idempotency
 from driftq.client.sync.event_store import EventStore
-from driftq.client.sync.follower import Follower
+from driftq.client.sync.follower import EventFollower
 from driftq.client.sync.job_calls import JobCalls
 from driftq.model.wire.append import AppendReceipt, OpenWriter, PositionedMessage
 from driftq.model.wire.dlq import DeadLetter, DeadLetterTopic, Purged, Redriven, SkippedLetter
@@ -42,8 +42,8 @@ __all__ = [
     "AsyncConsumer",
     "AsyncDeadLetters",
     "AsyncDelivery",
+    "AsyncEventFollower",
     "AsyncEventStore",
-    "AsyncFollower",
     "AsyncIdempotency",
     "AsyncJobCalls",
     "Begun",
@@ -56,13 +56,13 @@ __all__ = [
     "Delivery",
     "EffectStatus",
     "EnvelopeFields",
+    "EventFollower",
     "EventReceipt",
     "EventStore",
     "ExplainedMessage",
     "ExplainedRun",
     "ExplainedStep",
     "ExplainedStepMessage",
-    "Follower",
     "GroupStatus",
     "Held",
     "Idempotency",

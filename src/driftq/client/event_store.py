@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 import msgspec
 
 from driftq.client.async_client import AsyncClient
-from driftq.client.follower import AsyncFollower, Following
+from driftq.client.follower import AsyncEventFollower, Following
 from driftq.model import Event
 from driftq.model.wire.events import EventReceipt, EventReceipts
 from driftq.transport.paths import Query
@@ -86,7 +86,7 @@ class AsyncEventStore:
         aggregate_type: str | None = None,
         event_type: str | None = None,
         start: Literal["earliest", "latest"] = "earliest",
-    ) -> AsyncFollower:
+    ) -> AsyncEventFollower:
         """Events as they are appended, in log order, from the group's position on, for `async for`.
 
         An event is handled when the next one is asked for; the server keeps the position, and every event
@@ -95,7 +95,7 @@ class AsyncEventStore:
         belongs to the group: what it leaves out counts as handled.
         """
         following = Following(group=group, aggregate_type=aggregate_type, event_type=event_type, start=start)
-        return AsyncFollower(self._client, following)
+        return AsyncEventFollower(self._client, following)
 
     async def close(self) -> None:
         """Close the client if this store made it."""

@@ -55,7 +55,7 @@ class Following:
         return f"/v1/events/groups/{quote(self.group, safe='')}"
 
 
-class AsyncFollower:
+class AsyncEventFollower:
     """Events as they are appended, for `async for`; `close` ends it. For one task at a time."""
 
     def __init__(self, client: AsyncClient, following: Following) -> None:

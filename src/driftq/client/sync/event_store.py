@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 from driftq.client.event_store import AsyncEventStore
 from driftq.client.sync.client import Client
-from driftq.client.sync.follower import Follower
+from driftq.client.sync.follower import EventFollower
 from driftq.model import Event
 from driftq.model.wire.events import EventReceipt
 from typing import Literal
@@ -43,7 +43,7 @@ class EventStore:
         """Events of all aggregates in log order, up to the present end of the log."""
         return self._thread.each(self._awaited.log(from_position=from_position))
 
-    def follow(self, *, group: str, aggregate_type: str | None = None, event_type: str | None = None, start: Literal["earliest", "latest"] = "earliest") -> Follower:
+    def follow(self, *, group: str, aggregate_type: str | None = None, event_type: str | None = None, start: Literal["earliest", "latest"] = "earliest") -> EventFollower:
         """Events as they are appended, in log order, from the group's position on, for `for`.
 
         An event is handled when the next one is asked for; the server keeps the position, and every event
@@ -51,7 +51,7 @@ class EventStore:
         replaces the first, which raises FollowerReplaced. `start` is where a new group begins. A filter
         belongs to the group: what it leaves out counts as handled.
         """
-        return Follower(self._thread.call(self._awaited.follow, group=group, aggregate_type=aggregate_type, event_type=event_type, start=start), self._thread)
+        return EventFollower(self._thread.call(self._awaited.follow, group=group, aggregate_type=aggregate_type, event_type=event_type, start=start), self._thread)
 
     def close(self) -> None:
         """Close the client if this store made it."""

@@ -11,7 +11,7 @@ from typing import Self
 
 from driftq.client.async_client import AsyncClient
 from driftq.client.consuming.consumer import AsyncConsumer
-from driftq.client.follower import AsyncFollower
+from driftq.client.follower import AsyncEventFollower
 from driftq.client.loop_thread import LoopThread
 from driftq.client.sync.delivery import Delivery
 from driftq.model import Event
@@ -64,7 +64,7 @@ class DeliveryIterator:
 class EventIterator:
     """`for event in follower`: an event that has arrived costs no switch to the loop's thread."""
 
-    _awaited: AsyncFollower
+    _awaited: AsyncEventFollower
     _thread: LoopThread
 
     def __iter__(self) -> Self:

@@ -21,10 +21,7 @@ def publish(
     url: Url = None,
     data: Data = None,
 ) -> None:
-    """Publish events to their topics, without Spark.
-
-    It runs until SIGTERM or Ctrl-C, and takes over from any other publisher of the event log.
-    """
+    """Publish events to their topics, without Spark. It takes over from any other publisher."""
     from driftq.cli.loglines import log_to_stderr
     from driftq.errors import PositionsAhead, PublisherReplaced
     from driftq.publishing.plain import PlainPublisher

@@ -5,8 +5,8 @@ import time
 from bench.machine import server
 from bench.report import Figure
 from driftq.model.wire.append import AppendReceipt, PositionedMessage
-from driftq.pipeline.server import Server
 from driftq.transport.paths import topic_path
+from driftq.transport.server import Server
 
 MESSAGES = 2_000_000
 CHUNK = 1_000

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from bench.machine import Server, folder
 from bench.report import Figure
 from driftq.pipeline import open_session
-from driftq.pipeline.server import Server as Calls
 from driftq.settings import load_settings
 from driftq.tables.reader import read_table, table_files
+from driftq.transport.server import Server as Calls
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -17,7 +17,6 @@ import msgspec
 from bench.projection import Bed, open_bed
 from bench.report import Figure
 from driftq.eventstore.published import PublishedEvent
-from driftq.pipeline.server import Server
 from driftq.pipeline.worker.context import WorkerContext
 from driftq.pipeline.worker.job import WorkerJob
 from driftq.pipeline.worker.spec import WorkerSpec
@@ -25,6 +24,7 @@ from driftq.registry import Effect
 from driftq.registry.sql_registry import MIGRATIONS
 from driftq.sql import open_database, upgrade
 from driftq.tables.reader import read_table
+from driftq.transport.server import Server
 
 EVENTS = int(os.environ.get("BENCH_WORKER_EVENTS", "200000"))
 SHUFFLED = int(os.environ.get("BENCH_WORKER_SHUFFLED", "100000"))

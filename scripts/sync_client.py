@@ -81,6 +81,12 @@ TWINS = (
         slots=True,
     ),
     Twin(
+        source="driftq.client.follower",
+        name="AsyncEventFollower",
+        into="driftq.client.sync.follower",
+        parents=("EventIterator",),
+    ),
+    Twin(
         source="driftq.client.event_store",
         name="AsyncEventStore",
         into="driftq.client.sync.event_store",
@@ -111,6 +117,7 @@ FROM_ANYWHERE = {
     "LoopThread": "driftq.client.loop_thread",
     "ThreadClient": THREADS,
     "DeliveryIterator": THREADS,
+    "EventIterator": THREADS,
     **{twin.name: twin.source for twin in TWINS},
     **{twin.sync_name: twin.into for twin in TWINS},
 }

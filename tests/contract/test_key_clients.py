@@ -21,9 +21,9 @@ from driftq.errors import (
     TopicNotAllowed,
     Unauthenticated,
 )
-from driftq.pipeline.server import Server as PipelineServer
-from driftq.pipeline.server import check_server
 from driftq.settings import load_credentials
+from driftq.transport.server import Server as PipelineServer
+from driftq.transport.server import check_server
 from tests.contract.keyed import KeyedServer
 
 WORKER = """

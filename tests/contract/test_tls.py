@@ -17,7 +17,7 @@ import pytest
 import driftq
 from driftq.errors import CertificateUnusable, ServerUnreachable
 from driftq.model.options.credentials import Credentials
-from driftq.pipeline.server import Server as PipelineServer
+from driftq.transport.server import Server as PipelineServer
 from tests.contract.keyed import KeyedServer
 from tests.contract.serving import PATIENCE_S
 from tests.support.certificates import Authority

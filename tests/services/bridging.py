@@ -250,6 +250,7 @@ def _stored(topic: str, record: Record) -> Record:
         "topic": topic,
         "timestamp": at,
         "envelope": None if envelope is None else json.dumps(envelope),
+        "headers": None,
     }
 
 
@@ -257,7 +258,7 @@ def _fetched(message: KafkaMessage) -> Record:
     """A message of Kafka as the bridge takes it from Spark's source."""
     texts = {"key": (message.key or b"").decode(), "value": message.value.decode()}
     return {"partition": message.partition, "offset": message.offset, **texts} | dict.fromkeys(
-        ("envelope", "traceparent")
+        ("envelope", "traceparent", "headers")
     )
 
 

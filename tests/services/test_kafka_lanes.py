@@ -17,14 +17,15 @@ from driftq.eventstore.published import topic_of
 from driftq.eventstore.stored import StoredEvent
 from driftq.kafka.cluster import KafkaCluster
 from driftq.model.options.kafka import KafkaOptions
-from driftq.pipeline.publisher.checkpoint import Checkpoint, CheckpointStore
-from driftq.pipeline.publisher.kafka import run as runs
-from driftq.pipeline.publisher.kafka import writer as writers
-from driftq.pipeline.publisher.kafka.lane import LaneLog, OpenLane, OutgoingEvent
-from driftq.pipeline.publisher.kafka.letters import UnsentEvent
-from driftq.pipeline.publisher.kafka.positions import LanePositions, LaneRefused, RunStamp, positions_of
-from driftq.pipeline.publisher.kafka.take_over import TakenLanes, prepare_positions, take_lanes
-from driftq.pipeline.publisher.kafka.task import KafkaLaneTask, LaneReport
+from driftq.pipeline.publisher.kafka.task import KafkaLaneTask
+from driftq.publishing.checkpoint import Checkpoint, CheckpointStore
+from driftq.publishing.kafka import run as runs
+from driftq.publishing.kafka import writer as writers
+from driftq.publishing.kafka.lane import LaneLog, OpenLane, OutgoingEvent
+from driftq.publishing.kafka.letters import UnsentEvent
+from driftq.publishing.kafka.positions import LanePositions, LaneRefused, RunStamp, positions_of
+from driftq.publishing.kafka.sends import LaneReport
+from driftq.publishing.kafka.take_over import TakenLanes, prepare_positions, take_lanes
 from tests.services.kafka_publishing import KafkaMessage, messages
 from tests.services_kafka import kafka
 from tests.unit.eventstore.test_segment import an_event
@@ -364,7 +365,7 @@ def test_an_open_transaction_of_another_log_hides_no_position(kafka: KafkaOption
 def test_a_positions_topic_that_forgets_is_refused(kafka: KafkaOptions) -> None:
     """Not the shared one: a topic with another policy under the name that is looked at."""
     from driftq.errors import KafkaRefused
-    from driftq.pipeline.publisher.kafka import take_over
+    from driftq.publishing.kafka import take_over
 
     name = f"positions-{uuid.uuid4().hex}"
     with KafkaCluster(kafka) as cluster, pytest.MonkeyPatch.context() as patched:

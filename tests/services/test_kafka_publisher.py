@@ -17,7 +17,7 @@ from driftq.kafka.cluster import KafkaCluster
 from driftq.model.options.kafka import KafkaOptions
 from driftq.model.options.pipeline import DRIFTQ, KAFKA, PipelineOptions
 from driftq.pipeline.publisher.job import Publisher
-from driftq.pipeline.publisher.kafka.positions import POSITIONS_TOPIC
+from driftq.publishing.kafka.positions import POSITIONS_TOPIC
 from tests.services.kafka_publishing import EventSource, arrived, copies, messages
 from tests.services_kafka import KafkaServer, kafka, private_kafka
 from tests.spark.publishing import arrived as arrived_on_driftq

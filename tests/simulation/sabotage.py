@@ -291,7 +291,23 @@ def remove_old_files_before_their_messages_have_moved(monkeypatch: pytest.Monkey
     monkeypatch.setattr("driftq.server.maintenance.adoption._attach", lambda state, run, chunk: True)
 
 
+def store_no_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("driftq.server.produce.prepare._checked_headers", lambda headers: None)
+
+
+def store_the_headers_of_the_message_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    before: list[dict[str, str]] = [{}]
+
+    def mixed(headers: dict[str, str]) -> dict[str, str]:
+        before.append(headers)
+        return before[-2] or headers
+
+    monkeypatch.setattr("driftq.server.produce.prepare._checked_headers", mixed)
+
+
 CAUGHT: list[tuple[Sabotage, set[str]]] = [
+    (store_no_headers, {"P8"}),
+    (store_the_headers_of_the_message_before, {"P8"}),
     (answer_before_the_sync, {"P1", "A3"}),
     (forget_what_was_settled_ahead, {"A3"}),
     (take_the_highest_ack_for_the_floor, {"G4"}),

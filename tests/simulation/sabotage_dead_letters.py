@@ -3,13 +3,16 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import msgspec
 import pytest
 
 from driftq.core.decide.dead_letters import Placed, decide_placing
 from driftq.http import reads
+from driftq.model import StoredMessage
 from driftq.server.dlq import stage as dlq
 from driftq.server.dlq.stage import DlqStage, Skipped
 from driftq.server.engine import Engine
+from driftq.storage.entry import decode_entry
 
 Sabotage = Callable[[pytest.MonkeyPatch], None]
 
@@ -43,6 +46,13 @@ def put_all_dead_letters_into_the_first_partition(monkeypatch: pytest.MonkeyPatc
 def mark_what_was_not_redriven(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("driftq.server.dlq.stage.redrive_partition", _where_it_was)
     monkeypatch.setattr("driftq.server.dlq.stage.decide_placing", _believe_that_all_are_stored)
+
+
+def redrive_without_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def bare(entry: bytes) -> StoredMessage:
+        return msgspec.structs.replace(decode_entry(entry), headers=None)
+
+    monkeypatch.setattr(dlq, "decode_entry", bare)
 
 
 def redrive_for_everybody_when_the_group_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,6 +93,7 @@ CAUGHT: list[tuple[Sabotage, set[str]]] = [
     (settle_although_the_dead_letter_is_refused, {"D4"}),
     (put_all_dead_letters_into_the_first_partition, {"D4"}),
     (mark_what_was_not_redriven, {"D6"}),
+    (redrive_without_headers, {"P8"}),
     (redrive_for_everybody_when_the_group_is_gone, {"D6"}),
     (redrive_a_dead_letter_as_often_as_asked, {"D6"}),
     (go_on_after_damage, {"W4"}),

@@ -5,6 +5,7 @@ Run as `python -m tests.spark.publisher_driver`, with what to do as JSON on stdi
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import os
 import signal
@@ -85,11 +86,11 @@ def _die(group: int) -> NoReturn:
 
 def main() -> None:
     from driftq.pipeline import open_session
-    from driftq.pipeline.publisher.checkpoint import Checkpoint, CheckpointStore
     from driftq.pipeline.publisher.job import Publisher
     from driftq.pipeline.publisher.lane_task import LaneTask
-    from driftq.pipeline.publisher.run import PublisherRun
-    from driftq.pipeline.sink.lane_sender import LaneSender
+    from driftq.pipeline.publisher.run import SparkPublisherRun
+    from driftq.publishing.checkpoint import Checkpoint, CheckpointStore
+    from driftq.publishing.lane_sender import LaneSender
 
     orders = msgspec.json.decode(sys.stdin.buffer.read(), type=_Orders)
     group = os.getpgrp()
@@ -111,15 +112,15 @@ def main() -> None:
             LaneSender._flush = count  # type: ignore[method-assign, assignment]
             return super().__call__(batches)
 
-    make_task = PublisherRun.task
+    make_task = SparkPublisherRun.task
     save = CheckpointStore.save
 
-    def task(run: PublisherRun) -> LaneTask:
+    def task(run: SparkPublisherRun) -> LaneTask:
         made = make_task(run)
         if orders.point is KillPoint.BEFORE_APPEND:
             _die(group)
         if orders.point is KillPoint.MID_BATCH:
-            fields: dict[str, Any] = {name: getattr(made, name) for name in LaneTask.__slots__}
+            fields: dict[str, Any] = {one.name: getattr(made, one.name) for one in dataclasses.fields(made)}
             return DyingTask(**fields)
         return made
 
@@ -128,7 +129,7 @@ def main() -> None:
             _die(group)
         save(store, checkpoint)
 
-    PublisherRun.task = task  # type: ignore[method-assign, assignment]
+    SparkPublisherRun.task = task  # type: ignore[method-assign, assignment]
     CheckpointStore.save = save_or_die  # type: ignore[method-assign, assignment]
     spark = open_session(orders.options, master="local[2]")
     query = Publisher(orders.options).start(spark, once=True)

@@ -14,8 +14,8 @@ from pyspark.errors import StreamingQueryException
 
 from driftq.eventstore.published import PublishedEvent, decode_published
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.publisher.checkpoint import Checkpoint
 from driftq.pipeline.publisher.job import Publisher
+from driftq.publishing.checkpoint import Checkpoint
 from driftq.registry import ClaimOutcome, Effect, Handler
 from driftq.registry.sql_registry import MIGRATIONS, SqlRegistry
 from driftq.settings import load_settings

@@ -196,14 +196,17 @@ def test_a_batch_waits_for_enough_messages_but_not_forever(server: ServerProcess
     assert reader.latestOffset(third, ALL) != third, "a run that ends takes what is there"
 
 
-@pytest.mark.clause("Z9")
+@pytest.mark.clause("P8", "Z9")
 def test_headers_are_a_column_on_request(server: ServerProcess) -> None:
     create(server, "headers", partitions=1)
     fill(server, "headers", 2)
+    produced = {"topic": "headers", "value": "{}", "headers": {"b": "2", "a": "é"}}
+    assert server.client().post("/v1/produce", produced).status == 200
     plain = batch(server, "headers")
     assert "headers" not in rows(plain, plain.partitions())[0]
     reader = batch(server, "headers", includeHeaders="true")
-    assert [row["headers"] for row in rows(reader, reader.partitions())] == [None, None]
+    given = [{"key": "b", "value": b"2"}, {"key": "a", "value": "é".encode()}]
+    assert [row["headers"] for row in rows(reader, reader.partitions())] == [None, None, given]
 
 
 def narrowed(server: ServerProcess, topic: str, *filters: Any) -> tuple[list[int], int]:

@@ -11,6 +11,7 @@ from driftq.cli.consume import CONSUME_EXAMPLES, consume
 from driftq.cli.doctor import BACKUP_EXAMPLES, DOCTOR_EXAMPLES, RESTORE_EXAMPLES, backup, doctor, restore
 from driftq.cli.explain import EXPLAIN_EXAMPLES, explain
 from driftq.cli.produce import PRODUCE_EXAMPLES, produce
+from driftq.cli.publish import PUBLISH_EXAMPLES, publish
 from driftq.cli.screen import examples, say_aside, say_error
 from driftq.cli.serve import SERVE_EXAMPLES, serve
 from driftq.cli.settle import ACK_EXAMPLES, NACK_EXAMPLES, ack, nack
@@ -79,6 +80,8 @@ app.add_typer(job.app, name="job")
 app.command("worker", epilog=WORKER_EXAMPLES)(worker)
 app.command("explain", epilog=EXPLAIN_EXAMPLES)(explain)
 app.add_typer(event.app, name="event")
+app.add_typer(event.app, name="events", hidden=True)  # The plural, as in the path of the HTTP interface.
+app.command("publish", epilog=PUBLISH_EXAMPLES)(publish)
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(registry.app, name="registry")
 app.add_typer(key.app, name="key")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated, Any, Literal
 from uuid import uuid4
 
+import msgspec
 import typer
 
 from driftq.cli.connection import Connection
 from driftq.cli.lines import InputLines
 from driftq.cli.screen import Json, Url, examples, say, say_aside, say_error, say_json, show_or, table
+from driftq.model.wire.events import EventLine
 from driftq.settings import load_url
 
 app = typer.Typer(help="Append events and read them back.", no_args_is_help=True, rich_markup_mode=None)
@@ -128,6 +131,45 @@ def log(
             printed = True
     if not printed:
         say_aside(f"no events at or after position {from_position}")
+
+
+@app.command(
+    epilog=examples(
+        "driftq event follow --group mail --type order.paid",
+        "driftq event follow --group audit --start latest",
+    )
+)
+def follow(
+    group: Annotated[str, typer.Option("--group", help="The group whose position the server keeps.")],
+    event_type: Annotated[
+        str | None, typer.Option("--type", help="Only events of this type, such as order.paid.")
+    ] = None,
+    aggregate_type: Annotated[
+        str | None, typer.Option("--aggregate-type", help="Only events of aggregates of this type.")
+    ] = None,
+    start: Annotated[
+        Literal["earliest", "latest"], typer.Option("--start", help="Where a new group begins.")
+    ] = "earliest",
+    count: Annotated[
+        int | None, typer.Option("--count", min=1, help="Stop after so many events; default: never.")
+    ] = None,
+    url: Url = None,
+) -> None:
+    """Print events as they are appended, one JSON object per line, from the group's position on."""
+    from driftq.client import Client, EventStore
+
+    with Client(load_url(url)) as client:
+        store = EventStore(client)
+        follower = store.follow(
+            group=group, aggregate_type=aggregate_type, event_type=event_type, start=start
+        )
+        with follower:
+            for printed, event in enumerate(follower, 1):
+                say(msgspec.json.encode(EventLine.of(event)).decode())
+                sys.stdout.flush()
+                if printed == count:
+                    follower.commit()
+                    break
 
 
 def _payload(text: str) -> Any:

@@ -258,8 +258,8 @@ def _size(file: Path) -> int:
 def _require_spark_and_server(options: PipelineOptions) -> None:
     """Check what a driver needs before one is started: a start takes seconds."""
     from driftq.errors import ServerUnreachable, SparkUnusable
-    from driftq.pipeline.server import check_server
     from driftq.pipeline.spark.java import require_spark
+    from driftq.transport.server import check_server
 
     try:
         require_spark()

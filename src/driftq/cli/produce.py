@@ -22,7 +22,7 @@ from driftq.settings import load_url
 RETRIES = 4
 ERRORS_SHOWN = 10
 PRODUCE_EXAMPLES = examples(
-    'driftq produce orders "two coffees" --key user:1',
+    'driftq produce orders "two coffees" --key user:1 --header source=bar',
     """driftq produce orders '{"drink": "tea"}' --format ndjson --key-field drink""",
     "driftq produce orders --file orders.csv --format csv --key-field user",
 )
@@ -82,6 +82,10 @@ def produce(
             "--deadline", metavar="RFC3339", help="After this time the message becomes a dead letter."
         ),
     ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", metavar="NAME=VALUE", help="A header of the message; may be repeated."),
+    ] = None,
     retries: Annotated[
         int,
         typer.Option(
@@ -111,11 +115,13 @@ def produce(
         "deadline": deadline,
     }
     given = {name: setting for name, setting in envelope.items() if setting is not None}
+    headers = _headers(header or [])
     with Connection(load_url(url)) as connection:
         sender = Sender(connection, retries=retries)
         if value is not None:
             row = _row(value, kind, key_field)
-            _send(sender, _message(topic, row.value, row.key or key, given, base_key), as_json=as_json)
+            message = _message(topic, row.value, row.key or key, given, base_key, headers)
+            _send(sender, message, as_json=as_json)
             return
         assert file is not None
         lines = InputLines(file)
@@ -127,6 +133,7 @@ def produce(
                 key if row.key is None else row.key,
                 given,
                 f"{base_key}-{number}" if base_key else None,
+                headers,
             )
             for number, row in enumerate(rows, start=1)
         )
@@ -162,12 +169,34 @@ def _row(value: str, kind: Format, key_field: str | None) -> InputRow:
     return found[0]
 
 
+def _headers(given: list[str]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"--header {one}: write it as NAME=VALUE")
+        if name in headers:
+            raise typer.BadParameter(f"--header {name} is given more than once")
+        headers[name] = value
+    return headers
+
+
 def _message(
-    topic: str, value: str, key: str, envelope: dict[str, Any], idempotency_key: str | None
+    topic: str,
+    value: str,
+    key: str,
+    envelope: dict[str, Any],
+    idempotency_key: str | None,
+    headers: dict[str, str],
 ) -> Message:
     if idempotency_key is not None:
         envelope = {**envelope, "idempotency_key": idempotency_key}
-    return {"topic": topic, "key": key, "value": value} | ({"envelope": envelope} if envelope else {})
+    message: Message = {"topic": topic, "key": key, "value": value}
+    if envelope:
+        message["envelope"] = envelope
+    if headers:
+        message["headers"] = headers
+    return message
 
 
 def _send(sender: Sender, message: Message, *, as_json: bool) -> None:

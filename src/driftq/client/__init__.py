@@ -7,6 +7,7 @@ from driftq.client.dead_letters import AsyncDeadLetters
 from driftq.client.effects import AlreadyCommitted, AsyncIdempotency, Begun, Held
 from driftq.client.event_id import new_event_id
 from driftq.client.event_store import AsyncEventStore
+from driftq.client.follower import AsyncEventFollower
 from driftq.client.job_calls import AsyncJobCalls
 from driftq.client.options import ClientOptions
 from driftq.client.producing.outgoing import EnvelopeFields
@@ -16,6 +17,7 @@ from driftq.client.sync.dead_letters import DeadLetters
 from driftq.client.sync.delivery import Delivery
 from driftq.client.sync.effects import Idempotency
 from driftq.client.sync.event_store import EventStore
+from driftq.client.sync.follower import EventFollower
 from driftq.client.sync.job_calls import JobCalls
 from driftq.model.wire.append import AppendReceipt, OpenWriter, PositionedMessage
 from driftq.model.wire.dlq import DeadLetter, DeadLetterTopic, Purged, Redriven, SkippedLetter
@@ -40,6 +42,7 @@ __all__ = [
     "AsyncConsumer",
     "AsyncDeadLetters",
     "AsyncDelivery",
+    "AsyncEventFollower",
     "AsyncEventStore",
     "AsyncIdempotency",
     "AsyncJobCalls",
@@ -53,6 +56,7 @@ __all__ = [
     "Delivery",
     "EffectStatus",
     "EnvelopeFields",
+    "EventFollower",
     "EventReceipt",
     "EventStore",
     "ExplainedMessage",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self, Unpack
 
@@ -191,6 +191,7 @@ class AsyncClient:
         key: str = "",
         idempotency_key: str | None = None,
         retries: int | None = None,
+        headers: Mapping[str, str] | None = None,
         **envelope: Unpack[EnvelopeFields],
     ) -> Receipt:
         """Returns when the message is durable. Messages produced at the same time share a request.
@@ -201,7 +202,7 @@ class AsyncClient:
         producing = self._producing or self._produce()
         if producing.batcher.full:
             await producing.batcher.wait_for_room()
-        return await producing.produce(topic, value, key, idempotency_key, retries, envelope)
+        return await producing.produce(topic, value, key, idempotency_key, retries, envelope, headers)
 
     async def produce_many(
         self,
@@ -212,6 +213,7 @@ class AsyncClient:
         idempotency_key: KeyOf | None = None,
         retries: int | None = None,
         atomic: bool = False,
+        headers: Mapping[str, str] | None = None,
         **envelope: Unpack[EnvelopeFields],
     ) -> list[Receipt]:
         """Returns when all messages are durable; receipts are in the order of the values.
@@ -227,6 +229,7 @@ class AsyncClient:
             retries=retries,
             atomic=atomic,
             envelope=envelope,
+            headers=headers,
         )
 
     def _produce(self) -> Producer:
@@ -353,9 +356,15 @@ class AsyncClient:
         body: Any = None,
         repeatable: bool = False,
         kind: Any = Any,
+        attempt_s: float | None = None,
     ) -> Any:
-        """Any other call of the HTTP interface: the response decoded as `kind`, errors as exceptions."""
-        return await self._calls.call(method, path, query=query, body=body, repeatable=repeatable, kind=kind)
+        """Any other call of the HTTP interface: the response decoded as `kind`, errors as exceptions.
+
+        `attempt_s` is how long one attempt may take, for calls that wait on the server.
+        """
+        return await self._calls.call(
+            method, path, query=query, body=body, repeatable=repeatable, kind=kind, attempt_s=attempt_s
+        )
 
     async def call_lines(self, path: str, *, query: Query | None = None, kind: Any = Any) -> list[Any]:
         """Any other call with an NDJSON response: each line decoded as `kind`."""

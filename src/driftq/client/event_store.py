@@ -3,6 +3,7 @@
     store = driftq.AsyncEventStore("http://127.0.0.1:8080")
     await store.append(driftq.Event(...), expected_seq=3)
     async for event in store.read("order", "o-1"): ...
+    async for event in store.follow(group="mail"): ...
 
 The client repeats an append whose response was lost. That is safe: the server recognises the event_id.
 """
@@ -10,11 +11,12 @@ The client repeats an append whose response was lost. That is safe: the server r
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import msgspec
 
 from driftq.client.async_client import AsyncClient
+from driftq.client.follower import AsyncEventFollower, Following
 from driftq.model import Event
 from driftq.model.wire.events import EventReceipt, EventReceipts
 from driftq.transport.paths import Query
@@ -76,6 +78,24 @@ class AsyncEventStore:
             if len(page) < _PAGE:
                 return
             from_position = (page[-1].position or 0) + 1  # A tenant's log has gaps.
+
+    def follow(
+        self,
+        *,
+        group: str,
+        aggregate_type: str | None = None,
+        event_type: str | None = None,
+        start: Literal["earliest", "latest"] = "earliest",
+    ) -> AsyncEventFollower:
+        """Events as they are appended, in log order, from the group's position on, for `async for`.
+
+        An event is handled when the next one is asked for; the server keeps the position, and every event
+        is seen at least once by the group, also when a follower is killed. A second follower of the group
+        replaces the first, which raises FollowerReplaced. `start` is where a new group begins. A filter
+        belongs to the group: what it leaves out counts as handled.
+        """
+        following = Following(group=group, aggregate_type=aggregate_type, event_type=event_type, start=start)
+        return AsyncEventFollower(self._client, following)
 
     async def close(self) -> None:
         """Close the client if this store made it."""

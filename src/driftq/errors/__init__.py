@@ -23,6 +23,7 @@
     │   ├── AggregateTypeNotFound
     │   ├── EffectNotFound
     │   ├── MessageNotFound
+    │   ├── FollowerNotFound
     │   ├── RunNotFound
     │   ├── ReadModelNotFound
     │   ├── KafkaTopicNotFound
@@ -45,6 +46,7 @@
     │   ├── OwnedByAnother
     │   ├── LeaseLost              (reason stale_lease)
     │   ├── EventSuperseded
+    │   ├── FollowerReplaced
     │   ├── WrongClaimState
     │   ├── KafkaProducerLost
     │   ├── KafkaMessageRefused

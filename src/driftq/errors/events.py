@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from driftq.errors.kinds import Conflict, Unavailable
+from driftq.errors.kinds import Conflict, FailedPrecondition, NotFound, Unavailable
 
 
 class SequenceConflict(Conflict):
@@ -34,6 +34,25 @@ class EventIdReused(Conflict):
         super().__init__(f"event_id {event_id!r} was used for other content (sequence {sequence_number})")
         self.event_id = event_id
         self.sequence_number = sequence_number
+
+
+class FollowerNotFound(NotFound):
+    """No group of this name follows the event log."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__(f"no group {group!r} follows the event log")
+        self.group = group
+
+
+class FollowerReplaced(FailedPrecondition):
+    """A newer follower of the group has started; this one no longer moves the group's position."""
+
+    reason = "follower_replaced"
+
+    def __init__(self, group: str, *, token: int) -> None:
+        super().__init__(f"a newer follower of group {group!r} has replaced the one with token {token}")
+        self.group = group
+        self.token = token
 
 
 class EventStoreUnusable(Unavailable):

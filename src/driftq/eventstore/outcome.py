@@ -3,6 +3,7 @@
 import msgspec
 
 from driftq.errors import DriftQError
+from driftq.eventstore.stored import StoredEvent
 from driftq.model import Event
 
 
@@ -37,9 +38,35 @@ class AggregatePage(msgspec.Struct, frozen=True):
 
 
 class LogPage(msgspec.Struct, frozen=True):
-    """Events in log order; `next_position` is where to continue, now or when more events have positions."""
+    """Events in log order; `next_position` is where to continue, now or when more events have positions.
+
+    With a filter it may be far behind the last event, or there may be none: what lies between was not wanted.
+    """
 
     events: list[Event]
+    next_position: int
+
+
+class EventFilter(msgspec.Struct, frozen=True):
+    """Which events of the log a reader wants; None for any."""
+
+    aggregate_type: str | None = None
+    event_type: str | None = None
+    types: tuple[str, ...] | None = None
+    """The aggregate types that the reader may see; None for all."""
+
+    @property
+    def takes_all(self) -> bool:
+        return self.aggregate_type is None and self.event_type is None and self.types is None
+
+
+ALL_EVENTS = EventFilter()
+
+
+class StoredPage(msgspec.Struct, frozen=True):
+    """As LogPage, with the events in their stored form."""
+
+    events: list[StoredEvent]
     next_position: int
 
 

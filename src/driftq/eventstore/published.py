@@ -82,6 +82,11 @@ def encode_published(event: StoredEvent) -> str:
     return encode_fields(*_stored_fields(event)).decode()
 
 
+def published_row(event: StoredEvent) -> tuple[Any, ...]:
+    """The values of `PUBLISHED_COLUMNS`, with the instant in microseconds."""
+    return tuple(_stored_fields(event))
+
+
 def encode_fields(
     event_id: str,
     aggregate_type: str,

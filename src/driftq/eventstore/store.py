@@ -11,10 +11,21 @@ from driftq.eventstore.append.draft import SEQUENCE_MAX, draft, occurred_at_us
 from driftq.eventstore.append.rule import Answer, Group
 from driftq.eventstore.append.writer import EventWriter
 from driftq.eventstore.options import AllocatorMode, StoreOptions
-from driftq.eventstore.outcome import AggregatePage, Append, Appended, LogPage, Refused, TimeMark, TimePage
+from driftq.eventstore.outcome import (
+    ALL_EVENTS,
+    AggregatePage,
+    Append,
+    Appended,
+    EventFilter,
+    LogPage,
+    Refused,
+    StoredPage,
+    TimeMark,
+    TimePage,
+)
+from driftq.eventstore.read.followers import Followers
 from driftq.eventstore.read.reader import Reader
 from driftq.eventstore.schema import event_migrations, load_queries
-from driftq.eventstore.stored import StoredEvent
 from driftq.model import Aggregate
 from driftq.model.time import microseconds
 from driftq.sql import Database, Dialect, key_text, prepare
@@ -66,6 +77,7 @@ class EventStore:
             handler_prefix=self._options.handler_prefix,
         )
         self._reader = Reader(database, queries, objects)
+        self.followers = Followers(database, queries)
 
     def append(self, commands: Sequence[Append]) -> list[Appended]:
         """Append a list and answer for each event; raises the first error.
@@ -127,23 +139,18 @@ class EventStore:
         return self._reader.has_type(key_text("aggregate_type", aggregate_type))
 
     def read_log(
-        self, *, from_position: int = 1, limit: int = PAGE_EVENTS, types: Sequence[str] | None = None
+        self, *, from_position: int = 1, limit: int = PAGE_EVENTS, wanted: EventFilter = ALL_EVENTS
     ) -> LogPage:
-        """Events in log order, `from_position` included; an event appears once it has a position.
-
-        With `types`, those of these aggregate types alone: their positions have gaps.
-        """
-        return self._reader.log(
-            from_position=_at_least_one("from", from_position), limit=_limit(limit), types=types
-        )
+        """Events in log order, `from_position` included; an event appears once it has a position."""
+        start = _at_least_one("from", from_position)
+        return self._reader.log(from_position=start, limit=_limit(limit), wanted=wanted)
 
     def read_stored(
-        self, *, from_position: int = 1, limit: int = PAGE_EVENTS, types: Sequence[str] | None = None
-    ) -> list[StoredEvent]:
+        self, *, from_position: int = 1, limit: int = PAGE_EVENTS, wanted: EventFilter = ALL_EVENTS
+    ) -> StoredPage:
         """The same events in their stored form: JSON texts, instants in microseconds, the hash."""
-        return self._reader.stored_log(
-            from_position=_at_least_one("from", from_position), limit=_limit(limit), types=types
-        )
+        start = _at_least_one("from", from_position)
+        return self._reader.stored_log(from_position=start, limit=_limit(limit), wanted=wanted)
 
     def read_time(
         self,

@@ -33,6 +33,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key: str = ""
     envelope: Envelope | None = None
     routing: Routing | None = None
+    headers: dict[str, str] | None = None
 
     def json(self) -> Any:
         """The value, read as JSON; raises ValueError."""
@@ -51,3 +52,4 @@ class StoredMessage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     envelope: Envelope | None = None
     routing: Routing | None = None
     requested_topic: str | None = None
+    headers: dict[str, str] | None = None

@@ -13,6 +13,9 @@ _TYPES = {
     "offset": arrow.int64(),
     "timestamp": arrow.timestamp("us", tz="UTC"),
     "sequence_number": arrow.int64(),
+    "headers": arrow.list_(
+        arrow.struct([arrow.field("key", arrow.string()), arrow.field("value", arrow.binary())])
+    ),
 }
 _REPEATED = ["topic", "tenant_id"]
 
@@ -30,8 +33,12 @@ def write_rows(path: str, columns: dict[str, list[Any]]) -> int:
 
 
 def join_files(path: str, parts: list[str]) -> int:
-    """Concatenate the rows of several files into one; returns the number of rows."""
-    return _write(path, arrow.concat_tables([parquet.read_table(part) for part in parts]))
+    """Concatenate the rows of several files into one; returns the number of rows.
+
+    Files of earlier releases lack a column: its rows are null.
+    """
+    tables = [parquet.read_table(part) for part in parts]
+    return _write(path, arrow.concat_tables(tables, promote_options="default"))
 
 
 def _write(path: str, table: Any) -> int:

@@ -26,6 +26,9 @@ COLUMNS = (
     "sequence_number",
 )
 
+HEADERS = "headers"
+"""A column of the files that Spark's source shows on request."""
+
 _AT_ONCE = 10_000
 """Values that are parsed for events together."""
 
@@ -41,6 +44,8 @@ class Stored(Protocol):
     def value(self) -> str: ...
     @property
     def envelope(self) -> Envelope | None: ...
+    @property
+    def headers(self) -> dict[str, str] | None: ...
 
 
 class _EventPart(msgspec.Struct):
@@ -71,7 +76,7 @@ def columns(topic: str, partition: int, messages: Iterable[tuple[int, bytes]]) -
         "offset": offsets,
         "timestamp": times_us,
     }
-    return {name: made[name] for name in COLUMNS}
+    return {name: made[name] for name in COLUMNS} | {HEADERS: header_column(stored)}
 
 
 def message_columns(stored: Sequence[Stored]) -> dict[str, list[Any]]:
@@ -90,6 +95,16 @@ def message_columns(stored: Sequence[Stored]) -> dict[str, list[Any]]:
     for name in (*_EVENT_FIELDS, "sequence_number"):
         made[name] = [getattr(event, name) for event in events]
     return made
+
+
+def header_column(stored: Sequence[Stored]) -> list[Any]:
+    """Headers as Kafka's source has them: names with bytes, in order; None where there are none."""
+    return [
+        [{"key": name, "value": value.encode()} for name, value in message.headers.items()]
+        if message.headers
+        else None
+        for message in stored
+    ]
 
 
 def _events_in(values: list[str]) -> list[_EventPart]:

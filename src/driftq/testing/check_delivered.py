@@ -86,6 +86,7 @@ class DeliveryChecker:
         facts = self._groups[listener.topic, listener.group]
         facts.seen_at = max(facts.seen_at, now - self._run.slack_ms)
         self._stored.seen(listener.topic, delivery.partition, delivery.offset, delivery.value)
+        self._stored.judge_headers(delivery.value, delivery.headers)
         track = facts.tracks.get(delivery.offset)
         if track is None:
             name = f"{listener.topic}/{delivery.offset} for {listener.group}"

@@ -133,6 +133,11 @@ class StoredChecker:
         elif fate.open == 1:
             require(len(fate.spots) == 1, "P1", f"{value} was produced once and is at {sorted(fate.spots)}")
 
+    def judge_headers(self, value: str, headers: dict[str, str] | None) -> None:
+        """A message was delivered with these headers."""
+        meant = self._fates[value].intent.headers
+        require(headers == meant, "P8", f"{value} was produced with {meant} and delivered with {headers}")
+
     def partition_of(self, intent: Intent) -> int | None:
         """The partition of this message; None when that is unknown."""
         count = self.partitions.get(intent.topic)

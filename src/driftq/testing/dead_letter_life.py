@@ -203,7 +203,13 @@ class DeadLetterLife:
             deadline=rfc3339(self._world.now + 400) if random.random() < 0.15 else None,
             partition_override=random.randrange(self._partitions) if random.random() < 0.7 else None,
         )
-        message = Message(topic=TOPIC, value=value, key=random.choice(("", "k1", "k2")), envelope=envelope)
+        message = Message(
+            topic=TOPIC,
+            value=value,
+            key=random.choice(("", "k1", "k2")),
+            envelope=envelope,
+            headers={"of": value},
+        )
 
         def answered(answer: Any) -> None:
             if isinstance(answer, list) and isinstance(answer[0], tuple) and self._stand.topic is not None:
@@ -217,6 +223,9 @@ class DeadLetterLife:
         group = self._stand.groups.get(consumer.group)
         if group is None or self._stand.topic is None:
             return  # It was on its way when the group was deleted.
+        require(
+            delivery.headers == {"of": delivery.value}, "P8", f"{delivery.value} came with {delivery.headers}"
+        )
         hand = _Hand(self._stand.topic, group, consumer, delivery)
         self.checker.delivered(delivery.value, hand.copy, group=consumer.group, group_id=group)
         self._hands.append(hand)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from driftq.model import Envelope, Message
+from driftq.testing.checkers import fnv1a
 
 PAST = "2001-01-01T00:00:00Z"
 
@@ -26,6 +27,11 @@ class Intent:
     """Its deadline had passed when it was sent."""
 
     @property
+    def headers(self) -> dict[str, str] | None:
+        """Every third message has some; they tell its value, so that no other's fit it."""
+        return {"of": self.value} if fnv1a(self.value) % 3 == 0 else None
+
+    @property
     def size_bytes(self) -> int:
         return len(self.key.encode()) + len(self.value.encode())
 
@@ -45,4 +51,5 @@ class Intent:
             value=self.value,
             key=self.key,
             envelope=None if envelope == Envelope() else envelope,
+            headers=self.headers,
         )

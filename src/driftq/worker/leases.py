@@ -33,6 +33,7 @@ class LeasedDelivery:
             key=delivery.key,
             envelope=delivery.envelope,
             routing=delivery.routing,
+            headers=delivery.headers,
         )
         self.context = Context(
             group=delivery.group,

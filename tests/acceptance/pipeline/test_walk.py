@@ -21,7 +21,7 @@ SOON = "spark.sql.streaming.noDataProgressEventInterval=200"
 """An idle pipeline reports its progress every 10 s; here more often, so that nobody waits for it."""
 ASKS = """
 import sys
-from driftq.pipeline.server import Server
+from driftq.transport.server import Server
 server = Server(sys.argv[1])
 server.content("/v1/version")
 server.post("/v1/topics/events.order/spans", {}, dict)
@@ -35,6 +35,7 @@ BY_THE_CLOCK = (
     "housekeeping/",
     "pipeline/dead_letters/relay.py",
     "pipeline/publisher/meter.py",
+    "publishing/meter.py",
     "server/maintenance/",
     "sinks/dead_letter_table.py",
 )

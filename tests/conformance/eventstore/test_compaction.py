@@ -78,7 +78,13 @@ def test_the_store_reads_trimmed_events_from_joined_segments_and_goes_on(setup: 
     remove_covered(setup.objects, now=LATER)
     fresh = setup.store()
     assert fresh.read_log().events == before
-    assert [event.position for event in fresh.read_stored(from_position=8, limit=5)] == [8, 9, 10, 11, 12]
+    assert [event.position for event in fresh.read_stored(from_position=8, limit=5).events] == [
+        8,
+        9,
+        10,
+        11,
+        12,
+    ]
     fresh.append([command("more", aggregate_id="o-0")])
     setup.sealer(owner="next").step(flush=True)
     assert positions(setup.objects) == list(range(1, 42))

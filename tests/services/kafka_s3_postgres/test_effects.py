@@ -13,8 +13,8 @@ from driftq.eventstore.published import topic_of
 from driftq.kafka.cluster import KafkaCluster
 from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline import Projection, WorkerSpec
-from driftq.pipeline.publisher.kafka.positions import POSITIONS_TOPIC
 from driftq.pipeline.worker.job import WorkerJob
+from driftq.publishing.kafka.positions import POSITIONS_TOPIC
 from driftq.registry import ClaimState, Effect
 from driftq.registry.sql_registry import MIGRATIONS, SqlRegistry
 from driftq.sinks import PostgresSink

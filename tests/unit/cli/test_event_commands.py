@@ -48,6 +48,22 @@ def test_a_conflict_is_one_line_and_exit_1(run_client: Run) -> None:
     assert run_client("event", "append", "order", "o", "paid", "{").exit_code == 2
 
 
+@pytest.mark.clause("S11")
+def test_a_group_prints_the_events_after_its_position(run_client: Run) -> None:
+    order, group = uuid4().hex, uuid4().hex
+    for number in range(3):
+        kind = f"{order}.changed" if number else f"{order}.opened"
+        done = run_client("event", "append", "order", order, kind, f'{{"n":{number}}}')
+        assert done.exit_code == 0, done.output
+    asked = ["events", "follow", "--group", group, "--type", f"{order}.changed", "--count", "1"]
+    payloads = []
+    for _ in range(2):
+        followed = run_client(*asked)
+        assert followed.exit_code == 0, followed.output
+        payloads += [json.loads(line)["payload"] for line in followed.stdout.splitlines()]
+    assert payloads == [{"n": 1}, {"n": 2}]
+
+
 @pytest.mark.clause("S3", "S4", "S5")
 def test_the_client_appends_reads_and_knows_a_conflict(real_server: ServerProcess) -> None:
     order = uuid4().hex

@@ -23,7 +23,7 @@ from driftq.pipeline import App, Projection
 app = App()
 app.projection(Projection("all", topics=["orders"]))
 """
-LASTING = {"serve", "worker", "job work", "pipeline run", "pipeline package"}
+LASTING = {"serve", "worker", "job work", "event follow", "publish", "pipeline run", "pipeline package"}
 """They run until they are told to stop, start Spark or pack all of it: their examples are only read here."""
 PARKED = Handler("charge", Effect.IDEMPOTENT, GapPolicy.FULL_STATE, max_retries=0, lease_ms=60_000)
 UNKNOWN = Handler("charge", Effect.UNKNOWN, GapPolicy.FULL_STATE, max_retries=0, lease_ms=60_000)
@@ -32,6 +32,8 @@ UNKNOWN = Handler("charge", Effect.UNKNOWN, GapPolicy.FULL_STATE, max_retries=0,
 def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     for word, child in getattr(command, "commands", {}).items():
         path = f"{name} {word}".strip()
+        if child.hidden:
+            continue  # Another name of a command that is shown.
         if hasattr(child, "commands"):
             yield from leaves(child, path)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from driftq.model.envelope import RetryPolicy
 from driftq.pipeline.bridge.batches import LaneOrder
 from driftq.pipeline.bridge.messages import StoredRow, bridge_letter, carried_envelope, to_driftq, to_kafka
 from driftq.pipeline.bridge.route import BridgeEnd, parse_route
-from driftq.pipeline.publisher.kafka.positions import HOMES, home_of
+from driftq.publishing.kafka.positions import HOMES, home_of
 
 pytestmark = pytest.mark.clause("Z10")
 
@@ -72,6 +73,24 @@ def test_an_envelope_travels_as_a_header_and_back_without_what_it_orders() -> No
     }
     back = to_driftq(7, key="k", value="v", envelope=text, traceparent=None)
     assert (back.position, back.envelope) == (7, Envelope(run_id="r", traceparent="00-1"))
+
+
+@pytest.mark.clause("P8", "Z10")
+def test_headers_go_to_kafka_and_back_without_those_of_the_bridge() -> None:
+    given = [{"key": "source", "value": b"bar"}, {"key": "driftq.topic", "value": b"forged"}]
+    sent = to_kafka(StoredRow("orders", 0, 0, 1, "k", "v", None, given), "copy", partitions=1)
+    assert ("source", b"bar") in sent.headers
+    assert ("driftq.topic", b"forged") not in sent.headers
+    found: list[dict[str, Any]] = [
+        *({"key": name, "value": str(value).encode()} for name, value in sent.headers if name != "source"),
+        {"key": "source", "value": b"bar"},
+        {"key": "bytes", "value": b"\xff"},
+        {"key": "none", "value": None},
+    ]
+    back = to_driftq(7, key="k", value="v", envelope=None, traceparent=None, headers=found)
+    assert back.headers == {"source": "bar", "none": ""}
+    many = [{"key": f"n{number}", "value": b""} for number in range(65)]
+    assert to_driftq(7, key="k", value="v", envelope=None, traceparent=None, headers=many).headers is None
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "[]", '{"unknown": 1}', "[" * 100_000])

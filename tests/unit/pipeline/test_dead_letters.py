@@ -16,9 +16,9 @@ from driftq.model.dead_letter import (
 from driftq.model.wire.handler_letters import HandlerLetter
 from driftq.pipeline.dead_letters.driftq_letters import DriftqDeadLetters
 from driftq.pipeline.dead_letters.relay import publish_all
-from driftq.pipeline.publisher.kafka.lane import OutgoingEvent
-from driftq.pipeline.publisher.kafka.letters import dead_letter
 from driftq.pipeline.transport import TopicSubscription
+from driftq.publishing.kafka.lane import OutgoingEvent
+from driftq.publishing.kafka.letters import dead_letter
 
 LETTER = HandlerDeadLetter(
     kind=HandlerKind.WORKER,

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from driftq.pipeline.publisher.kafka.positions import (
+from driftq.publishing.kafka.positions import (
     LanePositions,
     LaneRefused,
     RunStamp,

@@ -8,8 +8,8 @@ import pytest
 from driftq.errors import PublisherReplaced
 from driftq.eventstore.objects import open_objects
 from driftq.model.options.pipeline import PublisherSettings
-from driftq.pipeline.publisher.checkpoint import Checkpoint, CheckpointStore
-from driftq.pipeline.publisher.resume import decide_resume
+from driftq.publishing.checkpoint import Checkpoint, CheckpointStore
+from driftq.publishing.resume import decide_resume
 from driftq.settings import load_settings
 
 NOW_MS = 10_000_000

@@ -82,6 +82,11 @@ class Received:
         return self._line.envelope or _NO_ENVELOPE
 
     @property
+    def headers(self) -> dict[str, str]:
+        """The headers that the producer set; empty when there are none."""
+        return self._line.headers or {}
+
+    @property
     def requested_topic(self) -> str:
         """The topic that the producer named; it differs from `topic` when a router decided."""
         return self._line.requested_topic or self.topic

@@ -10,7 +10,7 @@ import datetime as dt
 import os
 import secrets
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, ClassVar, TypedDict
 
@@ -20,6 +20,7 @@ from driftq.errors import InvalidArgument
 from driftq.errors.misfit import misfit
 from driftq.made_up_key import MADE_UP_PREFIX
 from driftq.model import DeadLetterFacts, Envelope, RetryPolicy
+from driftq.model.headers import headers_problem
 from driftq.model.value import BYTES_MARK
 
 _encode = msgspec.json.Encoder().encode
@@ -56,6 +57,7 @@ class Outgoing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     value: str
     key: str = ""
     envelope: Envelope | KeyAlone | None = None
+    headers: dict[str, str] | None = None
     routing: ClassVar[None] = None
 
 
@@ -93,6 +95,7 @@ def outgoing(
     key: str,
     idempotency_key: str | None,
     envelope: EnvelopeFields,
+    headers: Mapping[str, str] | None = None,
 ) -> Outgoing:
     """One message; raises InvalidArgument for values that no server accepts."""
     text = value if type(value) is str else text_of(value)
@@ -101,11 +104,25 @@ def outgoing(
             _check_text(name, given)
     if idempotency_key is not None and not idempotency_key.isascii():
         _check_text("idempotency_key", idempotency_key)
+    named = None if headers is None else _headers(headers)
     if not envelope:
         if idempotency_key is None:
-            return Outgoing(topic, text, key)
-        return Outgoing(topic, text, key, KeyAlone(idempotency_key))
-    return Outgoing(topic, text, key, _envelope(idempotency_key, envelope))
+            return Outgoing(topic, text, key, None, named)
+        return Outgoing(topic, text, key, KeyAlone(idempotency_key), named)
+    return Outgoing(topic, text, key, _envelope(idempotency_key, envelope), named)
+
+
+def _headers(given: Mapping[str, str]) -> dict[str, str]:
+    headers = dict(given)
+    try:
+        problem = headers_problem(msgspec.convert(headers, dict[str, str]))
+    except UnicodeEncodeError:
+        problem = "has characters that UTF-8 cannot write"
+    except msgspec.ValidationError:
+        problem = "must have a text for each name"
+    if problem is not None:
+        raise InvalidArgument("headers", problem)
+    return headers
 
 
 def _envelope(idempotency_key: str | None, given: EnvelopeFields) -> Envelope:

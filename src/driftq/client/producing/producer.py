@@ -7,7 +7,7 @@ key, and makes a key up where the caller gave none. With `retries=0` it does nei
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -44,6 +44,7 @@ class Producer:
         idempotency_key: str | None,
         retries: int | None,
         envelope: EnvelopeFields,
+        headers: Mapping[str, str] | None = None,
     ) -> asyncio.Future[Receipt]:
         """Gets its result when the message is durable."""
         receipt: asyncio.Future[Receipt] = self._create_future()
@@ -52,6 +53,7 @@ class Producer:
             and idempotency_key is None
             and retries is None
             and not envelope
+            and headers is None
             and value.isascii()
             and key.isascii()
             and topic.isascii()
@@ -61,13 +63,16 @@ class Producer:
             return receipt
         if idempotency_key is None and retries != 0:
             idempotency_key = keys.next()
-        self._put(outgoing(topic, value, key, idempotency_key, envelope), receipt, retries)
+        self._put(outgoing(topic, value, key, idempotency_key, envelope, headers), receipt, retries)
         return receipt
 
     def _put(self, message: Outgoing, waiter: Waiter[Outgoing, Receipt], retries: int | None) -> None:
         if message.envelope is None or not message.envelope.idempotency_key:
             retries = 0
-        self.batcher.put(message, len(message.value) + len(message.key) + _OVERHEAD_BYTES, waiter, retries)
+        size = len(message.value) + len(message.key) + _OVERHEAD_BYTES
+        if message.headers:
+            size += sum(len(name) + len(value) for name, value in message.headers.items())
+        self.batcher.put(message, size, waiter, retries)
 
     async def produce_many(
         self,
@@ -79,6 +84,7 @@ class Producer:
         retries: int | None,
         atomic: bool,
         envelope: EnvelopeFields,
+        headers: Mapping[str, str] | None = None,
     ) -> list[Receipt]:
         """Returns when all are durable, in the order of the values; raises BatchRefused when some are not."""
         messages = (
@@ -88,6 +94,7 @@ class Producer:
                 key if isinstance(key, str) else key(value),
                 _key_for(value, number, idempotency_key, retries),
                 envelope,
+                headers,
             )
             for number, value in enumerate(values, start=1)
         )

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 from driftq.client.event_store import AsyncEventStore
 from driftq.client.sync.client import Client
+from driftq.client.sync.follower import EventFollower
 from driftq.model import Event
 from driftq.model.wire.events import EventReceipt
+from typing import Literal
 from typing import Self
 
 
@@ -40,6 +42,16 @@ class EventStore:
     def log(self, *, from_position: int = 1) -> Iterator[Event]:
         """Events of all aggregates in log order, up to the present end of the log."""
         return self._thread.each(self._awaited.log(from_position=from_position))
+
+    def follow(self, *, group: str, aggregate_type: str | None = None, event_type: str | None = None, start: Literal["earliest", "latest"] = "earliest") -> EventFollower:
+        """Events as they are appended, in log order, from the group's position on, for `for`.
+
+        An event is handled when the next one is asked for; the server keeps the position, and every event
+        is seen at least once by the group, also when a follower is killed. A second follower of the group
+        replaces the first, which raises FollowerReplaced. `start` is where a new group begins. A filter
+        belongs to the group: what it leaves out counts as handled.
+        """
+        return EventFollower(self._thread.call(self._awaited.follow, group=group, aggregate_type=aggregate_type, event_type=event_type, start=start), self._thread)
 
     def close(self) -> None:
         """Close the client if this store made it."""

@@ -11,8 +11,10 @@ from typing import Self
 
 from driftq.client.async_client import AsyncClient
 from driftq.client.consuming.consumer import AsyncConsumer
+from driftq.client.follower import AsyncEventFollower
 from driftq.client.loop_thread import LoopThread
 from driftq.client.sync.delivery import Delivery
+from driftq.model import Event
 
 
 class ThreadClient:
@@ -57,3 +59,19 @@ class DeliveryIterator:
             if not self._thread.run(self._awaited.source.fill()):
                 raise StopIteration
         return Delivery(delivery, self._thread)
+
+
+class EventIterator:
+    """`for event in follower`: an event that has arrived costs no switch to the loop's thread."""
+
+    _awaited: AsyncEventFollower
+    _thread: LoopThread
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Event:
+        while (event := self._awaited._arrived()) is None:
+            if not self._thread.run(self._awaited._fill()):
+                raise StopIteration
+        return event

@@ -13,16 +13,28 @@ FROM {event_positions} AS p JOIN {events} AS e ON e.row_id = p.row_id
 WHERE p.position BETWEEN :first AND :last
 ORDER BY p.position;
 
+-- name: events_of_type
+SELECT 1 AS found FROM {events} WHERE aggregate_type = :aggregate_type LIMIT 1;
+
+-- A range of positions is read by its key, and the filter drops rows before their texts are read.
+-- name: log_events_of
+SELECT p.position, e.event_id, e.aggregate_type, e.aggregate_id, e.sequence_number, e.event_type, e.operation,
+       e.occurred_at_us, e.payload, e.metadata, e.schema_version, e.content_hash
+FROM {event_positions} AS p JOIN {events} AS e ON e.row_id = p.row_id
+WHERE p.position BETWEEN :first AND :last
+  AND (CAST(:aggregate_type AS text) IS NULL OR e.aggregate_type = :aggregate_type)
+  AND (CAST(:event_type AS text) IS NULL OR e.event_type = :event_type)
+ORDER BY p.position LIMIT :events_max;
+
 -- name: log_events_of_types
 SELECT p.position, e.event_id, e.aggregate_type, e.aggregate_id, e.sequence_number, e.event_type, e.operation,
        e.occurred_at_us, e.payload, e.metadata, e.schema_version, e.content_hash
 FROM {event_positions} AS p JOIN {events} AS e ON e.row_id = p.row_id
-WHERE p.position >= :first
+WHERE p.position BETWEEN :first AND :last
   AND e.aggregate_type IN (SELECT g.aggregate_type FROM {rows g: aggregate_type text})
+  AND (CAST(:aggregate_type AS text) IS NULL OR e.aggregate_type = :aggregate_type)
+  AND (CAST(:event_type AS text) IS NULL OR e.event_type = :event_type)
 ORDER BY p.position LIMIT :events_max;
-
--- name: events_of_type
-SELECT 1 AS found FROM {events} WHERE aggregate_type = :aggregate_type LIMIT 1;
 
 -- name: events_of_time
 SELECT p.position, e.event_id, e.aggregate_type, e.aggregate_id, e.sequence_number, e.event_type, e.operation,

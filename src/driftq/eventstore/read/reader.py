@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from driftq.errors import SegmentLost
-from driftq.eventstore.outcome import AggregatePage, LogPage, TimeMark, TimePage
+from driftq.eventstore.outcome import AggregatePage, EventFilter, LogPage, StoredPage, TimeMark, TimePage
 from driftq.eventstore.stored import (
     SegmentRange,
     StoredEvent,
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from driftq.eventstore.objects import Objects
 
 _SEGMENTS_KEPT = 2
+_LOOKED_AT = 50_000
+"""Positions that one read with a filter looks at."""
 _FIRST_MARK = TimeMark(occurred_at_us=-(2**63), position=0)
 
 
@@ -57,36 +59,52 @@ class Reader:
         with self._database.snapshot() as snapshot:
             return bool(snapshot.rows(self._queries["events_of_type"], aggregate_type=aggregate_type))
 
-    def log(self, *, from_position: int, limit: int, types: Sequence[str] | None = None) -> LogPage:
-        with self._database.snapshot() as snapshot:
-            found = self._log_rows(snapshot, from_position, limit, types)
-            segments = self._segments(snapshot, found)
-        following = found[-1].position + 1 if found else from_position
+    def log(self, *, from_position: int, limit: int, wanted: EventFilter) -> LogPage:
+        found, segments, following = self._log_rows(from_position, limit, wanted)
         return LogPage(self._events(found, segments), following)
 
-    def _log_rows(
-        self, snapshot: Transaction, first: int, limit: int, types: Sequence[str] | None
-    ) -> Sequence[Any]:
-        if types is None:
-            return snapshot.rows(self._queries["log_events"], first=first, last=first + limit - 1)
-        return snapshot.rows(
-            self._queries["log_events_of_types"],
-            g=as_rows([{"aggregate_type": name} for name in types]),
-            first=first,
-            events_max=limit,
-        )
-
-    def stored_log(
-        self, *, from_position: int, limit: int, types: Sequence[str] | None = None
-    ) -> list[StoredEvent]:
+    def stored_log(self, *, from_position: int, limit: int, wanted: EventFilter) -> StoredPage:
         """The same events in their stored form, with their texts."""
-        with self._database.snapshot() as snapshot:
-            found = self._log_rows(snapshot, from_position, limit, types)
-            segments = self._segments(snapshot, found)
+        found, segments, following = self._log_rows(from_position, limit, wanted)
         sealed = {event.position: event for each in segments for event in self._texts.of(each)}
-        return [
+        events = [
             verified(sealed_event(row, sealed)) if row.payload is None else stored_event(row) for row in found
         ]
+        return StoredPage(events, following)
+
+    def _log_rows(
+        self, from_position: int, limit: int, wanted: EventFilter
+    ) -> tuple[Sequence[Any], list[SegmentRange], int]:
+        """Rows of the log, their segments, and the position after all that were looked at."""
+        with self._database.snapshot() as snapshot:
+            if wanted.takes_all:
+                last = from_position + limit - 1
+                found = snapshot.rows(self._queries["log_events"], first=from_position, last=last)
+                following = from_position + len(found)
+            else:
+                found, following = self._wanted_rows(snapshot, from_position, limit, wanted)
+            return found, self._segments(snapshot, found), following
+
+    def _wanted_rows(
+        self, snapshot: Transaction, from_position: int, limit: int, wanted: EventFilter
+    ) -> tuple[Sequence[Any], int]:
+        """One request looks at so many positions: a rare type must not hold up other readers."""
+        end = snapshot.row(self._queries["log_end"]).last
+        last = min(end, from_position + _LOOKED_AT - 1)
+        asked: dict[str, Any] = {
+            "first": from_position,
+            "last": last,
+            "aggregate_type": wanted.aggregate_type,
+            "event_type": wanted.event_type,
+            "events_max": limit,
+        }
+        if wanted.types is None:
+            found = snapshot.rows(self._queries["log_events_of"], **asked)
+        else:
+            types = as_rows([{"aggregate_type": name} for name in wanted.types])
+            found = snapshot.rows(self._queries["log_events_of_types"], g=types, **asked)
+        full = len(found) == limit
+        return found, max(from_position, (found[-1].position if full else last) + 1)
 
     def time(self, *, since_us: int, until_us: int, limit: int, after: TimeMark | None) -> TimePage:
         mark = after or _FIRST_MARK

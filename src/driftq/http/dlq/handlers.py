@@ -218,6 +218,7 @@ async def _show_dlq(exchange: Exchange, query: DlqQuery) -> None:
                 value=found.stored.value,
                 envelope=found.stored.envelope,
                 redriven_at=rfc3339(found.redriven_at) if found.redriven_at is not None else None,
+                headers=found.stored.headers,
             )
             for found in await _dead_letters(exchange, topic, refs)
         ]

@@ -1,4 +1,4 @@
-"""The event store over HTTP: append, read an aggregate, follow the log.
+"""The event store over HTTP: append, read an aggregate, and the end of the log.
 
 The store's thread encodes the replies to reads, so that a long page costs the event loop nothing.
 """
@@ -16,7 +16,7 @@ from driftq.core.state import State
 from driftq.errors import DriftQError, EventStoreUnusable, InvalidArgument
 from driftq.http.api.params import Form, body_problem
 from driftq.http.api.tenancy import NamedThing, type_thing
-from driftq.http.wire.exchange import NDJSON, Exchange, error_fields
+from driftq.http.wire.exchange import Exchange, error_fields
 from driftq.model.event import Event, Operation
 from driftq.model.wire.events import (
     AggregateQuery,
@@ -26,7 +26,6 @@ from driftq.model.wire.events import (
     EventReceipts,
     EventsReply,
     LogEndReply,
-    LogQuery,
 )
 from driftq.model.wire.fields import Request
 from driftq.server.events.service import EventAppendRequest, EventQueryRequest, EventsService
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from driftq.eventstore import Appended, EventStore, Refused
 
 AGGREGATE = Form(AggregateQuery)
-LOG = Form(LogQuery)
 NOTHING = Form(Request)
 PAGE_EVENTS = 1000
 EVENTS_MAX = 10_000
@@ -54,7 +52,7 @@ def append(exchange: Exchange) -> None:
         raise InvalidArgument("", f"at most {EVENTS_MAX} events can be appended at once")
     give = partial(_appended_all if isinstance(asked, list) else _appended_one, exchange)
     commands = [(_to_event(body), body.expected_seq) for body in events]
-    _service(exchange).append(EventAppendRequest(commands, _replying(exchange, give)))
+    events_service(exchange).append(EventAppendRequest(commands, replying(exchange, give)))
 
 
 def _read(exchange: Exchange) -> EventBody | list[EventBody]:
@@ -146,28 +144,10 @@ def aggregate(exchange: Exchange) -> None:
         next_seq = UNSET if page.next_seq is None else page.next_seq
         return _encoder.encode(EventsReply([EventLine.of(event) for event in page.events], next_seq))
 
-    _service(exchange).read(EventQueryRequest(query, _replying(exchange, exchange.reply_ok)))
+    events_service(exchange).read(EventQueryRequest(query, replying(exchange, exchange.reply_ok)))
 
 
-def log(exchange: Exchange) -> None:
-    asked = LOG.read(exchange.body, exchange.query)
-    types = None if exchange.tenant is None else _own_types(exchange.edge.engine.state, exchange.tenant)
-
-    def query(store: EventStore) -> bytes:
-        start = 1 if asked.from_ is None else asked.from_
-        limit = PAGE_EVENTS if asked.limit is None else asked.limit
-        if asked.stored:
-            return _encoder.encode_lines(store.read_stored(from_position=start, limit=limit, types=types))
-        page = store.read_log(from_position=start, limit=limit, types=types)
-        return _encoder.encode_lines([EventLine.of(event) for event in page.events])
-
-    def send(lines: bytes) -> None:
-        exchange.reply(exchange.edge.heads.whole(200, lines, content_type=NDJSON))
-
-    _service(exchange).read(EventQueryRequest(query, _replying(exchange, send), placed=True))
-
-
-def _own_types(state: State, tenant: str) -> list[str]:
+def own_types(state: State, tenant: str) -> list[str]:
     return [name for name, owner in state.owners.aggregate_types.items() if owner == tenant]
 
 
@@ -178,17 +158,19 @@ def log_end(exchange: Exchange) -> None:
     def query(store: EventStore) -> LogEndReply:
         return LogEndReply(store.log_end(), instance)
 
-    _service(exchange).read(EventQueryRequest(query, _replying(exchange, exchange.reply_json), placed=True))
+    events_service(exchange).read(
+        EventQueryRequest(query, replying(exchange, exchange.reply_json), placed=True)
+    )
 
 
-def _service(exchange: Exchange) -> EventsService:
+def events_service(exchange: Exchange) -> EventsService:
     service = exchange.edge.broker.events
     if service is None:
         raise EventStoreUnusable("this broker was opened without an event store")
     return service
 
 
-def _replying(exchange: Exchange, give: Callable[[Any], None]) -> Callable[[Any], None]:
+def replying(exchange: Exchange, give: Callable[[Any], None]) -> Callable[[Any], None]:
     """A callback for the store's thread, which may also pass on an unexpected error."""
     answering = exchange.answering(give)
 

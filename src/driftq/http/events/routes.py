@@ -1,7 +1,8 @@
 """The routes of the event store."""
 
-from driftq.http.api.route import PRODUCE, READ, ResponseSpec, Route
+from driftq.http.api.route import ADMIN, CONSUME, PRODUCE, READ, ResponseSpec, Route
 from driftq.http.api.tenancy import OWN, SHARED, Tenancy, aggregate_type_in
+from driftq.http.events import following
 from driftq.http.events import handlers as events
 from driftq.model.wire.events import (
     AggregateQuery,
@@ -12,6 +13,15 @@ from driftq.model.wire.events import (
     EventsReply,
     LogEndReply,
     LogQuery,
+)
+from driftq.model.wire.fields import PageQuery
+from driftq.model.wire.followers import (
+    FollowBody,
+    FollowerReply,
+    FollowersReply,
+    FollowReply,
+    MoveFollowerBody,
+    OpenFollowerBody,
 )
 
 EVENT_ROUTES = (
@@ -44,7 +54,7 @@ EVENT_ROUTES = (
     Route(
         method="GET",
         path="/v1/events/log",
-        handler=events.log,
+        handler=following.log,
         roles=READ,
         tenants=OWN,
         summary="Events of all aggregates, in log order",
@@ -56,6 +66,9 @@ EVENT_ROUTES = (
                 content_type="application/x-ndjson",
             )
         },
+        notes="With `wait_ms` the reply comes when there is an event, or none in that time. The header "
+        "`DriftQ-Next-Position` is where to read on: behind all that was looked at, wanted or not. A reply "
+        "without events may come early when a filter has left out many.",
     ),
     Route(
         method="GET",
@@ -65,5 +78,54 @@ EVENT_ROUTES = (
         tenants=SHARED,
         summary="The end of the event log",
         responses={200: ResponseSpec(text="The last position", body=LogEndReply)},
+    ),
+    Route(
+        method="GET",
+        path="/v1/events/groups",
+        handler=following.list_groups,
+        roles=READ,
+        summary="Groups that follow the event log",
+        query=PageQuery,
+        responses={200: ResponseSpec(text="With their positions", body=FollowersReply)},
+    ),
+    Route(
+        method="POST",
+        path="/v1/events/groups/{group}",
+        handler=following.open_group,
+        roles=CONSUME,
+        summary="Follow the event log as a group",
+        body=OpenFollowerBody,
+        responses={200: ResponseSpec(text="The group is this caller's", body=FollowerReply)},
+        notes="Every earlier follower of the group is refused from now on.",
+    ),
+    Route(
+        method="DELETE",
+        path="/v1/events/groups/{group}",
+        handler=following.delete_group,
+        roles=ADMIN,
+        summary="Delete a group that follows the event log, with its position",
+        responses={204: ResponseSpec(text="Deleted")},
+        errors=(404,),
+    ),
+    Route(
+        method="POST",
+        path="/v1/events/groups/{group}/read",
+        handler=following.read_on,
+        roles=CONSUME,
+        summary="The next events of a group",
+        body=FollowBody,
+        responses={200: ResponseSpec(text="In log order", body=FollowReply)},
+        errors=(404, 409),
+        notes="Reading moves nothing: `position` says what is handled, and the next events begin after it.",
+    ),
+    Route(
+        method="POST",
+        path="/v1/events/groups/{group}/position",
+        handler=following.move_group,
+        roles=CONSUME,
+        summary="Move the position of a group",
+        body=MoveFollowerBody,
+        responses={204: ResponseSpec(text="Everything up to the position is handled")},
+        errors=(404, 409),
     ),
 )

@@ -31,6 +31,7 @@ class _Message(NamedTuple):
     value: str
     envelope: Envelope | None
     routing: None = None
+    headers: dict[str, str] | None = None
 
 
 def append(exchange: Exchange) -> None:
@@ -65,7 +66,9 @@ def _prepared(exchange: Exchange, given: list[AppendMessage]) -> list[Produce]:
             raise InvalidArgument("target_topic", "an append goes to the topic of its path")
         stamped = message.envelope if exchange.tenant is None else with_tenant(exchange, message.envelope)
         envelope = None if stamped is None else to_envelope(stamped)
-        messages.append(_Message(exchange.topic, message.key, message.value, envelope))
+        messages.append(
+            _Message(exchange.topic, message.key, message.value, envelope, headers=message.headers)
+        )
     commands: list[Produce] = []
     for command in prepare_all(messages, at=exchange.edge.clock.now()):
         if isinstance(command, InvalidArgument):

@@ -131,7 +131,8 @@ def read_message(body: bytes | msgspec.Raw, *, in_process: bool = False) -> Prod
         if in_process:
             return _decode_in_process(body)
         given = _decode_nullable(body)
-        return cast(Produced, ProduceBody(given.topic, given.value, given.key or "", given.envelope))
+        body_of = ProduceBody(given.topic, given.value, given.key or "", given.envelope, given.headers)
+        return cast(Produced, body_of)
     except (ValueError, RecursionError) as error:
         raise _message_problem(error) from None
 
@@ -156,7 +157,7 @@ def whole_message(message: Produced) -> Message:
     envelope: Envelope | EnvelopeBody | None = message.envelope
     if envelope is not None and not isinstance(envelope, Envelope):
         envelope = to_envelope(envelope)
-    return Message(message.topic, message.value, message.key, envelope, message.routing)
+    return Message(message.topic, message.value, message.key, envelope, message.routing, message.headers)
 
 
 def to_envelope(body: EnvelopeBody) -> Envelope:

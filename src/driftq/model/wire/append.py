@@ -21,12 +21,14 @@ class AppendMessage(Request, frozen=True, omit_defaults=True):
     value: str
     key: str = ""
     envelope: EnvelopeBody | None = None
+    headers: dict[str, str] | None = None
 
 
 class PositionedMessage(AppendMessage, frozen=True):
     """A message with its position in its lane, as a client sends it."""
 
     envelope: Envelope | None = None
+    headers: dict[str, str] | None = None
 
 
 class AppendBody(Request, frozen=True):

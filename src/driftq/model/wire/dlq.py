@@ -94,6 +94,7 @@ class DeadLetter(StoredValue, frozen=True, kw_only=True, omit_defaults=True):
     value: str
     envelope: Envelope | None = None
     redriven_at: str | None = None
+    headers: dict[str, str] | None = None
 
 
 class DeadLettersReply(msgspec.Struct, frozen=True):

@@ -14,6 +14,8 @@ from driftq.model.wire.fields import Natural, Request
 
 Identity = Annotated[str, Meta(min_length=1)]
 OperationName = Literal["create", "update", "delete", "append"]
+FOLLOW_WAIT_MS_MAX = 60_000
+WaitMs = Annotated[int, Meta(ge=0, le=FOLLOW_WAIT_MS_MAX)]
 
 
 class EventBody(Request, frozen=True):
@@ -49,6 +51,10 @@ class LogQuery(Request, frozen=True):
     limit: Natural | None = None
     stored: bool | None = None
     """The stored form: payload, metadata and schema_version as texts, `occurred_at_us`, the hash."""
+    wait_ms: WaitMs | None = None
+    """How long to wait for an event, if there is none yet; 0 by default."""
+    aggregate_type: str | None = None
+    event_type: Identity | None = None
 
 
 class LogEndReply(msgspec.Struct, frozen=True):

@@ -39,6 +39,7 @@ class DeliveryLine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     requested_topic: str | None = None
     tries: int | None = None
     """Deliveries that count towards the retry policy, with this one; absent where it equals `attempts`."""
+    headers: dict[str, str] | None = None
 
 
 class RecordsQuery(Request, frozen=True):
@@ -61,3 +62,4 @@ class RecordedMessage(StoredValue, frozen=True, gc=False, omit_defaults=True):
     envelope: Envelope | None = None
     routing: Routing | None = None
     requested_topic: str | None = None
+    headers: dict[str, str] | None = None

@@ -24,6 +24,7 @@ class ProduceBody(Request, frozen=True):
     value: str
     key: str = ""
     envelope: EnvelopeBody | None = None
+    headers: dict[str, str] | None = None
     routing: ClassVar[None] = None
 
 
@@ -31,6 +32,7 @@ class InProcessBody(ProduceBody, frozen=True):
     """The same from within the process, where `labels` and `dlq` are allowed."""
 
     envelope: Envelope | None = None
+    headers: dict[str, str] | None = None
 
 
 class NullableProduceBody(Request, frozen=True):
@@ -40,6 +42,7 @@ class NullableProduceBody(Request, frozen=True):
     value: str
     key: str | None = None
     envelope: EnvelopeBody | None = None
+    headers: dict[str, str] | None = None
 
 
 class ProduceQuery(Request, frozen=True):

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from driftq.errors import BridgeReplaced, OffsetOutOfOrder, TopicBehind
-from driftq.pipeline.publisher.lane_task import LANE, Refusal
+from driftq.pipeline.publisher.lane_task import LANE
+from driftq.publishing.lanes import Refusal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

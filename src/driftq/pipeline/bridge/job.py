@@ -20,12 +20,12 @@ from driftq.pipeline.bridge.to_driftq import ToDriftqRun, begin_to_driftq, kafka
 from driftq.pipeline.bridge.to_kafka import ToKafkaRun, begin_to_kafka, copies_back
 from driftq.pipeline.publisher.job import refuse_speculation
 from driftq.pipeline.runtime.checkpoints import fresh_checkpoint
-from driftq.pipeline.server import Server
 from driftq.pipeline.transport.driftq_topics import DriftqTransport
 from driftq.pipeline.transport.kafka_topics import KafkaTransport
 from driftq.pipeline.transport.port import TopicSubscription
 from driftq.sinks import TopicPartition
 from driftq.transport.paths import topic_path
+from driftq.transport.server import Server
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -115,7 +115,7 @@ class Bridge:
         transport = DriftqTransport(self._options)
         try:
             return transport.stream(
-                spark, topics, reader=reader, starting=starting, messages_max=BATCH_MESSAGES
+                spark, topics, reader=reader, starting=starting, messages_max=BATCH_MESSAGES, headers=True
             )
         finally:
             transport.close()

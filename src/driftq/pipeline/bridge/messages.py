@@ -1,13 +1,16 @@
 """A message of one system as a message of the other: what each can carry of the other. Pure.
 
-Kafka has headers, and no envelope; DriftQ has an envelope, and no headers. A copy on Kafka has the envelope
-as a header, and says where it came from. A copy on DriftQ has the envelope of that header, without the fields
-that tell the broker what to do with the message: the bridge has decided that.
+Both have headers, and DriftQ also has an envelope. A copy on Kafka has the envelope as a header, and says
+where it came from. A copy on DriftQ has the envelope of that header, without the fields that tell the broker
+what to do with the message: the bridge has decided that. The other headers are copied; a copy on DriftQ is
+without those that are not text, and without any where they are more than DriftQ takes.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -16,13 +19,19 @@ from driftq.kafka.dead_letters import dead_letter_headers
 from driftq.kafka.producing import BY_KEY
 from driftq.model import Envelope
 from driftq.model.dead_letter import FailedStage, HandlerDeadLetter, HandlerKind
+from driftq.model.headers import headers_problem
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.model.wire.append import PositionedMessage
-from driftq.pipeline.publisher.kafka.lane import Header, OutgoingEvent
+from driftq.publishing.kafka.lane import Header, OutgoingEvent
 
 ENVELOPE = "driftq.envelope"
 TRACEPARENT = "traceparent"
 SOURCE_TOPIC, SOURCE_PARTITION, SOURCE_OFFSET = "driftq.topic", "driftq.partition", "driftq.offset"
+_OURS = frozenset({ENVELOPE, TRACEPARENT, SOURCE_TOPIC, SOURCE_PARTITION, SOURCE_OFFSET})
+"""Headers that the bridge writes itself."""
+
+HeaderRows = Iterable[Mapping[str, Any]]
+"""Headers as Spark has them, each with `key` and `value`."""
 
 _decode_envelope = msgspec.json.Decoder(Envelope).decode
 
@@ -37,6 +46,7 @@ class StoredRow(msgspec.Struct, frozen=True):
     key: str
     value: str
     envelope: str | None
+    headers: list[dict[str, Any]] | None = None
 
 
 def to_kafka(row: StoredRow, topic: str, *, partitions: int) -> OutgoingEvent:
@@ -56,6 +66,7 @@ def to_kafka(row: StoredRow, topic: str, *, partitions: int) -> OutgoingEvent:
         traceparent = _decode_envelope(row.envelope).traceparent
         if traceparent is not None:
             headers.append((TRACEPARENT, traceparent))
+    headers += [(one["key"], one["value"]) for one in row.headers or () if one["key"] not in _OURS]
     return OutgoingEvent(
         row.offset + 1,
         topic,
@@ -68,10 +79,31 @@ def to_kafka(row: StoredRow, topic: str, *, partitions: int) -> OutgoingEvent:
 
 
 def to_driftq(
-    offset: int, *, key: str | None, value: str | None, envelope: str | None, traceparent: str | None
+    offset: int,
+    *,
+    key: str | None,
+    value: str | None,
+    envelope: str | None,
+    traceparent: str | None,
+    headers: HeaderRows | None = None,
 ) -> PositionedMessage:
     """The copy on a DriftQ topic, whose keys and values are texts: what is absent is empty."""
-    return PositionedMessage(offset, value or "", key or "", carried_envelope(envelope, traceparent))
+    carried = carried_envelope(envelope, traceparent)
+    return PositionedMessage(offset, value or "", key or "", carried, carried_headers(headers or ()))
+
+
+def carried_headers(given: HeaderRows) -> dict[str, str] | None:
+    """Headers of a message on Kafka that a message on DriftQ can have; of two with one name the last."""
+    carried: dict[str, str] = {}
+    for one in given:
+        name, value = one["key"], one["value"]
+        if not name or name in _OURS:
+            continue
+        try:
+            carried[name] = "" if value is None else bytes(value).decode()
+        except UnicodeDecodeError:
+            continue
+    return None if headers_problem(carried) else carried or None
 
 
 def carried_envelope(text: str | None, traceparent: str | None) -> Envelope | None:

@@ -28,16 +28,17 @@ from driftq.pipeline.bridge.batches import (
 )
 from driftq.pipeline.bridge.messages import ENVELOPE, TRACEPARENT, to_driftq
 from driftq.pipeline.bridge.route import BridgeRoute
-from driftq.pipeline.publisher.lane_task import REPORT_SCHEMA, Refusal, report_row
-from driftq.pipeline.server import Server
-from driftq.pipeline.sink.lane_sender import LaneSender
+from driftq.pipeline.publisher.lane_task import REPORT_SCHEMA, report_row
+from driftq.publishing.lane_sender import LaneSender
+from driftq.publishing.lanes import Refusal
 from driftq.transport.paths import topic_path
+from driftq.transport.server import Server
 
 if TYPE_CHECKING:
     import pyarrow as arrow
     from pyspark.sql import DataFrame
 
-COLUMNS = ("partition", "offset", "key", "value", "envelope", "traceparent")
+COLUMNS = ("partition", "offset", "key", "value", "envelope", "traceparent", "headers")
 
 
 def writer_of(identity: str) -> str:
@@ -72,9 +73,11 @@ class ToDriftqTask:
         try:
             for batch in batches:
                 columns = [batch.column(name).to_pylist() for name in COLUMNS]
-                for lane, offset, key, value, envelope, trace in zip(*columns, strict=True):
+                for lane, offset, key, value, envelope, trace, headers in zip(*columns, strict=True):
                     order.follow(lane, offset)
-                    message = to_driftq(offset, key=key, value=value, envelope=envelope, traceparent=trace)
+                    message = to_driftq(
+                        offset, key=key, value=value, envelope=envelope, traceparent=trace, headers=headers
+                    )
                     sender.send(self.topic, lane, message)
             sender.flush()
         except (WriterFenced, LaneBehind) as refused:
@@ -127,6 +130,7 @@ class ToDriftqRun:
             text_of("value").alias("value"),
             header_text(ENVELOPE).alias("envelope"),
             header_text(TRACEPARENT).alias("traceparent"),
+            "headers",
         )
         task: Any = self.task()
         parts = divided(texts, lanes=max(1, len(self._oldest)))

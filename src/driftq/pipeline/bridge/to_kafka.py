@@ -27,17 +27,18 @@ from driftq.pipeline.bridge.batches import (
 )
 from driftq.pipeline.bridge.messages import StoredRow, bridge_letter, to_kafka
 from driftq.pipeline.bridge.route import BridgeRoute
-from driftq.pipeline.publisher.kafka.lane import LaneLog, OutgoingEvent
-from driftq.pipeline.publisher.kafka.positions import HOMES, LaneRefused, RunStamp
-from driftq.pipeline.publisher.kafka.take_over import TakenLanes, newest_epoch, prepare_positions, take_lanes
-from driftq.pipeline.publisher.kafka.writer import LaneTargets, LaneWriter
-from driftq.pipeline.publisher.lane_task import REPORT_SCHEMA, Refusal, own_lane, report_row
+from driftq.pipeline.publisher.lane_task import REPORT_SCHEMA, own_lane, report_row
+from driftq.publishing.kafka.lane import LaneLog, OutgoingEvent
+from driftq.publishing.kafka.positions import HOMES, LaneRefused, RunStamp
+from driftq.publishing.kafka.take_over import TakenLanes, newest_epoch, prepare_positions, take_lanes
+from driftq.publishing.kafka.writer import LaneTargets, LaneWriter
+from driftq.publishing.lanes import Refusal
 
 if TYPE_CHECKING:
     import pyarrow as arrow
     from pyspark.sql import DataFrame
 
-COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "envelope")
+COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "envelope", "headers")
 _ATTEMPTS = 3
 
 
@@ -221,7 +222,7 @@ def _rows(batch: arrow.RecordBatch) -> Iterator[StoredRow]:
 
     columns = {name: batch.column(name) for name in COLUMNS}
     columns["timestamp"] = columns["timestamp"].cast(arrow.timestamp("us", "UTC")).view(arrow.int64())
-    for topic, partition, offset, at_us, key, value, envelope in zip(
+    for topic, partition, offset, at_us, key, value, envelope, headers in zip(
         *(columns[name].to_pylist() for name in COLUMNS), strict=True
     ):
-        yield StoredRow(topic, partition, offset, at_us // 1000, key, value, envelope)
+        yield StoredRow(topic, partition, offset, at_us // 1000, key, value, envelope, headers)

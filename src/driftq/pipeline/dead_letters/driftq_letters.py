@@ -13,8 +13,8 @@ from driftq.model.options.credentials import NO_CREDENTIALS, Credentials
 from driftq.model.wire.dlq import DeadLettersReply, DeadLetterTopicsReply
 from driftq.model.wire.handler_letters import HandlerLetter, HandlerLettersBody
 from driftq.pipeline.dead_letters.port import DeadLetterCount, TopicDeadLetter
-from driftq.pipeline.server import PATIENCE_S, Server
 from driftq.transport.paths import Query
+from driftq.transport.server import PATIENCE_S, Server
 
 _REQUEST_BYTES = 4 << 20
 _PAGE = 500

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from driftq.model.options.pipeline import KAFKA, PipelineOptions
 from driftq.pipeline.dead_letters.port import DeadLetterTopics
-from driftq.pipeline.server import PATIENCE_S
+from driftq.transport.server import PATIENCE_S
 
 
 def open_dead_letter_topics(options: PipelineOptions, *, patience_s: float = PATIENCE_S) -> DeadLetterTopics:

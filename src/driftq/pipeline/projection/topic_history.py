@@ -17,7 +17,6 @@ from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.projection.job import newest_by
 from driftq.pipeline.projection.rebuild import RebuildInput, RebuildPiece
 from driftq.pipeline.projection.slices import Slice, slices_of
-from driftq.pipeline.server import Server
 from driftq.pipeline.source.options import TopicSourceOptions
 from driftq.pipeline.source.topics import Topics
 from driftq.pipeline.transport.driftq_topics import identity_of, offsets_text
@@ -25,6 +24,7 @@ from driftq.sinks import TopicPartition
 from driftq.storage.address import read_instance
 from driftq.tables.reader import TableFile, read_table
 from driftq.transport.paths import topic_path
+from driftq.transport.server import Server
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from driftq.errors import EventStoreUnusable, InvalidArgument
-from driftq.eventstore.opening import open_event_objects
+from driftq.errors import InvalidArgument
 from driftq.model.options.pipeline import KAFKA, PipelineOptions
-from driftq.pipeline.publisher.checkpoint import CheckpointStore
-from driftq.pipeline.publisher.kafka.run import begin_on_kafka, check_kafka
+from driftq.pipeline.publisher.kafka.run import SparkKafkaRun
 from driftq.pipeline.publisher.meter import Meter
-from driftq.pipeline.publisher.resume import begin
-from driftq.pipeline.publisher.run import PublisherRun
-from driftq.pipeline.server import Server
+from driftq.pipeline.publisher.run import SparkPublisherRun
+from driftq.publishing.begin import begin_run
+from driftq.publishing.kafka.run import check_kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +38,7 @@ class Publisher:
 
     def __init__(self, options: PipelineOptions) -> None:
         self._options = options
-        self._run: PublisherRun | None = None
+        self._run: SparkPublisherRun | SparkKafkaRun | None = None
         self._meter: Meter | None = None
 
     def start(self, spark: SparkSession, *, once: bool) -> StreamingQuery:
@@ -90,21 +88,14 @@ class Publisher:
         if self._options.transport == KAFKA:
             check_kafka(self._options)
 
-    def begin(self) -> PublisherRun:
+    def begin(self) -> SparkPublisherRun | SparkKafkaRun:
         """Take over: every older publisher of this log is fenced from here on."""
-        objects = open_event_objects(self._options.events)
-        if objects is None:
-            raise EventStoreUnusable("the publisher needs the event log's segments: install driftq[s3]")
-        remembered = self._remembered()
-        if self._options.transport == KAFKA:
-            return begin_on_kafka(self._options, objects, remembered=remembered)
-        store = CheckpointStore(objects)
-        server = Server(self._options.url, credentials=self._options.credentials)
-        try:
-            resume = begin(store, server, self._options.publisher, remembered=remembered)
-        finally:
-            server.close()
-        return PublisherRun(self._options, store, resume, remembered=remembered)
+        return begin_run(
+            self._options,
+            remembered=self._remembered(),
+            to_driftq=SparkPublisherRun,
+            to_kafka=SparkKafkaRun,
+        )
 
     def _remembered(self) -> Iterable[tuple[int, str]]:
         """The ids of the run before, when it was in this process."""

@@ -6,10 +6,12 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
+from driftq.publishing.meter import meter_line
+
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from driftq.pipeline.publisher.run import PublisherRun
+    from driftq.publishing.run import PublisherRun
 
 logger = logging.getLogger("driftq.publisher")
 
@@ -40,16 +42,7 @@ class Meter:
     def _follow(self, query: StreamingQuery) -> None:
         try:
             while not query.awaitTermination(self._interval_s):
-                logger.info(self.line())
+                logger.info(meter_line(self._run))
         except Exception as end:  # noqa: BLE001 - the runner reports how the query ended
             logger.debug("the publisher's query ended: %s", end)
-        logger.info(self.line())
-
-    def line(self) -> str:
-        run = self._run
-        letters = f" and {run.dead_letters} dead-lettered" if run.dead_letters else ""
-        return (
-            f"publisher: {run.appended} events published{letters} and {run.skipped} skipped "
-            f"in {run.batches} batches; "
-            f"at position {run.checkpoint.position} of the log, {len(run.checkpoint.topics)} topics"
-        )
+        logger.info(meter_line(self._run))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.app.builtin import Job
-from driftq.pipeline.server import check_server
+from driftq.transport.server import check_server
 
 
 def check_reach(jobs: Sequence[Job], options: PipelineOptions) -> None:

@@ -17,12 +17,12 @@ from driftq.errors import InvalidArgument
 from driftq.eventstore.objects import S3Access, open_objects
 from driftq.model import Envelope
 from driftq.model.wire.append import PositionedMessage
-from driftq.pipeline.server import Server
-from driftq.pipeline.sink.lane_sender import LaneSender
 from driftq.pipeline.sink.options import TEXT_COLUMNS, SinkOptions
 from driftq.pipeline.sink.staging import Staging, checked
 from driftq.pipeline.spark.compat import StreamArrowWriter, arrow_batches
 from driftq.pipeline.spark.unpacking import SaysWhatIsMissing
+from driftq.publishing.lane_sender import LaneSender
+from driftq.transport.server import Server
 
 if TYPE_CHECKING:
     import pyarrow as arrow

@@ -19,7 +19,6 @@ from driftq.eventstore.objects import Objects, S3Access, open_for_reading
 from driftq.eventstore.seal.segment import SCHEMA as SEALED
 from driftq.eventstore.seal.segment import read_segment
 from driftq.eventstore.stored import SegmentRange, StoredEvent
-from driftq.pipeline.server import Server
 from driftq.pipeline.source.event_options import EventLogOptions, Position
 from driftq.pipeline.source.filters import ValueRange, limits_of
 from driftq.pipeline.source.lag import with_lag
@@ -32,6 +31,7 @@ from driftq.pipeline.spark.compat import (
 from driftq.pipeline.spark.unpacking import SaysWhatIsMissing
 from driftq.storage.address import read_instance
 from driftq.transport.paths import Query
+from driftq.transport.server import Server
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter

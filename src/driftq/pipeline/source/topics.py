@@ -11,11 +11,11 @@ import msgspec
 from driftq.errors import MessagesExpired, TopicNotFound, TopicStartedOver
 from driftq.model.time import parse_rfc3339
 from driftq.model.wire.topics import SpanReply, SpansReply
-from driftq.pipeline.server import Server
 from driftq.pipeline.source.lag import without_notes
 from driftq.pipeline.source.offsets import Bounds, Offsets
 from driftq.pipeline.source.options import TopicSourceOptions
 from driftq.transport.paths import Query, topic_path
+from driftq.transport.server import Server
 
 
 class DatedMessage(NamedTuple):

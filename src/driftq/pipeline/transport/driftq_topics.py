@@ -10,9 +10,9 @@ import msgspec
 from driftq.errors import TopicNotFound
 from driftq.model import TopicView
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.server import Server, check_server
 from driftq.pipeline.transport.port import TopicSubscription
 from driftq.transport.paths import topic_path
+from driftq.transport.server import Server, check_server
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,7 +58,9 @@ class DriftqTransport:
         starting: Mapping[TopicPartition, int],
         messages_max: int,
         newest_by: str | None = None,
+        headers: bool = False,
     ) -> DataFrame:
+        """`headers`: the rows have the column `headers` too."""
         options = subscription.options | {
             "url": self._options.url,
             "data": self._options.data,
@@ -69,6 +71,8 @@ class DriftqTransport:
             options["startingOffsets"] = offsets_text(starting)
         if newest_by is not None:
             options["newestBy"] = newest_by
+        if headers:
+            options["includeHeaders"] = "true"
         return spark.readStream.format("driftq").options(**options).load()
 
     def close(self) -> None:

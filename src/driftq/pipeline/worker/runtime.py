@@ -13,7 +13,6 @@ import msgspec
 from driftq.effects.sinks import HandlerSinks, SinkBindings
 from driftq.model import Event
 from driftq.model.options.pipeline import PipelineOptions
-from driftq.pipeline.server import Server
 from driftq.pipeline.worker.appending import DerivedAppends, EventAppends
 from driftq.pipeline.worker.effect import Effects
 from driftq.pipeline.worker.heartbeats import ClaimHeartbeats
@@ -23,6 +22,7 @@ from driftq.pipeline.worker.store import WorkerStore, shared_store
 from driftq.pipeline.worker.task_run import TaskRun
 from driftq.pipeline.worker.timing import OutageWait, SystemTiming, Timing
 from driftq.registry import Handler
+from driftq.transport.server import Server
 
 
 class ServedEvents:

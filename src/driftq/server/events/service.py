@@ -1,8 +1,8 @@
 """The event store behind the event loop: SQL runs on a thread of its own, and the loop never waits for it.
 
-Appends that wait for the thread share one transaction, each with its own reply. The first request that needs
-the store opens it. While its database is unreachable, every request is answered with Unavailable, and the
-next one tries again.
+Appends that wait for the thread share one transaction, each with its own reply. Reads that wait for an event
+are asked again when an append has committed. The first request that needs the store opens it. While its
+database is unreachable, every request is answered with Unavailable, and the next one tries again.
 
 A damaged event is answered with EventDamaged and logged. In a SQLite file that stops the server, as damage in
 the log does. A PostgreSQL database has other clients, which would not stop with this server, and its own
@@ -15,14 +15,15 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from queue import SimpleQueue
+from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from driftq.errors import DatabaseDamaged, EventDamaged, ShuttingDown
 from driftq.eventstore.opening import OpenEvents, open_events
 from driftq.model import Event
 from driftq.model.options.events import EventOptions
+from driftq.server.events.waiting import OTHERS_S, EndWait, EventWaitRequest, WaitingReads
 from driftq.server.ports import Clock
 
 if TYPE_CHECKING:
@@ -47,14 +48,18 @@ class EventAppendRequest:
 
 @dataclass(frozen=True, slots=True)
 class EventQueryRequest(Generic[_T]):
-    """A read. `placed`: events appended before it must have their log positions first."""
+    """A read, or a change of a group. `placed`: events appended before it need log positions first.
+
+    `wakes`: the reads that wait may have another answer afterwards.
+    """
 
     query: Callable[[EventStore], _T]
     reply: Callable[[_T | Exception], None]
     placed: bool = False
+    wakes: bool = False
 
 
-_Request = EventAppendRequest | EventQueryRequest[Any]
+_Request = EventAppendRequest | EventQueryRequest[Any] | EventWaitRequest[Any] | EndWait
 
 
 class EventsService:
@@ -79,6 +84,7 @@ class EventsService:
         self._requests: SimpleQueue[_Request | None] = SimpleQueue()
         self._left: list[_Request | None] = []
         """A request that was taken from the queue and waits for its turn."""
+        self._waiting = WaitingReads()
         self._events: OpenEvents | None = None
         self._sealing: Sealing | None = None
         self._thread: threading.Thread | None = None
@@ -89,6 +95,20 @@ class EventsService:
 
     def read(self, request: EventQueryRequest[Any]) -> None:
         self._put(request)
+
+    def wait(self, request: EventWaitRequest[Any]) -> Callable[[], None]:
+        """A read that may wait; returns what to call when its client disconnects."""
+        if request.wait_ms:
+            given = request.reply
+
+            def reply(result: Any) -> None:
+                timer.cancel()
+                given(result)
+
+            request = replace(request, reply=reply)
+            timer = self._loop.call_later(request.wait_ms / 1000, self._requests.put, EndWait(request))
+        self._put(request)
+        return lambda: self._requests.put(EndWait(request, lost=True))
 
     def stop(self) -> None:
         """Answer the queued requests, then close. Waits for the thread, which waits for the database."""
@@ -109,17 +129,32 @@ class EventsService:
 
     def _work(self) -> None:
         while (request := self._next()) is not None:
-            if isinstance(request, EventAppendRequest):
-                self._append(self._gather(request))
-            else:
-                self._read(request)
+            match request:
+                case EventAppendRequest():
+                    self._append(self._gather(request))
+                case EventQueryRequest():
+                    self._read(request)
+                case EventWaitRequest():
+                    self._first_look(request)
+                case EndWait():
+                    self._end_wait(request)
+        for waiting in self._waiting:
+            self._end_wait(EndWait(waiting))
         if self._sealing is not None:
             self._sealing.stop()
         if self._events is not None:
             self._events.close()
 
     def _next(self) -> _Request | None:
-        return self._left.pop() if self._left else self._requests.get()
+        if self._left:
+            return self._left.pop()
+        if not self._waiting or self._events is None or self._events.alone:
+            return self._requests.get()
+        while True:
+            try:
+                return self._requests.get(timeout=OTHERS_S)
+            except Empty:
+                self._look_again()
 
     def _gather(self, first: EventAppendRequest) -> list[EventAppendRequest]:
         """More queued appends, as many as fit; the next request stays queued."""
@@ -151,17 +186,61 @@ class EventsService:
             self._answer(request.reply, its_answers)
         if self._sealing is not None:
             self._sealing.wake()
+        self._look_again()
 
     def _read(self, request: EventQueryRequest[Any]) -> None:
         try:
             events = self._open()
-            if request.placed and self._sealing is not None:
-                self._sealing.place()
+            if request.placed:
+                self._place()
             result = request.query(events.store)
         except Exception as error:  # noqa: BLE001 (the request gets it)
             result = error
         self._answer(request.reply, result)
         self._look_for_damage(result)
+        if request.wakes:
+            self._look_again()
+
+    def _look_again(self) -> None:
+        """Ask the reads that wait: there may be events for them."""
+        if not self._waiting:
+            return
+        try:
+            self._place()
+        except Exception as error:  # noqa: BLE001 - the reads go on waiting, and the sealer logs it
+            logger.debug("events have no positions yet: %s", error)
+            return
+        for request in self._waiting:
+            self._look(request, final=False)
+
+    def _first_look(self, request: EventWaitRequest[Any]) -> None:
+        try:
+            self._open()
+            self._place()
+        except Exception as error:  # noqa: BLE001 (the request gets it)
+            self._answer(request.reply, error)
+        else:
+            self._look(request, final=not request.wait_ms)
+
+    def _look(self, request: EventWaitRequest[Any], *, final: bool) -> None:
+        try:
+            result = request.query(self._open().store, final)
+        except Exception as error:  # noqa: BLE001 (the request gets it)
+            result = error
+        if result is None:
+            self._waiting.add(request)
+            return
+        self._waiting.remove(request)
+        self._answer(request.reply, result)
+        self._look_for_damage(result)
+
+    def _place(self) -> None:
+        if self._sealing is not None:
+            self._sealing.place()
+
+    def _end_wait(self, end: EndWait) -> None:
+        if self._waiting.remove(end.request) and not end.lost:
+            self._look(end.request, final=True)
 
     def _look_for_damage(self, result: object) -> None:
         if isinstance(result, EventDamaged | DatabaseDamaged):

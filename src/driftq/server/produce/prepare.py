@@ -10,6 +10,7 @@ from driftq.core.records import ORDINARY, DeliveryTerms
 from driftq.errors import InvalidArgument
 from driftq.model import Envelope, RetryPolicy, Routing, StoredMessage
 from driftq.model.envelope import MAX_BACKOFF_MS
+from driftq.model.headers import headers_problem
 from driftq.model.time import parse_rfc3339
 from driftq.storage.entry import encode_entries, encode_entry, encode_time
 
@@ -33,6 +34,8 @@ class Produced(Protocol):
     def envelope(self) -> Envelope | None: ...
     @property
     def routing(self) -> Routing | None: ...
+    @property
+    def headers(self) -> dict[str, str] | None: ...
 
 
 def size_of(text: str) -> int:
@@ -65,18 +68,21 @@ def prepare_all(messages: Iterable[Produced], *, at: int) -> list[Produce | Inva
 def _prepare(message: Produced, time: bytes) -> Produce:
     key, value, envelope = message.key, message.value, message.envelope
     size = len(key) + len(value) if value.isascii() and key.isascii() else size_of(key) + size_of(value)
+    headers = message.headers
+    if headers is not None:
+        headers = _checked_headers(headers)
     if envelope is not None:
-        return _prepare_enveloped(message, envelope, size, time)
-    entry = encode_entry(StoredMessage(key, value, None, message.routing), time)
+        return _prepare_enveloped(message, envelope, headers, size, time)
+    entry = encode_entry(StoredMessage(key, value, None, message.routing, None, headers), time)
     if len(entry) > ENTRY_MAX:
         raise InvalidArgument("value", f"takes more than {ENTRY_MAX} bytes")
     return Produce(message.topic, message.topic, key, value, size, entry)
 
 
 def _prepare_plain(messages: Sequence[Produced], at: int) -> list[Produce | InvalidArgument] | None:
-    """The same for many messages without an envelope, with less to do for each; None when there is one."""
+    """The same for many without envelope or headers, with less to do for each; None when one has some."""
     for message in messages:
-        if message.envelope is not None:
+        if message.envelope is not None or message.headers is not None:
             return None
     entries = encode_entries([StoredMessage(one.key, one.value, None, one.routing) for one in messages], at)
     if max(map(len, entries)) > ENTRY_MAX:
@@ -107,6 +113,7 @@ def _prepare_keyed(messages: Sequence[Produced], at: int) -> list[Produce | Inva
             or envelope.deadline
             or envelope.retry_policy is not None
             or envelope.partition_override is not None
+            or message.headers is not None
         ):
             return None
         bare.append(StoredMessage(message.key, message.value, envelope, message.routing))
@@ -137,7 +144,17 @@ def _prepare_keyed(messages: Sequence[Produced], at: int) -> list[Produce | Inva
     ]
 
 
-def _prepare_enveloped(message: Produced, envelope: Envelope, size: int, time: bytes) -> Produce:
+def _checked_headers(headers: dict[str, str]) -> dict[str, str] | None:
+    """None for no headers at all, so that they are not stored; raises InvalidArgument."""
+    problem = headers_problem(headers)
+    if problem is not None:
+        raise InvalidArgument("headers", problem)
+    return headers or None
+
+
+def _prepare_enveloped(
+    message: Produced, envelope: Envelope, headers: dict[str, str] | None, size: int, time: bytes
+) -> Produce:
     topic = envelope.target_topic or message.topic
     flags = 0
     deadline = None
@@ -157,7 +174,12 @@ def _prepare_enveloped(message: Produced, envelope: Envelope, size: int, time: b
         flags |= FLAG_KEYED
     requested = message.topic
     stored = StoredMessage(
-        message.key, message.value, envelope, message.routing, requested if topic != requested else None
+        message.key,
+        message.value,
+        envelope,
+        message.routing,
+        requested if topic != requested else None,
+        headers,
     )
     entry = encode_entry(stored, time)
     if len(entry) > ENTRY_MAX:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from driftq.errors import Overloaded, TopicExists, TopicNotFound
 from driftq.model.wire.append import AppendReceipt, OpenWriter, PositionedMessage
-from driftq.pipeline.server import Server
 from driftq.transport.paths import topic_path
+from driftq.transport.server import Server
 
 CHUNK_BYTES = 4 << 20
 """Of keys and values in one request: well below the server's limit."""

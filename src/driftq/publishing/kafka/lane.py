@@ -16,7 +16,7 @@ from driftq.kafka.cluster import KafkaCluster
 from driftq.kafka.producing import BY_KEY, NOW, TRANSACTION_S, TransactionalProducer
 from driftq.kafka.reading import PartitionReader
 from driftq.model.options.kafka import KafkaOptions
-from driftq.pipeline.publisher.kafka.positions import (
+from driftq.publishing.kafka.positions import (
     POSITIONS_TOPIC,
     LanePositions,
     Records,

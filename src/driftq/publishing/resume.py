@@ -19,9 +19,9 @@ from driftq.eventstore.published import TOPIC_PREFIX
 from driftq.model import TopicView
 from driftq.model.options.pipeline import PublisherSettings
 from driftq.model.wire.append import OpenWriter
-from driftq.pipeline.publisher.checkpoint import Checkpoint, CheckpointStore
-from driftq.pipeline.server import Server
+from driftq.publishing.checkpoint import Checkpoint, CheckpointStore
 from driftq.transport.paths import topic_path
+from driftq.transport.server import Server
 
 Positions = dict[str, dict[int, int]]
 """Per topic and lane the last position that is stored."""

@@ -14,7 +14,7 @@ from driftq.core.dead_lettered import NOT_RETRYABLE
 from driftq.kafka.dead_letters import dead_letter_headers
 from driftq.model.dead_letter import FailedStage, HandlerDeadLetter, HandlerKind
 from driftq.model.topic import DEAD_LETTER_PREFIX
-from driftq.pipeline.publisher.kafka.lane import OutgoingEvent
+from driftq.publishing.kafka.lane import OutgoingEvent
 
 STAGE = FailedStage.PUBLISH.value
 NAME = "publisher"

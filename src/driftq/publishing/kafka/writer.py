@@ -17,9 +17,9 @@ from driftq.errors import KafkaMessageRefused, KafkaProducerLost, KafkaUnavailab
 from driftq.kafka.dead_letters import KEPT
 from driftq.model.options.kafka import KafkaOptions
 from driftq.model.topic import DEAD_LETTER_PREFIX
-from driftq.pipeline.publisher.kafka.lane import LaneLog, OpenLane, OutgoingEvent
-from driftq.pipeline.publisher.kafka.letters import dead_letter
-from driftq.pipeline.publisher.kafka.positions import LanePositions, RunStamp, moved, require_no_gap
+from driftq.publishing.kafka.lane import LaneLog, OpenLane, OutgoingEvent
+from driftq.publishing.kafka.letters import dead_letter
+from driftq.publishing.kafka.positions import LanePositions, RunStamp, moved, require_no_gap
 
 logger = logging.getLogger("driftq.publisher")
 

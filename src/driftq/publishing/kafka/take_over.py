@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from driftq.errors import KafkaAccessDenied, KafkaProducerLost, KafkaRefused, KafkaUnavailable
 from driftq.kafka.cluster import KafkaCluster
-from driftq.pipeline.publisher.kafka.lane import LaneLog, write_positions
-from driftq.pipeline.publisher.kafka.positions import (
+from driftq.publishing.kafka.lane import LaneLog, write_positions
+from driftq.publishing.kafka.positions import (
     HOMES,
     POSITIONS_TOPIC,
     LanePositions,

@@ -1,0 +1,1 @@
+"""Publishing without Spark: lanes, positions, checkpoint and fencing, shared by both publishers."""

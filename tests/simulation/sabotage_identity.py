@@ -68,7 +68,7 @@ def leave_deleted_topics_out_of_the_snapshot(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def let_effects_of_a_deleted_topic_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("driftq.server.effects.stage.belongs", lambda topic, to: True)
+    monkeypatch.setattr("driftq.server.effects.committed.belongs", lambda topic, to: True)
 
 
 def settle_by_effects_of_a_deleted_topic(monkeypatch: pytest.MonkeyPatch) -> None:

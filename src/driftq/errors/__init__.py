@@ -35,6 +35,8 @@
     │   ├── LaneBehind
     │   ├── IdempotencyPending
     │   ├── EffectSuperseded
+    │   ├── EffectHeld
+    │   ├── EffectDone
     │   ├── IdempotencyMismatch
     │   ├── StaleLease
     │   ├── WrongJobState
@@ -71,6 +73,9 @@
     BatchRefused                   the client's: some of many messages were refused, each with its error
     ClientClosed                   the client's: it was used after it was closed
     UsedAfterFork                  in a forked child: the object belongs to the parent
+    StepUnknown                    the client's: whether a step happened is unknown, and a person decides
+    StepHeld                       the client's: another process is at the step
+    StepUnfinished                 the client's: the block of a step ended without a result
     SparkUnusable                  the pipeline's: Spark, or a Java for it, is missing
     MessagesExpired                the pipeline's: retention removed messages that a query has not read
     PublisherReplaced              the pipeline's: another publisher has started

@@ -18,7 +18,7 @@ from driftq.model import DeliveryLine, Envelope, Message, RetryPolicy, TopicOpti
 from driftq.model.job import JobRequest
 from driftq.model.time import rfc3339
 from driftq.model.topic import DEAD_LETTER_PREFIX
-from driftq.server.effects.stage import BeginRequest, CommitRequest, FailRequest
+from driftq.server.effects.requests import BeginRequest, CommitRequest, FailRequest
 from driftq.server.jobs.requests import (
     ClaimRequest,
     EnqueueRequest,

@@ -76,6 +76,8 @@
     StepUnknown                    the client's: whether a step happened is unknown, and a person decides
     StepHeld                       the client's: another process is at the step
     StepUnfinished                 the client's: the block of a step ended without a result
+    OutboxMissing                  the relay's: the database has no outbox
+    OutboxRelayReplaced            the relay's: another relay has taken over
     SparkUnusable                  the pipeline's: Spark, or a Java for it, is missing
     MessagesExpired                the pipeline's: retention removed messages that a query has not read
     PublisherReplaced              the pipeline's: another publisher has started
@@ -127,6 +129,7 @@ from driftq.errors.jobs import *  # noqa: F403 - every error of the module.
 from driftq.errors.kafka import *  # noqa: F403 - every error of the module.
 from driftq.errors.kinds import *  # noqa: F403 - every error of the module.
 from driftq.errors.log import *  # noqa: F403 - every error of the module.
+from driftq.errors.outbox import *  # noqa: F403 - every error of the module.
 from driftq.errors.pipeline import *  # noqa: F403 - every error of the module.
 from driftq.errors.projections import *  # noqa: F403 - every error of the module.
 from driftq.errors.registry import *  # noqa: F403 - every error of the module.

@@ -158,7 +158,7 @@ class AsyncStep:
             self.key,
             effect=self.effect,
             ttl_ms=self._ttl_ms,
-            parent=self.parent,
+            parent=parent_key(self._run.run_id, self.parent),
             wait_s=self._wait_s,
         )
 

@@ -151,7 +151,7 @@ class RowSender:
     async def _open(self, topic: str) -> None:
         """Fence older relays there, and make sure that the server has no more of us than we have sent."""
         opened = await self._client.writer(topic, self._writer, epoch=self._store.token)
-        if opened.lanes.get(0, -1) > self._store.last_position():
+        if opened.lanes.get(0, -1) > self._store.last_position:
             logger.warning(
                 "the outbox at %s is older than what was sent from it, as after a restore: rows of that time "
                 "may be sent once more",

@@ -31,6 +31,8 @@ class OutboxStore:
         self._lease_ms = lease_ms
         self.token = 0
         self.outbox_id = ""
+        self.last_position = 0
+        """The last one that a row was given."""
 
     @property
     def address(self) -> str:
@@ -50,12 +52,12 @@ class OutboxStore:
             taken = run.rows(
                 "UPDATE driftq_outbox_relay SET owner = :owner, token = token + 1, "
                 "lease_until = {now} + :lease_ms WHERE name = 'relay' AND lease_until <= {now} "
-                "RETURNING token, outbox_id",
+                "RETURNING token, outbox_id, last_position",
                 owner=owner,
                 lease_ms=self._lease_ms,
             )
             if taken:
-                self.token, self.outbox_id = taken[0]
+                self.token, self.outbox_id, self.last_position = taken[0]
             return bool(taken)
 
         return self._session.perform(work)
@@ -87,12 +89,6 @@ class OutboxStore:
         self._session.perform(work)
         self.outbox_id = outbox_id
         return outbox_id
-
-    def last_position(self) -> int:
-        found = self._session.perform(
-            lambda run: run.rows("SELECT last_position FROM driftq_outbox_relay WHERE name = 'relay'")
-        )
-        return int(found[0][0]) if found else 0
 
     # Rows
 
@@ -165,6 +161,7 @@ class OutboxStore:
                 "UPDATE driftq_outbox_relay SET last_position = :last WHERE name = 'relay'",
                 last=last + placed,
             )
+        self.last_position = last + placed
 
     def _next(self, run: Statements, limit: int) -> list[OutboxRow]:
         """The next rows, marked as sent from now on: what follows may be a crash."""

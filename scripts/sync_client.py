@@ -91,7 +91,8 @@ TWINS = (
             "self._thread = self._client.thread",
         ),
         closing=(
-            "self._thread.run(self._awaited.close())",
+            "if self._thread.alive:",
+            "    self._thread.run(self._awaited.close())",
             "if self._owns_client:",
             "    self._client.close()",
         ),

@@ -86,7 +86,9 @@ def test_the_owner_itself_may_still_commit_after_its_lease(step: StepOf) -> None
 @pytest.mark.clause("I11")
 def test_a_lapsed_idempotent_effect_begins_again(step: StepOf) -> None:
     first = step.begin(lease_ms=1, effect="idempotent")
-    wait_until("it is free", lambda: step.begin("b", effect="idempotent")["outcome"] == "proceed", within_s=10)
+    wait_until(
+        "it is free", lambda: step.begin("b", effect="idempotent")["outcome"] == "proceed", within_s=10
+    )
     assert step.ask("commit", owner="a", token=first["token"]).refused(409, "FAILED_PRECONDITION")
 
 

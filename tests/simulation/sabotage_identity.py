@@ -10,7 +10,7 @@ from driftq.core.decide import topics
 from driftq.core.memory import Memory
 from driftq.core.snapshot import state as snapshot
 from driftq.core.state import State
-from driftq.server.effects import stage as effects
+from driftq.server.effects import committed as effects
 from tests.simulation.sabotage import Sabotage, _after_recovery, _every_progress
 
 
@@ -74,7 +74,7 @@ def let_effects_of_a_deleted_topic_count(monkeypatch: pytest.MonkeyPatch) -> Non
 def settle_by_effects_of_a_deleted_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "driftq.server.settle.stage.is_committed",
-        lambda turn, identity, topics: bool(effects._committed_effects(turn, identity)),
+        lambda turn, identity, topics: bool(effects.committed_effects(turn, identity)),
     )
 
 

@@ -45,7 +45,7 @@ def show(
 @app.command(
     epilog=examples(
         "driftq step resolve nightly-7 charge --as retry",
-        "driftq step resolve nightly-7 charge --as committed --result '{\"charge_id\": \"ch-1\"}'",
+        'driftq step resolve nightly-7 charge --as committed --result \'{"charge_id": "ch-1"}\'',
     )
 )
 def resolve(

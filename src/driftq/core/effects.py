@@ -13,7 +13,7 @@ import heapq
 import msgspec
 
 from driftq.core.keys import KeyTable, fingerprint
-from driftq.core.records import EffectTerms
+from driftq.core.records import NO_TERMS, EffectTerms
 
 EFFECTS_TOPIC = "~effects"
 """Not a name that a client could give a topic."""
@@ -53,7 +53,7 @@ class PendingEffect(msgspec.Struct, gc=False):
     at: int
     """When it began or was extended."""
     topic: int = 0
-    terms: EffectTerms = EffectTerms()
+    terms: EffectTerms = NO_TERMS
     attempt: int = 1
     """How often it has begun, this time included."""
 
@@ -65,7 +65,7 @@ class FailedEffect(msgspec.Struct, gc=False):
     token: int
     at: int
     topic: int = 0
-    terms: EffectTerms = EffectTerms()
+    terms: EffectTerms = NO_TERMS
     attempt: int = 1
 
 

@@ -204,6 +204,9 @@ class EffectTerms(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Of a step: the step that it is part of."""
 
 
+NO_TERMS = EffectTerms()
+
+
 class EffectBegun(Record):
     identity: tuple[str, str, str, str]
     owner: str
@@ -211,7 +214,7 @@ class EffectBegun(Record):
     token: int
     topic: int = 0
     """The requested topic, by its id; 0 when no topic had that name."""
-    terms: EffectTerms = EffectTerms()
+    terms: EffectTerms = NO_TERMS
 
 
 class EffectFailed(Record):

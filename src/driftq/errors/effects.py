@@ -62,8 +62,8 @@ class StepUnknown(Exception):
 
     def __init__(self, run_id: str, step: str, *, owner: str) -> None:
         super().__init__(
-            f"step {step!r} of run {run_id!r} was begun by {owner}, which did not report an outcome: find out "
-            "whether it happened, then run driftq step resolve"
+            f"step {step!r} of run {run_id!r} was begun by {owner}, which did not report an outcome: "
+            "find out whether it happened, then run driftq step resolve"
         )
         self.run_id = run_id
         self.step = step

@@ -7,7 +7,7 @@ class OutboxMissing(Exception):
     """The database has no outbox."""
 
     def __init__(self, address: str) -> None:
-        super().__init__(f"{address} has no outbox: run driftq outbox init, or the DDL that it prints with --sql")
+        super().__init__(f"{address} has no outbox: run driftq outbox init")
         self.address = address
 
 

@@ -78,7 +78,9 @@ def _marked(statement: str, style: str) -> str:
 def _style(connection: Any) -> str:
     style = str(connection.dialect.paramstyle)
     if style not in _MARKS and style != "numeric_dollar":
-        raise InvalidArgument("connection", f"its driver writes parameters as {style}, which is not supported")
+        raise InvalidArgument(
+            "connection", f"its driver writes parameters as {style}, which is not supported"
+        )
     return style
 
 

@@ -30,7 +30,11 @@ logger = logging.getLogger("driftq.outbox")
 
 
 class Outbox:
-    """The outbox in one database, and the server that its rows go to."""
+    """The outbox in one database, and the server that its rows go to.
+
+    For one thread at a time, but for `stop`. Another thread or process looks at it through an `Outbox` of its
+    own.
+    """
 
     def __init__(
         self,
@@ -121,7 +125,9 @@ class Outbox:
     def _take_over(self) -> bool:
         if not self._store.take(self._owner):
             return False
-        logger.info("%s relays the outbox at %s, token %d", self._owner, self._store.address, self._store.token)
+        logger.info(
+            "%s relays the outbox at %s, token %d", self._owner, self._store.address, self._store.token
+        )
         self._sender = RowSender(self._client.awaited, self._store)
         return True
 

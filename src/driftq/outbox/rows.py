@@ -14,7 +14,7 @@ from driftq.errors import InvalidArgument
 from driftq.model import Event
 
 BODY_BYTES_MAX = 64 << 20
-"""Far above what a server takes: an entry that it refuses is parked, one that no database should hold is not."""
+"""Far above what a server takes: what it refuses is parked, but no database should hold more than this."""
 
 
 class RowKind(enum.StrEnum):

@@ -140,7 +140,9 @@ class RowSender:
         for row in rows:
             body = _decode_message(row.body)
             messages.append(
-                PositionedMessage(position=row.position, value=body.value, key=row.key, envelope=body.envelope)
+                PositionedMessage(
+                    position=row.position, value=body.value, key=row.key, envelope=body.envelope
+                )
             )
         await self._client.append(topic, messages, writer=self._writer, epoch=self._store.token)
 
@@ -170,7 +172,9 @@ class RowSender:
         jobs = [msgspec.Raw(row.body.encode()) for row in rows]
         if len(jobs) > 1 and self._jobs_in_batches:
             try:
-                answer = await self._client.call("POST", "/v1/jobs/batch", body={"jobs": jobs}, repeatable=True)
+                answer = await self._client.call(
+                    "POST", "/v1/jobs/batch", body={"jobs": jobs}, repeatable=True
+                )
             except RouteNotFound:
                 self._jobs_in_batches = False  # A server from before there were batches.
             else:
@@ -188,7 +192,9 @@ _TOO_OLD = (
 
 def _is_too_old(row: OutboxRow, now_ms: int) -> bool:
     return (
-        row.kind is RowKind.JOB and row.first_sent_at is not None and now_ms - row.first_sent_at > JOB_WINDOW_MS
+        row.kind is RowKind.JOB
+        and row.first_sent_at is not None
+        and now_ms - row.first_sent_at > JOB_WINDOW_MS
     )
 
 

@@ -1,7 +1,7 @@
 """The relay's side of the tables: one relay at a time, positions, what was sent, what is parked.
 
-Every change is made in a transaction that first checks the relay's token and holds its row. So a relay that was
-paused or cut off can change nothing once another has taken over, whatever the clocks say.
+Every change is made in a transaction that first checks the relay's token and holds its row. So a relay that
+was paused or cut off can change nothing once another has taken over, whatever the clocks say.
 
 `advance` is one transaction: it removes what was sent, parks what was refused, gives committed rows without
 a position the next ones, and returns the next rows by position. A row is seen only when its transaction has
@@ -166,7 +166,7 @@ class OutboxStore:
     def _next(self, run: Statements, limit: int) -> list[OutboxRow]:
         """The next rows, marked as sent from now on: what follows may be a crash."""
         found = [
-            OutboxRow(*row[:2], RowKind(row[2]), *row[3:])
+            OutboxRow(row[0], row[1], RowKind(row[2]), row[3], row[4], row[5], row[6], row[7])
             for row in run.rows(
                 "SELECT id, row_key, kind, target, key, body, position, first_sent_at FROM driftq_outbox "
                 "WHERE position IS NOT NULL ORDER BY position LIMIT :row_limit",
@@ -227,7 +227,7 @@ class OutboxStore:
                 row_limit=limit,
             )
         )
-        return [ParkedRow(*row[:6], row[6] or "") for row in rows]
+        return [ParkedRow(row[0], row[1], row[2], row[3], row[4], row[5], row[6] or "") for row in rows]
 
     def retry(self, row_id: int | None = None) -> int:
         """Let the relay send a parked row again with those behind it, or all parked rows; how many."""

@@ -246,7 +246,7 @@ class AsyncRun:
         self.owner = owner or new_owner()
         self.lease_ms = lease_ms
 
-    def identity(self, key: str) -> dict[str, str]:
+    def identity(self, key: str) -> dict[str, Any]:
         """Under which the server knows a step of this run."""
         if not key:
             raise InvalidArgument("step", "must not be empty")

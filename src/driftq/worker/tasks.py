@@ -85,7 +85,11 @@ class Task(Generic[_Given, _Result]):
     def body(self, *args: Any, **named: Any) -> dict[str, Any]:
         """The job as `POST /v1/jobs` takes it, with the task's own options. Raises TypeError."""
         options = {"max_retries": self._max_retries, "timeout_ms": self._timeout_ms}
-        body = {"queue": self.queue, "task": self.name, "payload": self._signature.bind(*args, **named).arguments}
+        body = {
+            "queue": self.queue,
+            "task": self.name,
+            "payload": self._signature.bind(*args, **named).arguments,
+        }
         return body | {name: value for name, value in options.items() if value is not None}
 
     def arguments(self, given: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,17 +93,17 @@ def test_what_arrives_is_what_was_committed(database: str, server: ServerProcess
         run = ["-m", "driftq", "outbox", "run", "--database", database, "--url", url]
         relays = Doomed([lambda: run] * 2)
 
-        def committed() -> int:
+        def has_committed(rows: int) -> bool:
             count = connection.execute("SELECT coalesce(sum(count), 0) FROM shop").fetchone()[0]
             connection.rollback()
-            return int(count)
+            return int(count) >= rows
 
         try:
             wanted = ROWS["sqlite" if database.startswith("sqlite") else "postgresql"]
             steps = 12
             for step in range(1, steps + 1):
                 reached = wanted * step // steps
-                wait_until(f"{reached} rows are committed", lambda n=reached: committed() >= n, within_s=200)
+                wait_until(f"{reached} rows are committed", partial(has_committed, reached), within_s=200)
                 applications.kill_one(chance)
                 relays.kill_one(chance)
             connection.execute("INSERT INTO enough VALUES (1)")
@@ -158,7 +159,9 @@ def test_a_relay_waits_through_an_outage_of_the_server(tmp_path: Path) -> None:
                 wait_for_line(relay.stderr, "waits")
                 server.start()
                 wait_until(
-                    "the row is sent", lambda: [r.value for r in client.records("orders")] == ["1"], within_s=60
+                    "the row is sent",
+                    lambda: [r.value for r in client.records("orders")] == ["1"],
+                    within_s=60,
                 )
             finally:
                 relay.terminate()

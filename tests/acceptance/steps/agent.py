@@ -7,13 +7,14 @@ Its effect is a line in the ledger. STOP names where it stops for ever and says 
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import driftq
 
 LEASE_MS = 1_000
 
 
-def main(url: str, run_id: str, effect: str, ledger: str, stop: str) -> None:
+def main(url: str, run_id: str, effect: Any, ledger: str, stop: str) -> None:
     def reach(place: str) -> None:
         if stop == place:
             sys.stdout.write(f"at {place}\n")
@@ -23,7 +24,7 @@ def main(url: str, run_id: str, effect: str, ledger: str, stop: str) -> None:
     with driftq.Client(url) as client:
         run = driftq.steps.Run(client, run_id, group="agent", lease_ms=LEASE_MS)
         try:
-            with run.step("charge", effect=effect) as step:  # type: ignore[arg-type]
+            with run.step("charge", effect=effect) as step:
                 if not step.done:
                     reach("before-effect")
                     with Path(ledger).open("a") as book:

@@ -1,4 +1,4 @@
-"""Agents killed with SIGKILL around their effect, and started again: the charge counts once, or a person decides."""
+"""Agents killed with SIGKILL around their effect: the charge counts once, or a person decides."""
 
 import subprocess
 import sys
@@ -31,9 +31,7 @@ class Story:
     def agent(self, stop: str = "never") -> subprocess.Popen[str]:
         url = f"http://127.0.0.1:{self.server.port}"
         arguments = [url, self.run_id, self.effect, str(self.ledger), stop]
-        return subprocess.Popen(
-            [sys.executable, str(SCRIPT), *arguments], stdout=subprocess.PIPE, text=True
-        )
+        return subprocess.Popen([sys.executable, str(SCRIPT), *arguments], stdout=subprocess.PIPE, text=True)
 
     def killed_at(self, stop: str) -> None:
         with self.agent(stop) as doomed:

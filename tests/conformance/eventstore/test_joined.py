@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -139,8 +140,11 @@ def test_a_connection_elsewhere_is_refused_and_points_to_the_outbox(
     with fresh_database(postgres_url) as other, psycopg.connect(other) as connection:
         with pytest.raises(driftq.InvalidArgument, match=r"another database .* driftq\.outbox\.append"):
             store.append(event(1), transaction=connection)
-    with pytest.raises(driftq.InvalidArgument, match=r"driftq\.outbox\.append"):
-        store.append(event(1), transaction=sqlite3.connect(tmp_path / "shop.db"))
+        connection.rollback()
+    shop, refused = closing(sqlite3.connect(tmp_path / "shop.db")), pytest.raises(driftq.InvalidArgument)
+    with shop as elsewhere, refused as refusal:
+        store.append(event(1), transaction=elsewhere)
+    assert "driftq.outbox.append" in str(refusal.value)
     assert stored(store) == []
 
 
@@ -159,8 +163,9 @@ def test_an_event_store_in_sqlite_refuses_and_points_to_the_outbox(
 ) -> None:
     monkeypatch.delenv("DRIFTQ_DATABASE_URL", raising=False)
     with driftq.open(tmp_path / "data") as broker, psycopg.connect(own_database_url) as connection:
+        store = driftq.EventStore(broker)
         with pytest.raises(driftq.InvalidArgument, match=r"driftq\.outbox\.append"):
-            driftq.EventStore(broker).append(event(1), transaction=connection)
+            store.append(event(1), transaction=connection)
 
 
 def test_a_connection_in_autocommit_mode_is_refused(store: driftq.EventStore, own_database_url: str) -> None:

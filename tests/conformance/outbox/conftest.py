@@ -30,7 +30,8 @@ class Site:
         def send(to: str, cc: str = "") -> None: ...
 
         self.send = send
-        self.outbox().create()
+        self.admin = self.outbox()
+        self.admin.create()
 
     def connect(self) -> Any:
         if self.engine == "sqlite":
@@ -64,11 +65,15 @@ def site(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterato
         url = request.getfixturevalue("own_database_url")
     with driftq.open(tmp_path / "data", fsync="off") as broker:
         broker.create_topic("orders", partitions=2)
-        yield Site(engine, url, broker)
+        made = Site(engine, url, broker)
+        yield made
+        made.admin.close()
 
 
 @pytest.fixture
 def postgres_site(own_database_url: str, tmp_path: Path) -> Iterator[Site]:
     with driftq.open(tmp_path / "data", fsync="off") as broker:
         broker.create_topic("orders", partitions=2)
-        yield Site("postgresql", own_database_url, broker)
+        made = Site("postgresql", own_database_url, broker)
+        yield made
+        made.admin.close()

@@ -21,10 +21,10 @@ def test_a_refused_row_is_parked_and_holds_up_only_its_key(site: Site) -> None:
         connection.commit()
     assert site.relay() == 2
     assert site.values("orders") == ["2", "4"]
-    first, behind = site.outbox().parked()
+    first, behind = site.admin.parked()
     assert "TopicNotFound" in first.error
     assert behind.behind == first.id
-    status = site.outbox().status()
+    status = site.admin.status()
     assert (status.waiting, status.parked) == (0, 2)
 
 
@@ -42,11 +42,11 @@ def test_a_retried_row_goes_before_those_that_waited_for_it(site: Site) -> None:
         outbox.produce(connection, "late", "3", key="a")
         outbox.produce(connection, "late", "other", key="b")
         connection.commit()
-    [first, _] = site.outbox().parked()
-    assert site.outbox().retry(first.id) == 2
+    [first, _] = site.admin.parked()
+    assert site.admin.retry(first.id) == 2
     assert site.relay() == 4
     assert [value for value in site.values("late") if value != "other"] == ["1", "2", "3"]
-    assert site.outbox().parked() == []
+    assert site.admin.parked() == []
 
 
 @pytest.mark.clause("J21")
@@ -58,7 +58,7 @@ def test_one_bad_row_of_a_batch_does_not_take_the_others_with_it(site: Site) -> 
         connection.commit()
     assert site.relay() == 9
     assert site.values("orders") == [str(number) for number in range(10) if number != 4]
-    [parked] = site.outbox().parked()
+    [parked] = site.admin.parked()
     assert "deadline" in parked.error
 
 
@@ -82,7 +82,7 @@ def test_an_event_that_conflicts_is_parked_with_the_conflict(site: Site) -> None
     assert site.relay() == 1
     store = driftq.EventStore(site.broker)
     assert [stored.event_id for stored in store.log()] == ["e-2"]
-    conflict, behind = site.outbox().parked()
+    conflict, behind = site.admin.parked()
     assert "SequenceConflict" in conflict.error
     assert behind.behind == conflict.id
 
@@ -102,9 +102,9 @@ def test_a_job_whose_answer_was_lost_days_ago_is_parked_and_not_doubled(site: Si
         connection.commit()
     assert site.relay() == 0
     assert site.sent_to() == []
-    [parked] = site.outbox().parked()
+    [parked] = site.admin.parked()
     assert "6 days" in parked.error
-    assert site.outbox().retry() == 1
+    assert site.admin.retry() == 1
     assert site.relay() == 1
     assert site.sent_to() == ["ada"]
 

@@ -18,22 +18,22 @@ def test_a_second_relay_waits_and_takes_over(site: Site) -> None:
     first, second = site.outbox(owner="first"), site.outbox(owner="second")
     threads = [threading.Thread(target=relay.run) for relay in (first, second)]
     threads[0].start()
-    wait_until("the first relays", lambda: site.outbox().status().owner == "first", within_s=20)
+    wait_until("the first relays", lambda: site.admin.status().owner == "first", within_s=20)
     threads[1].start()
     with site.connect() as connection:
         outbox.produce(connection, "orders", "1")
         connection.commit()
         wait_until("the row is sent", lambda: site.values("orders") == ["1"], within_s=20)
-        assert site.outbox().status().owner == "first"
+        assert site.admin.status().owner == "first"
         first.stop()
         threads[0].join(20)
         outbox.produce(connection, "orders", "2")
         connection.commit()
     wait_until("the second has taken over", lambda: site.values("orders") == ["1", "2"], within_s=20)
-    assert site.outbox().status().owner == "second"
+    assert site.admin.status().owner == "second"
     second.stop()
     threads[1].join(20)
-    assert not site.outbox().status().running
+    assert not site.admin.status().running
 
 
 @pytest.mark.clause("J21")

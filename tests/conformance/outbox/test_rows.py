@@ -42,7 +42,7 @@ def test_committed_rows_become_jobs_messages_and_events(site: Site) -> None:
     assert message.envelope.run_id == "r-1"
     [stored] = driftq.EventStore(site.broker).read("order", "o-1")
     assert (stored.event_id, stored.sequence_number, stored.payload) == ("e-1", 1, {"n": 1})
-    assert site.outbox().status().waiting == 0
+    assert site.admin.status().waiting == 0
     assert site.relay() == 0
 
 
@@ -90,7 +90,7 @@ def test_what_was_sent_and_not_recorded_is_sent_again_to_no_effect(site: Site) -
     doomed._store.advance = cut_off  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         doomed.run(once=True)
-    assert site.outbox().status().waiting == 15
+    assert site.admin.status().waiting == 15
     assert site.relay() == 15
     assert site.values("orders") == [f"m-{number}" for number in range(5)]
     assert site.sent_to() == [f"j-{number}" for number in range(5)]
@@ -132,4 +132,4 @@ def test_what_no_server_takes_is_refused_at_once(site: Site, write: Any) -> None
         write(connection, site)
     with site.connect() as connection, pytest.raises(TypeError):
         outbox.enqueue(connection, site.send, subject="no such argument")
-    assert site.outbox().status().waiting == 0
+    assert site.admin.status().waiting == 0

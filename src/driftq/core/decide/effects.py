@@ -7,7 +7,7 @@ effects of the old topic's messages do not count for the new one's.
 import msgspec
 
 from driftq.core.effects import ANY_TOPIC, LONG_TTL_MS, FailedEffect, Identity, PendingEffect
-from driftq.core.records import CRASH_UNKNOWN, EffectBegun, EffectFailed, EffectTerms
+from driftq.core.records import CRASH_UNKNOWN, NO_TERMS, EffectBegun, EffectFailed, EffectTerms
 from driftq.core.state import State
 from driftq.errors import EffectHeld, EffectNotFound, EffectSuperseded, IdempotencyFull, InvalidArgument
 from driftq.model.options.limits import LEASE_MS_MAX
@@ -21,7 +21,7 @@ class HeldEffect(msgspec.Struct, frozen=True):
 
 
 class LapsedEffect(msgspec.Struct, frozen=True):
-    """Its owner did not report an outcome, and declared that it must not begin again before it is resolved."""
+    """Its owner reported no outcome, and declared that it must not begin again before it is resolved."""
 
     owner: str
     lapsed_at: int
@@ -72,7 +72,7 @@ def decide_begin(
     lease_ms: int,
     done: CommittedEffect | None,
     now: int,
-    terms: EffectTerms = EffectTerms(),
+    terms: EffectTerms = NO_TERMS,
 ) -> EffectBegun | HeldEffect | LapsedEffect | CommittedEffect:
     """Grant the effect to this owner, unless it is done (`done` was found in the log), held or unknown.
 

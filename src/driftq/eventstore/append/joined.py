@@ -65,7 +65,7 @@ class JoinedTransaction(Transaction):
         from sqlalchemy.dialects.postgresql.psycopg import dialect
 
         self.require_own_process()
-        return str(statement.text.compile(dialect=dialect()))
+        return str(statement.text.compile(dialect=dialect()))  # type: ignore[no-untyped-call]
 
 
 class JoinedAppends:
@@ -76,7 +76,8 @@ class JoinedAppends:
         if options.database_url is None or not options.database_url.startswith("postgres"):
             raise InvalidArgument(
                 "transaction",
-                "needs an event store in PostgreSQL, and DRIFTQ_DATABASE_URL does not name one here: " + _INSTEAD,
+                "needs an event store in PostgreSQL, and DRIFTQ_DATABASE_URL does not name one here: "
+                + _INSTEAD,
             )
         from driftq.eventstore.opening import open_event_database
 
@@ -146,7 +147,9 @@ class JoinedAppends:
                 cursor.execute(_IDENTITY)
                 found = tuple(cursor.fetchone())
             if connection.info.transaction_status == 0:
-                raise InvalidArgument("transaction", "the connection is in autocommit mode: begin a transaction")
+                raise InvalidArgument(
+                    "transaction", "the connection is in autocommit mode: begin a transaction"
+                )
             joined = JoinedTransaction(connection, self._database.renderer)
         else:
             raise InvalidArgument(
@@ -172,4 +175,3 @@ def _sqlstate(error: Exception) -> str | None:
     cause = getattr(error, "orig", None) or error  # SQLAlchemy wraps what the driver raised.
     state: str | None = getattr(cause, "sqlstate", None)
     return state
-

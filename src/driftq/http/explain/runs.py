@@ -27,6 +27,7 @@ from driftq.model.wire.explain import (
     ExplainedStep,
     ExplainedStepEffect,
     ExplainedStepMessage,
+    GroupStatus,
     StepState,
 )
 from driftq.server.effects.requests import RunStepsRequest, StepRecord
@@ -142,7 +143,8 @@ def tree(
 
 def _view(node: _Node, depth: int) -> ExplainedStep:
     groups = [group for message in node.messages for group in message.groups]
-    errors = [one.last_error for one in (*groups, *node.effects) if one.last_error]
+    endings: list[GroupStatus | ExplainedStepEffect] = [*groups, *node.effects]
+    errors = [one.last_error for one in endings if one.last_error]
     states: list[StepState] = [*(one.state for one in node.messages), *(one.state for one in node.effects)]
     return ExplainedStep(
         step_id=node.step_id,
@@ -150,7 +152,7 @@ def _view(node: _Node, depth: int) -> ExplainedStep:
         depth=depth,
         children=[child.step_id for child in node.children if child.step_id is not None],
         state=most_urgent_step(states),
-        attempts=sum(one.attempts for one in (*groups, *node.effects)),
+        attempts=sum(one.attempts for one in endings),
         last_error=errors[-1] if errors else "",
         messages=node.messages,
         effects=node.effects,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from driftq.core.effects import Identity
-from driftq.core.records import EffectTerms
+from driftq.core.records import NO_TERMS, EffectTerms
 from driftq.server.requests import Reply
 
 
@@ -31,7 +31,7 @@ class BeginRequest:
     lease_ms: int
     reply: Reply
     source: EffectSource | None = None
-    terms: EffectTerms = EffectTerms()
+    terms: EffectTerms = NO_TERMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class ExtendEffectRequest:
 
 @dataclass(frozen=True, slots=True)
 class ResolveRequest:
-    """A decision about an effect whose owner did not report one; answered by None, EffectHeld or EffectDone."""
+    """A decision about an effect whose owner reported none; answered by None, EffectHeld or EffectDone."""
 
     identity: Identity
     committed: bool

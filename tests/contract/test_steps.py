@@ -147,7 +147,7 @@ def test_a_run_is_shown_as_a_tree_of_its_steps(server: Server) -> None:
     shown = plan.explained()
     assert shown["state"] == "unknown"
     steps = {each["step_id"]: each for each in shown["steps"]}
-    assert [each["step_id"] for each in shown["steps"]][0] == "plan"
+    assert shown["steps"][0]["step_id"] == "plan"
     assert sorted(steps["plan"]["children"]) == ["charge", "search"]
     assert {name: each["state"] for name, each in steps.items()} == {
         "plan": "in_flight",

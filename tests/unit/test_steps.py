@@ -67,6 +67,10 @@ def test_an_error_in_an_unknown_step_asks_for_a_decision(client: driftq.Client) 
     with pytest.raises(driftq.StepUnknown) as unknown, run.step("charge"):
         raise AssertionError("the block must not run")
     assert (unknown.value.run_id, unknown.value.step) == ("order-19", "charge")
+    run.resolve("charge", happened=True, result="ch-1")
+    assert run.call("charge", lambda: "again") == "ch-1"
+    with pytest.raises(driftq.EffectDone):
+        run.resolve("charge", happened=False)
 
 
 @pytest.mark.clause("I11")

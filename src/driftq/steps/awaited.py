@@ -281,6 +281,16 @@ class AsyncRun:
             wait_s=wait,
         )
 
+    async def resolve(self, key: str, *, happened: bool, result: Any = msgspec.UNSET) -> None:
+        """Decide what became of an unknown step: it never runs again, or it may. Needs the role `admin`.
+
+        Raises EffectHeld while a process is at the step, and EffectDone for one that is committed.
+        """
+        body = {**self.identity(key), "as": "committed" if happened else "retry"}
+        if result is not msgspec.UNSET:
+            body["result"] = result
+        await self.client.call("POST", "/v1/idempotency/resolve", body=body, repeatable=True)
+
     async def call(
         self,
         key: str,

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextvars import Token
 from typing import Any, ParamSpec, Self, TypeVar, overload
 
+import msgspec
+
 from driftq.client import Client
 from driftq.client.consuming.subscription import LEASE_MS
 from driftq.steps.awaited import AsyncRun, AsyncStep, StepEffect, enter, leave
@@ -130,6 +132,13 @@ class Run:
             return self.step(key.__name__)(key)
         above = parent.key if isinstance(parent, Step) else parent
         return Step(self, self._awaited.step(key, effect=effect, ttl=ttl, parent=above, wait=wait))
+
+    def resolve(self, key: str, *, happened: bool, result: Any = msgspec.UNSET) -> None:
+        """Decide what became of an unknown step: it never runs again, or it may. Needs the role `admin`.
+
+        Raises EffectHeld while a process is at the step, and EffectDone for one that is committed.
+        """
+        self.client.thread.run(self._awaited.resolve(key, happened=happened, result=result))
 
     def call(
         self,

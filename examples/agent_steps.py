@@ -1,7 +1,7 @@
-"""Run the tools of an agent as steps: a tool that ran returns its result, and a lost answer waits for a person.
+"""Run the tools of an agent as steps: each runs once, and where an answer was lost a person decides.
 
-The agent is started three times. Its search runs once. Its charge breaks off after the money has moved, so the
-second start raises StepUnknown instead of charging again; the third gets the result that a person has found.
+The agent is started three times. Its search runs once. Its charge breaks off after the money has moved, so
+the second start raises StepUnknown instead of charging again; the third gets the result that a person found.
 """
 
 import tempfile

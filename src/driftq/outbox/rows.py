@@ -80,7 +80,7 @@ class OutboxStatus(msgspec.Struct, frozen=True):
     running: bool
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class RefusedRow(msgspec.Struct, frozen=True):
     """A row that is to be parked, and why; `behind` is the parked row that it waits for."""
 
     id: int

@@ -24,13 +24,14 @@ from driftq.errors import (
     DriftQError,
     IdempotencyMismatch,
     InvalidArgument,
+    MethodNotAllowed,
     NotFound,
     PayloadTooLarge,
     RouteNotFound,
     TopicNotAllowed,
 )
 from driftq.model.envelope import Envelope
-from driftq.outbox.rows import OutboxRow, Refusal, RowKind
+from driftq.outbox.rows import OutboxRow, RowKind, RefusedRow
 from driftq.outbox.store import OutboxStore
 from driftq.transport.errors import rebuild
 
@@ -64,7 +65,7 @@ class Sent:
     """What became of rows, as far as it is known."""
 
     sent: list[int] = field(default_factory=list)
-    refused: list[Refusal] = field(default_factory=list)
+    refused: list[RefusedRow] = field(default_factory=list)
 
 
 class RowSender:
@@ -98,7 +99,7 @@ class RowSender:
             for row in batch:
                 if row.order in held:
                     behind = held[row.order]
-                    outcome.refused.append(Refusal(row.id, f"waits for row {behind}", behind=behind))
+                    outcome.refused.append(RefusedRow(row.id, f"waits for row {behind}", behind=behind))
                 elif _is_too_old(row, now_ms):
                     self._refuse(row, _TOO_OLD, held, outcome)
                 else:
@@ -120,7 +121,7 @@ class RowSender:
         for row in rows:  # One by one, to find the row that was meant.
             if row.order in held:
                 behind = held[row.order]
-                outcome.refused.append(Refusal(row.id, f"waits for row {behind}", behind=behind))
+                outcome.refused.append(RefusedRow(row.id, f"waits for row {behind}", behind=behind))
             else:
                 await self._send_batch(way, [row], held, outcome)
 
@@ -128,7 +129,7 @@ class RowSender:
         self, row: OutboxRow, error: str, held: dict[tuple[RowKind, str, str], int], outcome: Sent
     ) -> None:
         logger.error("row %d (%s to %s) is parked: %s", row.id, row.kind, row.target, error)
-        outcome.refused.append(Refusal(row.id, error))
+        outcome.refused.append(RefusedRow(row.id, error))
         if row.order is not None:
             held[row.order] = row.id
 
@@ -175,7 +176,7 @@ class RowSender:
                 answer = await self._client.call(
                     "POST", "/v1/jobs/batch", body={"jobs": jobs}, repeatable=True
                 )
-            except RouteNotFound:
+            except (RouteNotFound, MethodNotAllowed):
                 self._jobs_in_batches = False  # A server from before there were batches.
             else:
                 _raise_first_error(answer["results"])

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Sequence
 
 from driftq.errors import OutboxRelayReplaced
-from driftq.outbox.rows import OutboxRow, OutboxStatus, ParkedRow, Refusal, RowKind
+from driftq.outbox.rows import OutboxRow, OutboxStatus, ParkedRow, RowKind, RefusedRow
 from driftq.outbox.session import OutboxSession, Statements
 from driftq.outbox.tables import statements
 
@@ -93,7 +93,7 @@ class OutboxStore:
     # Rows
 
     def advance(
-        self, *, sent: Sequence[int] = (), refused: Sequence[Refusal] = (), limit: int = 500
+        self, *, sent: Sequence[int] = (), refused: Sequence[RefusedRow] = (), limit: int = 500
     ) -> list[OutboxRow]:
         """Record what became of the last rows, and return the next ones. Raises OutboxRelayReplaced."""
 

@@ -34,7 +34,7 @@ class EffectChecker:
     def _of(self, identity: Identity) -> _Effect:
         return self.effects.setdefault(identity, _Effect())
 
-    def beginning(self, identity: Identity, *, crash: int) -> None:
+    def asked_to_begin(self, identity: Identity, *, crash: int) -> None:
         self._of(identity).unknown_asked |= crash == CRASH_UNKNOWN
 
     def begun(

@@ -155,7 +155,7 @@ class WorkWorld(WorkLife):
     # Effects
 
     def begin(self, identity: Identity, owner: str, lease_ms: int, *, crash: int = CRASH_UNDECLARED) -> None:
-        self.effects.beginning(identity, crash=crash)
+        self.effects.asked_to_begin(identity, crash=crash)
 
         def take(answer: Any) -> None:
             if not isinstance(answer, DriftQError):

@@ -19,6 +19,11 @@ from driftq.worker import Task
 ROWS_MAX = 20
 
 
+def kind_of(i: int) -> int:
+    """Of the i-th row of a transaction: runs of two, so that requests take one row or several."""
+    return (i // 2) % 3
+
+
 def send(tx: str, i: int) -> None: ...
 
 
@@ -47,7 +52,7 @@ def transact(connection: Any, mark: str, task: Task[..., Any], chance: random.Ra
             connection.execute(f"INSERT INTO shop (tx, count) VALUES ({mark}, {mark})", (tx, count))
         if i == count:
             break
-        match i % 3:
+        match kind_of(i):
             case 0:
                 outbox.produce(connection, "orders", {"tx": tx, "i": i}, key=tx)
             case 1:

@@ -23,6 +23,7 @@ import psycopg
 import pytest
 
 import driftq
+from tests.acceptance.outbox.application import kind_of
 from tests.harness import ServerProcess
 from tests.services_postgres import own_database_url, postgres_url
 from tests.support.waiting import wait_until
@@ -30,6 +31,7 @@ from tests.support.waiting import wait_until
 __all__ = ["own_database_url", "postgres_url"]
 
 APPLICATION = Path(__file__).with_name("application.py")
+RELAY = Path(__file__).with_name("relay.py")
 ROWS = {"postgresql": 20_000, "sqlite": 3_000}
 TABLES = ("CREATE TABLE shop (tx text, count int)", "CREATE TABLE enough (yes int)")
 
@@ -90,8 +92,7 @@ def test_what_arrives_is_what_was_committed(database: str, server: ServerProcess
         connection.commit()
         seeds = iter(range(1_000))
         applications = Doomed([lambda: [str(APPLICATION), database, str(next(seeds))]] * 2)
-        run = ["-m", "driftq", "outbox", "run", "--database", database, "--url", url]
-        relays = Doomed([lambda: run] * 2)
+        relays = Doomed([lambda: [str(RELAY), database, url]] * 2)
 
         def has_committed(rows: int) -> bool:
             count = connection.execute("SELECT coalesce(sum(count), 0) FROM shop").fetchone()[0]
@@ -114,13 +115,20 @@ def test_what_arrives_is_what_was_committed(database: str, server: ServerProcess
             applications.kill_all()
             relays.kill_all()
         assert applications.kills + relays.kills == 2 * steps
+        takeovers, sent = connection.execute(
+            "SELECT token, last_position FROM driftq_outbox_relay"
+        ).fetchone()
+        connection.rollback()
+        assert takeovers > 3, "relays were killed at work"
+        assert sent > wanted / 4, "they had sent much before the end"
+        run = ["-m", "driftq", "outbox", "run", "--database", database, "--url", url]
         subprocess.run([sys.executable, *run, "--once"], check=True, timeout=240)
         shop = {str(tx): int(count) for tx, count in connection.execute("SELECT tx, count FROM shop")}
         assert sum(shop.values()) >= wanted
-        expected = {
-            kind: {tx: list(range(kind, count, 3)) for tx, count in shop.items() if count > kind}
-            for kind in (0, 1, 2)
-        }
+        expected: list[dict[str, list[int]]] = [{}, {}, {}]
+        for tx, count in shop.items():
+            for i in range(count):
+                expected[kind_of(i)].setdefault(tx, []).append(i)
         assert arrived(record.json() for record in client.records("orders")) == expected[0]
         assert arrived(all_jobs(client)) == expected[1]
         assert arrived(event.payload for event in driftq.EventStore(client).log()) == expected[2]

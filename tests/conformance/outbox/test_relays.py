@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
 
+import driftq
 from driftq import outbox
 from driftq.errors import OutboxRelayReplaced
+from driftq.outbox.sending import RowSender, Sent
 from driftq.outbox.store import OutboxStore
 from tests.conformance.outbox.conftest import Site
 from tests.support.waiting import wait_until
@@ -60,6 +63,37 @@ def test_a_relay_that_was_cut_off_can_change_nothing_more(site: Site) -> None:
         store.close()
     assert site.relay() == 2
     assert site.values("orders") == ["1", "2"]
+
+
+@pytest.mark.clause("J21")
+def test_a_message_is_recognised_when_its_key_is_long_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relay may be down for longer than the server remembers idempotency keys."""
+    monkeypatch.setenv("DRIFTQ_BROKER_IDEMPOTENCY_TTL_MS", "200")
+    with driftq.open(tmp_path / "data") as broker:
+        broker.create_topic("orders")
+        broker.create_topic("probes")
+        site = Site("sqlite", f"sqlite:///{tmp_path / 'shop.db'}", broker)
+        with site.connect() as connection:
+            outbox.produce(connection, "orders", "once")
+            connection.commit()
+        killed = OutboxStore(site.url)
+        assert killed.take("killed")
+        rows = killed.advance()
+        sending = RowSender(broker.awaited, killed).send(rows, {}, Sent(), now_ms=killed.now_ms())
+        broker.thread.run(sending)
+        killed.release()
+        killed.close()
+        first = broker.produce("probes", "p", idempotency_key="k")
+
+        def is_forgotten() -> bool:
+            return broker.produce("probes", "p", idempotency_key="k").offset > first.offset
+
+        wait_until("keys of that time are forgotten", is_forgotten, within_s=30)
+        assert site.relay() == 1
+        assert site.values("orders") == ["once"]
+        site.admin.close()
 
 
 @pytest.mark.clause("J21")

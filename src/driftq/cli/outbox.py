@@ -6,9 +6,8 @@ import logging
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 
 from driftq.cli.screen import Json, Url, examples, say, say_aside, say_error, say_json, show_or, table
@@ -48,8 +47,8 @@ def _outbox(database: str, url: str | None = None) -> Iterator[Outbox]:
 
 @app.command(
     epilog=examples(
-        "driftq outbox init --database postgresql://shop@127.0.0.1/shop",
-        "driftq outbox init --database sqlite:///shop.db --sql",
+        "driftq outbox init --database sqlite:///shop.db",
+        "driftq outbox init --database postgresql://shop@127.0.0.1/shop --sql",
     )
 )
 def init(
@@ -102,7 +101,7 @@ def status(database: Database, as_json: Json = False) -> None:
     with _outbox(database) as outbox:
         found = outbox.status()
     if as_json:
-        say_json(msgspec.to_builtins(found))
+        say_json(_plain(found))
         return
     relay = f"relay {found.owner}" if found.running else "no relay runs"
     say(
@@ -122,7 +121,7 @@ def list_parked(
     with _outbox(database) as outbox:
         found = outbox.parked(limit=limit, after=after)
     if as_json:
-        say_json({"rows": msgspec.to_builtins(found)})
+        say_json({"rows": _plain(found)})
         return
     listed = table("parked rows", "row", "kind", "target", "key", "error", right=frozenset({"row"}))
     for row in found:
@@ -130,12 +129,7 @@ def list_parked(
     show_or(listed, "no rows are parked")
 
 
-@app.command(
-    epilog=examples(
-        "driftq outbox retry 17 --database sqlite:///shop.db",
-        "driftq outbox retry --all --database sqlite:///shop.db",
-    )
-)
+@app.command(epilog=examples("driftq outbox retry --all --database sqlite:///shop.db"))
 def retry(
     database: Database,
     row: Annotated[int | None, typer.Argument(metavar="ROW", help="The row, with those behind it.")] = None,
@@ -149,3 +143,10 @@ def retry(
     say(f"{count} rows will be sent again")
     if row is not None and not count:
         raise typer.Exit(1)
+
+
+def _plain(found: object) -> Any:
+    """For JSON; msgspec is loaded only here, because help needs none of it."""
+    import msgspec
+
+    return msgspec.to_builtins(found)

@@ -31,7 +31,7 @@ from driftq.errors import (
     TopicNotAllowed,
 )
 from driftq.model.envelope import Envelope
-from driftq.outbox.rows import OutboxRow, RowKind, RefusedRow
+from driftq.outbox.rows import OutboxRow, RefusedRow, RowKind
 from driftq.outbox.store import OutboxStore
 from driftq.transport.errors import rebuild
 

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Sequence
 
 from driftq.errors import OutboxRelayReplaced
-from driftq.outbox.rows import OutboxRow, OutboxStatus, ParkedRow, RowKind, RefusedRow
+from driftq.outbox.rows import OutboxRow, OutboxStatus, ParkedRow, RefusedRow, RowKind
 from driftq.outbox.session import OutboxSession, Statements
 from driftq.outbox.tables import statements
 

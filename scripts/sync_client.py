@@ -96,7 +96,12 @@ TWINS = (
             "self._awaited = AsyncEventStore(self._client.awaited)",
             "self._thread = self._client.thread",
         ),
-        closing=("if self._owns_client:", "    self._client.close()"),
+        closing=(
+            "if self._thread.alive:",
+            "    self._thread.run(self._awaited.close())",
+            "if self._owns_client:",
+            "    self._client.close()",
+        ),
     ),
 )
 BY_NAME = {twin.name: twin for twin in TWINS}

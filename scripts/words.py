@@ -17,6 +17,7 @@ RETIRED = Path("scripts/retired_names.txt")
 TREES = ("src", "tests")
 
 ALLOWED_TWICE = {
+    "Outbox": "what users run as driftq.outbox.Outbox, and the deliveries that wait for one consumer",
     "EventStore": "the client's class and the server's; users import the first as driftq.EventStore",
 }
 """Class names that several modules may define, with the reason."""

@@ -64,6 +64,9 @@ CLASSES: tuple[type, ...] = (
     driftq.Jobs,
     driftq.Task,
     driftq.JobContext,
+    driftq.steps.Run,
+    driftq.steps.Step,
+    driftq.outbox.Outbox,
 )
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from driftq import errors as errors
+    from driftq import outbox as outbox
+    from driftq import steps as steps
     from driftq.client import AlreadyCommitted as AlreadyCommitted
     from driftq.client import AppendReceipt as AppendReceipt
     from driftq.client import AsyncClient as AsyncClient
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from driftq.client import EventReceipt as EventReceipt
     from driftq.client import EventStore as EventStore
     from driftq.client import Held as Held
+    from driftq.client import LeftUnknown as LeftUnknown
     from driftq.client import OpenWriter as OpenWriter
     from driftq.client import PositionedMessage as PositionedMessage
     from driftq.client import Receipt as Receipt
@@ -94,19 +97,23 @@ _HOMES = {
     "Begun": "driftq.client",
     "AlreadyCommitted": "driftq.client",
     "Held": "driftq.client",
+    "LeftUnknown": "driftq.client",
     "table_files": "driftq.tables.reader",
     "DriftQError": "driftq.errors",
 }
 """Which package each name lives in; every other name with a capital is an error's."""
 
-__all__ = [*_HOMES, "errors"]  # noqa: PLE0604 - texts, all of them.
+_PACKAGES = frozenset({"errors", "outbox", "steps"})
+"""What is used as `driftq.outbox.enqueue` and the like."""
+
+__all__ = [*_HOMES, *_PACKAGES]  # noqa: PLE0604 - texts, all of them.
 
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
         value: object = import_module("importlib.metadata").version("driftq")
-    elif name == "errors":
-        value = import_module("driftq.errors")
+    elif name in _PACKAGES:
+        value = import_module(f"driftq.{name}")
     elif name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
     elif name[0].isupper():

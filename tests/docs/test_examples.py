@@ -21,6 +21,7 @@ ROW = re.compile(
 )
 
 PRINTS = {
+    "agent_steps.py": "the tools ran: ['search', 'charge']",
     "batch_with_refusals.py": "refused: {'id': 'milk', 'price': 99}: IdempotencyMismatch",
     "concurrent_produce.py": "5000 messages acked, 0 left",
     "custom_sink.py": "readers see [('o-1', '{\"state\": \"paid in full\"}')]",
@@ -34,6 +35,7 @@ PRINTS = {
     "idempotent_worker.py": "second delivery: {'charge_id': 'ch-1'}, duplicate: True",
     "message_headers.py": "order 1 from web",
     "optimistic_append.py": "['order.opened', 'order.paid', 'order.refunded']",
+    "outbox.py": "the relay sent 1 row, then 0",
     "pipeline_app.py": "events.order → worker-want_parcel (want_parcel) → registry",
     "produce_and_consume.py": "0 messages left",
     "rebuild_read_model.py": "events.account → projection-balances → read_models",

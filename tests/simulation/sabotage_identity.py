@@ -10,7 +10,7 @@ from driftq.core.decide import topics
 from driftq.core.memory import Memory
 from driftq.core.snapshot import state as snapshot
 from driftq.core.state import State
-from driftq.server.effects import stage as effects
+from driftq.server.effects import committed as effects
 from tests.simulation.sabotage import Sabotage, _after_recovery, _every_progress
 
 
@@ -68,13 +68,13 @@ def leave_deleted_topics_out_of_the_snapshot(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def let_effects_of_a_deleted_topic_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("driftq.server.effects.stage.belongs", lambda topic, to: True)
+    monkeypatch.setattr("driftq.server.effects.committed.belongs", lambda topic, to: True)
 
 
 def settle_by_effects_of_a_deleted_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "driftq.server.settle.stage.is_committed",
-        lambda turn, identity, topics: bool(effects._committed_effects(turn, identity)),
+        lambda turn, identity, topics: bool(effects.committed_effects(turn, identity)),
     )
 
 

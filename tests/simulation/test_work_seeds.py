@@ -14,7 +14,7 @@ from driftq.core.decide import settle
 from driftq.core.effects import EffectTable
 from driftq.core.jobs import transitions
 from driftq.core.jobs.table import JobTable
-from driftq.core.records import CAUSE_NACKED, DeliveriesEnded, EndedDelivery
+from driftq.core.records import CAUSE_NACKED, DeliveriesEnded, EffectTerms, EndedDelivery
 from driftq.core.state import State
 from driftq.errors import EffectSuperseded, StaleLease
 from driftq.server.effects import stage as effects
@@ -34,7 +34,7 @@ Sabotage = Callable[[pytest.MonkeyPatch], None]
 
 
 @pytest.mark.clause("J1", "J5", "J7", "J8", "J10", "J11")
-@pytest.mark.clause("I3", "I6", "D2", "D3", "D4", "D5", "D6", "G1", "G5", "P2", "P3")
+@pytest.mark.clause("I3", "I6", "I11", "D2", "D3", "D4", "D5", "D6", "G1", "G5", "P2", "P3")
 @pytest.mark.clause("W2", "W3", "W4", "W9")
 @pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, CHUNK), ids="from_{}".format)
 def test_no_seed_breaks_the_contract(first: int, caplog: pytest.LogCaptureFixture) -> None:
@@ -110,6 +110,18 @@ def forget_effects_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     _after_recovery(monkeypatch, spoil)
 
 
+def begin_unknown_effects_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("driftq.core.decide.effects.is_unknown", lambda pending, now: False)
+
+
+def forget_what_effects_declared_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(state: State) -> None:
+        for pending in state.effects.pending.values():
+            pending.terms = EffectTerms()
+
+    _after_recovery(monkeypatch, spoil)
+
+
 def deliver_once_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
     def hopeful(state, topic, group, nack, *, now, jitter):
         decided = settle.decide_nack(state, topic, group, nack, now=now, jitter=jitter)
@@ -152,7 +164,9 @@ CAUGHT: list[tuple[Sabotage, set[str]]] = [
     (forget_who_holds_jobs_at_a_restart, {"J5", "J7", "J8"}),
     (retry_for_ever, {"J8"}),
     (believe_any_effect_token, {"I6"}),
-    (forget_effects_at_a_restart, {"I6"}),
+    (forget_effects_at_a_restart, {"I6", "I11"}),
+    (begin_unknown_effects_again, {"I11"}),
+    (forget_what_effects_declared_at_a_restart, {"I11"}),
     (deliver_once_too_often, {"D3"}),
     (write_dead_letters_twice, {"D4"}),
     (settle_without_a_dead_letter, {"D4"}),

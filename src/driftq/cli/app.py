@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from driftq.cli import db, dlq, event, group, job, key, pipeline, registry, topic
+from driftq.cli import db, dlq, event, group, job, key, outbox, pipeline, registry, step, topic
 from driftq.cli.config import CONFIG_EXAMPLES, config
 from driftq.cli.consume import CONSUME_EXAMPLES, consume
 from driftq.cli.doctor import BACKUP_EXAMPLES, DOCTOR_EXAMPLES, RESTORE_EXAMPLES, backup, doctor, restore
@@ -79,9 +79,11 @@ job.app.command("work", epilog=WORK_EXAMPLES)(work)
 app.add_typer(job.app, name="job")
 app.command("worker", epilog=WORKER_EXAMPLES)(worker)
 app.command("explain", epilog=EXPLAIN_EXAMPLES)(explain)
+app.add_typer(step.app, name="step")
 app.add_typer(event.app, name="event")
 app.add_typer(event.app, name="events", hidden=True)  # The plural, as in the path of the HTTP interface.
 app.command("publish", epilog=PUBLISH_EXAMPLES)(publish)
+app.add_typer(outbox.app, name="outbox")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(registry.app, name="registry")
 app.add_typer(key.app, name="key")

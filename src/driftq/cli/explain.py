@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -12,18 +13,34 @@ from driftq.cli.connection import Connection
 from driftq.cli.screen import Json, Url, examples, say, say_json, show, table
 from driftq.settings import load_url
 
-EXPLAIN_EXAMPLES = examples("driftq explain orders/0", "driftq explain --run nightly-7")
+EXPLAIN_EXAMPLES = examples("driftq explain orders/0", "driftq explain run nightly-7")
 
-MessageName = Annotated[str | None, typer.Argument(metavar="TOPIC/OFFSET", help="The message to explain.")]
+_RESULT_CHARACTERS = 80
+
+MessageName = Annotated[
+    str | None,
+    typer.Argument(metavar="TOPIC/OFFSET", help="The message to explain; `run` for a run, whose id follows."),
+]
+RunName = Annotated[str | None, typer.Argument(metavar="RUN_ID", help="The run to explain, after `run`.")]
 Run = Annotated[
     str | None, typer.Option("--run", metavar="RUN_ID", help="Explain a run instead of a message.")
 ]
 
 
-def explain(message: MessageName = None, run: Run = None, url: Url = None, as_json: Json = False) -> None:
+def explain(
+    message: MessageName = None,
+    run_id: RunName = None,
+    run: Run = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
     """Show the history of a message, or a run as a tree of steps."""
+    if message == "run" and run is None:
+        message, run = None, run_id
+    elif run_id is not None:
+        raise typer.BadParameter("give either TOPIC/OFFSET or run RUN_ID")
     if (message is None) == (run is None):
-        raise typer.BadParameter("give either TOPIC/OFFSET or --run RUN_ID")
+        raise typer.BadParameter("give either TOPIC/OFFSET or run RUN_ID")
     if run is not None:
         path = f"/v1/runs/{quote(run, safe='')}"
     else:
@@ -78,13 +95,19 @@ def _details(entry: Mapping[str, Any]) -> str:
 def _show_run(view: Mapping[str, Any]) -> None:
     steps = table(
         f"run {view['run_id']}: {_words(view['state'])}",
-        *("step", "state", "attempts", "last error", "messages"),
+        *("step", "state", "attempts", "last error", "messages", "result"),
         right=frozenset({"attempts"}),
     )
     for entry in view["steps"]:
         places = ", ".join(f"{message['topic']}/{message['offset']}" for message in entry["messages"])
         name = f"{'  ' * entry['depth']}{entry['step_id'] or '-'}"
-        steps.add_row(name, _words(entry["state"]), str(entry["attempts"]), entry["last_error"], places)
+        results = ", ".join(
+            json.dumps(effect["result"], ensure_ascii=False)[:_RESULT_CHARACTERS]
+            for effect in entry.get("effects", [])
+            if effect.get("result") is not None
+        )
+        state, number = _words(entry["state"]), str(entry["attempts"])
+        steps.add_row(name, state, number, entry["last_error"], places, results)
     show(steps)
 
 

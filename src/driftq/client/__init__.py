@@ -4,7 +4,7 @@ from driftq.client.async_client import AsyncClient
 from driftq.client.consuming.consumer import AsyncConsumer
 from driftq.client.consuming.delivery import AsyncDelivery
 from driftq.client.dead_letters import AsyncDeadLetters
-from driftq.client.effects import AlreadyCommitted, AsyncIdempotency, Begun, Held
+from driftq.client.effects import AlreadyCommitted, AsyncIdempotency, Begun, Held, LeftUnknown
 from driftq.client.event_id import new_event_id
 from driftq.client.event_store import AsyncEventStore
 from driftq.client.follower import AsyncEventFollower
@@ -68,6 +68,7 @@ __all__ = [
     "Idempotency",
     "JobCalls",
     "JobEnd",
+    "LeftUnknown",
     "OpenWriter",
     "PositionedMessage",
     "Purged",

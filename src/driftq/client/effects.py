@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -38,6 +38,13 @@ class Held(msgspec.Struct, frozen=True):
     lease_until: str
 
 
+class LeftUnknown(msgspec.Struct, frozen=True):
+    """Its owner declared `effect="unknown"` and did not report an outcome: `resolve` decides."""
+
+    owner: str
+    lease_until: str
+
+
 class AsyncIdempotency:
     """The calls of `/v1/idempotency`, which a worker makes around its effects. All are safe to repeat."""
 
@@ -55,11 +62,16 @@ class AsyncIdempotency:
         tenant_id: str = "",
         offset: int | None = None,
         source_topic: str | None = None,
-    ) -> Begun | AlreadyCommitted | Held:
+        effect: Literal["unknown", "idempotent"] | None = None,
+        ttl_ms: int | None = None,
+        parent_step_id: str | None = None,
+    ) -> Begun | AlreadyCommitted | Held | LeftUnknown:
         """Claim an effect. Give each claimant of an effect an `owner` name of its own.
 
         `offset` says which message the effect is for, so that a message of a deleted topic is not taken for
         one of a new topic with its name. `source_topic` is needed where that message is in another topic.
+        `effect="unknown"` keeps the effect from beginning again when its owner has crashed. `ttl_ms` is how
+        long the result lasts.
         """
         identity: dict[str, Any] = {
             "topic": topic,
@@ -68,13 +80,16 @@ class AsyncIdempotency:
             "tenant_id": tenant_id,
             "owner": owner,
         }
-        body = {**identity, "lease_ms": lease_ms, **_message(offset, source_topic)}
+        terms = _given(effect=effect, ttl_ms=ttl_ms, parent_step_id=parent_step_id)
+        body = {**identity, "lease_ms": lease_ms, **_message(offset, source_topic), **terms}
         path = "/v1/idempotency/begin"
         reply = await self._calls.call("POST", path, body=body, repeatable=True, kind=BeginReply)
         if reply.outcome == "proceed":
             return Begun(**identity, token=reply.token)
         if reply.outcome == "held":
             return Held(owner=reply.owner, lease_until=reply.lease_until)
+        if reply.outcome == "unknown":
+            return LeftUnknown(owner=reply.owner, lease_until=reply.lease_until)
         return AlreadyCommitted(reply.result)
 
     async def mark_success(self, begun: Begun, *, result: Any = UNSET) -> None:
@@ -150,6 +165,14 @@ class AsyncIdempotency:
             lease_ms=_RESOLVING_MS,
             tenant_id=tenant_id,
         )
+        if isinstance(begun, LeftUnknown):
+            decision = {"as": "committed" if happened else "retry"}
+            if happened and not isinstance(result, UnsetType):
+                decision["result"] = result
+            name = {"topic": topic, "group": group, "idempotency_key": idempotency_key}
+            body = {**name, "tenant_id": tenant_id, **decision}
+            await self._calls.call("POST", "/v1/idempotency/resolve", body=body, repeatable=True)
+            return None
         if not isinstance(begun, Begun):
             return begun
         if happened:
@@ -161,5 +184,8 @@ class AsyncIdempotency:
 
 def _message(offset: int | None, source_topic: str | None) -> dict[str, Any]:
     """The fields that name the message of an effect."""
-    fields = {"offset": offset, "source_topic": source_topic}
+    return _given(offset=offset, source_topic=source_topic)
+
+
+def _given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}

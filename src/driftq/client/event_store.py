@@ -10,16 +10,23 @@ The client repeats an append whose response was lost. That is safe: the server r
 
 from __future__ import annotations
 
+import asyncio
+import importlib.util
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
 
 from driftq.client.async_client import AsyncClient
 from driftq.client.follower import AsyncEventFollower, Following
+from driftq.errors import EventStoreUnusable
 from driftq.model import Event
 from driftq.model.wire.events import EventReceipt, EventReceipts
+from driftq.settings import load_settings
 from driftq.transport.paths import Query
+
+if TYPE_CHECKING:
+    from driftq.eventstore.append.joined import JoinedAppends
 
 _PAGE = 1000
 _EVENTS = "/v1/events"
@@ -38,9 +45,19 @@ class AsyncEventStore:
         """`server` is a client, which the caller closes, or an address, whose client `close` closes."""
         self._owns_client = isinstance(server, str)
         self._client = AsyncClient(server) if isinstance(server, str) else server
+        self._joined: JoinedAppends | None = None
 
-    async def append(self, event: Event, *, expected_seq: int | None = None) -> EventReceipt:
-        """Append one event. Raises EventIdReused, or SequenceConflict if `expected_seq` is wrong."""
+    async def append(
+        self, event: Event, *, expected_seq: int | None = None, transaction: Any = None
+    ) -> EventReceipt:
+        """Append one event. Raises EventIdReused, or SequenceConflict if `expected_seq` is wrong.
+
+        `transaction` is a connection of psycopg, SQLAlchemy or Django to the PostgreSQL database that
+        DRIFTQ_DATABASE_URL names: the event is stored and numbered only if the caller's transaction commits.
+        Any other connection is refused; `driftq.outbox` works with those.
+        """
+        if transaction is not None:
+            return await asyncio.to_thread(self._append_joined, event, expected_seq, transaction)
         receipt: EventReceipt = await self._post(_body(event, expected_seq), EventReceipt)
         return receipt
 
@@ -97,8 +114,26 @@ class AsyncEventStore:
         following = Following(group=group, aggregate_type=aggregate_type, event_type=event_type, start=start)
         return AsyncEventFollower(self._client, following)
 
+    def _append_joined(self, event: Event, expected_seq: int | None, transaction: Any) -> EventReceipt:
+        if self._joined is None:
+            if importlib.util.find_spec("sqlalchemy") is None or importlib.util.find_spec("psycopg") is None:
+                raise EventStoreUnusable("SQLAlchemy or psycopg is missing: install driftq[postgres]")
+            from driftq.eventstore.append.joined import JoinedAppends
+
+            self._joined = JoinedAppends(load_settings().events)
+        stored = self._joined.append(event, expected_seq=expected_seq, transaction=transaction)
+        return EventReceipt(
+            event_id=stored.event_id,
+            sequence_number=stored.sequence_number,
+            duplicate=stored.duplicate,
+            payload_mismatch=stored.payload_mismatch,
+        )
+
     async def close(self) -> None:
         """Close the client if this store made it."""
+        if self._joined is not None:
+            self._joined.close()
+            self._joined = None
         if self._owns_client:
             await self._client.close()
 

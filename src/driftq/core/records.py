@@ -189,6 +189,26 @@ class SegmentRolled(Record):
     """Only the first record of a new segment, so that the one before it can be sealed."""
 
 
+CRASH_UNDECLARED = 0
+CRASH_IDEMPOTENT = 1
+"""A crash between effect and commit repeats the effect."""
+CRASH_UNKNOWN = 2
+"""After such a crash the effect does not begin again until it is resolved."""
+
+
+class EffectTerms(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What the owner of an effect declared when it began."""
+
+    crash: int = CRASH_UNDECLARED
+    ttl_ms: int = 0
+    """How long its result lasts; 0 is the server's default."""
+    parent: str = ""
+    """Of a step: the step that it is part of."""
+
+
+NO_TERMS = EffectTerms()
+
+
 class EffectBegun(Record):
     identity: tuple[str, str, str, str]
     owner: str
@@ -196,6 +216,7 @@ class EffectBegun(Record):
     token: int
     topic: int = 0
     """The requested topic, by its id; 0 when no topic had that name."""
+    terms: EffectTerms = NO_TERMS
 
 
 class EffectFailed(Record):
@@ -205,10 +226,12 @@ class EffectFailed(Record):
 
 
 class EffectCommitted(Record):
-    """The effect is done; its result is a message in the same frame."""
+    """The effect is done; its result is a message in the same frame, just before this record."""
 
     identity: tuple[str, str, str, str]
     topic: int = 0
+    stored_in: int = 0
+    """The internal topic of that message, of a step; 0 elsewhere."""
 
 
 class DeadLettersRedriven(Record):

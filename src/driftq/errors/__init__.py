@@ -40,6 +40,8 @@
     │   ├── LaneBehind
     │   ├── IdempotencyPending
     │   ├── EffectSuperseded
+    │   ├── EffectHeld
+    │   ├── EffectDone
     │   ├── IdempotencyMismatch
     │   ├── StaleLease
     │   ├── WrongJobState
@@ -78,6 +80,11 @@
     BatchRefused                   the client's: some of many messages were refused, each with its error
     ClientClosed                   the client's: it was used after it was closed
     UsedAfterFork                  in a forked child: the object belongs to the parent
+    StepUnknown                    the client's: whether a step happened is unknown, and a person decides
+    StepHeld                       the client's: another process is at the step
+    StepUnfinished                 the client's: the block of a step ended without a result
+    OutboxMissing                  the relay's: the database has no outbox
+    OutboxRelayReplaced            the relay's: another relay has taken over
     SparkUnusable                  the pipeline's: Spark, or a Java for it, is missing
     MessagesExpired                the pipeline's: retention removed messages that a query has not read
     PublisherReplaced              the pipeline's: another publisher has started
@@ -129,6 +136,7 @@ from driftq.errors.jobs import *  # noqa: F403 - every error of the module.
 from driftq.errors.kafka import *  # noqa: F403 - every error of the module.
 from driftq.errors.kinds import *  # noqa: F403 - every error of the module.
 from driftq.errors.log import *  # noqa: F403 - every error of the module.
+from driftq.errors.outbox import *  # noqa: F403 - every error of the module.
 from driftq.errors.pipeline import *  # noqa: F403 - every error of the module.
 from driftq.errors.projections import *  # noqa: F403 - every error of the module.
 from driftq.errors.registry import *  # noqa: F403 - every error of the module.

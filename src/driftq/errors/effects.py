@@ -36,6 +36,59 @@ class IdempotencyFull(ResourceExhausted):
         self.keys = keys
 
 
+class EffectHeld(FailedPrecondition):
+    """An owner is at the effect: its outcome cannot be decided by another."""
+
+    reason = "held"
+
+    def __init__(self, key: str, *, owner: str) -> None:
+        super().__init__(f"the effect with key {key!r} is under way at {owner}")
+        self.key = key
+        self.owner = owner
+
+
+class EffectDone(FailedPrecondition):
+    """The effect is committed: it cannot be tried again."""
+
+    reason = "committed"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"the effect with key {key!r} is committed")
+        self.key = key
+
+
+class StepUnknown(Exception):
+    """A step began, and its process ended before it reported an outcome: only a person can tell."""
+
+    def __init__(self, run_id: str, step: str, *, owner: str) -> None:
+        super().__init__(
+            f"step {step!r} of run {run_id!r} was begun by {owner}, which did not report an outcome: "
+            "find out whether it happened, then run driftq step resolve"
+        )
+        self.run_id = run_id
+        self.step = step
+        self.owner = owner
+
+
+class StepHeld(Exception):
+    """Another process is at the step."""
+
+    def __init__(self, run_id: str, step: str, *, owner: str) -> None:
+        super().__init__(f"step {step!r} of run {run_id!r} is under way at {owner}")
+        self.run_id = run_id
+        self.step = step
+        self.owner = owner
+
+
+class StepUnfinished(Exception):
+    """The block of a step ended without a result and without an error."""
+
+    def __init__(self, run_id: str, step: str) -> None:
+        super().__init__(f"the block of step {step!r} of run {run_id!r} ended without step.finish(result)")
+        self.run_id = run_id
+        self.step = step
+
+
 class EffectSuperseded(FailedPrecondition):
     """The grant was taken over or has expired: its holder can no longer finish."""
 

@@ -103,6 +103,8 @@ def _effects(effects: EffectTable) -> dict[str, Any]:
         "pending": dict(effects.pending),
         "failed": dict(effects.failed),
         "committed": _keys(effects.committed),
+        "long": _keys(effects.long),
+        "steps_done": _keys(effects.steps_done),
         "next_token": effects.next_token,
     }
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from driftq.core.decide.effects import CommittedEffect, HeldEffect
+from driftq.core.decide.effects import CommittedEffect, HeldEffect, LapsedEffect
 from driftq.core.effects import Identity
-from driftq.core.records import EffectBegun
+from driftq.core.records import CRASH_UNKNOWN, EffectBegun
 from driftq.errors import DriftQError, EffectSuperseded, Unavailable
 from driftq.testing.checkers import require
 
@@ -18,6 +18,10 @@ class _Effect:
     done_by: int | None = None
     results: dict[int, str | None] = field(default_factory=dict)
     """The result that each token tried to commit."""
+    unknown_asked: bool = False
+    """Whether anyone has asked for it under terms that a crash leaves unknown."""
+    left_open: bool = False
+    """Whether the last known grant has such terms, and nobody has tried to end it since."""
 
 
 class EffectChecker:
@@ -30,9 +34,19 @@ class EffectChecker:
     def _of(self, identity: Identity) -> _Effect:
         return self.effects.setdefault(identity, _Effect())
 
-    def begun(self, identity: Identity, answer: EffectBegun | HeldEffect | CommittedEffect) -> None:
+    def asked_to_begin(self, identity: Identity, *, crash: int) -> None:
+        self._of(identity).unknown_asked |= crash == CRASH_UNKNOWN
+
+    def begun(
+        self, identity: Identity, answer: EffectBegun | HeldEffect | LapsedEffect | CommittedEffect
+    ) -> None:
         effect = self._of(identity)
-        if isinstance(answer, EffectBegun):
+        if isinstance(answer, LapsedEffect):
+            require(effect.unknown_asked, "I11", f"{identity[3]} is unknown, and was never declared so")
+            require(effect.done_by is None, "I11", f"{identity[3]} was done under {effect.done_by}")
+        elif isinstance(answer, EffectBegun):
+            require(not effect.left_open, "I11", f"{identity[3]} is unknown, and has begun again")
+            effect.left_open = answer.terms.crash == CRASH_UNKNOWN
             name = f"{identity[3]} under token {answer.token}"
             require(answer.token > self._highest, "I6", f"{name}: {self._highest} was given before")
             self._highest = answer.token
@@ -53,6 +67,10 @@ class EffectChecker:
     def committing(self, identity: Identity, token: int, result: str | None) -> None:
         self._of(identity).results.setdefault(token, result)
 
+    def resolving(self, identity: Identity) -> None:
+        """Someone says that it did not happen; whether the server got that is unknown."""
+        self._of(identity).left_open = False
+
     def committed(self, identity: Identity, token: int, answer: DriftQError | None, *, now: int) -> None:
         effect = self._of(identity)
         name = f"{identity[3]} under token {token}"
@@ -68,3 +86,4 @@ class EffectChecker:
     def loosened(self, identity: Identity) -> None:
         """Its holder reported a failure; whether the server got it is unknown."""
         self._of(identity).held_until = 0
+        self._of(identity).left_open = False

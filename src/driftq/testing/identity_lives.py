@@ -17,7 +17,7 @@ from driftq.core.decide.produce import Duplicate
 from driftq.core.records import EffectBegun
 from driftq.errors import DriftQError, TopicExists, TopicNotFound, Unavailable
 from driftq.model import DeliveryLine, Envelope, Message, TopicOptions
-from driftq.server.effects.stage import BeginRequest, CommitRequest
+from driftq.server.effects.requests import BeginRequest, CommitRequest
 from driftq.server.produce.prepare import prepare
 from driftq.server.requests import (
     AckRequest,

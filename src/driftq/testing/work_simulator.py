@@ -16,7 +16,9 @@ import sys
 from collections.abc import Callable
 from random import Random
 
+from driftq.core.effects import STEPS_TOPIC, Identity
 from driftq.core.jobs.table import JobState
+from driftq.core.records import CRASH_IDEMPOTENT, CRASH_UNDECLARED, CRASH_UNKNOWN
 from driftq.core.state import State
 from driftq.errors import WritingStopped
 from driftq.model.options.limits import Limits
@@ -66,6 +68,7 @@ class _WorkRun:
             (16, self._end_job),
             (10, self._begin),
             (8, self._end_effect),
+            (3, self._resolve_step),
             (16, self._produce),
             (36, self._end_message),
             (45, self._world.dead_letter_life.step),
@@ -132,7 +135,16 @@ class _WorkRun:
 
     def _begin(self) -> None:
         identity = ("", "orders", "billing", f"key-{self._random.randrange(_KEYS)}")
-        self._world.begin(identity, self._random.choice("ab"), self._random.choice((200, 900)))
+        crash = CRASH_UNDECLARED
+        if self._random.random() < 0.4:
+            identity, crash = self._step(), self._random.choice((CRASH_IDEMPOTENT, CRASH_UNKNOWN))
+        self._world.begin(identity, self._random.choice("ab"), self._random.choice((200, 900)), crash=crash)
+
+    def _step(self) -> Identity:
+        return ("", STEPS_TOPIC, "agent", f"step:run/{self._random.randrange(_KEYS)}")
+
+    def _resolve_step(self) -> None:
+        self._world.resolve(self._step())
 
     def _end_effect(self) -> None:
         world = self._world

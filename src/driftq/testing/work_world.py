@@ -12,13 +12,13 @@ from driftq.core.commands import Ack, Nack
 from driftq.core.effects import Identity
 from driftq.core.jobs.table import job_offset
 from driftq.core.jobs.transitions import Settlement
-from driftq.core.records import EffectBegun
+from driftq.core.records import CRASH_UNDECLARED, EffectBegun, EffectTerms
 from driftq.errors import DriftQError
 from driftq.model import DeliveryLine, Envelope, Message, RetryPolicy, TopicOptions
 from driftq.model.job import JobRequest
 from driftq.model.time import rfc3339
 from driftq.model.topic import DEAD_LETTER_PREFIX
-from driftq.server.effects.stage import BeginRequest, CommitRequest, FailRequest
+from driftq.server.effects.requests import BeginRequest, CommitRequest, FailRequest, ResolveRequest
 from driftq.server.jobs.requests import (
     ClaimRequest,
     EnqueueRequest,
@@ -154,7 +154,9 @@ class WorkWorld(WorkLife):
 
     # Effects
 
-    def begin(self, identity: Identity, owner: str, lease_ms: int) -> None:
+    def begin(self, identity: Identity, owner: str, lease_ms: int, *, crash: int = CRASH_UNDECLARED) -> None:
+        self.effects.asked_to_begin(identity, crash=crash)
+
         def take(answer: Any) -> None:
             if not isinstance(answer, DriftQError):
                 self.effects.begun(identity, answer)
@@ -162,7 +164,14 @@ class WorkWorld(WorkLife):
                     self.held_effects.append((identity, answer.token, owner))
 
         reply = self.heard(f"begin {identity[3]} by {owner}", take)
-        self.machine.engine.submit(BeginRequest(identity, owner, lease_ms, reply))
+        terms = EffectTerms(crash)
+        self.machine.engine.submit(BeginRequest(identity, owner, lease_ms, reply, terms=terms))
+
+    def resolve(self, identity: Identity) -> None:
+        """A person says that it did not happen."""
+        self.effects.resolving(identity)
+        reply = self.heard(f"resolve {identity[3]}", lambda _: None)
+        self.machine.engine.submit(ResolveRequest(identity, False, None, reply))
 
     def commit(self, identity: Identity, token: int, owner: str) -> None:
         result = f'"by {token}"'

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from driftq.client import AlreadyCommitted, AsyncClient, AsyncIdempotency, Begun, Held
+from driftq.client import AlreadyCommitted, AsyncClient, AsyncIdempotency, Begun, Held, LeftUnknown
 from driftq.errors import EffectNotFound, NoCurrentDelivery
 from driftq.model.backoff import doubled
 from driftq.registry.handler import Effect
@@ -78,6 +78,8 @@ class BrokerScope:
         unknown = self._effect is Effect.UNKNOWN
         cut_off_by = await self._other_holder(name | message, owner) if unknown else None
         answer = await self._effects.begin(**name, **message, owner=owner, lease_ms=lease_ms)
+        if isinstance(answer, LeftUnknown):
+            raise UnknownEffect(f"begun by {answer.owner}, which did not report an outcome")
         if isinstance(answer, Begun) and cut_off_by is not None:
             # Its lease had expired by the server's clock, and no owner had ended it.
             await self._effects.extend(answer, lease_ms=1)

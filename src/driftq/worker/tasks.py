@@ -82,6 +82,16 @@ class Task(Generic[_Given, _Result]):
             timeout_ms=self._timeout_ms,
         )
 
+    def body(self, *args: Any, **named: Any) -> dict[str, Any]:
+        """The job as `POST /v1/jobs` takes it, with the task's own options. Raises TypeError."""
+        options = {"max_retries": self._max_retries, "timeout_ms": self._timeout_ms}
+        body = {
+            "queue": self.queue,
+            "task": self.name,
+            "payload": self._signature.bind(*args, **named).arguments,
+        }
+        return body | {name: value for name, value in options.items() if value is not None}
+
     def arguments(self, given: Any) -> dict[str, Any]:
         """The arguments of a job; raises TypeError when they are not this task's."""
         if not isinstance(given, dict):

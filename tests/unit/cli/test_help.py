@@ -23,7 +23,16 @@ from driftq.pipeline import App, Projection
 app = App()
 app.projection(Projection("all", topics=["orders"]))
 """
-LASTING = {"serve", "worker", "job work", "event follow", "publish", "pipeline run", "pipeline package"}
+LASTING = {
+    "serve",
+    "worker",
+    "job work",
+    "event follow",
+    "publish",
+    "outbox run",
+    "pipeline run",
+    "pipeline package",
+}
 """They run until they are told to stop, start Spark or pack all of it: their examples are only read here."""
 PARKED = Handler("charge", Effect.IDEMPOTENT, GapPolicy.FULL_STATE, max_retries=0, lease_ms=60_000)
 UNKNOWN = Handler("charge", Effect.UNKNOWN, GapPolicy.FULL_STATE, max_retries=0, lease_ms=60_000)
@@ -80,6 +89,9 @@ def _make_messages(server: ServerProcess) -> None:
     nack = held | {"group": "audit", "offset": lost["offset"], "retryable": False, "reason": "no"}
     assert client.post("/v1/nack", nack).status == 204
     given_up.close()
+    step = {"topic": "steps", "group": "agent", "idempotency_key": "step:nightly-7/charge", "owner": "me"}
+    begun = client.post("/v1/idempotency/begin", step | {"lease_ms": 1, "effect": "unknown"})
+    assert begun.body["outcome"] == "proceed"
 
 
 def _make_claims(file: Path) -> None:

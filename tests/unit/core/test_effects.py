@@ -2,7 +2,14 @@
 
 import pytest
 
-from driftq.core.decide.effects import CommittedEffect, HeldEffect, decide_begin, decide_fail, require_pending
+from driftq.core.decide.effects import (
+    CommittedEffect,
+    HeldEffect,
+    LapsedEffect,
+    decide_begin,
+    decide_fail,
+    require_pending,
+)
 from driftq.core.effects import Identity
 from driftq.core.evolve.fold import evolve
 from driftq.core.records import EffectBegun, EffectCommitted
@@ -28,7 +35,7 @@ class PureEffects:
         owner: str = "a",
         lease_ms: int = 2_000,
         done: CommittedEffect | None = None,
-    ) -> EffectBegun | HeldEffect | CommittedEffect:
+    ) -> EffectBegun | HeldEffect | LapsedEffect | CommittedEffect:
         self.state.effects.expire(self.now)
         decided = decide_begin(
             self.state, identity, topic=0, owner=owner, lease_ms=lease_ms, done=done, now=self.now

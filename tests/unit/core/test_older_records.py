@@ -38,7 +38,7 @@ _ADDED = {  # How many last fields each kind of record has got since.
     "TopicCreated": 2,
     "GroupCreated": 1,
     "GroupReset": 1,
-    "EffectBegun": 1,
+    "EffectBegun": 2,
     "EffectFailed": 1,
 }
 

@@ -8,10 +8,12 @@ from driftq.client.effects import AlreadyCommitted
 from driftq.client.effects import AsyncIdempotency
 from driftq.client.effects import Begun
 from driftq.client.effects import Held
+from driftq.client.effects import LeftUnknown
 from driftq.client.loop_thread import LoopThread
 from driftq.model.wire.idempotency import EffectStatus
 from msgspec import UNSET
 from typing import Any
+from typing import Literal
 
 
 class Idempotency:
@@ -21,13 +23,17 @@ class Idempotency:
         self._awaited = awaited
         self._thread = thread
 
-    def begin(self, *, topic: str, group: str, idempotency_key: str, owner: str, lease_ms: int = LEASE_MS, tenant_id: str = "", offset: int | None = None, source_topic: str | None = None) -> Begun | AlreadyCommitted | Held:
+    def begin(
+        self, *, topic: str, group: str, idempotency_key: str, owner: str, lease_ms: int = LEASE_MS, tenant_id: str = "", offset: int | None = None, source_topic: str | None = None, effect: Literal["unknown", "idempotent"] | None = None, ttl_ms: int | None = None, parent_step_id: str | None = None
+    ) -> Begun | AlreadyCommitted | Held | LeftUnknown:
         """Claim an effect. Give each claimant of an effect an `owner` name of its own.
 
         `offset` says which message the effect is for, so that a message of a deleted topic is not taken for
         one of a new topic with its name. `source_topic` is needed where that message is in another topic.
+        `effect="unknown"` keeps the effect from beginning again when its owner has crashed. `ttl_ms` is how
+        long the result lasts.
         """
-        return self._thread.run(self._awaited.begin(topic=topic, group=group, idempotency_key=idempotency_key, owner=owner, lease_ms=lease_ms, tenant_id=tenant_id, offset=offset, source_topic=source_topic))
+        return self._thread.run(self._awaited.begin(topic=topic, group=group, idempotency_key=idempotency_key, owner=owner, lease_ms=lease_ms, tenant_id=tenant_id, offset=offset, source_topic=source_topic, effect=effect, ttl_ms=ttl_ms, parent_step_id=parent_step_id))
 
     def mark_success(self, begun: Begun, *, result: Any = UNSET) -> None:
         """Commit the effect: it never runs again, and duplicates get the result. Raises EffectSuperseded."""

@@ -6,10 +6,10 @@ effects of the old topic's messages do not count for the new one's.
 
 import msgspec
 
-from driftq.core.effects import ANY_TOPIC, Identity, PendingEffect
-from driftq.core.records import EffectBegun, EffectFailed
+from driftq.core.effects import ANY_TOPIC, LONG_TTL_MS, FailedEffect, Identity, PendingEffect
+from driftq.core.records import CRASH_UNKNOWN, NO_TERMS, EffectBegun, EffectFailed, EffectTerms
 from driftq.core.state import State
-from driftq.errors import EffectSuperseded, IdempotencyFull, InvalidArgument
+from driftq.errors import EffectHeld, EffectNotFound, EffectSuperseded, IdempotencyFull, InvalidArgument
 from driftq.model.options.limits import LEASE_MS_MAX
 
 
@@ -18,6 +18,13 @@ class HeldEffect(msgspec.Struct, frozen=True):
 
     owner: str
     lease_until: int
+
+
+class LapsedEffect(msgspec.Struct, frozen=True):
+    """Its owner reported no outcome, and declared that it must not begin again before it is resolved."""
+
+    owner: str
+    lapsed_at: int
 
 
 class CommittedEffect(msgspec.Struct, frozen=True):
@@ -65,21 +72,27 @@ def decide_begin(
     lease_ms: int,
     done: CommittedEffect | None,
     now: int,
-) -> EffectBegun | HeldEffect | CommittedEffect:
-    """Grant the effect to this owner, unless it is done (`done` was found in the log) or held.
+    terms: EffectTerms = NO_TERMS,
+) -> EffectBegun | HeldEffect | LapsedEffect | CommittedEffect:
+    """Grant the effect to this owner, unless it is done (`done` was found in the log), held or unknown.
 
-    `topic` is the id that its scope stores it under.
+    `topic` is the id that its scope stores it under. Whether a lapsed grant is unknown is up to the terms
+    under which it began, not to those of whoever begins now.
     """
     if not 1 <= lease_ms <= LEASE_MS_MAX:
         raise InvalidArgument("lease_ms", f"must be from 1 to {LEASE_MS_MAX}")
+    if not 0 <= terms.ttl_ms <= LONG_TTL_MS:
+        raise InvalidArgument("ttl_ms", f"must be from 1 to {LONG_TTL_MS}")
     if done is not None:
         return done
     effects = state.effects
     pending = effects.pending_for(identity, topic)
     if pending is not None and pending.until > now:
         return HeldEffect(owner=pending.owner, lease_until=pending.until)
-    if pending is None and len(effects.committed) + len(effects.pending) >= state.limits.idempotency_keys_max:
-        raise IdempotencyFull(keys=len(effects.committed) + len(effects.pending))
+    if pending is not None and is_unknown(pending, now):
+        return LapsedEffect(owner=pending.owner, lapsed_at=pending.until)
+    if pending is None and effects.count >= state.limits.idempotency_keys_max:
+        raise IdempotencyFull(keys=effects.count)
     return EffectBegun(
         at=now,
         identity=identity,
@@ -87,7 +100,29 @@ def decide_begin(
         lease_ms=lease_ms,
         token=state.effects.next_token,
         topic=topic,
+        terms=terms,
     )
+
+
+def is_unknown(pending: PendingEffect, now: int) -> bool:
+    """Whether nobody can tell if the effect happened, and its owner declared that this matters."""
+    return pending.until <= now and pending.terms.crash == CRASH_UNKNOWN
+
+
+def open_effect(state: State, identity: Identity, *, topic: int, now: int) -> PendingEffect | FailedEffect:
+    """The effect that a decision from outside may end: lapsed or failed.
+
+    Raises EffectHeld while an owner is at it, and EffectNotFound where it never began.
+    """
+    pending = state.effects.pending_for(identity, topic)
+    if pending is not None:
+        if pending.until > now:
+            raise EffectHeld(identity[3], owner=pending.owner)
+        return pending
+    failed = state.effects.last_failed(identity, topic)
+    if failed is None:
+        raise EffectNotFound(identity[3])
+    return failed
 
 
 def require_pending(state: State, identity: Identity, *, owner: str, token: int) -> PendingEffect:

@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 
-from driftq.core.effects import EFFECTS_TOPIC, PendingEffect
+from driftq.core.effects import EFFECTS_TOPIC, LONG_EFFECTS_TOPIC, PendingEffect, step_of
 from driftq.core.evolve.remove import delete_group, delete_topic, reset_group, roll, trim
 from driftq.core.group import ACK_TIMEOUT, Group, GroupPartition
 from driftq.core.index import pack_places
@@ -138,7 +138,11 @@ def _claim_keys(state: State, topic: Topic, record: MessagesStored) -> None:
     if not topic.has_dead_letters:
         state.dead_letter_ids.add_all(prints, offsets, topic=topic.id)
         return
-    keys = state.effects.committed if topic.name == EFFECTS_TOPIC else state.keys
+    keys = state.keys
+    if topic.name == EFFECTS_TOPIC:
+        keys = state.effects.committed
+    elif topic.name == LONG_EFFECTS_TOPIC:
+        keys = state.effects.long
     keys.add_all(prints, offsets, topic=topic.id, at=record.at)
 
 
@@ -278,7 +282,7 @@ def _report_reader(state: State, record: ReaderReported) -> None:
 
 def _begin_effect(state: State, record: EffectBegun) -> None:
     until = record.at + record.lease_ms
-    pending = PendingEffect(record.owner, record.token, until, record.at, record.topic)
+    pending = PendingEffect(record.owner, record.token, until, record.at, record.topic, record.terms)
     state.effects.begin(record.identity, pending)
 
 
@@ -288,6 +292,10 @@ def _fail_effect(state: State, record: EffectFailed) -> None:
 
 def _commit_effect(state: State, record: EffectCommitted) -> None:
     state.effects.commit(record.identity, topic=record.topic)
+    step = step_of(record.identity)
+    if step is not None and record.stored_in:
+        offset = state.topics_by_id[record.stored_in].next_offset - 1
+        state.effects.commit_step(step[0], topic=record.stored_in, offset=offset, at=record.at)
 
 
 def _redrive(state: State, record: DeadLettersRedriven) -> None:

@@ -82,7 +82,12 @@ def _dump_effects(effects: EffectTable) -> dict[str, bytes]:
         failed=[(identity, one) for (identity, _), one in effects.failed.items()],
         leaving=list(effects.leaving),
     )
-    return {"effects": _encode(facts), **effects.committed.dump("effect_keys")}
+    return {
+        "effects": _encode(facts),
+        **effects.committed.dump("effect_keys"),
+        **effects.long.dump("long_effect_keys"),
+        **effects.steps_done.dump("step_keys"),
+    }
 
 
 def _load_effects(parts: Parts, effects: EffectTable) -> None:
@@ -91,6 +96,8 @@ def _load_effects(parts: Parts, effects: EffectTable) -> None:
     effects.restore(facts.pending, facts.failed)
     effects.leaving.extend(facts.leaving)
     effects.committed.load(parts, "effect_keys")
+    effects.long.load(parts, "long_effect_keys")
+    effects.steps_done.load(parts, "step_keys")
 
 
 def _dump_jobs(jobs: JobTable) -> dict[str, bytes]:

@@ -55,7 +55,7 @@ _Row: Any = msgspec.defstruct(
 """
 
 
-class _NothingToStore(Exception):
+class NothingToStore(Exception):
     """All are duplicates or refused: the reservation is dropped and nothing is written."""
 
     def __init__(self, answers: list[list[Answer]]) -> None:
@@ -122,7 +122,7 @@ class EventWriter:
                 return perform(
                     self._database, lambda transaction: self.store_in(transaction, groups, assumed)
                 )
-            except _NothingToStore as nothing:
+            except NothingToStore as nothing:
                 return nothing.answers
             except IntegrityError:
                 continue  # Another writer committed first: the next try will see its events.
@@ -139,7 +139,7 @@ class EventWriter:
         heads = self._numbering.reserve(transaction, counts)
         decision = self._decide(groups, heads, assumed, known=self._known_events(transaction, groups))
         if not decision.fresh:
-            raise _NothingToStore(decision.answers)
+            raise NothingToStore(decision.answers)
         reserved = {aggregate: heads[aggregate] + count for aggregate, count in counts.items()}
         self._numbering.settle(transaction, reserved=reserved, used=decision.heads)
         self._insert(transaction, decision.fresh)

@@ -8,10 +8,11 @@ from driftq.core.group import ACK_TIMEOUT
 from driftq.history.message import DeadLetterEntry, DeliveryAttempt, MessageHistory
 from driftq.model.time import rfc3339
 from driftq.model.topic import DEAD_LETTER_PREFIX
-from driftq.model.wire.explain import GroupState, GroupStatus, TimelineEntry
+from driftq.model.wire.explain import GroupState, GroupStatus, StepState, TimelineEntry
 
 _LAST = 1 << 31
 _URGENCY: tuple[GroupState, ...] = ("in_flight", "waiting", "dead", "done", "redriven", "settled")
+_STEP_URGENCY: tuple[StepState, ...] = ("unknown", "failed", *_URGENCY)
 
 _Sortable = tuple[tuple[int, int, int], TimelineEntry]
 """An entry with its sort key: time, attempt, and the kind of entry."""
@@ -145,3 +146,8 @@ def _state(
 def most_urgent(states: Iterable[GroupState]) -> GroupState:
     """The state that a reader should see first; `waiting` when there is none."""
     return min(states, key=_URGENCY.index, default="waiting")
+
+
+def most_urgent_step(states: Iterable[StepState]) -> StepState:
+    """The same for steps, where what waits for a decision comes first."""
+    return min(states, key=_STEP_URGENCY.index, default="waiting")

@@ -1,4 +1,4 @@
-"""The consumers' side of idempotency: begin, commit, fail, extend, status."""
+"""The consumers' side of idempotency: begin, commit, fail, extend, resolve, status."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ from functools import partial
 
 import msgspec
 
-from driftq.core.decide.effects import CommittedEffect, HeldEffect
+from driftq.core.decide.effects import CommittedEffect, HeldEffect, LapsedEffect
 from driftq.core.effects import Identity
-from driftq.core.records import EffectBegun
+from driftq.core.records import (
+    CRASH_IDEMPOTENT,
+    CRASH_UNDECLARED,
+    CRASH_UNKNOWN,
+    EffectBegun,
+    EffectTerms,
+)
 from driftq.errors import InvalidArgument
 from driftq.http.api.params import Form, check_json, check_name
 from driftq.http.wire.exchange import Exchange, reply_outcome
@@ -22,15 +28,17 @@ from driftq.model.wire.idempotency import (
     EffectExtendBody,
     EffectFailBody,
     EffectStatus,
+    ResolveBody,
     StatusQuery,
 )
-from driftq.server.effects.stage import (
+from driftq.server.effects.requests import (
     BeginRequest,
     CommitRequest,
     EffectRecord,
     EffectSource,
     ExtendEffectRequest,
     FailRequest,
+    ResolveRequest,
     StatusRequest,
 )
 
@@ -38,7 +46,10 @@ BEGIN = Form(BeginBody)
 COMMIT = Form(CommitBody)
 FAIL = Form(EffectFailBody)
 EXTEND = Form(EffectExtendBody)
+RESOLVE = Form(ResolveBody)
 STATUS = Form(StatusQuery)
+
+_CRASH = {None: CRASH_UNDECLARED, "idempotent": CRASH_IDEMPOTENT, "unknown": CRASH_UNKNOWN}
 
 
 def _identity(exchange: Exchange, effect: EffectBody) -> Identity:
@@ -60,12 +71,13 @@ def begin(exchange: Exchange) -> None:
     asked = BEGIN.read(exchange.body, exchange.query)
     check_name("owner", asked.owner)
     reply = exchange.answering(partial(_begun, exchange))
+    terms = EffectTerms(_CRASH[asked.effect], asked.ttl_ms or 0, asked.parent_step_id or "")
     exchange.edge.engine.submit(
-        BeginRequest(_identity(exchange, asked), asked.owner, asked.lease_ms, reply, _source(asked))
+        BeginRequest(_identity(exchange, asked), asked.owner, asked.lease_ms, reply, _source(asked), terms)
     )
 
 
-def _begun(exchange: Exchange, outcome: EffectBegun | HeldEffect | CommittedEffect) -> None:
+def _begun(exchange: Exchange, outcome: EffectBegun | HeldEffect | LapsedEffect | CommittedEffect) -> None:
     match outcome:
         case EffectBegun():
             until = rfc3339(outcome.at + outcome.lease_ms)
@@ -73,6 +85,9 @@ def _begun(exchange: Exchange, outcome: EffectBegun | HeldEffect | CommittedEffe
         case HeldEffect():
             until = rfc3339(outcome.lease_until)
             reply = BeginReply("held", owner=outcome.owner, lease_until=until)
+        case LapsedEffect():
+            until = rfc3339(outcome.lapsed_at)
+            reply = BeginReply("unknown", owner=outcome.owner, lease_until=until)
         case _:
             result = msgspec.Raw(outcome.result.encode()) if outcome.result is not None else None
             reply = BeginReply("already_committed", result=result)
@@ -114,6 +129,19 @@ def extend(exchange: Exchange) -> None:
             partial(reply_outcome, exchange),
         )
     )
+
+
+def resolve(exchange: Exchange) -> None:
+    asked = RESOLVE.read(exchange.body, exchange.query)
+    result: bytes | None = None
+    if isinstance(asked.result, msgspec.Raw):
+        if asked.decision == "retry":
+            raise InvalidArgument("result", "belongs to an effect that happened")
+        check_json("result", asked.result)
+        result = bytes(asked.result)
+    reply = partial(reply_outcome, exchange)
+    committed = asked.decision == "committed"
+    exchange.edge.engine.submit(ResolveRequest(_identity(exchange, asked), committed, result, reply))
 
 
 def status(exchange: Exchange) -> None:

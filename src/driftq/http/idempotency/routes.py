@@ -1,6 +1,6 @@
 """The routes of the consumers' side of idempotency."""
 
-from driftq.http.api.route import CONSUME, READ_OR_CONSUME, ResponseSpec, Route
+from driftq.http.api.route import ADMIN, CONSUME, READ_OR_CONSUME, ResponseSpec, Route
 from driftq.http.api.tenancy import Tenancy, existing_topics
 from driftq.http.api.topic_access import in_request
 from driftq.http.idempotency import handlers as effects
@@ -11,6 +11,7 @@ from driftq.model.wire.idempotency import (
     EffectExtendBody,
     EffectFailBody,
     EffectStatus,
+    ResolveBody,
     StatusQuery,
 )
 
@@ -26,7 +27,9 @@ EFFECT_ROUTES = (
         query=BeginBody,
         body=BeginBody,
         responses={
-            200: ResponseSpec(text="Proceed, already done, or held by another owner", body=BeginReply)
+            200: ResponseSpec(
+                text="Proceed, already done, held by another owner, or unknown", body=BeginReply
+            )
         },
         errors=(429,),
     ),
@@ -68,6 +71,19 @@ EFFECT_ROUTES = (
         body=EffectExtendBody,
         responses={204: ResponseSpec(text="The lease ends `lease_ms` from now")},
         errors=(409,),
+    ),
+    Route(
+        method="POST",
+        path="/v1/idempotency/resolve",
+        handler=effects.resolve,
+        roles=ADMIN,
+        topics=in_request(ResolveBody),
+        tenants=Tenancy(names=existing_topics(ResolveBody, "topic")),
+        summary="Decide what became of an effect whose owner did not report it",
+        query=ResolveBody,
+        body=ResolveBody,
+        responses={204: ResponseSpec(text="It is committed, or may begin again")},
+        errors=(404, 409),
     ),
     Route(
         method="GET",

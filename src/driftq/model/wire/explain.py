@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -12,6 +12,7 @@ from driftq.model.message import Routing
 from driftq.model.value import StoredValue
 
 GroupState = Literal["waiting", "in_flight", "done", "dead", "redriven", "settled"]
+StepState = Literal["waiting", "in_flight", "done", "dead", "redriven", "settled", "unknown", "failed"]
 
 _WHAT = ("stored", "delivered", "acked", "nacked", "expired", "released", "unstarted", "dead", "passed")
 What = Annotated[str, Meta(extra_json_schema={"enum": [*_WHAT, "redriven"]})]
@@ -72,23 +73,39 @@ class ExplainedStepMessage(msgspec.Struct, frozen=True):
     groups: list[GroupStatus]
 
 
+class ExplainedStepEffect(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A step as `driftq.steps` ran it: `unknown` waits for a decision, `failed` may begin again."""
+
+    group: str
+    state: StepState
+    attempts: int
+    at: str
+    """When it ended; of a step under way, when it began or was extended."""
+    owner: str = ""
+    lease_until: str = ""
+    last_error: str = ""
+    result: Any = None
+    tenant_id: str = ""
+
+
 class ExplainedStep(msgspec.Struct, frozen=True):
-    """A step of a run; messages with the same `step_id` are one."""
+    """A step of a run; messages and effects with the same `step_id` are one."""
 
     step_id: str | None
     parent_step_id: str | None
     depth: int
     """0 for a step without a parent in this run."""
     children: list[str]
-    state: GroupState
+    state: StepState
     attempts: int
     last_error: str
     messages: list[ExplainedStepMessage]
+    effects: list[ExplainedStepEffect] = []
 
 
 class ExplainedRun(msgspec.Struct, frozen=True):
     """A run as a tree: each step follows its parent, siblings in the order they were produced."""
 
     run_id: str
-    state: GroupState
+    state: StepState
     steps: list[ExplainedStep]

@@ -1,4 +1,4 @@
-"""Effects of consumers: begin, commit, fail, extend, status."""
+"""Effects of consumers: begin, commit, fail, extend, resolve, status."""
 
 from __future__ import annotations
 
@@ -44,6 +44,12 @@ class BeginBody(StatusQuery, frozen=True, kw_only=True):
 
     owner: Name
     lease_ms: LeaseMs
+    effect: Literal["unknown", "idempotent"] | None = None
+    """What a crash between effect and commit means: it may have happened, or repeating it is safe."""
+    ttl_ms: Positive | None = None
+    """How long the result lasts; as long as the server keeps results by default where it is not given."""
+    parent_step_id: str | None = None
+    """Of a step: the step that it is part of."""
 
 
 class GrantedBody(EffectBody, frozen=True, kw_only=True):
@@ -71,10 +77,20 @@ class EffectExtendBody(GrantedBody, frozen=True, kw_only=True):
     lease_ms: LeaseMs
 
 
-class BeginReply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`proceed` with a token, `already_committed` perhaps with a result, or `held` by another owner."""
+class ResolveBody(EffectBody, frozen=True, kw_only=True):
+    """What became of an effect whose owner did not report it: it happened, or it may begin again."""
 
-    outcome: Literal["proceed", "already_committed", "held"]
+    decision: Literal["committed", "retry"] = msgspec.field(name="as")
+    result: msgspec.Raw | UnsetType = UNSET
+
+
+class BeginReply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`proceed` with a token, `already_committed` perhaps with a result, or `held` by another owner.
+
+    `unknown`: its owner declared that a crash leaves it unknown, and has not reported an outcome.
+    """
+
+    outcome: Literal["proceed", "already_committed", "held", "unknown"]
     token: int = 0
     result: Any = None
     owner: str = ""
@@ -84,7 +100,7 @@ class BeginReply(msgspec.Struct, frozen=True, omit_defaults=True):
 class EffectStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     """The status of an effect; `token` is that of a live grant."""
 
-    status: Literal["PENDING", "COMMITTED", "FAILED"]
+    status: Literal["PENDING", "COMMITTED", "FAILED", "UNKNOWN"]
     owner: str = ""
     lease_until: str = ""
     last_error: str = ABSENT

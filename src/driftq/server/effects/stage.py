@@ -1,12 +1,12 @@
-"""The consumers' side of idempotency in the engine's turn: begin, commit, fail, extend, status.
+"""The consumers' side of idempotency in the engine's turn: begin, commit, fail, extend, resolve, status.
 
-A committed effect is a message of an internal topic that holds the identity and the result.
+A committed effect is a message of an internal topic that holds the identity and the result. A step is an
+effect like any other; its run can be asked for all its steps.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -14,109 +14,57 @@ from driftq.core.decide.effects import (
     CommittedEffect,
     EffectScope,
     HeldEffect,
+    LapsedEffect,
     decide_begin,
     decide_fail,
+    is_unknown,
+    open_effect,
     require_pending,
     scope_of,
 )
-from driftq.core.effects import EFFECTS_TOPIC, Identity, belongs, effect_print
+from driftq.core.effects import FailedEffect, Identity, PendingEffect, run_print, step_of
 from driftq.core.jobs.transitions import check_lease
 from driftq.core.keys import MessageRef
-from driftq.core.records import EffectBegun, EffectCommitted, TopicCreated
-from driftq.core.state import State, Topic
-from driftq.errors import DriftQError, EffectNotFound
-from driftq.model import StoredMessage, TopicOptions
-from driftq.server.requests import Reply
+from driftq.core.records import EffectBegun, EffectFailed
+from driftq.core.state import State
+from driftq.errors import DriftQError, EffectDone, EffectNotFound
+from driftq.server.effects.committed import (
+    StoredEffect,
+    committed_effects,
+    committed_in,
+    decode_effect,
+    effect_refs,
+    is_over,
+    store_effect,
+)
+from driftq.server.effects.requests import (
+    BeginRequest,
+    CommitRequest,
+    EffectRecord,
+    EffectsRequest,
+    ExtendEffectRequest,
+    FailRequest,
+    ResolveRequest,
+    RunStepsRequest,
+    StatusRequest,
+    StepRecord,
+)
 from driftq.server.turn import RequestQueue, Turn
-from driftq.storage.entry import PREFIX_BYTES, encode_text, encode_time, produced_at
+from driftq.storage.entry import produced_at
 
 
-class StoredEffect(msgspec.Struct, frozen=True):
-    """The stored form of a committed effect."""
-
-    identity: Identity
-    owner: str
-    token: int
-    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    topic: int = 0
-    """The id of the requested topic; 0 when no topic had that name, or from before ids were kept."""
-
-
-class EffectSource(NamedTuple):
-    """The message that an effect is for: the topic it was delivered from, and its offset there."""
-
-    topic: str
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class BeginRequest:
-    """Answered by EffectBegun, HeldEffect or CommittedEffect. Without a source, the topic of the name."""
-
-    identity: Identity
-    owner: str
-    lease_ms: int
-    reply: Reply
-    source: EffectSource | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CommitRequest:
-    """The effect is done; answered by None."""
-
-    identity: Identity
-    owner: str
-    token: int
-    result: bytes | None
-    reply: Reply
-
-
-@dataclass(frozen=True, slots=True)
-class FailRequest:
-    identity: Identity
-    owner: str
-    token: int
-    error: str
-    reply: Reply
-
-
-@dataclass(frozen=True, slots=True)
-class ExtendEffectRequest:
-    identity: Identity
-    owner: str
-    token: int
-    lease_ms: int
-    reply: Reply
-
-
-@dataclass(frozen=True, slots=True)
-class StatusRequest:
-    """Answered by an EffectRecord, or EffectNotFound."""
-
-    identity: Identity
-    reply: Reply
-    source: EffectSource | None = None
-
-
-class EffectRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    status: str
-    owner: str | None = None
-    lease_until: int | None = None
-    last_error: str | None = None
-    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    token: int | None = None
-    """Of a live grant: its owner, whose reply was lost, goes on with it."""
-
-
-EffectsRequest = BeginRequest | CommitRequest | FailRequest | ExtendEffectRequest | StatusRequest
-
-_decoder = msgspec.json.Decoder(StoredEffect)
-
-
-class EffectsStage(RequestQueue[EffectsRequest]):
+class EffectsStage(RequestQueue[EffectsRequest | RunStepsRequest]):
     """Decides one request after the other, in the order of their submission."""
 
-    handles: ClassVar = (BeginRequest, CommitRequest, FailRequest, ExtendEffectRequest, StatusRequest)
+    handles: ClassVar = (
+        BeginRequest,
+        CommitRequest,
+        FailRequest,
+        ExtendEffectRequest,
+        ResolveRequest,
+        RunStepsRequest,
+        StatusRequest,
+    )
 
     def decide(self, turn: Turn) -> None:
         turn.state.effects.expire(turn.now)
@@ -124,8 +72,11 @@ class EffectsStage(RequestQueue[EffectsRequest]):
             for request in self.take():
                 self._decide_one(turn, request)
 
-    def _decide_one(self, turn: Turn, request: EffectsRequest) -> None:
-        refs = [*_effect_refs(turn.state, request.identity), *_source_refs(turn.state, request)]
+    def _decide_one(self, turn: Turn, request: EffectsRequest | RunStepsRequest) -> None:
+        if isinstance(request, RunStepsRequest):
+            refs = turn.state.effects.steps_done.find(run_print(request.run_id))
+        else:
+            refs = [*effect_refs(turn.state, request.identity), *_source_refs(turn.state, request)]
         cold = turn.lookup.cold(refs)
         if cold:
             turn.requeue_when_read(cold, request)
@@ -136,7 +87,7 @@ class EffectsStage(RequestQueue[EffectsRequest]):
             answer = refused
         turn.reply(request, answer)
 
-    def _answer(self, turn: Turn, request: EffectsRequest) -> Any:
+    def _answer(self, turn: Turn, request: EffectsRequest | RunStepsRequest) -> Any:
         match request:
             case BeginRequest():
                 return self._begin(turn, request)
@@ -146,10 +97,16 @@ class EffectsStage(RequestQueue[EffectsRequest]):
                 return self._fail(turn, request)
             case ExtendEffectRequest():
                 return self._extend(turn, request)
+            case ResolveRequest():
+                return self._resolve(turn, request)
+            case RunStepsRequest():
+                return steps_of_run(turn, request.run_id)
             case StatusRequest():
                 return self._status(turn, request.identity, _scope(turn, request))
 
-    def _begin(self, turn: Turn, request: BeginRequest) -> EffectBegun | HeldEffect | CommittedEffect:
+    def _begin(
+        self, turn: Turn, request: BeginRequest
+    ) -> EffectBegun | HeldEffect | LapsedEffect | CommittedEffect:
         scope = _scope(turn, request)
         decided = decide_begin(
             turn.state,
@@ -157,32 +114,36 @@ class EffectsStage(RequestQueue[EffectsRequest]):
             topic=scope.topic,
             owner=request.owner,
             lease_ms=request.lease_ms,
-            done=_committed(_committed_in(turn, request.identity, scope.topics)),
+            done=_committed(committed_in(turn, request.identity, scope.topics)),
             now=turn.now,
+            terms=request.terms,
         )
         if isinstance(decided, EffectBegun):
             turn.journal.add(decided)
         return decided
 
     def _commit(self, turn: Turn, request: CommitRequest) -> None:
-        for stored in _committed_effects(turn, request.identity):
+        for stored in committed_effects(turn, request.identity):
             if stored.token == request.token and stored.owner == request.owner:
                 return  # A repeated commit.
         pending = require_pending(turn.state, request.identity, owner=request.owner, token=request.token)
-        effect = StoredEffect(
-            identity=request.identity,
-            owner=request.owner,
-            token=request.token,
-            result=msgspec.Raw(request.result) if request.result is not None else msgspec.UNSET,
-            topic=pending.topic,
-        )
-        turn.journal.add_texts(
-            _effects_topic(turn),
-            [encode_text(msgspec.json.encode(effect), encode_time(turn.now))],
-            also=EffectCommitted(at=turn.now, identity=request.identity, topic=pending.topic),
-            now=turn.now,
-            fingerprints=[effect_print(request.identity)],
-        )
+        store_effect(turn, request.identity, pending, owner=request.owner, result=request.result)
+
+    def _resolve(self, turn: Turn, request: ResolveRequest) -> None:
+        scope = scope_of(turn.state, request.identity[1], now=turn.now)
+        if committed_in(turn, request.identity, scope.topics) is not None:
+            if not request.committed:
+                raise EffectDone(request.identity[3])
+            return  # It was committed before, or resolved so: its first result stays.
+        effect = open_effect(turn.state, request.identity, topic=scope.topic, now=turn.now)
+        if request.committed:
+            owner = effect.owner if isinstance(effect, PendingEffect) else ""
+            store_effect(turn, request.identity, effect, owner=owner, result=request.result)
+        elif isinstance(effect, PendingEffect):
+            error = "resolved: it did not happen"
+            turn.journal.add(
+                EffectFailed(at=turn.now, identity=request.identity, error=error, topic=effect.topic)
+            )
 
     def _fail(self, turn: Turn, request: FailRequest) -> None:
         record = decide_fail(
@@ -208,58 +169,52 @@ class EffectsStage(RequestQueue[EffectsRequest]):
                 lease_ms=request.lease_ms,
                 token=request.token,
                 topic=pending.topic,
+                terms=pending.terms,
             )
         )
 
     def _status(self, turn: Turn, identity: Identity, scope: EffectScope) -> EffectRecord:
-        stored = _committed_in(turn, identity, scope.topics)
+        stored = committed_in(turn, identity, scope.topics)
         if stored is not None:
             return EffectRecord(status="COMMITTED", owner=stored.owner, result=stored.result)
         effects = turn.state.effects
-        pending = effects.pending_for(identity, scope.topic)
-        if pending is not None:
-            return EffectRecord(
-                status="PENDING", owner=pending.owner, lease_until=pending.until, token=pending.token
-            )
-        failed = effects.last_failed(identity, scope.topic)
-        if failed is not None:
-            return EffectRecord(status="FAILED", last_error=failed.error)
-        raise EffectNotFound(identity[3])
+        open_ = effects.pending_for(identity, scope.topic) or effects.last_failed(identity, scope.topic)
+        if open_ is None:
+            raise EffectNotFound(identity[3])
+        return _open_record(open_, turn.now)
 
 
-# Committed effects, also for deliveries whose lease ends
+def _open_record(effect: PendingEffect | FailedEffect, now: int) -> EffectRecord:
+    if isinstance(effect, FailedEffect):
+        return EffectRecord(status="FAILED", last_error=effect.error)
+    return EffectRecord(
+        status="UNKNOWN" if is_unknown(effect, now) else "PENDING",
+        owner=effect.owner,
+        lease_until=effect.until,
+        token=effect.token,
+    )
 
 
-def cold_effects(turn: Turn, identity: Identity) -> list[MessageRef]:
-    """The messages to read before `is_committed` can decide."""
-    return turn.lookup.cold(_effect_refs(turn.state, identity))
-
-
-def is_committed(turn: Turn, identity: Identity, topics: range) -> bool:
-    """Whether the effect is committed, for a message that the effects of these topics count for."""
-    return any(belongs(stored.topic, topics) for stored in _committed_effects(turn, identity))
-
-
-def _committed_in(turn: Turn, identity: Identity, topics: range) -> StoredEffect | None:
-    """The committed effect of one of these topics."""
-    effects = _committed_effects(turn, identity)
-    return next((stored for stored in effects if belongs(stored.topic, topics)), None)
-
-
-def _committed_effects(turn: Turn, identity: Identity) -> list[StoredEffect]:
-    """The committed effects of this identity, at most one a topic. A fingerprint alone does not count."""
-    found: list[StoredEffect] = []
-    for ref in _effect_refs(turn.state, identity):
+def steps_of_run(turn: Turn, run_id: str) -> list[StepRecord]:
+    """The steps of a run that are remembered: open ones from memory, committed ones from the disk."""
+    effects = turn.state.effects
+    steps: list[StepRecord] = []
+    for key in effects.open_steps(run_id):
+        effect = effects.pending.get(key) or effects.failed.get(key)
+        step = step_of(key[0])
+        if effect is not None and step is not None:
+            terms, record = effect.terms, _open_record(effect, turn.now)
+            steps.append(StepRecord(key[0], step[1], terms.parent, effect.attempt, effect.at, record))
+    for ref in effects.steps_done.find(run_print(run_id)):
         entry = turn.lookup.entry(ref)
-        if entry is not None:
-            stored = _decoder.decode(entry[PREFIX_BYTES:])
-            if stored.identity == identity:
-                found.append(stored)
-    return found
-
-
-def _effect_refs(state: State, identity: Identity) -> list[MessageRef]:
-    return state.effects.committed.find(effect_print(identity))
+        stored = decode_effect(entry) if entry is not None else None
+        step = step_of(stored.identity) if stored is not None else None
+        if entry is None or stored is None or step is None or step[0] != run_id or is_over(stored, turn.now):
+            continue
+        record = EffectRecord(status="COMMITTED", owner=stored.owner, result=stored.result)
+        at = produced_at(entry)
+        steps.append(StepRecord(stored.identity, step[1], stored.parent, stored.attempt, at, record))
+    return sorted(steps, key=lambda step: step.at)
 
 
 def _source_refs(state: State, request: EffectsRequest) -> list[MessageRef]:
@@ -280,22 +235,6 @@ def _scope(turn: Turn, request: BeginRequest | StatusRequest) -> EffectScope:
         if entry is not None:
             return scope_of(turn.state, name, produced_at=produced_at(entry), now=now)
     return scope_of(turn.state, name, now=now)
-
-
-def _effects_topic(turn: Turn) -> Topic:
-    state = turn.state
-    if EFFECTS_TOPIC not in state.topics:
-        options = TopicOptions(retention_ms=state.limits.effect_ttl_ms)
-        turn.journal.add(TopicCreated(turn.now, state.next_topic, EFFECTS_TOPIC, 1, options))
-    return state.topics[EFFECTS_TOPIC]
-
-
-def identity_of(stored: StoredMessage, *, topic: str, group: str) -> Identity | None:
-    """The identity of a message's effect in a group; None when it has no key."""
-    envelope = stored.envelope
-    if envelope is None or not envelope.idempotency_key:
-        return None
-    return (envelope.tenant_id or "", stored.requested_topic or topic, group, envelope.idempotency_key)
 
 
 def _committed(stored: StoredEffect | None) -> CommittedEffect | None:

@@ -24,7 +24,7 @@ from driftq.core.state import Topic
 from driftq.errors import DriftQError, TopicNotFound
 from driftq.model import StoredMessage
 from driftq.server.deliver.consumers import Consumers
-from driftq.server.effects.stage import cold_effects, identity_of, is_committed
+from driftq.server.effects.committed import cold_effects, identity_of, is_committed
 from driftq.server.requests import AckRequest, ExtendRequest, NackRequest, ReleaseRequest
 from driftq.server.settle.dead_letters import DeadLetterWriter
 from driftq.server.topics.views import find_topic

@@ -13,6 +13,7 @@ from driftq.log.files import Folder
 from driftq.log.log import SEGMENT_BYTES, SEGMENT_RECORDS, Log
 from driftq.log.recovery import Recovery
 from driftq.model.options.events import EventOptions
+from driftq.model.options.jobs import JobOptions
 from driftq.model.options.limits import Limits
 from driftq.server.clock import SystemClock
 from driftq.server.engine import Engine
@@ -30,6 +31,7 @@ class BrokerOptions:
     """Options of a broker."""
 
     limits: Limits = field(default_factory=Limits)
+    jobs: JobOptions = field(default_factory=JobOptions)
     fsync: Fsync = Fsync.ALWAYS
     durable: bool = True
     """False when the folder is in memory."""

@@ -13,13 +13,15 @@ import heapq
 import re
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from enum import IntEnum
 
 import msgspec
 
 from driftq.core.fingerprints import FingerprintTable
 from driftq.core.jobs.records import JobTerms
+from driftq.core.jobs.retries import RetryTimings
+from driftq.model.job import RetryTiming
 
 JOBS_TOPIC = "~jobs"
 PRIORITIES = 10
@@ -106,6 +108,7 @@ class JobTable:
         self.by_wall = bytearray()
         """1 where the due time is an instant of the wall clock."""
         self.timeouts = array("Q")
+        self.retries = RetryTimings()
         self.queues: dict[str, JobQueue] = {}
         self.queue_names: list[str] = []
         self.grants: dict[int, JobGrant] = {}
@@ -124,6 +127,10 @@ class JobTable:
         self.leaving: deque[tuple[int, int]] = deque()
         self.ended_at: dict[int, int] = {}
         """When each job with a key ended, as long as its key is live."""
+        self.awaited: Container[int] = ()
+        """Jobs whose end is awaited; not a part of the fold."""
+        self.awaited_ends: list[int] = []
+        """Those of them that have ended since they were last taken."""
 
     # Looking
 
@@ -274,6 +281,7 @@ class JobTable:
             return
         del self.states[:count], self.priorities[:count], self.queue_numbers[:count], self.attempts[:count]
         del self.max_retries[:count], self.due[:count], self.timeouts[:count], self.by_wall[:count]
+        self.retries.drop(count)
         self.base += count
         self._done_upto = max(0, self._done_upto - count)
         for known in (self.results, self.errors, self.completed_tokens, self.histories):
@@ -286,7 +294,9 @@ class JobTable:
         while self.base + len(self.states) < terms.offset:
             self._append(0, 0, 0, 0, 0, 0)  # An offset that is no job of ours.
         number = self.queue(terms.queue).number
-        self._append(JobState.WAITING, terms.priority, number, terms.max_retries, 0, terms.timeout_ms)
+        self._append(
+            JobState.WAITING, terms.priority, number, terms.max_retries, 0, terms.timeout_ms, terms.retry
+        )
         if terms.fingerprint:
             self.keys.add(terms.fingerprint, terms.offset)
             self.prints[terms.offset] = terms.fingerprint
@@ -304,7 +314,14 @@ class JobTable:
         return queue
 
     def _append(
-        self, state: int, priority: int, queue: int, max_retries: int, due: int, timeout_ms: int
+        self,
+        state: int,
+        priority: int,
+        queue: int,
+        max_retries: int,
+        due: int,
+        timeout_ms: int,
+        retry: RetryTiming | None = None,
     ) -> None:
         self.states.append(state)
         self.priorities.append(priority)
@@ -314,6 +331,7 @@ class JobTable:
         self.due.append(due)
         self.by_wall.append(0)
         self.timeouts.append(timeout_ms)
+        self.retries.append(retry)
 
     def wait(self, offset: int, due_at: int, *, by_wall: bool = False) -> None:
         """The job is due in engine time, or at an instant of the wall clock."""
@@ -336,6 +354,8 @@ class JobTable:
     def finish(self, offset: int, state: JobState, *, at: int) -> None:
         """The job has ended; its key stays for its time to live, its result while it is recent."""
         self.states[offset - self.base] = state
+        if offset in self.awaited:
+            self.awaited_ends.append(offset)
         if offset in self.prints:
             self.ended_at[offset] = at
             self.leaving.append((at + KEY_TTL_MS, offset))

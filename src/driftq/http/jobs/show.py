@@ -12,15 +12,20 @@ from driftq.core.state import State
 from driftq.errors import JobNotFound
 from driftq.history.job import JobTimeline
 from driftq.history.job_writer import read_job_history
-from driftq.http.jobs.handlers import NOTHING, offset_of
+from driftq.http.api.params import Form
+from driftq.http.jobs.handlers import offset_of
 from driftq.http.reads import in_thread, read_jobs
 from driftq.http.wire.exchange import Exchange
 from driftq.log.frame import LogEnd
 from driftq.model.time import rfc3339
-from driftq.model.wire.jobs import JobAttempt, JobView
+from driftq.model.wire.jobs import JobAttempt, JobQuery, JobView
+from driftq.server.jobs.ends import EndRequest
 from driftq.server.jobs.views import JobFacts, job_facts, job_view
 from driftq.server.requests import ReadRequest
 from driftq.storage.entry import produced_at
+
+
+JOB = Form(JobQuery)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +38,24 @@ class _Evicted:
 
 
 def show(exchange: Exchange) -> None:
-    NOTHING.read(exchange.body, exchange.query)
+    asked = JOB.read(exchange.body, exchange.query)
     offset = offset_of(exchange.names["job_id"])
+    if not asked.wait_ms:
+        _show(exchange, offset)
+        return
+    edge = exchange.edge
+
+    def ended(_: None) -> None:
+        exchange.on_lost = None
+        _show(exchange, offset)
+
+    request = EndRequest(offset, edge.clock.now() + asked.wait_ms, exchange.answering(ended))
+    exchange.on_lost = partial(edge.engine.stages.jobs.ends.withdraw, request)
+    edge.engine.submit(request)
+
+
+def _show(exchange: Exchange, offset: int) -> None:
+    """The job as it is now."""
     now, wall = exchange.edge.clock.now(), exchange.edge.clock.wall()
 
     def query(state: State) -> JobFacts | _Evicted:

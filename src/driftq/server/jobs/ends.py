@@ -60,8 +60,6 @@ class EndWaiters:
     def begin(self, jobs: JobTable) -> None:
         """Before the decisions of a turn; the state may be another one than in the last turn."""
         jobs.awaited = self._by_job
-        if jobs.awaited_ends:
-            jobs.awaited_ends = []
 
     def decide(self, turn: Turn) -> None:
         """After them: answer requests about jobs that have ended, and those that waited long enough."""
@@ -73,9 +71,11 @@ class EndWaiters:
                 self._by_job.setdefault(request.offset, []).append(request)
                 heapq.heappush(self._by_time, (request.until, next(self._numbers), request))
         self._new = []
-        for offset in jobs.awaited_ends:
-            for request in self._by_job.pop(offset, ()):
-                turn.reply(request, None)
+        if jobs.awaited_ends:
+            for offset in jobs.awaited_ends:
+                for request in self._by_job.pop(offset, ()):
+                    turn.reply(request, None)
+            jobs.awaited_ends = []
         while (at := self.next_at) is not None and at <= turn.now:
             request = heapq.heappop(self._by_time)[2]
             self._remove(request)

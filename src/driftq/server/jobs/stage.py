@@ -130,7 +130,8 @@ class JobsStage:
         requests = self._requests
         self.ends.begin(jobs)
         jobs.expire(turn.now)
-        self._requests = _Requests()
+        if self.pending:
+            self._requests = _Requests()
         if requests.settles:
             self._settle(turn, requests.settles)
         for action in requests.actions:

@@ -19,6 +19,7 @@ from driftq.server.clock import SystemClock
 from driftq.server.engine import Engine
 from driftq.server.events.service import EventsService
 from driftq.server.io_threads import AsyncioLoop, Fsync, Threads
+from driftq.server.jobs.processed import ProcessedSweeper
 from driftq.server.maintenance.stage import MaintenanceOptions
 from driftq.server.ports import Clock, Loop
 from driftq.server.routing.service import ROUTER_TIMEOUT_MS, Router, RoutingService
@@ -95,6 +96,7 @@ class Broker:
             if options.events is not None
             else None
         )
+        self._processed = ProcessedSweeper(options.events) if options.events is not None else None
         self.routing = (
             RoutingService(
                 options.router,
@@ -113,6 +115,8 @@ class Broker:
         found = self.engine.start()
         if found.cut is not None:
             logger.warning("the end of the log was torn and has been cut: %s", found.cut)
+        if self._processed is not None:
+            self._processed.start()
         return found
 
     async def close(self) -> None:
@@ -122,6 +126,8 @@ class Broker:
         await idle.wait()
         if self.routing is not None:
             self.routing.stop()
+        if self._processed is not None:
+            await asyncio.to_thread(self._processed.stop)
         if self.events is not None:
             await asyncio.to_thread(self.events.stop)
         self._threads.stop()

@@ -16,6 +16,7 @@ from driftq.worker.background import STOP_TIMEOUT_S, BackgroundWork
 from driftq.worker.job_loop import JobLoop, Runnable
 from driftq.worker.jobs.arguments import TaskArguments
 from driftq.worker.jobs.handle import JobHandle
+from driftq.worker.jobs.sweeping import ExpiringTrace, keep_clean
 from driftq.worker.running.client_loop import ClientLoop
 from driftq.worker.running.hooks import Hook, Hooked, HookRunner, Hooks
 
@@ -196,10 +197,13 @@ class Jobs(Hooked, BackgroundWork):
         on_success: Hook | None = None,
         on_failure: Hook | None = None,
         on_dead: Hook | None = None,
+        processed: ExpiringTrace | None = None,
     ) -> None:
         """`prefetch` bounds what is held; only as much is taken as is done in a quarter of a second.
 
-        The hooks are called as those that the decorators of the same names declare.
+        The hooks are called as those that the decorators of the same names declare. `processed` is a
+        registry of processed jobs in a database of your own, which this worker keeps clean: the server
+        does so in its own databases.
         """
         if concurrency < 1 or prefetch < 1:
             raise InvalidArgument("concurrency", "and prefetch must be at least 1")
@@ -211,6 +215,7 @@ class Jobs(Hooked, BackgroundWork):
         self._hooks = Hooks(
             on_start=on_start, on_success=on_success, on_failure=on_failure, on_dead=on_dead
         )
+        self._processed = processed
         self._tasks: dict[str, Task[..., Any]] = {}
 
     def task(
@@ -273,7 +278,10 @@ class Jobs(Hooked, BackgroundWork):
             stop_timeout_s=self._stop_timeout_s,
             hooks=hooks,
         )
+        sweeping = asyncio.ensure_future(keep_clean(self._processed)) if self._processed else None
         try:
             await loop.run(stopping)
         finally:
+            if sweeping is not None:
+                sweeping.cancel()
             await asyncio.to_thread(hooks.close, self._stop_timeout_s)

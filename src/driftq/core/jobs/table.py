@@ -27,6 +27,7 @@ JOBS_TOPIC = "~jobs"
 PRIORITIES = 10
 AGE_STEP_MS = 60_000
 KEY_TTL_MS = 604_800_000
+_KEPT_MS = 30 * 86_400_000
 _RECENT = 10_000
 _RECENT_BYTES = 64 << 20
 _BITS = 44
@@ -96,7 +97,9 @@ class JobQueue:
 class JobTable:
     """The fold of the job records."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, kept_ms: int = _KEPT_MS) -> None:
+        self._kept_ms = kept_ms
+        """How long a result is kept."""
         self.base = 0
         """Offset of the first job in the columns."""
         self.states = bytearray()
@@ -363,13 +366,23 @@ class JobTable:
             self.recent.append(offset)
             self.recent_bytes += len(self.results.get(offset) or "")
             while len(self.recent) > _RECENT or self.recent_bytes > _RECENT_BYTES:
-                old = self.recent.popleft()
-                self.recent_bytes -= len(self.results.pop(old, None) or "")
-                self.histories.pop(old, None)
-                self.completed_tokens.pop(old, None)
+                self._evict_oldest()
+
+    def _evict_oldest(self) -> None:
+        """The history has its runs and its result."""
+        old = self.recent.popleft()
+        self.recent_bytes -= len(self.results.pop(old, None) or "")
+        self.histories.pop(old, None)
+        self.completed_tokens.pop(old, None)
+
+    def _ended_before(self, offset: int, at: int) -> bool:
+        runs = self.histories.get(offset)
+        return runs is None or runs[-1].ended_at <= at
 
     def expire(self, now: int) -> None:
-        """Drop the keys of jobs that ended long ago."""
+        """Drop the results of jobs that ended long ago, and their keys."""
+        while self.recent and self._ended_before(self.recent[0], now - self._kept_ms):
+            self._evict_oldest()
         while self.leaving and self.leaving[0][0] <= now:
             at, offset = self.leaving.popleft()
             if self.ended_at.get(offset) != at - KEY_TTL_MS:

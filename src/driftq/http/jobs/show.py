@@ -94,8 +94,12 @@ async def _from_history(exchange: Exchange, offset: int, evicted: _Evicted) -> N
             broker.log.folder, broker.options.history, offset, topic=evicted.topic, end=evicted.end
         ),
     )
+    kept_since = exchange.edge.clock.now() - broker.options.limits.jobs_kept_ms
+    is_over = past.ended_at is not None and past.ended_at <= kept_since
+    if is_over and evicted.facts is None:
+        raise JobNotFound(job_id(offset))
     if evicted.facts is not None:
-        result = evicted.facts.result if past.result is None else past.result
+        result = None if is_over else evicted.facts.result if past.result is None else past.result
         _send(exchange, msgspec.structs.replace(evicted.facts, history=_runs(past), result=result))
     elif past.entry is None or not past.state:
         raise JobNotFound(job_id(offset))

@@ -86,8 +86,12 @@ def _kinds(call: Callable[..., Any], parameters: list[inspect.Parameter]) -> dic
         hints = get_type_hints(call, include_extras=True)
     except Exception:  # noqa: BLE001 - an annotation may be any text, and is not evaluated for its own sake.
         return {}
-    named = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
-    return {name: hints[name] for name in named if name in hints and _is_plain(hints[name])}
+    kinds: dict[str, Any] = {}
+    for one in parameters:
+        kind = hints.get(one.name)
+        if kind is not None and one.kind is not one.VAR_KEYWORD and _is_plain(kind):
+            kinds[one.name] = kind | None if one.default is None else kind
+    return kinds
 
 
 def _is_plain(kind: Any) -> bool:

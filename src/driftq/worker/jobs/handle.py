@@ -15,6 +15,8 @@ from driftq.worker.running.client_loop import ClientLoop
 
 _CLASS_NAME = re.compile(r"(?P<name>[A-Za-z_]\w*)(: |$)")
 _WAIT_MS = 10_000
+_NEVER = (StopIteration, StopAsyncIteration)
+"""No coroutine may raise these."""
 
 
 class JobHandle:
@@ -110,7 +112,7 @@ def _builtin_error(name: str) -> type[BaseException] | None:
 @cache
 def _failed_as(kind: type[BaseException]) -> type[JobFailed]:
     """A JobFailed that is caught as the other class too; a plain one where Python cannot combine them."""
-    if not issubclass(kind, Exception) or issubclass(JobFailed, kind):
+    if not issubclass(kind, Exception) or issubclass(kind, _NEVER):
         return JobFailed
     try:
         made = type("JobFailed", (JobFailed, kind), {"__module__": JobFailed.__module__})

@@ -20,7 +20,7 @@ from driftq.core.records import Record
 from driftq.core.state import State
 from driftq.history.file import open_history
 from driftq.history.job import JobRun, JobTimeline, read_job
-from driftq.history.job_writer import JOBS_KEPT_MS, JobHistory
+from driftq.history.job_writer import JobHistory
 from driftq.model.options.limits import Limits
 
 NONE = memoryview(b"")

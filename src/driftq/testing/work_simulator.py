@@ -19,6 +19,7 @@ from random import Random
 from driftq.core.jobs.table import JobState
 from driftq.core.state import State
 from driftq.errors import WritingStopped
+from driftq.model.job import RetryTiming
 from driftq.model.options.limits import Limits
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.testing.check_dead_letters import Fragile
@@ -31,6 +32,7 @@ STEPS = 200
 _KEYS = 6
 _STEPS_MS = (5_000, -5_000, 90_000, HOUR_MS, DAY_MS, -90_000, -DAY_MS)
 """By how much the wall clock is set while the server runs."""
+_TIMINGS = (None, RetryTiming(40, 200, full_jitter=False), RetryTiming(100, 2_000), RetryTiming(0, 0))
 _LONG_MS = 70_000
 """Longer than a step of the clock is held back."""
 
@@ -69,6 +71,7 @@ class _WorkRun:
             (16, self._produce),
             (36, self._end_message),
             (45, self._world.dead_letter_life.step),
+            (8, self._world.job_life.step),
             (4, self._reopen_stream),
             (2, self._stop_worker),
             (1, self._compare),
@@ -99,7 +102,11 @@ class _WorkRun:
         delay = random.choice((0, 0, 0, 300, 300, 50_000))
         run_at = self._clock_of_a_user() + delay if delay else None
         self._world.enqueue(
-            f"job-{self._serial}", priority=self._serial % 10, max_retries=retries, run_at=run_at
+            f"job-{self._serial}",
+            priority=self._serial % 10,
+            max_retries=retries,
+            run_at=run_at,
+            retry=_TIMINGS[self._serial % len(_TIMINGS)],
         )
 
     def _clock_of_a_user(self) -> int:
@@ -223,6 +230,7 @@ class _WorkRun:
             world.hands.clear()
         states = world.look(_job_states)
         world.jobs.ended(states)
+        world.job_life.checker.stood(states)
         self._judge_messages()
         world.dead_letter_life.judge()
         world.machine.compare_with_log()

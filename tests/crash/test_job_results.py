@@ -39,7 +39,8 @@ def test_every_result_arrives_whatever_is_killed_on_the_way(server: ServerProces
                 numbers = range(batch * JOBS, (batch + 1) * JOBS)
                 handles.extend(
                     double.enqueue_many(
-                        [(number,) for number in numbers], idempotency_keys=[f"n-{number}" for number in numbers]
+                        [(number,) for number in numbers],
+                        idempotency_keys=[f"n-{number}" for number in numbers],
                     )
                 )
                 enqueued.release()

@@ -92,9 +92,7 @@ async def enqueue_many(
     return [job for job in enqueued.values() if isinstance(job, EnqueuedJob)]
 
 
-def _bodies(
-    fields: dict[str, Any], payloads: Iterable[Any], keys: Iterable[str] | None
-) -> Iterator[bytes]:
+def _bodies(fields: dict[str, Any], payloads: Iterable[Any], keys: Iterable[str] | None) -> Iterator[bytes]:
     """Each job as JSON."""
     given = None if keys is None else iter(keys)
     start = encode(fields)[:-1]

@@ -22,7 +22,6 @@ from driftq.model.wire.jobs import ClaimedJob, ClaimReply, EnqueuedJob, JobEnd, 
 from driftq.transport.errors import rebuild
 from driftq.transport.paths import Query
 
-
 _WAIT_MS = 10_000
 """One request waits for so long at most; a longer wait is several requests."""
 _ENDED = ("succeeded", "dead")

@@ -39,9 +39,7 @@ class JobChecker:
         self.keys: dict[str, int] = {}
         self._highest = 0
 
-    def enqueued(
-        self, key: str, offset: int, *, max_retries: int, retry: RetryTiming | None = None
-    ) -> None:
+    def enqueued(self, key: str, offset: int, *, max_retries: int, retry: RetryTiming | None = None) -> None:
         """A confirmed answer: the job of this key."""
         known = self.keys.setdefault(key, offset)
         require(known == offset, "J11", f"job {key} was {known} and is now {offset}")

@@ -7,4 +7,15 @@ from driftq.worker.jobs.handle import JobHandle
 from driftq.worker.tasks import Jobs, Task
 from driftq.worker.worker import Settled, Worker
 
-__all__ = ["Context", "Effect", "JobContext", "JobHandle", "Jobs", "Reject", "Retry", "Settled", "Task", "Worker"]
+__all__ = [
+    "Context",
+    "Effect",
+    "JobContext",
+    "JobHandle",
+    "Jobs",
+    "Reject",
+    "Retry",
+    "Settled",
+    "Task",
+    "Worker",
+]

@@ -87,9 +87,7 @@ class Handling:
             else None
         )
         self._scope: Scope = self._registry or BrokerScope(client, effect)
-        self.pool = HandlerPool(
-            self._call, concurrency=declared.concurrency, name=f"driftq-{declared.topic}"
-        )
+        self.pool = HandlerPool(self._call, concurrency=declared.concurrency, name=f"driftq-{declared.topic}")
         self._dead_letters = DeadLetterPartitions(client, declared.topic)
         self.unknown = 0
         """Effects that were found cut off, and dead-lettered for an operator to resolve."""

@@ -212,9 +212,7 @@ class Jobs(Hooked, BackgroundWork):
         self._lease_ms = lease_ms
         self._concurrency = concurrency
         self._prefetch = max(prefetch, concurrency)
-        self._hooks = Hooks(
-            on_start=on_start, on_success=on_success, on_failure=on_failure, on_dead=on_dead
-        )
+        self._hooks = Hooks(on_start=on_start, on_success=on_success, on_failure=on_failure, on_dead=on_dead)
         self._processed = processed
         self._tasks: dict[str, Task[..., Any]] = {}
 

@@ -74,9 +74,7 @@ class Worker(Hooked, BackgroundWork):
         self._registry = registry
         self._sinks = WorkerSinks(sinks or {})
         self._on_settled = on_settled
-        self._hooks = Hooks(
-            on_start=on_start, on_success=on_success, on_failure=on_failure, on_dead=on_dead
-        )
+        self._hooks = Hooks(on_start=on_start, on_success=on_success, on_failure=on_failure, on_dead=on_dead)
         self._declared: list[Declared] = []
         self.unknown = 0
         """Effects that this worker found cut off and dead-lettered for an operator to resolve."""

@@ -71,7 +71,13 @@ def test_each_outcome_of_a_job_calls_its_hooks_once(broker: VirtualBroker, calls
         work.enqueue("bad")
         found = calls.take(5)
         assert sorted(found) == sorted(
-            [("start", 1, None), ("failure", 1, "bad"), ("start", 2, None), ("failure", 2, "bad"), ("dead", 2, "bad")]
+            [
+                ("start", 1, None),
+                ("failure", 1, "bad"),
+                ("start", 2, None),
+                ("failure", 2, "bad"),
+                ("dead", 2, "bad"),
+            ]
         )
         assert found.index(("failure", 2, "bad")) < found.index(("dead", 2, "bad"))
     assert calls.left() == []

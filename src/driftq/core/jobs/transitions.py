@@ -184,7 +184,9 @@ def _after_failure(
     attempt = jobs.attempts[slot]
     if not retryable or attempt > jobs.max_retries[slot]:
         return FailedJob(offset=offset, due_at=-1, error=error)
-    return FailedJob(offset=offset, due_at=now + wait_ms(jobs.retries.at(slot), attempt, jitter()), error=error)
+    return FailedJob(
+        offset=offset, due_at=now + wait_ms(jobs.retries.at(slot), attempt, jitter()), error=error
+    )
 
 
 def failure_text(record: JobsFailed, failed: FailedJob) -> str:

@@ -24,7 +24,6 @@ from driftq.server.jobs.views import JobFacts, job_facts, job_view
 from driftq.server.requests import ReadRequest
 from driftq.storage.entry import produced_at
 
-
 JOB = Form(JobQuery)
 
 

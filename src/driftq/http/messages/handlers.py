@@ -170,9 +170,7 @@ def _from_query(query: ProduceQuery) -> Produced:
     for alias, name in (("tenant", "tenant_id"), ("idem_key", "idempotency_key")):
         if getattr(query, alias) is not None and getattr(query, name) is not None:
             raise InvalidArgument(alias, f"is another name for {name}: give one of them")
-    limits = MessageRetryPolicy(
-        query.retry_max_attempts, query.retry_backoff_ms, query.retry_max_backoff_ms
-    )
+    limits = MessageRetryPolicy(query.retry_max_attempts, query.retry_backoff_ms, query.retry_max_backoff_ms)
     envelope = EnvelopeBody(
         run_id=query.run_id,
         step_id=query.step_id,

@@ -129,8 +129,9 @@ def test_those_who_wait_are_answered_when_the_server_stops(tmp_path: Path) -> No
     assert not is_answered(client, 0.1)
     code, errors = server.terminate()
     assert (code, "Traceback" in errors) == (0, False)
-    client.settimeout(10)
-    assert b"HTTP/1.1" in client.recv(65_536)
+    with client:
+        client.settimeout(10)
+        assert b"HTTP/1.1" in client.recv(65_536)
 
 
 @pytest.mark.clause("J16")

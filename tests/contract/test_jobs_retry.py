@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 from tests.contract.job_queue import Queue, instant
 from tests.contract.serving import Server
+from tests.harness import ServerProcess
 
 
 @pytest.fixture
@@ -81,23 +81,28 @@ def test_without_jitter_the_wait_is_the_whole_one(queue: Queue) -> None:
     assert (shown["state"], round(waited_s, 3)) == ("scheduled", 60.0)
 
 
-@pytest.fixture
-def restartable(tmp_path: Path) -> Iterator[Server]:
-    with Server(tmp_path / "log") as running:
-        yield running
-
-
 @pytest.mark.clause("J14", "W3")
-def test_stored_jobs_keep_their_policy_when_the_servers_changes(
-    restartable: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    queue = Queue(restartable)
-    old = queue.enqueue()
-    restartable.kill()
-    monkeypatch.setenv("DRIFTQ_JOBS_RETRY_MAX_ATTEMPTS", "2")
-    monkeypatch.setenv("DRIFTQ_JOBS_RETRY_BASE_MS", "30")
-    monkeypatch.setenv("DRIFTQ_JOBS_RETRY_CAP_MS", "90")
-    monkeypatch.setenv("DRIFTQ_JOBS_RETRY_JITTER", "none")
-    restartable.start()
-    assert queue.show(old)["retry"] == DEFAULT
-    assert policy(queue) == {"max_attempts": 2, "base_ms": 30, "cap_ms": 90, "jitter": "none"}
+def test_stored_jobs_keep_their_policy_when_the_servers_changes(tmp_path: Path) -> None:
+    body = {"queue": "mail", "task": "send", "payload": None}
+    with ServerProcess(tmp_path / "data") as server:
+        old = server.client().post("/v1/jobs", body).body["job_id"]
+        server.kill()
+    changed = {"MAX_ATTEMPTS": "2", "BASE_MS": "30", "CAP_MS": "90", "JITTER": "none"}
+    env = {f"DRIFTQ_JOBS_RETRY_{name}": value for name, value in changed.items()}
+    with ServerProcess(tmp_path / "data", env=env) as server:
+        client = server.client()
+        new = client.post("/v1/jobs", body).body["job_id"]
+        assert client.get(f"/v1/jobs/{old}").body["retry"] == DEFAULT
+        own = {"max_attempts": 2, "base_ms": 30, "cap_ms": 90, "jitter": "none"}
+        assert client.get(f"/v1/jobs/{new}").body["retry"] == own
+
+
+@pytest.mark.clause("J14", "J8", "N2")
+def test_profile_v1_dev_has_the_numbers_of_spec_003(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data", "--profile", "v1-dev") as server:
+        client = server.client()
+        job = client.post("/v1/jobs", {"queue": "mail", "task": "send", "payload": None}).body["job_id"]
+        shown = client.get(f"/v1/jobs/{job}").body
+        assert shown["max_retries"] == 3
+        expected = {"max_attempts": 4, "base_ms": 500, "cap_ms": 30_000, "jitter": "full"}
+        assert shown["retry"] == expected

@@ -46,7 +46,7 @@ class Task(Generic[_Given, _Result]):
         self.name = name
         self.queue = queue
         self.retry = retry
-        self._options = {"max_retries": max_retries, "timeout_ms": timeout_ms, "retry": retry}
+        self._options: dict[str, Any] = {"max_retries": max_retries, "timeout_ms": timeout_ms, "retry": retry}
         if retry is not None and (problem := retry.job_problem()):
             raise InvalidArgument("retry", problem)
         if retry is not None and max_retries is not None:

@@ -244,9 +244,7 @@ def _enqueue(turn: Turn, requests: list[EnqueueRequest]) -> None:
         else:
             ready.append(request)
     jobs = [job for request in ready for job in request.jobs]
-    if not jobs:
-        return
-    outcomes = _store(turn, jobs)
+    outcomes = _store(turn, jobs) if jobs else []
     start = 0
     for request in ready:
         stop = start + len(request.jobs)

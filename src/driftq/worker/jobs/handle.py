@@ -6,7 +6,6 @@ import builtins
 import re
 import time
 from collections.abc import Iterable, Iterator
-from functools import cache
 from typing import Any
 
 from driftq.errors import JobFailed
@@ -109,7 +108,6 @@ def _builtin_error(name: str) -> type[BaseException] | None:
     return found if isinstance(found, type) and issubclass(found, Exception) else None
 
 
-@cache
 def _failed_as(kind: type[BaseException]) -> type[JobFailed]:
     """A JobFailed that is caught as the other class too; a plain one where Python cannot combine them."""
     if not issubclass(kind, Exception) or issubclass(kind, _NEVER):

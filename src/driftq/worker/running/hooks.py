@@ -38,8 +38,8 @@ class Hooks:
                 self.add(name, hook)
 
     def add(self, name: str, hook: Hook) -> None:
-        """Raises InvalidArgument for what cannot be called without awaiting it."""
-        if not callable(hook) or awaits(hook):
+        """Raises InvalidArgument for an `async` function."""
+        if awaits(hook):
             raise InvalidArgument(name, f"{name_of(hook)} must be a plain function, not async")
         self._by_name.setdefault(name, []).append(hook)
 

@@ -3,9 +3,12 @@
 The server wakes whoever waits when the end of the job is on disk. Nothing is polled.
 """
 
+import logging
 import tempfile
 
 import driftq
+
+logging.getLogger("driftq.worker").setLevel(logging.ERROR)  # Failures are logged with their tracebacks.
 
 with tempfile.TemporaryDirectory() as folder, driftq.open(folder) as broker:
     jobs = driftq.Jobs(broker)

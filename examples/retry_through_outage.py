@@ -3,9 +3,12 @@
 The default policy already retries for hours. This one retries quickly, so that the example is short.
 """
 
+import logging
 import tempfile
 
 import driftq
+
+logging.getLogger("driftq.worker").setLevel(logging.ERROR)  # Failures are logged with their tracebacks.
 
 POLICY = driftq.RetryPolicy(max_attempts=20, base=0.05, cap=0.2, give_up_on=(ValueError,))
 

@@ -31,11 +31,29 @@ class JobLife:
         self._serial = 0
 
     def step(self) -> None:
-        if self._world.random.random() < 0.3:
+        world = self._world
+        chance = world.random.random()
+        if chance < 0.2:
             self._enqueue_batch()
+        elif chance < 0.3 or not world.held_jobs:
+            self._wait(world.random.choice(list(world.jobs.jobs)[-8:]) if world.jobs.jobs else None)
         else:
-            self._wait()
+            self._wait_and_end(*world.random.choice(world.held_jobs[-6:]))
         self._judge()
+
+    def _wait_and_end(self, offset: int, token: int) -> None:
+        """A caller waits for a job that its worker ends at the same time; another worker asks for work."""
+        world = self._world
+        self._wait(offset)
+        world.run_for(world.random.choice((0, 0, 5)))
+        chance = world.random.random()
+        if chance < 0.5:
+            world.complete(offset, token)
+        elif chance < 0.8:
+            world.fail(offset, token, retryable=True)
+            world.claim(limit=2, lease_ms=1_000, wait_ms=400)
+        else:
+            world.cancel(offset)
 
     def _judge(self) -> None:
         world = self._world
@@ -63,13 +81,12 @@ class JobLife:
 
         world.machine.engine.submit(EnqueueRequest(jobs, world.heard(f"batch {keys[0]}", take)))
 
-    def _wait(self) -> None:
+    def _wait(self, offset: int | None) -> None:
         world = self._world
-        if not world.jobs.jobs:
+        if offset is None:
             return
-        offset = world.random.choice(list(world.jobs.jobs)[-8:])
         until = world.now + world.random.choice((200, 2_000))
-        wait = self.checker.asked(offset, until=until)
+        wait = self.checker.asked(offset, until=until, now=world.now)
 
         def take(answer: Any) -> None:
             if isinstance(answer, DriftQError):
@@ -84,8 +101,8 @@ class JobLife:
 
     def restarted(self) -> None:
         """The server has started again: a batch is there as a whole or not at all."""
-        self.checker.restarted()
         jobs = self._world.machine.engine.state.jobs
+        self.checker.restarted(jobs.state)
         for keys in self._batches:
             judge_batch(keys, [bool(jobs.keys.find(fingerprint(QUEUE, key))) for key in keys])
         self._batches = []

@@ -32,7 +32,7 @@ STEPS = 200
 _KEYS = 6
 _STEPS_MS = (5_000, -5_000, 90_000, HOUR_MS, DAY_MS, -90_000, -DAY_MS)
 """By how much the wall clock is set while the server runs."""
-_TIMINGS = (None, RetryTiming(40, 200, full_jitter=False), RetryTiming(100, 2_000), RetryTiming(0, 0))
+_TIMINGS = (None, RetryTiming(2_000, 8_000, full_jitter=False), RetryTiming(100, 2_000), RetryTiming(0, 0))
 _LONG_MS = 70_000
 """Longer than a step of the clock is held back."""
 
@@ -71,7 +71,7 @@ class _WorkRun:
             (16, self._produce),
             (36, self._end_message),
             (45, self._world.dead_letter_life.step),
-            (8, self._world.job_life.step),
+            (16, self._world.job_life.step),
             (4, self._reopen_stream),
             (2, self._stop_worker),
             (1, self._compare),
@@ -230,7 +230,6 @@ class _WorkRun:
             world.hands.clear()
         states = world.look(_job_states)
         world.jobs.ended(states)
-        world.job_life.checker.stood(states)
         self._judge_messages()
         world.dead_letter_life.judge()
         world.machine.compare_with_log()

@@ -80,7 +80,7 @@ def test_whoever_waits_goes_on_waiting_at_the_next_server(server: ServerProcess)
         assert views == ["succeeded"]
 
 
-@pytest.mark.clause("J12d", "J23")
+@pytest.mark.clause("J12", "J12d", "J23")
 def test_a_server_removes_processed_jobs_whose_time_is_over(tmp_path: Path) -> None:
     file = tmp_path / "data" / "pipeline" / "registry.db"
     file.parent.mkdir(parents=True)

@@ -30,7 +30,7 @@ class Watched:
         return count
 
 
-@pytest.mark.clause("J12d", "J23")
+@pytest.mark.clause("J12", "J12d", "J23")
 def test_a_worker_sweeps_the_registry_that_it_was_given(broker: VirtualBroker, tmp_path: Path) -> None:
     clock = VirtualClock()
     database = open_database(f"sqlite:///{tmp_path}/own.db", clock=clock)
@@ -56,7 +56,7 @@ def _keys(database: Database) -> list[str]:
         return [str(key) for (key,) in rows]
 
 
-@pytest.mark.clause("J12d", "J23")
+@pytest.mark.clause("J12", "J12d", "J23")
 def test_the_server_sweeps_its_own_folder_and_leaves_other_databases_alone(tmp_path: Path) -> None:
     options = EventOptions(folder=str(tmp_path))
     sweeper = ProcessedSweeper(options)

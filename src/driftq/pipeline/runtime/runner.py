@@ -88,7 +88,7 @@ class Runner:
         self._backoff = backoff or Backoff()
 
     def run_once(self, jobs: Sequence[StreamJob | BatchJob]) -> None:
-        """Each in turn, so that the next one finds the results of the one before. Raises PipelineJobFailed."""
+        """Each in turn, so that the next one finds the results of the last. Raises PipelineJobFailed."""
         for job in jobs:
             if self._stop():
                 return

@@ -62,12 +62,12 @@ def test_a_policy_that_makes_no_sense_is_refused(queue: Queue, fields: dict[str,
 
 @pytest.mark.clause("J14")
 def test_the_claim_says_how_many_attempts_there_are(queue: Queue) -> None:
-    queue.enqueue(retry={"max_attempts": 3, "base_ms": 0, "cap_ms": 0})
+    job_id = queue.enqueue(retry={"max_attempts": 3, "base_ms": 0, "cap_ms": 0})
     for attempt in (1, 2, 3):
         (job,) = queue.claim(wait_ms=5_000)
         assert (job["attempt"], job["max_attempts"]) == (attempt, 3)
         assert queue.do("fail", job, error="boom").status == 204
-    shown = queue.show(job["job_id"])
+    shown = queue.show(job_id)
     assert (shown["state"], shown["error"], len(shown["history"])) == ("dead", "boom", 3)
 
 

@@ -135,12 +135,10 @@ def test_arguments_arrive_as_the_types_that_the_task_names(broker: VirtualBroker
     ship.enqueue(Order("o-1", 5), day=day)
     with jobs:
         assert ran.get(timeout=PATIENCE_S) == (Order("o-1", 5), day, None)
-    for wrong, argument in (
-        ({"order": {"id": "o"}, "day": day}, "order"),
-        ({"order": Order("o", 1), "day": "soon"}, "day"),
-    ):
-        with pytest.raises(TypeError, match=f"ship: argument '{argument}'"):
-            ship.enqueue(**wrong)
+    with pytest.raises(TypeError, match="ship: argument 'order'"):
+        ship.enqueue(order={"id": "o"}, day=day)
+    with pytest.raises(TypeError, match="ship: argument 'day'"):
+        ship.enqueue(order=Order("o", 1), day="soon")
     with pytest.raises(TypeError, match="missing a required argument"):
         ship.enqueue(day=day)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import uvloop
 
 import driftq
+from bench.job_latency import latencies
 from bench.machine import server
 from bench.report import Figure
 
@@ -34,6 +35,7 @@ def no_op() -> list[Figure]:
             "≥ 10,000",
             worked >= 10_000,
         ),
+        *latencies(),
     ]
 
 

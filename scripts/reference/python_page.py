@@ -63,6 +63,7 @@ CLASSES: tuple[type, ...] = (
     driftq.Reject,
     driftq.Jobs,
     driftq.Task,
+    driftq.JobHandle,
     driftq.JobContext,
     driftq.steps.Run,
     driftq.steps.Step,

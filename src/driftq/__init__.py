@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from driftq.worker import Context as Context
     from driftq.worker import Effect as Effect
     from driftq.worker import JobContext as JobContext
+    from driftq.worker import JobHandle as JobHandle
     from driftq.worker import Jobs as Jobs
     from driftq.worker import Reject as Reject
     from driftq.worker import Retry as Retry
@@ -75,6 +76,7 @@ _HOMES = {
     "Jobs": "driftq.worker",
     "Task": "driftq.worker",
     "JobContext": "driftq.worker",
+    "JobHandle": "driftq.worker",
     "EventStore": "driftq.client",
     "AsyncEventStore": "driftq.client",
     "Event": "driftq.model",

@@ -22,6 +22,7 @@ ROW = re.compile(
 
 PRINTS = {
     "agent_steps.py": "the tools ran: ['search', 'charge']",
+    "batch_of_jobs.py": "100 jobs, the sum of their results is 328350",
     "batch_with_refusals.py": "refused: {'id': 'milk', 'price': 99}: IdempotencyMismatch",
     "concurrent_produce.py": "5000 messages acked, 0 left",
     "custom_sink.py": "readers see [('o-1', '{\"state\": \"paid in full\"}')]",
@@ -34,6 +35,8 @@ PRINTS = {
     "idempotent_produce.py": "1 message stored",
     "idempotent_worker.py": "second delivery: {'charge_id': 'ch-1'}, duplicate: True",
     "message_headers.py": "order 1 from web",
+    "job_hooks.py": "request r-2: send is dead: ada is no address",
+    "job_result.py": "failed: job-1 is dead: ZeroDivisionError: division by zero",
     "optimistic_append.py": "['order.opened', 'order.paid', 'order.refunded']",
     "outbox.py": "the relay sent 1 row, then 0",
     "pipeline_app.py": "events.order → worker-want_parcel (want_parcel) → registry",
@@ -43,6 +46,7 @@ PRINTS = {
     "replay_group.py": "after the reset: ['tea', 'milk', 'bread']",
     "resumable_import.py": "the topic has ['first', 'second', 'third', 'fourth']",
     "retry_policy.py": "dead letter after 3 attempts, reason: max_attempts",
+    "retry_through_outage.py": "charged tea at attempt 4",
     "router.py": "an order of 4200 is stored in orders.large",
     "router_classifier.py": "billing    I was charged twice, please refund the invoice",
     "testing_a_worker.py": "2 passed",

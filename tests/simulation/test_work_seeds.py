@@ -24,7 +24,7 @@ from driftq.testing.checkers import Violation
 from driftq.testing.machine import Machine
 from driftq.testing.simulator import SimulationFailed
 from driftq.testing.work_simulator import simulate_work
-from tests.simulation import sabotage_clock, sabotage_dead_letters, sabotage_deliveries
+from tests.simulation import sabotage_clock, sabotage_dead_letters, sabotage_deliveries, sabotage_jobs
 
 SEEDS = int(os.environ.get("DRIFTQ_SEEDS", "75"))
 FIRST = int(os.environ.get("DRIFTQ_FIRST_SEED", "0"))
@@ -33,7 +33,7 @@ CHUNK = 25
 Sabotage = Callable[[pytest.MonkeyPatch], None]
 
 
-@pytest.mark.clause("J1", "J5", "J7", "J8", "J10", "J11")
+@pytest.mark.clause("J1", "J5", "J7", "J8", "J10", "J11", "J14", "J16", "J17")
 @pytest.mark.clause("I3", "I6", "I11", "D2", "D3", "D4", "D5", "D6", "G1", "G5", "P2", "P3")
 @pytest.mark.clause("W2", "W3", "W4", "W9")
 @pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, CHUNK), ids="from_{}".format)
@@ -172,6 +172,7 @@ CAUGHT: list[tuple[Sabotage, set[str]]] = [
     (settle_without_a_dead_letter, {"D4"}),
     *sabotage_clock.CAUGHT,
     *sabotage_dead_letters.CAUGHT,
+    *sabotage_jobs.CAUGHT,
 ]
 
 
@@ -185,7 +186,7 @@ def test_a_broken_broker_is_caught(
 ) -> None:
     caplog.set_level(logging.CRITICAL + 1, logger="driftq")
     monkeypatch.setattr(Machine, "compare_with_log", lambda self: None)
-    for seed in range(40):
+    for seed in range(80):
         failure = _run(seed, sabotage, monkeypatch)
         if failure is not None:
             assert isinstance(failure.cause, Violation), failure

@@ -49,7 +49,8 @@ def enqueue(
         str | None, typer.Option("--idempotency-key", help="Store one job under this key in its queue.")
     ] = None,
     max_retries: Annotated[
-        int | None, typer.Option("--max-retries", help="Retries after the first attempt (default 3).")
+        int | None,
+        typer.Option("--max-retries", help="Retries after the first attempt (default: the server's)."),
     ] = None,
     timeout_ms: Annotated[
         int | None,
@@ -141,6 +142,8 @@ def show_job(job: JobId, url: Url = None, as_json: Json = False) -> None:
         say(f"leased to {answer['owner']} until {answer['lease_until']}")
     if answer["last_error"]:
         say(f"last error {answer['last_error']}")
+    for name, value in sorted(answer.get("metadata", {}).items()):
+        say(f"metadata {name}: {value}")
     if "result" in answer:
         say(f"result {json.dumps(answer['result'], ensure_ascii=False)}")
     if answer["history"]:
@@ -158,10 +161,57 @@ def cancel(job: JobId, url: Url = None, as_json: Json = False) -> None:
     _move(job, "cancel", url=url, as_json=as_json)
 
 
-@app.command(epilog=examples("driftq job requeue job-0"))
-def requeue(job: JobId, url: Url = None, as_json: Json = False) -> None:
-    """Requeue a dead job with all its attempts."""
-    _move(job, "requeue", url=url, as_json=as_json)
+@app.command(
+    epilog=examples(
+        "driftq job requeue job-0",
+        "driftq job requeue --queue mail --error ConnectionError --dry-run",
+        "driftq job requeue --task send --since 2026-11-18T08:00:00Z --rate 50",
+    )
+)
+def requeue(
+    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="One job's id, as in job-7.")] = None,
+    queue: Annotated[str | None, typer.Option("--queue", "-q", help="Only dead jobs of this queue.")] = None,
+    task: Annotated[str | None, typer.Option("--task", help="Only dead jobs of this task.")] = None,
+    error: Annotated[
+        str | None, typer.Option("--error", help="Only dead jobs whose last error contains this text.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="RFC3339", help="Only jobs that died then or later.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="RFC3339", help="Only jobs that died before.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every dead job of the server.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the jobs; change nothing.")] = False,
+    rate: Annotated[
+        int | None, typer.Option("--rate", min=1, help="Requeue at most this many a second.")
+    ] = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Requeue dead jobs with all their attempts: one by its id, or all that match."""
+    wanted = {"task": task, "error": error, "since": since, "until": until}
+    wanted = {name: value for name, value in wanted.items() if value is not None}
+    selects = bool(wanted or queue is not None or every)
+    if (job is not None) == (selects or dry_run or rate is not None):
+        raise typer.BadParameter("name one job, or select jobs by --queue, --task, --error, --since or --all")
+    if job is not None:
+        _move(job, "requeue", url=url, as_json=as_json)
+        return
+    if not selects:
+        raise typer.BadParameter("--dry-run and --rate need a selection: --queue, --task, --error or --all")
+    body: dict[str, Any] = {"dry_run": dry_run}
+    body.update({"queue": queue} if queue is not None else {})
+    body.update({"filter": wanted} if wanted else {})
+    body.update({"rate_per_s": rate} if rate is not None else {})
+    with Connection(load_url(url), timeout_s=None) as connection:  # At a rate it takes as long as it takes.
+        answer = connection.post("/v1/jobs/requeue", body)
+    if as_json:
+        say_json(answer)
+    elif dry_run:
+        say(f"{answer['matched']:,} dead jobs match")
+    else:
+        say(f"{answer['requeued']:,} of {answer['matched']:,} dead jobs are ready again")
 
 
 def _move(job: str, verb: str, *, url: str | None, as_json: bool) -> None:

@@ -90,6 +90,7 @@ def run_server(serving: ServeSettings, settings: Settings) -> int:
         return _refused(f"the folder {serving.log_folder} cannot be used: {_words(error)}")
     options = BrokerOptions(
         limits=settings.limits,
+        jobs=settings.jobs,
         fsync=Fsync(serving.fsync),
         durable=not serving.no_wal,
         new_housekeeper=_housekeeper_thread() if serving.no_wal else None,

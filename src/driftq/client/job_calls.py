@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Literal
 from urllib.parse import quote
 from uuid import uuid4
@@ -11,12 +12,19 @@ from uuid import uuid4
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from driftq.client import job_batches
 from driftq.client.consuming.subscription import LEASE_MS
 from driftq.client.wire.calls import Calls
 from driftq.errors import DriftQError
+from driftq.model import RetryPolicy
+from driftq.model.wire.job_batch import RequeuedJobs
 from driftq.model.wire.jobs import ClaimedJob, ClaimReply, EnqueuedJob, JobEnd, JobsReply, JobView
 from driftq.transport.errors import rebuild
 from driftq.transport.paths import Query
+
+_WAIT_MS = 10_000
+"""One request waits for so long at most; a longer wait is several requests."""
+_ENDED = ("succeeded", "dead")
 
 
 class AsyncJobCalls:
@@ -37,25 +45,60 @@ class AsyncJobCalls:
         idempotency_key: str | None = None,
         max_retries: int | None = None,
         timeout_ms: int | None = None,
+        retry: RetryPolicy | None = None,
+        metadata: Mapping[str, str] | None = None,
     ) -> EnqueuedJob:
         """Returns when the job is durable. Without a key the client makes one up: a retry adds no second job.
 
         `delay_s` counts from now, by this machine's clock unless the broker runs in this process; `run_at`
-        is an instant. Jobs with a larger priority run first.
+        is an instant. Jobs with a larger priority run first. `max_retries` n is a `retry` with n + 1
+        attempts: give one of them.
         """
-        if delay_s is not None:
-            run_at = self._calls.connector.now() + timedelta(seconds=delay_s)
-        fields = {
-            "priority": priority,
-            "run_at": None if run_at is None else run_at.astimezone(UTC).isoformat(),
-            "max_retries": max_retries,
-            "timeout_ms": timeout_ms,
-        }
-        body = {"queue": queue, "task": task, "payload": payload}
-        body.update({field: value for field, value in fields.items() if value is not None})
+        body = job_batches.job_fields(
+            queue,
+            task,
+            priority=priority,
+            run_at=self._run_at(delay_s, run_at),
+            max_retries=max_retries,
+            timeout_ms=timeout_ms,
+            retry=retry,
+            metadata=metadata,
+        )
+        body["payload"] = payload
         body["idempotency_key"] = idempotency_key or uuid4().hex
         enqueued: EnqueuedJob = await self._call("", body, kind=EnqueuedJob)
         return enqueued
+
+    async def enqueue_many(
+        self,
+        queue: str,
+        task: str,
+        payloads: Iterable[Any],
+        *,
+        priority: int | None = None,
+        delay_s: float | None = None,
+        run_at: datetime | None = None,
+        idempotency_keys: Iterable[str] | None = None,
+        max_retries: int | None = None,
+        timeout_ms: int | None = None,
+        retry: RetryPolicy | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> list[EnqueuedJob]:
+        """Returns when a job for each payload is durable, in order; thousands of them share a request.
+
+        `idempotency_keys` has one for each. Raises BatchRefused when some were refused.
+        """
+        body = job_batches.job_fields(
+            queue,
+            task,
+            priority=priority,
+            run_at=self._run_at(delay_s, run_at),
+            max_retries=max_retries,
+            timeout_ms=timeout_ms,
+            retry=retry,
+            metadata=metadata,
+        )
+        return await job_batches.enqueue_many(self._calls, body, payloads, idempotency_keys)
 
     async def claim(
         self,
@@ -100,10 +143,28 @@ class AsyncJobCalls:
         settled: dict[str, list[dict[str, Any]]] = await self._call("/settle", body, kind=Any)
         return [rebuild(result) if "error" in result else None for result in settled["results"]]
 
-    async def get(self, job_id: str) -> JobView:
-        """A job with its attempts; `result` is None until it has one. Raises JobNotFound."""
-        path = f"/v1/jobs/{_id(job_id)}"
-        view: JobView = await self._calls.call("GET", path, repeatable=True, kind=JobView)
+    async def get(self, job_id: str, *, wait_ms: int = 0) -> JobView:
+        """A job with its attempts; `result` is None until it has one. Raises JobNotFound.
+
+        With `wait_ms` it returns when the job has ended, or when that time is over.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + wait_ms / 1000
+        while True:
+            left_ms = max(0, round((end - loop.time()) * 1000))
+            view = await self._get(job_id, min(left_ms, _WAIT_MS))
+            if left_ms <= _WAIT_MS or view.state in _ENDED:
+                return view
+
+    async def _get(self, job_id: str, wait_ms: int) -> JobView:
+        view: JobView = await self._calls.call(
+            "GET",
+            f"/v1/jobs/{_id(job_id)}",
+            query={"wait_ms": wait_ms or None},
+            repeatable=True,
+            kind=JobView,
+            attempt_s=self._calls.options.attempt_timeout_s + wait_ms / 1000,
+        )
         return _shown(view)
 
     async def list(
@@ -126,6 +187,33 @@ class AsyncJobCalls:
     async def requeue(self, job_id: str) -> None:
         """Requeue a dead job with all its attempts. Raises JobNotFound, WrongJobState."""
         await self._call(f"/{_id(job_id)}/requeue", None, repeatable=False)
+
+    async def requeue_dead(
+        self,
+        *,
+        queue: str | None = None,
+        task: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        dry_run: bool = False,
+        rate_per_s: int | None = None,
+    ) -> RequeuedJobs:
+        """Requeue the dead jobs of which all of this is true; without a filter all of them.
+
+        `error` is a part of the last error, `since` and `until` are about the time of the end. When the
+        response is lost, some may have been requeued, each once: repeat the call.
+        """
+        return await job_batches.requeue_dead(
+            self._calls,
+            queue=queue,
+            where={"task": task, "error": error, "since": since, "until": until},
+            dry_run=dry_run,
+            rate_per_s=rate_per_s,
+        )
+
+    def _run_at(self, delay_s: float | None, run_at: datetime | None) -> datetime | None:
+        return run_at if delay_s is None else self._calls.connector.now() + timedelta(seconds=delay_s)
 
     async def _call(self, path: str, body: Any, *, kind: Any = Any, repeatable: bool = True) -> Any:
         return await self._calls.call("POST", f"/v1/jobs{path}", body=body, repeatable=repeatable, kind=kind)

@@ -164,7 +164,7 @@ class State:
         self.terms: list[DeliveryTerms] = [ORDINARY]
         self.terms_numbers: dict[DeliveryTerms, int] = {}
         self.effects = EffectTable(ttl_ms=limits.effect_ttl_ms)
-        self.jobs = JobTable()
+        self.jobs = JobTable(kept_ms=limits.jobs_kept_ms)
         self.owners = OwnerTable()
         self.last_at = 0
         """The latest time in the log: engine time is never earlier."""

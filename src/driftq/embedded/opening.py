@@ -124,6 +124,7 @@ async def open_async(
     settings = load_settings()
     broker_options = BrokerOptions(
         limits=settings.limits,
+        jobs=settings.jobs,
         fsync=Fsync(fsync),
         router=router,
         tables=os.path.join(path, "tables"),

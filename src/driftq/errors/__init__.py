@@ -78,6 +78,7 @@
         ├── KafkaUnavailable
         └── ServerUnreachable      (the client's own: the server did not answer)
     BatchRefused                   the client's: some of many messages were refused, each with its error
+    JobFailed                      the client's: the job whose result it waits for is dead
     ClientClosed                   the client's: it was used after it was closed
     UsedAfterFork                  in a forked child: the object belongs to the parent
     StepUnknown                    the client's: whether a step happened is unknown, and a person decides

@@ -17,16 +17,34 @@ class ServerUnreachable(Unavailable):
 
 
 class BatchRefused(Exception):
-    """Some of many messages were refused: `errors` by index, `receipts` of the others."""
+    """Some of many messages or jobs were refused: `errors` by index, `receipts` of the others."""
 
-    def __init__(self, errors: dict[int, DriftQError], *, receipts: dict[int, object]) -> None:
+    def __init__(
+        self, errors: dict[int, DriftQError], *, receipts: dict[int, object], what: str = "message"
+    ) -> None:
         first = min(errors)
         super().__init__(
-            f"{len(errors)} of {len(errors) + len(receipts)} messages were refused; "
-            f"message {first}: {errors[first]}"
+            f"{len(errors)} of {len(errors) + len(receipts)} {what}s were refused; "
+            f"{what} {first}: {errors[first]}"
         )
         self.errors = errors
         self.receipts = receipts
+
+
+class JobFailed(Exception):
+    """The job is dead: it has no result. `error` is its last error, `error_class` the class that it names.
+
+    Where the caller knows that class, what is raised is an instance of it as well.
+    """
+
+    def __init__(self, job: str, *, error: str, error_class: str = "") -> None:
+        Exception.__init__(self, f"{job} is dead: {error}")  # Not that of the other class.
+        self.job = job
+        self.error = error
+        self.error_class = error_class
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class ClientClosed(Exception):

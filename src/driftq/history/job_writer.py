@@ -15,8 +15,6 @@ from driftq.log.frame import LogEnd
 if TYPE_CHECKING:
     import sqlite3
 
-JOBS_KEPT_MS = 30 * 86_400_000
-"""How long a job stays in the history after its end."""
 _FORGOTTEN_AT_ONCE = 50_000
 
 _JOB = """
@@ -74,9 +72,13 @@ class JobHistory:
 
 
 def _forget(database: sqlite3.Connection, state: State) -> None:
-    """Remove jobs that ended long ago and that the broker has evicted."""
+    """Remove jobs that ended long ago and that the broker has evicted; of the others only the results."""
+    over_at = state.last_at - state.limits.jobs_kept_ms
+    database.execute(
+        "UPDATE jobs SET result = NULL WHERE state <> '' AND ended_at <= ? AND result IS NOT NULL", (over_at,)
+    )
     gone = 'SELECT "offset" FROM jobs WHERE state <> \'\' AND ended_at <= ? AND "offset" < ? LIMIT ?'
-    old = (state.last_at - JOBS_KEPT_MS, state.jobs.base, _FORGOTTEN_AT_ONCE)
+    old = (over_at, state.jobs.base, _FORGOTTEN_AT_ONCE)
     database.execute(f'DELETE FROM job_runs WHERE "offset" IN ({gone})', old)
     database.execute(f'DELETE FROM jobs WHERE "offset" IN ({gone})', old)
 

@@ -7,9 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from driftq.model.envelope import DeadLetterFacts, Envelope, RetryPolicy
+    from driftq.model.envelope import DeadLetterFacts, Envelope, MessageRetryPolicy
     from driftq.model.event import Aggregate, Event, Operation
     from driftq.model.message import Message, Routing, RoutingDecision, StoredMessage
+    from driftq.model.retry import RetryPolicy
     from driftq.model.topic import MAX_PARTITIONS, TopicOptions, topic_name_problem
     from driftq.model.wire.messages import DeliveryLine
     from driftq.model.wire.topics import (
@@ -30,6 +31,7 @@ __all__ = [
     "Event",
     "GroupView",
     "Message",
+    "MessageRetryPolicy",
     "Operation",
     "PartitionView",
     "ReaderView",
@@ -48,7 +50,8 @@ _HOMES = {
     "DeliveryLine": "wire.messages",
     "DeadLetterFacts": "envelope",
     "Envelope": "envelope",
-    "RetryPolicy": "envelope",
+    "MessageRetryPolicy": "envelope",
+    "RetryPolicy": "retry",
     "Aggregate": "event",
     "Event": "event",
     "Operation": "event",

@@ -14,7 +14,9 @@ MAX_BACKOFF_MS = 30_000
 _LARGEST = 2**31 - 1
 
 
-class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+class MessageRetryPolicy(
+    msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False
+):
     """How often and at what intervals a message is redelivered."""
 
     max_attempts: Int64 | None = None
@@ -73,7 +75,7 @@ class EnvelopeBody(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
     target_topic: str | None = None
     partition_override: Int64 | None = None
     deadline: str | None = None
-    retry_policy: RetryPolicy | None = None
+    retry_policy: MessageRetryPolicy | None = None
     traceparent: str | None = None
 
 

@@ -100,7 +100,8 @@ class OutboxStore:
         def work(run: Statements) -> list[OutboxRow]:
             self._fence(run)
             if sent:
-                run.change(f"DELETE FROM driftq_outbox WHERE id IN ({', '.join(map(str, sent))})")
+                listed = ", ".join(map(str, sent))
+                run.change(f"DELETE FROM driftq_outbox WHERE id IN ({listed})")  # noqa: S608 - Whole numbers.
             for refusal in refused:
                 run.change(
                     "UPDATE driftq_outbox SET parked_at = {now}, position = NULL, first_sent_at = NULL, "
@@ -235,7 +236,8 @@ class OutboxStore:
         named = {} if row_id is None else {"id": row_id}
         return self._session.perform(
             lambda run: run.change(
-                f"UPDATE driftq_outbox SET retry = 1 WHERE parked_at IS NOT NULL{only}", **named
+                f"UPDATE driftq_outbox SET retry = 1 WHERE parked_at IS NOT NULL{only}",  # noqa: S608 - A constant.
+                **named,
             )
         )
 

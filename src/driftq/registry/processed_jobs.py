@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from driftq.registry.sql_registry import MIGRATIONS
 from driftq.sql import Database, Queries, Transaction, key_text, perform, prepare
+from driftq.sql.migrations import require
 
 WEEK_MS = 7 * 24 * 3600 * 1000
+STEP_ROWS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,16 @@ class ProcessedJob:
     completed_at: int
     expires_at: int
     result_hash: str
+
+
+def forget_expired_jobs(database: Database, *, limit: int = STEP_ROWS) -> int:
+    """Delete rows of every scope that are over; returns how many.
+
+    Changes no table's form: raises SchemaOutdated where the registry's tables are missing, or SchemaTooNew.
+    """
+    require(database, [MIGRATIONS])
+    queries = Queries.load("driftq.registry", database.renderer)
+    return perform(database, lambda own: own.run(queries["forget_jobs"], most=limit))
 
 
 class ProcessedJobs:
@@ -44,7 +56,7 @@ class ProcessedJobs:
         with self._database.snapshot() as own:
             return self._find(own, job_key)
 
-    def forget_expired(self, *, limit: int = 1000) -> int:
+    def forget_expired(self, *, limit: int = STEP_ROWS) -> int:
         """Delete what is over; returns how many."""
         return perform(self._database, lambda own: own.run(self._queries["forget_jobs"], most=limit))
 

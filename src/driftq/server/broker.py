@@ -13,11 +13,13 @@ from driftq.log.files import Folder
 from driftq.log.log import SEGMENT_BYTES, SEGMENT_RECORDS, Log
 from driftq.log.recovery import Recovery
 from driftq.model.options.events import EventOptions
+from driftq.model.options.jobs import JobOptions
 from driftq.model.options.limits import Limits
 from driftq.server.clock import SystemClock
 from driftq.server.engine import Engine
 from driftq.server.events.service import EventsService
 from driftq.server.io_threads import AsyncioLoop, Fsync, Threads
+from driftq.server.jobs.processed import ProcessedSweeper
 from driftq.server.maintenance.stage import MaintenanceOptions
 from driftq.server.ports import Clock, Loop
 from driftq.server.routing.service import ROUTER_TIMEOUT_MS, Router, RoutingService
@@ -30,6 +32,7 @@ class BrokerOptions:
     """Options of a broker."""
 
     limits: Limits = field(default_factory=Limits)
+    jobs: JobOptions = field(default_factory=JobOptions)
     fsync: Fsync = Fsync.ALWAYS
     durable: bool = True
     """False when the folder is in memory."""
@@ -93,6 +96,7 @@ class Broker:
             if options.events is not None
             else None
         )
+        self._processed = ProcessedSweeper(options.events) if options.events is not None else None
         self.routing = (
             RoutingService(
                 options.router,
@@ -111,6 +115,8 @@ class Broker:
         found = self.engine.start()
         if found.cut is not None:
             logger.warning("the end of the log was torn and has been cut: %s", found.cut)
+        if self._processed is not None:
+            self._processed.start()
         return found
 
     async def close(self) -> None:
@@ -120,6 +126,8 @@ class Broker:
         await idle.wait()
         if self.routing is not None:
             self.routing.stop()
+        if self._processed is not None:
+            await asyncio.to_thread(self._processed.stop)
         if self.events is not None:
             await asyncio.to_thread(self.events.stop)
         self._threads.stop()

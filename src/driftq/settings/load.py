@@ -11,11 +11,12 @@ from pathlib import Path
 
 from driftq.model.options.credentials import Credentials
 from driftq.model.options.events import EventOptions
+from driftq.model.options.jobs import JobOptions
 from driftq.model.options.kafka import KafkaOptions
 from driftq.model.options.limits import Limits
 from driftq.model.options.pipeline import PipelineOptions, PublisherSettings, RegistrySettings
 from driftq.model.options.serving import ServeSettings
-from driftq.settings import event_table, serve_table, table
+from driftq.settings import event_table, job_table, serve_table, table
 from driftq.settings.event_settings import (
     contradictions,
     event_options,
@@ -54,6 +55,7 @@ class Settings:
 
     profile: str
     limits: Limits
+    jobs: JobOptions
     retention_ms: int
     segment_bytes: int
     free_bytes_min: int
@@ -100,7 +102,11 @@ def load_settings(profile: Profile | None = None, environ: Mapping[str, str] = o
     passed = client_option_specs(environ)
     in_force = _read((*table.SETTINGS, *passed), profile, environ, unknown=_unknown_names(environ))
     values = {setting.spec.name: setting.value for setting in in_force}
-    if problems := (*contradictions(values), *option_problems(passed, values)):
+    if problems := (
+        *contradictions(values),
+        *job_table.job_problems(values),
+        *option_problems(passed, values),
+    ):
         raise SettingsRefused(problems)
     return Settings(
         profile=profile.name,
@@ -114,7 +120,9 @@ def load_settings(profile: Profile | None = None, environ: Mapping[str, str] = o
             retention_ms=_number(values, table.RETENTION_MS),
             refuse_mismatch=values[table.MISMATCH_MODE.name] == "error",
             count_unread=profile.count_unread,
+            jobs_kept_ms=_number(values, job_table.KEPT_MS),
         ),
+        jobs=job_table.job_options(values),
         retention_ms=_number(values, table.RETENTION_MS),
         segment_bytes=_number(values, table.SEGMENT_BYTES),
         free_bytes_min=_number(values, table.FREE_BYTES_MIN),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from driftq.settings import table
+from driftq.settings import job_table, table
 from driftq.settings.spec import Value
 
 
@@ -27,6 +27,9 @@ V1_DEV = Profile(
         table.PARTITION_MESSAGES_MAX.name: 2,
         table.PARTITION_BYTES_MAX.name: 20,
         table.IDEMPOTENCY_TTL_MS.name: 600_000,
+        job_table.RETRY_MAX_ATTEMPTS.name: 4,
+        job_table.RETRY_BASE_MS.name: 500,
+        job_table.RETRY_CAP_MS.name: 30_000,
     },
     count_unread=True,
 )

@@ -2,6 +2,7 @@
 
 from driftq.model.options.limits import LEASE_MS_MAX, Limits
 from driftq.settings.event_table import EVENT_SETTINGS
+from driftq.settings.job_table import JOB_SETTINGS
 from driftq.settings.serve_table import FILE, SERVE_SETTINGS
 from driftq.settings.spec import ApiKeyText, Choice, HostNames, HttpUrl, IntRange, SettingSpec, Text
 
@@ -11,7 +12,7 @@ _YEARS_100_MS = 100 * 365 * 24 * 3600 * 1000
 _WEEK_MS = 7 * 24 * 3600 * 1000
 _LIMITS = Limits()
 
-OWNED_PREFIXES = ("DRIFTQ_BROKER_", "DRIFTQ_IDEMPOTENCY_")
+OWNED_PREFIXES = ("DRIFTQ_BROKER_", "DRIFTQ_IDEMPOTENCY_", "DRIFTQ_JOBS_")
 """A name that begins with this and is not in the table is an error."""
 FAMILIES = (
     *("DRIFTQ_", "EVENT_STORE_", "EVENT_PUBLISHER_", "PROCESSED_EVENT_", "ENABLE_PROCESSED_EVENT_"),
@@ -145,6 +146,7 @@ SETTINGS: tuple[SettingSpec, ...] = (
     SEGMENT_BYTES,
     FREE_BYTES_MIN,
     MISMATCH_MODE,
+    *JOB_SETTINGS,
     URL,
     DATA,
     ALLOWED_HOSTS,

@@ -125,6 +125,7 @@ def _jobs(jobs: JobTable) -> dict[str, Any]:
             )
         ),
         "limits": list(zip(jobs.max_retries, jobs.timeouts, strict=True)),
+        "retries": [jobs.retries.at(slot) for slot in range(len(jobs.states))],
         "queues": jobs.queue_names,
         "grants": dict(jobs.grants),
         "histories": dict(jobs.histories),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from driftq.errors import DriftQError, StaleLease, Unavailable
+from driftq.model.job import RetryTiming
 from driftq.server.jobs.requests import JobsGranted
 from driftq.testing.checkers import require
 
@@ -12,6 +13,7 @@ from driftq.testing.checkers import require
 @dataclass(slots=True)
 class _Job:
     max_retries: int
+    retry: RetryTiming | None = None
     token: int = 0
     """Of the latest grant that was seen."""
     grants: int = 0
@@ -25,6 +27,8 @@ class _Job:
     """Tokens whose completion was sent and not answered."""
     given_up: bool = False
     """Its cancellation was requested, or a worker reported it as not retryable."""
+    not_before: int = 0
+    """Its retry is not due before this: it has no jitter, and its failure was confirmed."""
 
 
 class JobChecker:
@@ -35,11 +39,11 @@ class JobChecker:
         self.keys: dict[str, int] = {}
         self._highest = 0
 
-    def enqueued(self, key: str, offset: int, *, max_retries: int) -> None:
+    def enqueued(self, key: str, offset: int, *, max_retries: int, retry: RetryTiming | None = None) -> None:
         """A confirmed answer: the job of this key."""
         known = self.keys.setdefault(key, offset)
         require(known == offset, "J11", f"job {key} was {known} and is now {offset}")
-        self.jobs.setdefault(offset, _Job(max_retries))
+        self.jobs.setdefault(offset, _Job(max_retries, retry))
 
     def granted(self, granted: JobsGranted) -> None:
         record = granted.record
@@ -54,6 +58,9 @@ class JobChecker:
             self._highest = token
             require(job.done_by is None, "J1", f"{name} was done under {job.done_by}")
             require(record.at >= job.held_until, "J5", f"{name} is held until {job.held_until}, {record.at}")
+            require(
+                record.at >= job.not_before, "J14", f"{name} is due at {job.not_before}, granted {record.at}"
+            )
             job.grants += 1
             require(job.grants <= attempt, "J8", f"{name}: attempt {attempt} after {job.grants} grants")
             require(
@@ -66,6 +73,14 @@ class JobChecker:
         """Its holder reported a failure, or a client cancelled it; whether the server got it is unknown."""
         self.jobs[offset].held_until = 0
         self.jobs[offset].given_up |= for_good
+
+    def failed(self, offset: int, token: int, *, asked_at: int) -> None:
+        """A failed attempt was confirmed: without jitter its retry waits for the whole time of its policy."""
+        job = self.jobs[offset]
+        if token == job.token and job.retry is not None and not job.retry.full_jitter:
+            timing = job.retry
+            wait = min(timing.base_ms * 2 ** (job.grants - 1), timing.cap_ms)
+            job.not_before = asked_at + wait
 
     def completing(self, offset: int, token: int) -> None:
         self.jobs[offset].perhaps_done.add(token)

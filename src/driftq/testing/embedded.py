@@ -16,7 +16,7 @@ from driftq.housekeeping.in_memory import HousekeeperThread
 from driftq.log.memory import MemoryFolder
 from driftq.model.options.events import EventOptions
 from driftq.model.options.limits import Limits
-from driftq.model.wire.jobs import ClaimedJob
+from driftq.model.wire.jobs import ClaimedJob, JobView
 from driftq.server.broker import BrokerOptions
 from driftq.server.routing.service import Router
 from driftq.testing.clock import VirtualClock
@@ -24,7 +24,7 @@ from driftq.testing.turns import VirtualTurns
 
 
 class _VirtualJobCalls(AsyncJobCalls):
-    """A claim may wait on a clock that the test does not move, so the real one ends it as well."""
+    """A call may wait on a clock that the test does not move, so the real one ends it as well."""
 
     async def claim(
         self,
@@ -43,6 +43,12 @@ class _VirtualJobCalls(AsyncJobCalls):
         except TimeoutError:
             return []
 
+    async def _get(self, job_id: str, wait_ms: int) -> JobView:
+        try:
+            return await asyncio.wait_for(super()._get(job_id, wait_ms), wait_ms / 1000 if wait_ms else None)
+        except TimeoutError:
+            return await super()._get(job_id, 0)
+
 
 class _VirtualClient(AsyncClient):
     def __init__(self, *, connector: EmbeddedConnector) -> None:
@@ -53,7 +59,7 @@ class _VirtualClient(AsyncClient):
 class VirtualBroker(Client):
     """All calls of a client; leases end, retries become due and keys expire only through `advance`.
 
-    Only waiting calls use the real clock: a claim with `wait_ms` returns when that much time has passed on
+    Only waiting calls use the real clock: a call with `wait_ms` returns when that much time has passed on
     either.
     """
 

@@ -21,6 +21,7 @@ from driftq.core.jobs.table import JobState
 from driftq.core.records import CRASH_IDEMPOTENT, CRASH_UNDECLARED, CRASH_UNKNOWN
 from driftq.core.state import State
 from driftq.errors import WritingStopped
+from driftq.model.job import RetryTiming
 from driftq.model.options.limits import Limits
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.testing.check_dead_letters import Fragile
@@ -33,6 +34,7 @@ STEPS = 200
 _KEYS = 6
 _STEPS_MS = (5_000, -5_000, 90_000, HOUR_MS, DAY_MS, -90_000, -DAY_MS)
 """By how much the wall clock is set while the server runs."""
+_TIMINGS = (None, RetryTiming(2_000, 8_000, full_jitter=False), RetryTiming(100, 2_000), RetryTiming(0, 0))
 _LONG_MS = 70_000
 """Longer than a step of the clock is held back."""
 
@@ -72,6 +74,7 @@ class _WorkRun:
             (16, self._produce),
             (36, self._end_message),
             (45, self._world.dead_letter_life.step),
+            (16, self._world.job_life.step),
             (4, self._reopen_stream),
             (2, self._stop_worker),
             (1, self._compare),
@@ -102,7 +105,11 @@ class _WorkRun:
         delay = random.choice((0, 0, 0, 300, 300, 50_000))
         run_at = self._clock_of_a_user() + delay if delay else None
         self._world.enqueue(
-            f"job-{self._serial}", priority=self._serial % 10, max_retries=retries, run_at=run_at
+            f"job-{self._serial}",
+            priority=self._serial % 10,
+            max_retries=retries,
+            run_at=run_at,
+            retry=_TIMINGS[self._serial % len(_TIMINGS)],
         )
 
     def _clock_of_a_user(self) -> int:

@@ -15,7 +15,7 @@ from driftq.core.jobs.transitions import Settlement
 from driftq.core.records import CRASH_UNDECLARED, EffectBegun, EffectTerms
 from driftq.errors import DriftQError
 from driftq.model import DeliveryLine, Envelope, Message, RetryPolicy, TopicOptions
-from driftq.model.job import JobRequest
+from driftq.model.job import JobRequest, RetryTiming
 from driftq.model.time import rfc3339
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.effects.requests import BeginRequest, CommitRequest, FailRequest, ResolveRequest
@@ -44,6 +44,7 @@ from driftq.testing.check_jobs import JobChecker
 from driftq.testing.check_silence import SilenceChecker
 from driftq.testing.consumer import SimConsumer, SimWorker
 from driftq.testing.dead_letter_life import DeadLetterLife
+from driftq.testing.job_life import JobLife
 from driftq.testing.machine import MachineOptions
 from driftq.testing.work_life import WorkLife
 
@@ -69,6 +70,7 @@ class WorkWorld(WorkLife):
         self.hands: list[tuple[str, DeliveryLine]] = []
         self.read_dead_letters: set[int] = set()
         self.dead_letter_life = DeadLetterLife(self)
+        self.job_life = JobLife(self)
         self.silence = SilenceChecker(lease_ms=LEASE_MS, slack_ms=SLACK_MS)
         self._streams: dict[str, SimConsumer] = {}
         self._stopped_until: dict[str, int] = {}
@@ -76,7 +78,15 @@ class WorkWorld(WorkLife):
 
     # Jobs
 
-    def enqueue(self, key: str, *, priority: int, max_retries: int, run_at: int | None) -> None:
+    def enqueue(
+        self,
+        key: str,
+        *,
+        priority: int,
+        max_retries: int,
+        run_at: int | None,
+        retry: RetryTiming | None = None,
+    ) -> None:
         job = JobRequest(
             queue="mail",
             task="send",
@@ -85,6 +95,7 @@ class WorkWorld(WorkLife):
             run_at=run_at,
             idempotency_key=key,
             max_retries=max_retries,
+            retry=retry,
         )
         asked_at = self.now
 
@@ -92,7 +103,7 @@ class WorkWorld(WorkLife):
             if isinstance(answer, list):
                 offset = job_offset(answer[0].job_id)
                 assert offset is not None
-                self.jobs.enqueued(key, offset, max_retries=max_retries)
+                self.jobs.enqueued(key, offset, max_retries=max_retries, retry=retry)
                 if run_at is not None and not answer[0].duplicate:
                     self.instants.enqueued(
                         answer[0], run_at, life=self._life, asked_at=asked_at, now=self.now
@@ -126,6 +137,8 @@ class WorkWorld(WorkLife):
         def take(answer: Any) -> None:
             outcome = answer if isinstance(answer, DriftQError) else answer[0]
             self.jobs.completed(offset, token, outcome, asked_at=asked_at, now=self.now)
+            if outcome is None:
+                self.job_life.checker.ended(offset, now=self.now)
 
         reply = self.heard(f"complete {offset} {token}", take)
         self.machine.engine.submit(SettleRequest([Settlement(offset, token)], reply))
@@ -133,7 +146,13 @@ class WorkWorld(WorkLife):
     def fail(self, offset: int, token: int, *, retryable: bool) -> None:
         self.jobs.loosened(offset, for_good=not retryable)
         settlement = Settlement(offset, token, error="boom", retryable=retryable)
-        reply = self.heard(f"fail {offset} {token}", lambda _: None)
+        asked_at = self.now
+
+        def take(answer: Any) -> None:
+            if isinstance(answer, list) and answer[0] is None:
+                self.jobs.failed(offset, token, asked_at=asked_at)
+
+        reply = self.heard(f"fail {offset} {token}", take)
         self.machine.engine.submit(SettleRequest([settlement], reply))
 
     def cancel(self, offset: int) -> None:
@@ -205,6 +224,7 @@ class WorkWorld(WorkLife):
         for group in GROUPS:
             self._open_stream(group)
         self.dead_letter_life.restarted()
+        self.job_life.restarted()
 
     def _open_stream(self, group: str) -> None:
         self.silence.heard(group, self.now)

@@ -3,7 +3,19 @@
 from driftq.registry.handler import Effect
 from driftq.registry.verdict import Reject, Retry
 from driftq.worker.context import Context, JobContext
+from driftq.worker.jobs.handle import JobHandle
 from driftq.worker.tasks import Jobs, Task
 from driftq.worker.worker import Settled, Worker
 
-__all__ = ["Context", "Effect", "JobContext", "Jobs", "Reject", "Retry", "Settled", "Task", "Worker"]
+__all__ = [
+    "Context",
+    "Effect",
+    "JobContext",
+    "JobHandle",
+    "Jobs",
+    "Reject",
+    "Retry",
+    "Settled",
+    "Task",
+    "Worker",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from driftq.model import Envelope
@@ -22,6 +22,7 @@ class Context:
         *,
         group: str,
         partition: int,
+        topic: str = "",
         offset: int,
         attempt: int,
         envelope: Envelope | None,
@@ -29,6 +30,7 @@ class Context:
         heartbeat: Callable[[], None],
     ) -> None:
         self.group = group
+        self.topic = topic
         self.partition = partition
         self.offset = offset
         self.attempt = attempt
@@ -80,10 +82,28 @@ class Context:
 class JobContext:
     """One run of a job."""
 
-    def __init__(self, *, job_id: str, attempt: int, token: int, heartbeat: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        *,
+        job_id: str,
+        attempt: int,
+        token: int,
+        heartbeat: Callable[[], None],
+        queue: str = "",
+        task: str = "",
+        max_attempts: int | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
         self.job_id = job_id
+        self.queue = queue
+        self.task = task
         self.attempt = attempt
+        """Which run this is, from 1."""
+        self.max_attempts = max_attempts
+        """None from a server that does not tell."""
         self.token = token
+        self.metadata: Mapping[str, str] = metadata or {}
+        """As it was enqueued with the job."""
         self.lost = False
         """Cancelled, out of time, or the lease is over: stop."""
         self._heartbeat = heartbeat

@@ -20,6 +20,7 @@ from driftq.worker.failures import DeadLetterPartitions, GivenUp, Redelivery, de
 from driftq.worker.leases import LeasedDelivery
 from driftq.worker.pool import HandlerEnded, HandlerPool
 from driftq.worker.registry_scope import CUT_OFF, RegistryGrant, RegistryScope
+from driftq.worker.running.hooks import HookRunner
 from driftq.worker.scope import POLL_LONGEST_S, EffectGrant, Scope, effect_id, effect_key
 from driftq.worker.sinks import WorkerSinks
 
@@ -70,8 +71,11 @@ class Handling:
         registry: SqlRegistry | None,
         sinks: WorkerSinks,
         done: Callback,
+        hooks: HookRunner,
     ) -> None:
         self._declared = declared
+        self._hooks = hooks
+        self._call = hooks.starting(declared.call)
         self._sinks = sinks
         self._done = done
         name, effect = declared.name, declared.effect
@@ -83,9 +87,7 @@ class Handling:
             else None
         )
         self._scope: Scope = self._registry or BrokerScope(client, effect)
-        self.pool = HandlerPool(
-            declared.call, concurrency=declared.concurrency, name=f"driftq-{declared.topic}"
-        )
+        self.pool = HandlerPool(self._call, concurrency=declared.concurrency, name=f"driftq-{declared.topic}")
         self._dead_letters = DeadLetterPartitions(client, declared.topic)
         self.unknown = 0
         """Effects that were found cut off, and dead-lettered for an operator to resolve."""
@@ -179,13 +181,14 @@ class Handling:
             leased.grant = None
         await leased.delivery.ack()
         self._done(leased.message, ended.result, duplicate=False)
+        self._hooks.succeeded(leased.context, ended.result)
 
     def _submit(self, leased: LeasedDelivery, grant: EffectGrant | None) -> Future[HandlerEnded]:
         if self._declared.effect is Effect.TRANSACTIONAL:
             assert self._registry is not None, "checked when the handler was declared"
             assert isinstance(grant, RegistryGrant), "without a key it was rejected"
             return self.pool.submit_as(
-                self._registry.perform, self._declared.call, leased.message, leased.context, grant
+                self._registry.perform, self._call, leased.message, leased.context, grant
             )
         return self.pool.submit(leased.message, leased.context)
 
@@ -197,11 +200,14 @@ class Handling:
             await self._give_back(leased, grant, reason)
         if isinstance(error, Released):
             await self._settle(delivery.nack(started=False), leased)
-        elif isinstance(fate, Redelivery) and isinstance(error, Retry) and error.after_ms is not None:
-            await self._settle(delivery.extend(error.after_ms), leased)  # It comes when this lease ends.
+            return
+        if isinstance(fate, Redelivery) and isinstance(error, Retry) and error.after_ms is not None:
+            settling = delivery.extend(error.after_ms)  # It comes when this lease ends.
         else:
             retryable = not (isinstance(fate, GivenUp) and fate.by_worker)
-            await self._settle(delivery.nack(reason, retryable=retryable), leased)
+            settling = delivery.nack(reason, retryable=retryable)
+        if await self._settle(settling, leased):
+            self._hooks.failed(leased.context, error, dead=isinstance(fate, GivenUp))
 
     async def _log_failure(
         self, leased: LeasedDelivery, error: BaseException, fate: Redelivery | GivenUp
@@ -239,13 +245,17 @@ class Handling:
         """What no handler was asked about."""
         place = await self._dead_letters.name(leased.delivery.partition)
         logger.error("%s: %s", self._describe(leased, f"was not handled, given up → {place}"), reason)
-        await self._settle(leased.delivery.nack(reason, retryable=False), leased)
+        if await self._settle(leased.delivery.nack(reason, retryable=False), leased):
+            self._hooks.dead(leased.context, Reject(reason))
 
-    async def _settle(self, settling: Coroutine[Any, Any, None], leased: LeasedDelivery) -> None:
+    async def _settle(self, settling: Coroutine[Any, Any, None], leased: LeasedDelivery) -> bool:
+        """Whether the server has confirmed it."""
         try:
             await settling
         except DriftQError as refused:
             logger.warning("%s: %s", self._describe(leased, "could not be released"), refused)
+            return False
+        return True
 
     def _describe(self, leased: LeasedDelivery, what: str) -> str:
         return describe(leased.delivery, what, max_attempts=self._declared.max_attempts)

@@ -18,6 +18,7 @@ from driftq.errors import DriftQError, FailedPrecondition, JobNotFound
 from driftq.model.wire.jobs import ClaimedJob
 from driftq.worker.context import JobContext
 from driftq.worker.job_runs import Ended, JobRuns, LeasedJob, Runnable
+from driftq.worker.running.hooks import HookRunner
 
 __all__ = ["JobLoop", "Runnable"]
 
@@ -43,8 +44,10 @@ class JobLoop:
         concurrency: int,
         prefetch: int,
         stop_timeout_s: float,
+        hooks: HookRunner,
     ) -> None:
         self._client = client
+        self._hooks = hooks
         self._queues = queues
         self._owner = owner
         self._lease_ms = lease_ms
@@ -56,7 +59,7 @@ class JobLoop:
         self._ended = asyncio.Event()
         self._freed = asyncio.Event()
         self._finished = 0
-        self._runs = JobRuns(tasks, concurrency=concurrency, notify=self._notify)
+        self._runs = JobRuns(tasks, concurrency=concurrency, notify=self._notify, on_start=hooks.started)
 
     def _notify(self) -> None:
         self._loop.call_soon_threadsafe(self._ended.set)
@@ -120,6 +123,10 @@ class JobLoop:
             attempt=job.attempt,
             token=job.token,
             heartbeat=partial(self._beat_from_task, job),
+            queue=job.queue,
+            task=job.task,
+            max_attempts=job.max_attempts,
+            metadata=job.metadata,
         )
         leased = self._leased[job.job_id] = LeasedJob(job, context)
         self._runs.put(leased)
@@ -145,9 +152,13 @@ class JobLoop:
                 for (leased, end), refused in zip(ends, describe, strict=True):
                     if refused is not None:
                         logger.warning("%s could not %s: %s", leased.job.job_id, end.outcome, refused)
+                    else:
+                        self._settled(leased, end)
             for leased, again_ms in ended:
                 if isinstance(again_ms, int) and not leased.context.lost:  # It comes when this lease ends.
                     await self._client.jobs.heartbeat(leased.job, lease_ms=again_ms)
+                    if leased.error is not None:
+                        self._hooks.failed(leased.context, leased.error, dead=False)
         except DriftQError as failure:
             logger.warning("%d jobs could not be settled and will run again: %s", len(ended), failure)
         for leased, _ in ended:
@@ -155,6 +166,15 @@ class JobLoop:
                 del self._leased[leased.job.job_id]
         self._finished += len(ended)
         self._freed.set()
+
+    def _settled(self, leased: LeasedJob, end: JobEnd) -> None:
+        """The server has confirmed the outcome: call the hooks."""
+        if leased.error is None:
+            self._hooks.succeeded(leased.context, leased.result)
+        else:
+            limit = leased.job.max_attempts
+            is_last = limit is not None and leased.job.attempt >= limit
+            self._hooks.failed(leased.context, leased.error, dead=is_last or end.retryable is False)
 
     async def _beat(self) -> None:
         """Renew the leases of everything held, also of what still waits for its turn."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from driftq.client import JobEnd
 from driftq.client.loop_thread import LoopThread
+from driftq.model import RetryPolicy
 from driftq.model.wire.jobs import ClaimedJob
 from driftq.registry.verdict import Reject, Retry, error_text
 from driftq.worker.context import JobContext
@@ -31,6 +32,7 @@ class Runnable:
     call: Callable[..., Any]
     arguments: Callable[[Any], dict[str, Any]]
     wants_context: bool = False
+    retry: RetryPolicy | None = None
 
     @property
     def awaits(self) -> bool:
@@ -40,13 +42,16 @@ class Runnable:
 class LeasedJob:
     """A job in our hands, from its claim to its end."""
 
-    __slots__ = ("context", "job", "running")
+    __slots__ = ("context", "error", "job", "result", "running")
 
     def __init__(self, job: ClaimedJob, context: JobContext) -> None:
         self.job = job
         self.context = context
         self.running: asyncio.Task[None] | None = None
         """Of a task that awaits."""
+        self.result: Any = None
+        self.error: BaseException | None = None
+        """How the task ended."""
 
 
 Ended = tuple[LeasedJob, JobEnd | int]
@@ -57,10 +62,19 @@ class JobRuns:
     """Runs jobs that are put in, and reports their ends in the same order or another."""
 
     def __init__(
-        self, tasks: Mapping[str, Runnable], *, concurrency: int, notify: Callable[[], None]
+        self,
+        tasks: Mapping[str, Runnable],
+        *,
+        concurrency: int,
+        notify: Callable[[], None],
+        on_start: Callable[[JobContext], None],
     ) -> None:
-        """`notify` is called in any thread when there are ends to take and there were none."""
+        """`notify` is called in any thread when there are ends to take and there were none.
+
+        `on_start` is called before each run of a task, where it runs.
+        """
         self._tasks = tasks
+        self._on_start = on_start
         self._notify = notify
         self._queue: SimpleQueue[LeasedJob | None] = SimpleQueue()
         self._ended: deque[Ended] = deque()
@@ -113,9 +127,11 @@ class JobRuns:
                 continue
             try:
                 task = self._task(leased)
-                result = task.call(**self._given(leased, task))
+                given = self._given(leased, task)
+                self._on_start(leased.context)
+                result = task.call(**given)
             except BaseException as error:  # noqa: BLE001 - the worker loop: whatever it raises fails its job.
-                self._end(leased, _failure(leased, error))
+                self._end(leased, self._failure(leased, error))
             else:
                 self._end(leased, _success(leased, result))
 
@@ -126,13 +142,19 @@ class JobRuns:
                 self._end(leased, 1)
                 return
             try:
-                result = await task.call(**self._given(leased, task))
+                given = self._given(leased, task)
+                self._on_start(leased.context)
+                result = await task.call(**given)
             except asyncio.CancelledError:
                 self._end(leased, 1)
             except BaseException as error:  # noqa: BLE001 - the worker loop: whatever it raises fails its job.
-                self._end(leased, _failure(leased, error))
+                self._end(leased, self._failure(leased, error))
             else:
                 self._end(leased, _success(leased, result))
+
+    def _failure(self, leased: LeasedJob, error: BaseException) -> JobEnd | int:
+        task = self._tasks.get(leased.job.task)
+        return _failure(leased, error, task.retry if task is not None else None)
 
     def _task(self, leased: LeasedJob) -> Runnable:
         task = self._tasks.get(leased.job.task)
@@ -160,16 +182,21 @@ class JobRuns:
 
 
 def _success(leased: LeasedJob, result: Any) -> JobEnd:
+    leased.result = result
     return JobEnd(leased.job.job_id, leased.job.token, "complete", stored_result(result))
 
 
-def _failure(leased: LeasedJob, error: BaseException) -> JobEnd | int:
+def _failure(leased: LeasedJob, error: BaseException, retry: RetryPolicy | None) -> JobEnd | int:
     job, reason = leased.job, error_text(error)
+    leased.error = error
     if isinstance(error, Retry) and error.after_ms is not None:
         logger.info("%s: %s", _describe(job, f"asked for a retry, next in {error.after:g} s"), reason)
         return error.after_ms
     if isinstance(error, Reject):
         logger.warning("%s: %s", _describe(job, "rejected, dead"), reason)
+        return JobEnd(job.job_id, job.token, "fail", error=reason, retryable=False)
+    if not isinstance(error, Retry) and retry is not None and not retry.allows_retry(error):
+        logger.warning("%s", _describe(job, "failed, dead by its retry policy"), exc_info=error)
         return JobEnd(job.job_id, job.token, "fail", error=reason, retryable=False)
     if isinstance(error, Retry):
         logger.info("%s: %s", _describe(job, "asked for a retry, next after its backoff"), reason)

@@ -37,6 +37,7 @@ class LeasedDelivery:
         )
         self.context = Context(
             group=delivery.group,
+            topic=delivery.topic,
             partition=delivery.partition,
             offset=delivery.offset,
             attempt=delivery.attempt,

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from driftq.client import Client
+from driftq.client import AsyncClient, Client
 from driftq.client.consuming.subscription import LEASE_MS, new_owner
 from driftq.errors import InvalidArgument
+from driftq.model import RetryPolicy
 from driftq.model.wire.jobs import EnqueuedJob
 from driftq.worker.background import STOP_TIMEOUT_S, BackgroundWork
 from driftq.worker.job_loop import JobLoop, Runnable
-from driftq.worker.signatures import check_returns
+from driftq.worker.jobs.arguments import TaskArguments
+from driftq.worker.jobs.handle import JobHandle
+from driftq.worker.jobs.sweeping import ExpiringTrace, keep_clean
+from driftq.worker.running.client_loop import ClientLoop
+from driftq.worker.running.hooks import Hook, Hooked, HookRunner, Hooks
 
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
 
-OPTIONS = frozenset({"priority", "delay", "run_at", "idempotency_key"})
+OPTIONS = frozenset({"priority", "delay", "run_at", "idempotency_key", "metadata"})
 """Keywords of `enqueue` that say when and how, and so cannot be a task's own."""
 
 
@@ -28,33 +32,27 @@ class Task(Generic[_Given, _Result]):
 
     def __init__(
         self,
-        client: Client,
+        client: ClientLoop,
         call: Callable[_Given, _Result],
         *,
         name: str,
         queue: str,
         max_retries: int | None,
         timeout_ms: int | None,
+        retry: RetryPolicy | None = None,
     ) -> None:
         self._client = client
         self.call = call
         self.name = name
         self.queue = queue
-        self._max_retries = max_retries
-        self._timeout_ms = timeout_ms
-        check_returns(call, field="task")
-        parameters = _parameters(call, name)
-        self.wants_context = "context" in parameters
-        for parameter in parameters.values():
-            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
-                raise InvalidArgument("task", f"{name}: {parameter.name} must be an argument with a name")
-            if parameter.name in OPTIONS:
-                raise InvalidArgument("task", f"{name}: {parameter.name} is a keyword of enqueue")
-        kept = [one for one in parameters.values() if one.name != "context"]
-        self._signature = inspect.Signature(kept)
-        self._named = {one.name for one in kept if one.kind is not one.VAR_KEYWORD}
-        self._needed = {one.name for one in kept if one.name in self._named and one.default is one.empty}
-        self._takes_any = len(self._named) < len(kept)
+        self.retry = retry
+        self._options: dict[str, Any] = {"max_retries": max_retries, "timeout_ms": timeout_ms, "retry": retry}
+        if retry is not None and (problem := retry.job_problem()):
+            raise InvalidArgument("retry", problem)
+        if retry is not None and max_retries is not None:
+            raise InvalidArgument("max_retries", "is retry.max_attempts without the first: give one of them")
+        self._arguments = TaskArguments(call, name, reserved=OPTIONS)
+        self.wants_context = self._arguments.wants_context
 
     def __call__(self, *args: _Given.args, **named: _Given.kwargs) -> _Result:
         return self.call(*args, **named)
@@ -66,20 +64,91 @@ class Task(Generic[_Given, _Result]):
         delay: float | None = None,
         run_at: datetime | None = None,
         idempotency_key: str | None = None,
+        metadata: Mapping[str, str] | None = None,
         **named: Any,
-    ) -> EnqueuedJob:
-        """Returns when the job is durable. `delay` is in seconds. Raises TypeError for wrong arguments."""
-        payload = self._signature.bind(*args, **named).arguments
-        return self._client.jobs.enqueue(
-            self.queue,
-            self.name,
-            payload,
-            priority=priority,
-            delay_s=delay,
-            run_at=run_at,
-            idempotency_key=idempotency_key,
-            max_retries=self._max_retries,
-            timeout_ms=self._timeout_ms,
+    ) -> JobHandle:
+        """Returns when the job is durable. `delay` is in seconds. Raises TypeError for wrong arguments.
+
+        `metadata` travels with the job: the worker's context and hooks have it, and so has the job's view.
+        """
+        return self._client.run(
+            self._enqueue(
+                self._arguments.payload(args, named),
+                priority=priority,
+                delay_s=delay,
+                run_at=run_at,
+                idempotency_key=idempotency_key,
+                metadata=metadata,
+            )
+        )
+
+    async def enqueue_async(
+        self,
+        *args: Any,
+        priority: int | None = None,
+        delay: float | None = None,
+        run_at: datetime | None = None,
+        idempotency_key: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        **named: Any,
+    ) -> JobHandle:
+        """The same, awaited."""
+        return await self._client.finish(
+            self._enqueue(
+                self._arguments.payload(args, named),
+                priority=priority,
+                delay_s=delay,
+                run_at=run_at,
+                idempotency_key=idempotency_key,
+                metadata=metadata,
+            )
+        )
+
+    def enqueue_many(
+        self,
+        calls: Iterable[Mapping[str, Any] | tuple[Any, ...]],
+        *,
+        priority: int | None = None,
+        delay: float | None = None,
+        run_at: datetime | None = None,
+        idempotency_keys: Iterable[str] | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> list[JobHandle]:
+        """A job for each of these arguments: a mapping has them by name, a tuple by position.
+
+        Returns when all jobs are durable. Raises TypeError before any job is enqueued, and BatchRefused.
+        """
+        return self._client.run(
+            self._enqueue_many(
+                self._payloads(calls),
+                priority=priority,
+                delay_s=delay,
+                run_at=run_at,
+                idempotency_keys=idempotency_keys,
+                metadata=metadata,
+            )
+        )
+
+    async def enqueue_many_async(
+        self,
+        calls: Iterable[Mapping[str, Any] | tuple[Any, ...]],
+        *,
+        priority: int | None = None,
+        delay: float | None = None,
+        run_at: datetime | None = None,
+        idempotency_keys: Iterable[str] | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> list[JobHandle]:
+        """The same, awaited."""
+        return await self._client.finish(
+            self._enqueue_many(
+                self._payloads(calls),
+                priority=priority,
+                delay_s=delay,
+                run_at=run_at,
+                idempotency_keys=idempotency_keys,
+                metadata=metadata,
+            )
         )
 
     def body(self, *args: Any, **named: Any) -> dict[str, Any]:
@@ -93,39 +162,59 @@ class Task(Generic[_Given, _Result]):
         return body | {name: value for name, value in options.items() if value is not None}
 
     def arguments(self, given: Any) -> dict[str, Any]:
-        """The arguments of a job; raises TypeError when they are not this task's."""
-        if not isinstance(given, dict):
-            raise TypeError("the payload is not an object of arguments")
-        if not self._needed <= given.keys():
-            raise TypeError(f"missing: {', '.join(sorted(self._needed - given.keys()))}")
-        if not self._takes_any and not given.keys() <= self._named:
-            raise TypeError(f"unexpected: {', '.join(sorted(given.keys() - self._named))}")
-        return given
+        """The arguments of a job; raises TypeError or ValueError when they are not this task's."""
+        return self._arguments.read(given)
+
+    async def _enqueue(self, payload: dict[str, Any], **options: Any) -> JobHandle:
+        calls = self._client.awaited.jobs
+        enqueued = await calls.enqueue(self.queue, self.name, payload, **self._options, **options)
+        return self._handle(enqueued)
+
+    async def _enqueue_many(self, payloads: list[dict[str, Any]], **options: Any) -> list[JobHandle]:
+        calls = self._client.awaited.jobs
+        enqueued = await calls.enqueue_many(self.queue, self.name, payloads, **self._options, **options)
+        return [self._handle(one) for one in enqueued]
+
+    def _payloads(self, calls: Iterable[Mapping[str, Any] | tuple[Any, ...]]) -> list[dict[str, Any]]:
+        payloads: list[dict[str, Any]] = []
+        for given in calls:
+            if isinstance(given, tuple):
+                payloads.append(self._arguments.payload(given, {}))
+            elif isinstance(given, Mapping):
+                payloads.append(self._arguments.payload((), given))
+            else:
+                raise TypeError(f"{self.name}: {given!r} is neither a mapping of arguments nor a tuple")
+        return payloads
+
+    def _handle(self, enqueued: EnqueuedJob) -> JobHandle:
+        known_errors = self.retry.known_errors if self.retry is not None else ()
+        return JobHandle(self._client, enqueued, known_errors=known_errors)
 
 
-def _parameters(call: Callable[..., Any], name: str) -> Mapping[str, inspect.Parameter]:
-    try:
-        return inspect.signature(call).parameters
-    except (TypeError, ValueError):
-        raise InvalidArgument(
-            "task", f"{name}: its arguments cannot be inspected; use a plain function"
-        ) from None
-
-
-class Jobs(BackgroundWork):
+class Jobs(Hooked, BackgroundWork):
     """Tasks and the queues they wait in. `run` works on all of them until `stop` is called, or Ctrl-C."""
 
     def __init__(
         self,
-        client: Client,
+        client: Client | AsyncClient,
         *,
         owner: str | None = None,
         lease_ms: int = LEASE_MS,
         concurrency: int = 8,
         prefetch: int = 2_000,
         stop_timeout_s: float = STOP_TIMEOUT_S,
+        on_start: Hook | None = None,
+        on_success: Hook | None = None,
+        on_failure: Hook | None = None,
+        on_dead: Hook | None = None,
+        processed: ExpiringTrace | None = None,
     ) -> None:
-        """`prefetch` bounds what is held; only as much is taken as is done in a quarter of a second."""
+        """`prefetch` bounds what is held; only as much is taken as is done in a quarter of a second.
+
+        The hooks are called as those that the decorators of the same names declare. `processed` is a
+        registry of processed jobs in a database of your own, which this worker keeps clean: the server
+        does so in its own databases.
+        """
         if concurrency < 1 or prefetch < 1:
             raise InvalidArgument("concurrency", "and prefetch must be at least 1")
         super().__init__(client, stop_timeout_s=stop_timeout_s)
@@ -133,6 +222,8 @@ class Jobs(BackgroundWork):
         self._lease_ms = lease_ms
         self._concurrency = concurrency
         self._prefetch = max(prefetch, concurrency)
+        self._hooks = Hooks(on_start=on_start, on_success=on_success, on_failure=on_failure, on_dead=on_dead)
+        self._processed = processed
         self._tasks: dict[str, Task[..., Any]] = {}
 
     def task(
@@ -142,20 +233,24 @@ class Jobs(BackgroundWork):
         name: str | None = None,
         max_retries: int | None = None,
         timeout_s: float | None = None,
+        retry: RetryPolicy | None = None,
     ) -> Callable[[Callable[_Given, _Result]], Task[_Given, _Result]]:
         """Make a task of a function, plain or `async`; its name is the function's. One run takes `timeout_s`.
 
-        A parameter called `context` is given a JobContext.
+        A parameter called `context` is given a JobContext. `retry` says how often and when a failed job is
+        retried, and for which errors; without it the server's policy counts. `max_retries` n is a policy of
+        n + 1 attempts: give one of them.
         """
 
         def declare(call: Callable[_Given, _Result]) -> Task[_Given, _Result]:
             made = Task(
-                self._client,
+                self._loop,
                 call,
                 name=name or call.__name__,
                 queue=queue,
                 max_retries=max_retries,
                 timeout_ms=None if timeout_s is None else max(1, round(timeout_s * 1000)),
+                retry=retry,
             )
             if made.name in self._tasks:
                 raise InvalidArgument("task", f"there is a task {made.name!r} already")
@@ -173,13 +268,14 @@ class Jobs(BackgroundWork):
         for one in self._tasks.values():
             of_queue.setdefault(one.queue, []).append(one.name)
         queues = ", ".join(f"{queue} ({', '.join(names)})" for queue, names in sorted(of_queue.items()))
-        return f"jobs worker {self._owner}, {self._client.url}: {queues}, concurrency {self._concurrency}"
+        return f"jobs worker {self._owner}, {self._loop.url}: {queues}, concurrency {self._concurrency}"
 
     async def _work(self, stopping: asyncio.Event) -> None:
+        hooks = HookRunner(self._hooks)
         loop = JobLoop(
-            self._client.awaited,
+            self._loop.awaited,
             {
-                name: Runnable(one.call, one.arguments, wants_context=one.wants_context)
+                name: Runnable(one.call, one.arguments, wants_context=one.wants_context, retry=one.retry)
                 for name, one in self._tasks.items()
             },
             queues=sorted({one.queue for one in self._tasks.values()}),
@@ -188,5 +284,12 @@ class Jobs(BackgroundWork):
             concurrency=self._concurrency,
             prefetch=self._prefetch,
             stop_timeout_s=self._stop_timeout_s,
+            hooks=hooks,
         )
-        await loop.run(stopping)
+        sweeping = asyncio.ensure_future(keep_clean(self._processed)) if self._processed else None
+        try:
+            await loop.run(stopping)
+        finally:
+            if sweeping is not None:
+                sweeping.cancel()
+            await asyncio.to_thread(hooks.close, self._stop_timeout_s)

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from driftq.client import Client
+from driftq.client import AsyncClient, Client
 from driftq.client.consuming.subscription import LEASE_MS, new_owner
 from driftq.effects.declared import check_declared
 from driftq.errors import DriftQError, InvalidArgument
@@ -22,6 +22,7 @@ from driftq.registry.handler import HANDLER_BYTES_MAX
 from driftq.worker.background import STOP_TIMEOUT_S, BackgroundWork
 from driftq.worker.handling import Declared, Handling
 from driftq.worker.leases import DeliveryHeartbeats, LeasedDelivery
+from driftq.worker.running.hooks import Hook, Hooked, HookRunner, Hooks
 from driftq.worker.signatures import awaits, check_handler
 from driftq.worker.sinks import WorkerSinks
 
@@ -42,12 +43,12 @@ class Settled(NamedTuple):
     duplicate: bool
 
 
-class Worker(BackgroundWork):
+class Worker(Hooked, BackgroundWork):
     """Handlers of one group. `run` works until `stop` is called, or Ctrl-C."""
 
     def __init__(
         self,
-        client: Client,
+        client: Client | AsyncClient,
         *,
         group: str,
         owner: str | None = None,
@@ -56,8 +57,12 @@ class Worker(BackgroundWork):
         sinks: SinkBindings | None = None,
         stop_timeout_s: float = STOP_TIMEOUT_S,
         on_settled: Callable[[Settled], None] | None = None,
+        on_start: Hook | None = None,
+        on_success: Hook | None = None,
+        on_failure: Hook | None = None,
+        on_dead: Hook | None = None,
     ) -> None:
-        """`on_settled` is called for each settled message.
+        """`on_settled` is called for each settled message, the other hooks as those of the decorators.
 
         `registry` has the record of effects in place of the broker; TRANSACTIONAL effects need one. `sinks`
         are those that IDEMPOTENT handlers write by `context.sink(name)`: addresses, or sinks, by name.
@@ -69,6 +74,7 @@ class Worker(BackgroundWork):
         self._registry = registry
         self._sinks = WorkerSinks(sinks or {})
         self._on_settled = on_settled
+        self._hooks = Hooks(on_start=on_start, on_success=on_success, on_failure=on_failure, on_dead=on_dead)
         self._declared: list[Declared] = []
         self.unknown = 0
         """Effects that this worker found cut off and dead-lettered for an operator to resolve."""
@@ -137,23 +143,27 @@ class Worker(BackgroundWork):
 
     def _described(self) -> str:
         handlers = ", ".join(handle_one.described() for handle_one in self._declared)
-        return f"worker {self._owner}, group {self._group}, {self._client.url}: {handlers}"
+        return f"worker {self._owner}, group {self._group}, {self._loop.url}: {handlers}"
 
     # On the client's loop
 
     async def _work(self, stopping: asyncio.Event) -> None:
-        serving = [asyncio.ensure_future(self._serve(handle_one, stopping)) for handle_one in self._declared]
+        hooks = HookRunner(self._hooks)
+        serving = [
+            asyncio.ensure_future(self._serve(handle_one, stopping, hooks)) for handle_one in self._declared
+        ]
         try:
             await asyncio.gather(*serving)
         finally:
             stopping.set()
             await asyncio.gather(*serving, return_exceptions=True)
             self._sinks.close()
+            await asyncio.to_thread(hooks.close, self._stop_timeout_s)
 
-    async def _serve(self, declared: Declared, stopping: asyncio.Event) -> None:
+    async def _serve(self, declared: Declared, stopping: asyncio.Event, hooks: HookRunner) -> None:
         """One topic until we are asked to stop."""
-        client = self._client.awaited
-        handling = Handling(client, declared, self._registry, self._sinks, self._settled)
+        client = self._loop.awaited
+        handling = Handling(client, declared, self._registry, self._sinks, self._settled, hooks)
         heartbeats = DeliveryHeartbeats(lease_ms=self._lease_ms)
         beating = asyncio.ensure_future(heartbeats.run())
         slots = asyncio.Semaphore(declared.concurrency)

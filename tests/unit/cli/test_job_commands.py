@@ -73,3 +73,18 @@ def test_what_cannot_be_meant_is_refused(run_client: Run, queue: str) -> None:
     assert both.exit_code == 2
     missing = run_client("job", "show", "../../x")
     assert (missing.exit_code, "there is no job" in missing.stderr) == (1, True)
+
+
+@pytest.mark.clause("J9")
+def test_dead_jobs_are_requeued_by_a_selection(run_client: Run, queue: str) -> None:
+    jobs = [enqueue(run_client, queue) for _ in range(3)]
+    for job in jobs:
+        run_client("job", "cancel", job)
+    counted = run_client("job", "requeue", "--queue", queue, "--error", "cancelled", "--dry-run")
+    assert (counted.exit_code, counted.stdout) == (0, "3 dead jobs match\n")
+    none = run_client("job", "requeue", "--queue", queue, "--task", "fetch", "--json")
+    assert json.loads(none.stdout) == {"matched": 0, "requeued": 0}
+    done = run_client("job", "requeue", "--queue", queue, "--since", "2020-01-01T00:00:00Z", "--rate", "100")
+    assert done.stdout == "3 of 3 dead jobs are ready again\n"
+    for wrong in ([], ["--dry-run"], [jobs[0], "--queue", queue]):
+        assert run_client("job", "requeue", *wrong).exit_code == 2

@@ -16,6 +16,7 @@ from driftq.core.jobs.transitions import (
 )
 from driftq.core.records import Record
 from driftq.errors import DriftQError
+from driftq.model.job import RetryTiming
 
 
 class PureJobs:
@@ -53,11 +54,12 @@ class PureJobs:
         max_retries: int = 3,
         timeout_ms: int = 0,
         fingerprint: int = 0,
+        retry: RetryTiming | None = None,
     ) -> int:
         offset, self._next = self._next, self._next + 1
         run_at = self.wall + delay_ms if delay_ms else self.now
         terms = JobTerms(
-            offset, queue, priority, run_at, max_retries, timeout_ms, fingerprint, bool(delay_ms)
+            offset, queue, priority, run_at, max_retries, timeout_ms, fingerprint, bool(delay_ms), retry
         )
         self.fold(JobsEnqueued(at=self.now, jobs=[terms]))
         return offset

@@ -4,9 +4,10 @@ import msgspec
 import pytest
 
 from driftq.core.jobs.records import JobsEnqueued, JobTerms
+from driftq.core.jobs.retries import wait_ms
 from driftq.core.jobs.table import AGE_STEP_MS, KEY_TTL_MS
-from driftq.core.jobs.transitions import BACKOFF, backoff_ms
 from driftq.errors import InvalidArgument, StaleLease
+from driftq.model.job import FIRST_TIMING
 from tests.unit.core.job_machine import PureJobs
 
 WEEK_MS = 604_800_000
@@ -213,10 +214,9 @@ def test_the_execution_timeout_holds_whatever_the_heartbeats_say(jobs: PureJobs)
 def test_backoff_is_full_jitter_under_a_cap_that_doubles() -> None:
     for retry in range(1, 40):
         cap = min(500 * 2 ** (retry - 1), 30_000)
-        assert backoff_ms(retry, 0.0) == 0
-        assert backoff_ms(retry, 0.5) == cap // 2
-        assert cap - 1 <= backoff_ms(retry, 0.999_999_9) <= cap
-    assert BACKOFF.cap_ms == 30_000
+        assert wait_ms(FIRST_TIMING, retry, 0.0) == 0
+        assert wait_ms(FIRST_TIMING, retry, 0.5) == cap // 2
+        assert cap - 1 <= wait_ms(FIRST_TIMING, retry, 0.999_999_9) <= cap
 
 
 @pytest.mark.clause("J8", "J9")

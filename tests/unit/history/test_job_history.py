@@ -20,10 +20,11 @@ from driftq.core.records import Record
 from driftq.core.state import State
 from driftq.history.file import open_history
 from driftq.history.job import JobRun, JobTimeline, read_job
-from driftq.history.job_writer import JOBS_KEPT_MS, JobHistory
+from driftq.history.job_writer import JobHistory
 from driftq.model.options.limits import Limits
 
 NONE = memoryview(b"")
+KEPT_MS = Limits().jobs_kept_ms
 
 
 def job(offset: int) -> JobTerms:
@@ -65,20 +66,21 @@ def test_what_rounds_saw_is_put_together_and_a_round_done_again_changes_nothing(
     assert (second.state, second.due_at, second.attempts) == ("", 80, 0)
 
 
-@pytest.mark.clause("J10")
+@pytest.mark.clause("J10", "J23")
 def test_a_job_stays_a_month_after_its_end_and_longer_while_the_broker_knows_it(tmp_path: Path) -> None:
     path = tmp_path / "history.db"
     ended: list[Record] = [
         JobsEnqueued(10, [job(0), job(1)]),
         JobsClaimed(20, "w", 1_000, 1, [0, 1]),
-        JobsCompleted(30, [0, 1], [None, None]),
+        JobsCompleted(30, [0, 1], ['"one"', '"two"']),
     ]
     write(path, ended)
     state = State(Limits())
-    state.jobs.base, state.last_at = 1, 30 + JOBS_KEPT_MS - 1
+    state.jobs.base, state.last_at = 1, 30 + KEPT_MS - 1
     write(path, [], state=state)
-    assert told(path, 0).state == "succeeded"
+    assert (told(path, 0).state, told(path, 0).result) == ("succeeded", '"one"')
     state.last_at += 1
     write(path, [], state=state)
     assert told(path, 0) == JobTimeline()
     assert told(path, 1).state == "succeeded", "the broker still has it"
+    assert told(path, 1).result is None, "the time of its result is over"

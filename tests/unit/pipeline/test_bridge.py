@@ -10,7 +10,7 @@ import pytest
 from driftq.errors import InvalidArgument, OffsetOutOfOrder
 from driftq.kafka.dead_letters import read_dead_letter
 from driftq.model import Envelope
-from driftq.model.envelope import RetryPolicy
+from driftq.model.envelope import MessageRetryPolicy
 from driftq.pipeline.bridge.batches import LaneOrder
 from driftq.pipeline.bridge.messages import StoredRow, bridge_letter, carried_envelope, to_driftq, to_kafka
 from driftq.pipeline.bridge.route import BridgeEnd, parse_route
@@ -101,7 +101,7 @@ def test_a_header_that_is_no_envelope_holds_up_nothing(text: str | None) -> None
 
 def test_a_retry_policy_that_the_server_would_refuse_is_left_out() -> None:
     good, bad = '{"retry_policy": {"max_attempts": 3}}', '{"retry_policy": {"max_attempts": -3}}'
-    assert carried_envelope(good, None) == Envelope(retry_policy=RetryPolicy(max_attempts=3))
+    assert carried_envelope(good, None) == Envelope(retry_policy=MessageRetryPolicy(max_attempts=3))
     assert carried_envelope(bad, None) is None
 
 

@@ -12,7 +12,7 @@ import pytest
 from driftq.model.backoff import Backoff
 from driftq.pipeline.runtime.progress import ProgressTracker
 from driftq.pipeline.runtime.reports import Reporter, read_report
-from driftq.pipeline.runtime.runner import JobFailed, Runner
+from driftq.pipeline.runtime.runner import PipelineJobFailed, Runner
 from driftq.pipeline.runtime.status import StatusFolder
 from driftq.settings import load_settings
 
@@ -110,7 +110,7 @@ def test_jobs_that_run_once_run_in_turn(stage: Stage) -> None:
 
 def test_a_failure_that_stays_ends_a_run_that_happens_once(stage: Stage) -> None:
     first, second = StreamedJob("publisher", *["KeyError: gone"] * 3), StreamedJob("worker-charge")
-    with pytest.raises(JobFailed, match="publisher: KeyError: gone"):
+    with pytest.raises(PipelineJobFailed, match="publisher: KeyError: gone"):
         stage.runner.run_once([first, second])
     assert (first.starts, second.starts) == (3, 0)
     assert [report.retry_s for report in stage.reports("FailureReport")] == [0.0, 0.0, None]
@@ -193,7 +193,7 @@ def test_a_first_start_that_came_too_late_is_no_refusal(stage: Stage) -> None:
 
 
 def test_the_whole_account_of_a_failure_is_in_the_log(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(JobFailed):
+    with pytest.raises(PipelineJobFailed):
         stage.runner.run_once([StreamedJob("publisher", *["KeyError: gone"] * 3)])
     assert 'File "a.py", line 1' in caplog.text
 
@@ -202,7 +202,7 @@ def test_a_job_that_another_run_has_taken_over_ends(stage: Stage) -> None:
     replaced = "driftq.errors.pipeline.PublisherReplaced: another publisher has taken over"
     fenced = "driftq.errors.projections.ProjectionFenced: run 1 was replaced by run 2"
     publisher, projection = StreamedJob("publisher", replaced), StreamedJob("projection-latest", fenced)
-    with pytest.raises(JobFailed):
+    with pytest.raises(PipelineJobFailed):
         stage.runner.run_on([publisher, projection])
     assert (publisher.starts, projection.starts) == (1, 1)
     assert [report.retry_s for report in stage.reports("FailureReport")] == [None, None]

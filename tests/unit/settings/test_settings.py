@@ -31,6 +31,11 @@ TABLE = [
     ("DRIFTQ_BROKER_SEGMENT_BYTES", 67_108_864, ["65536", "1073741824"], ["0", "65535", "64M"]),
     ("DRIFTQ_BROKER_FREE_BYTES_MIN", 268_435_456, ["0", "1152921504606846976"], ["-1", "256M", ""]),
     ("DRIFTQ_IDEMPOTENCY_MISMATCH_MODE", "warn", ["warn", "error"], ["", "Error", "ignore"]),
+    ("DRIFTQ_JOBS_RETRY_MAX_ATTEMPTS", 20, ["1", "10000"], ["0", "10001", "many"]),
+    ("DRIFTQ_JOBS_RETRY_BASE_MS", 2_000, ["0", "3600000"], ["-1", "2s"]),
+    ("DRIFTQ_JOBS_RETRY_CAP_MS", 3_600_000, ["2000", "31622400000"], ["-1", "31622400001"]),
+    ("DRIFTQ_JOBS_RETRY_JITTER", "full", ["full", "none"], ["", "half"]),
+    ("DRIFTQ_JOBS_KEPT_MS", 30 * 86_400_000, ["1", "1000"], ["0", "-1"]),
     (
         "DRIFTQ_URL",
         "http://127.0.0.1:8080",

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 import driftq
+from driftq.model import MessageRetryPolicy
 from driftq.testing.embedded import VirtualBroker
 from driftq.worker.failures import GivenUp, Redelivery, describe, fate_of
 from tests.unit.worker.conftest import LogLines
@@ -202,7 +203,7 @@ class Failing:
     def __init__(self, topic: str, attempt: int, *, tries: int | None = None, **policy: int) -> None:
         self.tries = attempt if tries is None else tries
         self.topic, self.attempt, self.partition, self.offset, self.group = topic, attempt, 3, 17, "billing"
-        self.envelope = driftq.Envelope(retry_policy=driftq.RetryPolicy(**policy) if policy else None)
+        self.envelope = driftq.Envelope(retry_policy=MessageRetryPolicy(**policy) if policy else None)
 
 
 @pytest.mark.clause("D2", "D3", "D7")

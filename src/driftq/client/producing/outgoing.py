@@ -127,6 +127,11 @@ def _headers(given: Mapping[str, str]) -> dict[str, str]:
 
 def _envelope(idempotency_key: str | None, given: EnvelopeFields) -> Envelope:
     fields: dict[str, Any] = dict(given)
+    policy = fields.get("retry_policy")
+    if isinstance(policy, RetryPolicy) and policy.is_for_jobs:
+        raise InvalidArgument(
+            "retry_policy", "base, cap, jitter, retry_for and give_up_on are for jobs; give backoff_ms"
+        )
     deadline = fields.get("deadline")
     if isinstance(deadline, dt.datetime):
         if deadline.tzinfo is None:

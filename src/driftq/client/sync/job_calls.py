@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from datetime import datetime
 from driftq.client.consuming.subscription import LEASE_MS
 from driftq.client.job_calls import AsyncJobCalls
 from driftq.client.loop_thread import LoopThread
 from driftq.errors import DriftQError
+from driftq.model import RetryPolicy
+from driftq.model.wire.job_batch import RequeuedJobs
 from driftq.model.wire.jobs import ClaimedJob
 from driftq.model.wire.jobs import EnqueuedJob
 from driftq.model.wire.jobs import JobEnd
@@ -25,13 +29,37 @@ class JobCalls:
         self._awaited = awaited
         self._thread = thread
 
-    def enqueue(self, queue: str, task: str, payload: Any, *, priority: int | None = None, delay_s: float | None = None, run_at: datetime | None = None, idempotency_key: str | None = None, max_retries: int | None = None, timeout_ms: int | None = None) -> EnqueuedJob:
+    def enqueue(
+        self, queue: str, task: str, payload: Any, *, priority: int | None = None, delay_s: float | None = None, run_at: datetime | None = None, idempotency_key: str | None = None, max_retries: int | None = None, timeout_ms: int | None = None, retry: RetryPolicy | None = None, metadata: Mapping[str, str] | None = None
+    ) -> EnqueuedJob:
         """Returns when the job is durable. Without a key the client makes one up: a retry adds no second job.
 
         `delay_s` counts from now, by this machine's clock unless the broker runs in this process; `run_at`
-        is an instant. Jobs with a larger priority run first.
+        is an instant. Jobs with a larger priority run first. `max_retries` n is a `retry` with n + 1
+        attempts: give one of them.
         """
-        return self._thread.run(self._awaited.enqueue(queue, task, payload, priority=priority, delay_s=delay_s, run_at=run_at, idempotency_key=idempotency_key, max_retries=max_retries, timeout_ms=timeout_ms))
+        return self._thread.run(self._awaited.enqueue(queue, task, payload, priority=priority, delay_s=delay_s, run_at=run_at, idempotency_key=idempotency_key, max_retries=max_retries, timeout_ms=timeout_ms, retry=retry, metadata=metadata))
+
+    def enqueue_many(
+        self,
+        queue: str,
+        task: str,
+        payloads: Iterable[Any],
+        *,
+        priority: int | None = None,
+        delay_s: float | None = None,
+        run_at: datetime | None = None,
+        idempotency_keys: Iterable[str] | None = None,
+        max_retries: int | None = None,
+        timeout_ms: int | None = None,
+        retry: RetryPolicy | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> list[EnqueuedJob]:
+        """Returns when a job for each payload is durable, in order; thousands of them share a request.
+
+        `idempotency_keys` has one for each. Raises BatchRefused when some were refused.
+        """
+        return self._thread.run(self._awaited.enqueue_many(queue, task, payloads, priority=priority, delay_s=delay_s, run_at=run_at, idempotency_keys=idempotency_keys, max_retries=max_retries, timeout_ms=timeout_ms, retry=retry, metadata=metadata))
 
     def claim(self, queues: Sequence[str], *, owner: str, lease_ms: int = LEASE_MS, limit: int = 1, wait_ms: int = 0) -> list[ClaimedJob]:
         """Up to `limit` jobs that are due; none when none is due within `wait_ms`.
@@ -56,9 +84,12 @@ class JobCalls:
         """Complete and fail many jobs in one durable write; None or an error for each."""
         return self._thread.run(self._awaited.settle(ends, owner=owner))
 
-    def get(self, job_id: str) -> JobView:
-        """A job with its attempts; `result` is None until it has one. Raises JobNotFound."""
-        return self._thread.run(self._awaited.get(job_id))
+    def get(self, job_id: str, *, wait_ms: int = 0) -> JobView:
+        """A job with its attempts; `result` is None until it has one. Raises JobNotFound.
+
+        With `wait_ms` it returns when the job has ended, or when that time is over.
+        """
+        return self._thread.run(self._awaited.get(job_id, wait_ms=wait_ms))
 
     def list(self, *, queue: str | None = None, state: Literal["ready", "scheduled", "in_flight", "succeeded", "dead"] | None = None, limit: int | None = None, after: str | None = None) -> list[JobView]:
         """Jobs, oldest first; `state="dead"` lists those that were given up."""
@@ -71,3 +102,11 @@ class JobCalls:
     def requeue(self, job_id: str) -> None:
         """Requeue a dead job with all its attempts. Raises JobNotFound, WrongJobState."""
         self._thread.run(self._awaited.requeue(job_id))
+
+    def requeue_dead(self, *, queue: str | None = None, task: str | None = None, error: str | None = None, since: datetime | None = None, until: datetime | None = None, dry_run: bool = False, rate_per_s: int | None = None) -> RequeuedJobs:
+        """Requeue the dead jobs of which all of this is true; without a filter all of them.
+
+        `error` is a part of the last error, `since` and `until` are about the time of the end. When the
+        response is lost, some may have been requeued, each once: repeat the call.
+        """
+        return self._thread.run(self._awaited.requeue_dead(queue=queue, task=task, error=error, since=since, until=until, dry_run=dry_run, rate_per_s=rate_per_s))

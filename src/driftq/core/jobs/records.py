@@ -3,6 +3,7 @@
 import msgspec
 
 from driftq.core.records import Record, register
+from driftq.model.job import RetryTiming
 
 CAUSE_FAILED = 1
 CAUSE_LEASE_ENDED = 2
@@ -24,6 +25,8 @@ class JobTerms(msgspec.Struct, array_like=True, gc=False):
     """Of its queue and idempotency key; 0 is none."""
     by_wall: bool = False
     """Whether `run_at` is the user's instant. Older logs lack it: there a time in the future is one."""
+    retry: RetryTiming | None = None
+    """None is the timing of spec 003."""
 
 
 class JobsEnqueued(Record):

@@ -13,18 +13,21 @@ import heapq
 import re
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from enum import IntEnum
 
 import msgspec
 
 from driftq.core.fingerprints import FingerprintTable
 from driftq.core.jobs.records import JobTerms
+from driftq.core.jobs.retries import RetryTimings
+from driftq.model.job import RetryTiming
 
 JOBS_TOPIC = "~jobs"
 PRIORITIES = 10
 AGE_STEP_MS = 60_000
 KEY_TTL_MS = 604_800_000
+_KEPT_MS = 30 * 86_400_000
 _RECENT = 10_000
 _RECENT_BYTES = 64 << 20
 _BITS = 44
@@ -94,7 +97,9 @@ class JobQueue:
 class JobTable:
     """The fold of the job records."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, kept_ms: int = _KEPT_MS) -> None:
+        self._kept_ms = kept_ms
+        """How long a result is kept."""
         self.base = 0
         """Offset of the first job in the columns."""
         self.states = bytearray()
@@ -106,6 +111,7 @@ class JobTable:
         self.by_wall = bytearray()
         """1 where the due time is an instant of the wall clock."""
         self.timeouts = array("Q")
+        self.retries = RetryTimings()
         self.queues: dict[str, JobQueue] = {}
         self.queue_names: list[str] = []
         self.grants: dict[int, JobGrant] = {}
@@ -124,6 +130,10 @@ class JobTable:
         self.leaving: deque[tuple[int, int]] = deque()
         self.ended_at: dict[int, int] = {}
         """When each job with a key ended, as long as its key is live."""
+        self.awaited: Container[int] = ()
+        """Jobs whose end is awaited; not a part of the fold."""
+        self.awaited_ends: list[int] = []
+        """Those of them that have ended since they were last taken."""
 
     # Looking
 
@@ -274,6 +284,7 @@ class JobTable:
             return
         del self.states[:count], self.priorities[:count], self.queue_numbers[:count], self.attempts[:count]
         del self.max_retries[:count], self.due[:count], self.timeouts[:count], self.by_wall[:count]
+        self.retries.drop(count)
         self.base += count
         self._done_upto = max(0, self._done_upto - count)
         for known in (self.results, self.errors, self.completed_tokens, self.histories):
@@ -286,7 +297,9 @@ class JobTable:
         while self.base + len(self.states) < terms.offset:
             self._append(0, 0, 0, 0, 0, 0)  # An offset that is no job of ours.
         number = self.queue(terms.queue).number
-        self._append(JobState.WAITING, terms.priority, number, terms.max_retries, 0, terms.timeout_ms)
+        self._append(
+            JobState.WAITING, terms.priority, number, terms.max_retries, 0, terms.timeout_ms, terms.retry
+        )
         if terms.fingerprint:
             self.keys.add(terms.fingerprint, terms.offset)
             self.prints[terms.offset] = terms.fingerprint
@@ -304,7 +317,14 @@ class JobTable:
         return queue
 
     def _append(
-        self, state: int, priority: int, queue: int, max_retries: int, due: int, timeout_ms: int
+        self,
+        state: int,
+        priority: int,
+        queue: int,
+        max_retries: int,
+        due: int,
+        timeout_ms: int,
+        retry: RetryTiming | None = None,
     ) -> None:
         self.states.append(state)
         self.priorities.append(priority)
@@ -314,6 +334,7 @@ class JobTable:
         self.due.append(due)
         self.by_wall.append(0)
         self.timeouts.append(timeout_ms)
+        self.retries.append(retry)
 
     def wait(self, offset: int, due_at: int, *, by_wall: bool = False) -> None:
         """The job is due in engine time, or at an instant of the wall clock."""
@@ -336,6 +357,8 @@ class JobTable:
     def finish(self, offset: int, state: JobState, *, at: int) -> None:
         """The job has ended; its key stays for its time to live, its result while it is recent."""
         self.states[offset - self.base] = state
+        if offset in self.awaited:
+            self.awaited_ends.append(offset)
         if offset in self.prints:
             self.ended_at[offset] = at
             self.leaving.append((at + KEY_TTL_MS, offset))
@@ -343,13 +366,23 @@ class JobTable:
             self.recent.append(offset)
             self.recent_bytes += len(self.results.get(offset) or "")
             while len(self.recent) > _RECENT or self.recent_bytes > _RECENT_BYTES:
-                old = self.recent.popleft()
-                self.recent_bytes -= len(self.results.pop(old, None) or "")
-                self.histories.pop(old, None)
-                self.completed_tokens.pop(old, None)
+                self._evict_oldest()
+
+    def _evict_oldest(self) -> None:
+        """The history has its runs and its result."""
+        old = self.recent.popleft()
+        self.recent_bytes -= len(self.results.pop(old, None) or "")
+        self.histories.pop(old, None)
+        self.completed_tokens.pop(old, None)
+
+    def _ended_before(self, offset: int, at: int) -> bool:
+        runs = self.histories.get(offset)
+        return runs is None or runs[-1].ended_at <= at
 
     def expire(self, now: int) -> None:
-        """Drop the keys of jobs that ended long ago."""
+        """Drop the results of jobs that ended long ago, and their keys."""
+        while self.recent and self._ended_before(self.recent[0], now - self._kept_ms):
+            self._evict_oldest()
         while self.leaving and self.leaving[0][0] <= now:
             at, offset = self.leaving.popleft()
             if self.ended_at.get(offset) != at - KEY_TTL_MS:

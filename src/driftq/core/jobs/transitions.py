@@ -24,13 +24,12 @@ from driftq.core.jobs.records import (
     JobsEnqueued,
     JobsFailed,
 )
+from driftq.core.jobs.retries import wait_ms
 from driftq.core.jobs.table import EndedRun, JobGrant, JobState, JobTable, job_id
 from driftq.core.records import Record
 from driftq.errors import DriftQError, InvalidArgument, JobNotFound, StaleLease, WrongJobState
-from driftq.model.backoff import Backoff
 from driftq.model.options.limits import LEASE_MS_MAX
 
-BACKOFF = Backoff(base_ms=500, cap_ms=30_000)
 CANCELLED = "cancelled"
 LEASE_ENDED = "lease_ended"
 TIMED_OUT = "execution_timeout"
@@ -185,12 +184,9 @@ def _after_failure(
     attempt = jobs.attempts[slot]
     if not retryable or attempt > jobs.max_retries[slot]:
         return FailedJob(offset=offset, due_at=-1, error=error)
-    return FailedJob(offset=offset, due_at=now + backoff_ms(attempt, jitter()), error=error)
-
-
-def backoff_ms(attempt: int, jitter: float) -> int:
-    """The wait before the retry after this attempt: random, up to a cap that doubles."""
-    return BACKOFF.full_jitter_ms(attempt, jitter)
+    return FailedJob(
+        offset=offset, due_at=now + wait_ms(jobs.retries.at(slot), attempt, jitter()), error=error
+    )
 
 
 def failure_text(record: JobsFailed, failed: FailedJob) -> str:

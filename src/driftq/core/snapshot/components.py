@@ -117,7 +117,7 @@ def _dump_jobs(jobs: JobTable) -> dict[str, bytes]:
     )
     columns = {f"jobs.{name}": getattr(jobs, name).tobytes() for name in _COLUMNS}
     flags = {f"jobs.{name}": bytes(getattr(jobs, name)) for name in _FLAGS}
-    return {"jobs": _encode(facts), **columns, **flags}
+    return {"jobs": _encode(facts), **columns, **flags, **jobs.retries.dump()}
 
 
 def _load_jobs(parts: Parts, jobs: JobTable, *, last_at: int) -> None:
@@ -129,6 +129,7 @@ def _load_jobs(parts: Parts, jobs: JobTable, *, last_at: int) -> None:
         column: array[int] = getattr(jobs, name)
         column.frombytes(parts[f"jobs.{name}"])
     jobs.states = bytearray(parts["jobs.states"])
+    jobs.retries.load(parts, slots=len(jobs.states))
     jobs.priorities = bytearray(parts["jobs.priorities"])
     if "jobs.by_wall" in parts:
         jobs.by_wall = bytearray(parts["jobs.by_wall"])

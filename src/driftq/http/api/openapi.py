@@ -11,7 +11,7 @@ import msgspec
 from driftq.access.keys import Role
 from driftq.http.api.route import ALWAYS, Route
 from driftq.http.api.tenancy import tenancy_of
-from driftq.model.envelope import EnvelopeBody, RetryPolicy
+from driftq.model.envelope import EnvelopeBody, MessageRetryPolicy
 from driftq.model.wire.fields import Request
 from driftq.model.wire.system import ErrorReply
 
@@ -72,7 +72,7 @@ class _Schemas:
         self._by_kind = dict(zip(kinds, schemas, strict=True))
         _add_errors(self.components)
         for kind in _structs(msgspec.inspect.multi_type_info(kinds)):
-            if not issubclass(kind, Request | EnvelopeBody | RetryPolicy):
+            if not issubclass(kind, Request | EnvelopeBody | MessageRetryPolicy):
                 self._require(kind)
 
     def _require(self, kind: type[msgspec.Struct]) -> None:

@@ -18,6 +18,7 @@ from driftq.core.decide.dead_letters import GROUP_DELETED
 from driftq.core.state import State, Topic
 from driftq.errors import DeadLetterGroupGone
 from driftq.http.api.params import Form
+from driftq.http.pacing import in_parts
 from driftq.http.reads import ask_state, read_stored, result_of
 from driftq.http.wire.exchange import Exchange
 from driftq.model import StoredMessage
@@ -261,16 +262,14 @@ async def _matched(
 async def _redrive(exchange: Exchange, body: RedriveBody) -> None:
     matched = await _matched(exchange, offsets=body.offsets, wanted=body.filter, redriven=False)
     rate = None if body.dry_run else body.rate_per_s
-    together = min(TOGETHER_MAX, max(1, rate // 10)) if rate else TOGETHER_MAX
     sent = 0
     skipped: list[Skipped] = []
     groups: dict[str, None] = {}
-    for start in range(0, len(matched), together):
-        part = matched[start : start + together]
+    async for part in in_parts(matched, together=TOGETHER_MAX, rate_per_s=rate):
         make = partial(
             RedriveRequest,
             exchange.topic,
-            part,
+            list(part),
             body.by or "",
             body.all_groups is True,
             dry_run=body.dry_run is True,
@@ -279,8 +278,6 @@ async def _redrive(exchange: Exchange, body: RedriveBody) -> None:
         sent += len(done.sent)
         skipped += done.skipped[: _SKIPPED_MAX - len(skipped)]
         groups.update((skip.group or "", None) for skip in done.skipped if skip.reason == GROUP_DELETED)
-        if rate and start + together < len(matched):
-            await asyncio.sleep(len(part) / rate)
     if groups and not sent and not body.dry_run:
         raise DeadLetterGroupGone(exchange.topic, group=next(iter(groups)), others=len(groups) - 1)
     views = [SkippedLetter(skip.offset, skip.reason, skip.group, skip.command) for skip in skipped]

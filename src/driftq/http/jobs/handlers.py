@@ -13,10 +13,11 @@ from driftq.core.state import State
 from driftq.errors import DriftQError, InvalidArgument, JobNotFound
 from driftq.http.api.params import Form, body_problem, check_count, check_json, check_name, read_many
 from driftq.http.api.tenancy import job_things
+from driftq.http.jobs.requested import requested_job
 from driftq.http.reads import read_job_entries, read_jobs
 from driftq.http.wire.exchange import Exchange, reply_each, reply_only, reply_outcome
-from driftq.model.job import JOB_PAYLOAD_MAX, JobRequest
-from driftq.model.time import parse_rfc3339, rfc3339
+from driftq.model.job import JOB_PAYLOAD_MAX
+from driftq.model.time import rfc3339
 from driftq.model.wire.fields import Request
 from driftq.model.wire.jobs import (
     ClaimBody,
@@ -52,9 +53,6 @@ JOB = Form(JobBody)
 JOBS = Form(JobsQuery)
 NOTHING = Form(Request)
 PAGE = 100
-_PRIORITY = 5
-_RETRIES = 3
-_YEAR_10000_MS = 253_402_300_800_000
 CLAIM = Form(ClaimBody)
 HEARTBEAT = Form(HeartbeatBody)
 COMPLETE = Form(CompleteBody)
@@ -74,32 +72,8 @@ def offset_of(name: str) -> int:
 
 def enqueue(exchange: Exchange) -> None:
     asked = JOB.read(exchange.body, exchange.query)
-    check_name("queue", asked.queue)
-    check_name("task", asked.task)
-    check_json("payload", asked.payload, limit_bytes=JOB_PAYLOAD_MAX)
-    job = JobRequest(
-        queue=asked.queue,
-        task=asked.task,
-        payload=asked.payload,
-        priority=_PRIORITY if asked.priority is None else asked.priority,
-        run_at=_run_at_ms(asked.run_at),
-        idempotency_key=asked.idempotency_key or "",
-        max_retries=_RETRIES if asked.max_retries is None else asked.max_retries,
-        timeout_ms=asked.timeout_ms or 0,
-    )
+    job = requested_job(asked, exchange.edge.broker.options.jobs)
     exchange.edge.engine.submit(EnqueueRequest([job], exchange.answering(partial(_enqueued, exchange))))
-
-
-def _run_at_ms(text: str | None) -> int | None:
-    if not text:
-        return None
-    try:
-        run_at = parse_rfc3339(text)
-    except (ValueError, OverflowError) as error:
-        raise InvalidArgument("run_at", "must be an RFC 3339 time with a zone") from error
-    if run_at >= _YEAR_10000_MS:
-        raise InvalidArgument("run_at", "must be before the year 10000")
-    return max(0, run_at)
 
 
 def _enqueued(exchange: Exchange, outcomes: list[EnqueuedJob]) -> None:
@@ -204,6 +178,8 @@ def _send_claimed(exchange: Exchange, granted: JobsGranted, entries: list[bytes]
                 attempt,
                 token,
                 lease_until,
+                stored.max_retries + 1,
+                stored.metadata,
             )
         )
     exchange.reply_json(ClaimReply(jobs))

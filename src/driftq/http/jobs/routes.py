@@ -2,8 +2,10 @@
 
 from driftq.http.api.route import ADMIN, CONSUME, PRODUCE, READ, ResponseSpec, Route
 from driftq.http.api.tenancy import OWN, Tenancy, queues_in
+from driftq.http.jobs import batch, requeueing
 from driftq.http.jobs import handlers as jobs
 from driftq.http.jobs import show as job_showing
+from driftq.model.wire.job_batch import JobBatchBody, JobBatchReply, RequeueBody, RequeuedJobs
 from driftq.model.wire.jobs import (
     ClaimBody,
     ClaimReply,
@@ -12,6 +14,7 @@ from driftq.model.wire.jobs import (
     FailBody,
     HeartbeatBody,
     JobBody,
+    JobQuery,
     JobReply,
     JobsQuery,
     JobsReply,
@@ -37,6 +40,17 @@ JOB_ROUTES = (
             201: ResponseSpec(text="The job is durable", body=_ENQUEUED),
             200: ResponseSpec(text="A job with this idempotency key exists already", body=_ENQUEUED),
         },
+    ),
+    Route(
+        method="POST",
+        path="/v1/jobs/batch",
+        handler=batch.enqueue_batch,
+        roles=PRODUCE,
+        summary="Enqueue many jobs in one durable write",
+        query=JobBatchBody,
+        body=JobBatchBody,
+        responses={200: ResponseSpec(text="A result for each, in order", body=JobBatchReply)},
+        notes="A job that is not valid has an error for its result; the others are enqueued.",
     ),
     Route(
         method="GET",
@@ -76,7 +90,8 @@ JOB_ROUTES = (
         path="/v1/jobs/{job_id}",
         handler=job_showing.show,
         roles=READ,
-        summary="A job with its runs",
+        summary="A job with its runs, perhaps when it has ended",
+        query=JobQuery,
         responses={200: ResponseSpec(text="The durable state", body=JobView)},
         errors=(404,),
     ),
@@ -121,6 +136,16 @@ JOB_ROUTES = (
         summary="Cancel a job",
         responses={200: ResponseSpec(text="It is dead", body=_JOB)},
         errors=(404, 409),
+    ),
+    Route(
+        method="POST",
+        path="/v1/jobs/requeue",
+        handler=requeueing.requeue_jobs,
+        roles=ADMIN,
+        summary="Requeue dead jobs",
+        query=RequeueBody,
+        body=RequeueBody,
+        responses={200: ResponseSpec(text="How many matched and were requeued", body=RequeuedJobs)},
     ),
     Route(
         method="POST",

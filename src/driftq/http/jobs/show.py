@@ -13,15 +13,19 @@ from driftq.core.state import State
 from driftq.errors import JobNotFound
 from driftq.history.job import JobTimeline
 from driftq.history.job_writer import read_job_history
-from driftq.http.jobs.handlers import NOTHING, offset_of
+from driftq.http.api.params import Form
+from driftq.http.jobs.handlers import offset_of
 from driftq.http.reads import in_thread, read_jobs
 from driftq.http.wire.exchange import Exchange
 from driftq.log.frame import LogEnd
 from driftq.model.time import rfc3339
-from driftq.model.wire.jobs import JobAttempt, JobView
+from driftq.model.wire.jobs import JobAttempt, JobQuery, JobView
+from driftq.server.jobs.ends import EndRequest
 from driftq.server.jobs.views import JobFacts, job_facts, job_view
 from driftq.server.requests import ReadRequest
 from driftq.storage.entry import decode_job, produced_at
+
+JOB = Form(JobQuery)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +38,24 @@ class _Evicted:
 
 
 def show(exchange: Exchange) -> None:
-    NOTHING.read(exchange.body, exchange.query)
+    asked = JOB.read(exchange.body, exchange.query)
     offset = offset_of(exchange.names["job_id"])
+    if not asked.wait_ms:
+        _show(exchange, offset)
+        return
+    edge = exchange.edge
+
+    def ended(_: None) -> None:
+        exchange.on_lost = None
+        _show(exchange, offset)
+
+    request = EndRequest(offset, edge.clock.now() + asked.wait_ms, exchange.answering(ended))
+    exchange.on_lost = partial(edge.engine.stages.jobs.ends.withdraw, request)
+    edge.engine.submit(request)
+
+
+def _show(exchange: Exchange, offset: int) -> None:
+    """The job as it is now."""
     now, wall = exchange.edge.clock.now(), exchange.edge.clock.wall()
 
     def query(state: State) -> JobFacts | _Evicted:
@@ -74,8 +94,12 @@ async def _from_history(exchange: Exchange, offset: int, evicted: _Evicted) -> N
             broker.log.folder, broker.options.history, offset, topic=evicted.topic, end=evicted.end
         ),
     )
+    kept_since = exchange.edge.clock.now() - broker.options.limits.jobs_kept_ms
+    is_over = past.ended_at is not None and past.ended_at <= kept_since
+    if is_over and evicted.facts is None:
+        raise JobNotFound(job_id(offset))
     if evicted.facts is not None:
-        result = evicted.facts.result if past.result is None else past.result
+        result = None if is_over else evicted.facts.result if past.result is None else past.result
         _send(exchange, msgspec.structs.replace(evicted.facts, history=_runs(past), result=result))
     elif past.entry is None or not past.state or not _is_own(exchange, past.entry):
         raise JobNotFound(job_id(offset))

@@ -24,7 +24,7 @@ from driftq.http.wire.exchange import (
     reply_only,
     reply_outcome,
 )
-from driftq.model import Envelope, Message, RetryPolicy
+from driftq.model import Envelope, Message, MessageRetryPolicy
 from driftq.model.envelope import EnvelopeBody
 from driftq.model.wire.messages import ConsumeBody
 from driftq.model.wire.produce import InProcessBody, NullableProduceBody, ProduceBody, ProduceQuery
@@ -169,7 +169,7 @@ def _from_query(query: ProduceQuery) -> Produced:
     for alias, name in (("tenant", "tenant_id"), ("idem_key", "idempotency_key")):
         if getattr(query, alias) is not None and getattr(query, name) is not None:
             raise InvalidArgument(alias, f"is another name for {name}: give one of them")
-    limits = RetryPolicy(query.retry_max_attempts, query.retry_backoff_ms, query.retry_max_backoff_ms)
+    limits = MessageRetryPolicy(query.retry_max_attempts, query.retry_backoff_ms, query.retry_max_backoff_ms)
     envelope = EnvelopeBody(
         run_id=query.run_id,
         step_id=query.step_id,
@@ -179,7 +179,7 @@ def _from_query(query: ProduceQuery) -> Produced:
         target_topic=query.target_topic,
         partition_override=query.partition_override,
         deadline=query.deadline,
-        retry_policy=None if limits == RetryPolicy() else limits,
+        retry_policy=None if limits == MessageRetryPolicy() else limits,
         traceparent=query.traceparent,
     )
     given = None if envelope == EnvelopeBody() else envelope

@@ -18,6 +18,8 @@ class Limits:
     """The minimum retention of topics that set none."""
     idempotency_keys_max: int = 20_000_000
     effect_ttl_ms: int = 604_800_000
+    jobs_kept_ms: int = 30 * 24 * 3600 * 1000
+    """How long an ended job can be read, with its result."""
     refuse_mismatch: bool = False
     """A used key with another payload is an error instead of a warning."""
     count_unread: bool = False

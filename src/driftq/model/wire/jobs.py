@@ -9,9 +9,11 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from driftq.model.reply import Reply
 from driftq.model.wire.fields import KEY_MAX, OR_ERROR, LeaseMs, Name, Positive, Reason, Request
+from driftq.model.wire.job_retry import JobRetryBody, JobRetryView, Metadata
 
 CLAIM_MAX = 10_000
 WAIT_MS_MAX = 300_000
+END_WAIT_MS_MAX = 60_000
 PAGE_MAX = 1_000
 RETRIES_MAX = 1_000
 _STATES = ["ready", "scheduled", "in_flight", "succeeded", "dead"]
@@ -34,6 +36,9 @@ class JobBody(Request, frozen=True):
     idempotency_key: JobKey | None = None
     max_retries: Annotated[int, Meta(ge=0, le=RETRIES_MAX)] | None = None
     timeout_ms: TimeoutMs | None = None
+    retry: JobRetryBody | None = None
+    """Not together with `max_retries`, where n retries are n + 1 attempts."""
+    metadata: Metadata | None = None
 
 
 class EnqueuedJob(Reply, frozen=True, omit_defaults=True):
@@ -55,7 +60,7 @@ class ClaimBody(Request, frozen=True):
     wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MS_MAX)] | None = None
 
 
-class ClaimedJob(msgspec.Struct, frozen=True):
+class ClaimedJob(msgspec.Struct, frozen=True, omit_defaults=True):
     job_id: str
     queue: str
     task: str
@@ -64,6 +69,8 @@ class ClaimedJob(msgspec.Struct, frozen=True):
     attempt: int
     token: int
     lease_until: str
+    max_attempts: int | None = None
+    metadata: dict[str, str] | None = None
 
 
 class ClaimReply(msgspec.Struct, frozen=True):
@@ -138,6 +145,12 @@ class JobsQuery(Request, frozen=True):
     after: str | None = None
 
 
+class JobQuery(Request, frozen=True):
+    """With `wait_ms` the reply comes when the job has ended, or when that time is over."""
+
+    wait_ms: Annotated[int, Meta(ge=0, le=END_WAIT_MS_MAX)] | None = None
+
+
 class JobReply(msgspec.Struct, frozen=True):
     job_id: str
     state: ShownState
@@ -171,6 +184,10 @@ class JobView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     owner: str | None = None
     lease_until: str | None = None
     result: Any | msgspec.UnsetType = msgspec.UNSET
+    error: str | None = None
+    """Why it is dead; absent in every other state."""
+    retry: JobRetryView | None = None
+    metadata: dict[str, str] | None = None
     history: list[JobAttempt]
 
 

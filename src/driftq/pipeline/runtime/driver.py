@@ -22,7 +22,7 @@ from driftq.pipeline.app.file import AppNotUsable
 from driftq.pipeline.runtime.causes import cause_of
 from driftq.pipeline.runtime.processes import end_session
 from driftq.pipeline.runtime.reports import DriverSpec, RefusalReport, Reporter
-from driftq.pipeline.runtime.runner import JobFailed
+from driftq.pipeline.runtime.runner import PipelineJobFailed
 from driftq.pipeline.runtime.supervisor import REFUSED
 from driftq.pipeline.runtime.work import do_work
 
@@ -65,7 +65,7 @@ def _work(assignment: DriverSpec, reporter: Reporter, stopping: StopSignal) -> i
     except (AppNotUsable, DriftQError, SparkUnusable) as refused:
         reporter.say(RefusalReport(reporter.clean(str(refused))))
         return REFUSED
-    except JobFailed:
+    except PipelineJobFailed:
         return 1  # It was reported when it happened.
     except KeyboardInterrupt:
         return 0

@@ -48,7 +48,7 @@ Stop = Callable[[], bool]
 """True as soon as a stop is requested."""
 
 
-class JobFailed(Exception):
+class PipelineJobFailed(Exception):
     """A job that was to run once did not finish."""
 
     def __init__(self, job: str, error: str) -> None:
@@ -88,7 +88,7 @@ class Runner:
         self._backoff = backoff or Backoff()
 
     def run_once(self, jobs: Sequence[StreamJob | BatchJob]) -> None:
-        """Each in turn, so that the next one finds the results of the one before. Raises JobFailed."""
+        """Each in turn, so that the next one finds the results of the last. Raises PipelineJobFailed."""
         for job in jobs:
             if self._stop():
                 return
@@ -101,7 +101,7 @@ class Runner:
                 self._batch(job)
 
     def run_on(self, jobs: Sequence[StreamJob], *, patient: bool = False) -> None:
-        """All of them, until `stop`; raises JobFailed when others have taken over all of them.
+        """All of them, until `stop`; raises PipelineJobFailed when others have taken over all of them.
 
         The error of a job that cannot start is raised, unless the run is `patient` from the beginning.
         """
@@ -113,7 +113,7 @@ class Runner:
             for running_job in running:
                 self._supervise(running_job)
             if all(running_job.query is None and running_job.restart_at is None for running_job in running):
-                raise JobFailed(running[0].job.name, "taken over")
+                raise PipelineJobFailed(running[0].job.name, "taken over")
             time.sleep(_POLL_S)
         for running_job in running:
             if running_job.query is not None:
@@ -160,7 +160,7 @@ class Runner:
                 wait_s = self._backoff.limit_ms(failures) / 1000
             if failures == _STARTS_MAX or cause.kind in _TAKEN_OVER:
                 self._reporter.say(FailureReport(job.name, error, None))
-                raise JobFailed(job.name, error) from failure
+                raise PipelineJobFailed(job.name, error) from failure
             self._reporter.say(FailureReport(job.name, error, wait_s))
             time.sleep(wait_s)
 

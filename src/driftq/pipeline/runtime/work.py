@@ -29,7 +29,7 @@ class Stopping(Protocol):
 
 
 def do_work(assignment: DriverSpec, reporter: Reporter, stopping: Stopping) -> None:
-    """The whole run. Raises AppNotUsable, a DriftQError or JobFailed with a readable text."""
+    """The whole run. Raises AppNotUsable, a DriftQError or PipelineJobFailed with a readable text."""
     stopping.interrupts = True
     require_spark()
     file, jobs = _jobs(assignment)

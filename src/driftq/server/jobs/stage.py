@@ -19,6 +19,7 @@ from driftq.errors import DriftQError, JobNotFound, LogCorrupt
 from driftq.model import TopicOptions
 from driftq.model.job import JobRequest, StoredJob
 from driftq.model.wire.jobs import EnqueuedJob
+from driftq.server.jobs.ends import EndRequest, EndWaiters
 from driftq.server.jobs.requests import (
     ClaimRequest,
     EnqueueRequest,
@@ -47,7 +48,7 @@ class _Requests:
 class JobsStage:
     """Decides the requests of a turn kind by kind: settlements and new jobs come before claims."""
 
-    handles: ClassVar = (EnqueueRequest, ClaimRequest, SettleRequest, JobAction)
+    handles: ClassVar = (EnqueueRequest, ClaimRequest, SettleRequest, JobAction, EndRequest)
 
     def __init__(self, journal: Journal, payloads: Payloads, *, jitter: Callable[[], float]) -> None:
         self._journal = journal
@@ -55,6 +56,7 @@ class JobsStage:
         self._jitter = jitter
         self._requests = _Requests()
         self._waiting: list[ClaimRequest] = []
+        self.ends = EndWaiters()
         self._stopping = False
         self._lead_ms = 0
         """How far engine time was ahead of the wall clock in the latest turn."""
@@ -62,25 +64,30 @@ class JobsStage:
     @property
     def pending(self) -> bool:
         requests = self._requests
-        return bool(requests.enqueues or requests.claims or requests.settles or requests.actions)
+        return self.ends.pending or bool(
+            requests.enqueues or requests.claims or requests.settles or requests.actions
+        )
 
     @property
     def next_at(self) -> int | None:
-        """When a lease expires, or a waiting claim has work or times out.
+        """When a lease expires, a waiting claim has work or times out, or a wait for an end is over.
 
         A `run_at` is converted to engine time here. If the wall clock moves before then, the next turn
         computes another time, and a turn runs at least once a tick.
         """
         jobs = self._journal.state.jobs
         if not self._waiting:
-            return jobs.next_end()
-        times = [jobs.next_end(), min(request.until for request in self._waiting)]
+            ends = (jobs.next_end(), self.ends.next_at)
+            return min((at for at in ends if at is not None), default=None)
+        times = [jobs.next_end(), self.ends.next_at, min(request.until for request in self._waiting)]
         queues = {queue for request in self._waiting for queue in request.queues}
         times += [jobs.next_due(queue, lead_ms=self._lead_ms) for queue in queues]
         return min(at for at in times if at is not None)
 
-    def submit(self, request: JobsRequest) -> None:
+    def submit(self, request: JobsRequest | EndRequest) -> None:
         match request:
+            case EndRequest():
+                self.ends.submit(request)
             case EnqueueRequest():
                 self._requests.enqueues.append(request)
             case ClaimRequest():
@@ -91,6 +98,7 @@ class JobsStage:
                 self._requests.actions.append(request)
 
     def reject(self, error: DriftQError) -> None:
+        self.ends.reject(error)
         requests, self._requests = self._requests, _Requests()
         waiting, self._waiting = self._waiting, []
         rejected: list[JobsRequest] = [
@@ -106,6 +114,7 @@ class JobsStage:
     def stop_waiting(self) -> None:
         """The server stops: claims that wait get no work, and no claim waits from now on."""
         self._stopping = True
+        self.ends.stop()
         waiting, self._waiting = self._waiting, []
         for request in waiting:
             request.reply(None)
@@ -119,6 +128,7 @@ class JobsStage:
         self._lead_ms = turn.now - turn.wall
         jobs = turn.state.jobs
         requests = self._requests
+        self.ends.begin(jobs)
         jobs.expire(turn.now)
         if self.pending:
             self._requests = _Requests()
@@ -135,6 +145,7 @@ class JobsStage:
             self._serve_waiting(turn)
         for claim in requests.claims:
             self._claim(turn, claim)
+        self.ends.decide(turn)
 
     def _serve_waiting(self, turn: Turn) -> None:
         """Claims whose queues have work, first come first served, and those that waited long enough."""
@@ -233,9 +244,7 @@ def _enqueue(turn: Turn, requests: list[EnqueueRequest]) -> None:
         else:
             ready.append(request)
     jobs = [job for request in ready for job in request.jobs]
-    if not jobs:
-        return
-    outcomes = _store(turn, jobs)
+    outcomes = _store(turn, jobs) if jobs else []
     start = 0
     for request in ready:
         stop = start + len(request.jobs)
@@ -272,6 +281,7 @@ def _store(turn: Turn, jobs: list[JobRequest]) -> list[EnqueuedJob]:
                 job.timeout_ms,
                 print_,
                 run_at is not None,
+                job.retry,
             )
         )
         entries.append(encode_job(job, now))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -12,7 +12,9 @@ from driftq.core.jobs.table import JOBS_TOPIC, JobState, JobTable, job_id
 from driftq.core.keys import MessageRef
 from driftq.core.state import State
 from driftq.errors import JobNotFound, NotConfirmed
+from driftq.model.job import FIRST_TIMING, StoredJob
 from driftq.model.time import rfc3339
+from driftq.model.wire.job_retry import JobRetryView
 from driftq.model.wire.jobs import JobAttempt, JobView
 from driftq.server.lookup import MessageLookup
 from driftq.storage.entry import decode_job, produced_at
@@ -177,5 +179,14 @@ def job_view(facts: JobFacts, entry: bytes) -> JobView:
         owner=facts.owner,
         lease_until=rfc3339(facts.lease_until) if facts.lease_until is not None else None,
         result=msgspec.Raw(facts.result.encode()) if facts.result is not None else msgspec.UNSET,
+        error=facts.last_error if facts.state == "dead" else None,
+        retry=_retry(stored),
+        metadata=stored.metadata,
         history=facts.history,
     )
+
+
+def _retry(stored: StoredJob) -> JobRetryView:
+    timing = stored.retry or FIRST_TIMING
+    jitter: Literal["full", "none"] = "full" if timing.full_jitter else "none"
+    return JobRetryView(stored.max_retries + 1, timing.base_ms, timing.cap_ms, jitter)

@@ -8,7 +8,7 @@ from driftq.core.index import FLAG_DEADLINE, FLAG_KEYED, FLAG_RETRY_POLICY
 from driftq.core.keys import fingerprint, fingerprints
 from driftq.core.records import ORDINARY, DeliveryTerms
 from driftq.errors import InvalidArgument
-from driftq.model import Envelope, RetryPolicy, Routing, StoredMessage
+from driftq.model import Envelope, MessageRetryPolicy, Routing, StoredMessage
 from driftq.model.envelope import MAX_BACKOFF_MS
 from driftq.model.headers import headers_problem
 from driftq.model.time import parse_rfc3339
@@ -202,7 +202,7 @@ def _prepare_enveloped(
     )
 
 
-def terms_of(policy: RetryPolicy) -> DeliveryTerms | None:
+def terms_of(policy: MessageRetryPolicy) -> DeliveryTerms | None:
     """The delivery terms of a retry policy; None when they are the defaults."""
     problem = policy.problem()
     if problem:

@@ -1,0 +1,148 @@
+"""Many jobs: enqueued in requests of bounded size, and dead ones requeued."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from driftq.client.wire.calls import Calls
+from driftq.client.wire.encoding import encode
+from driftq.errors import BatchRefused, DriftQError, InvalidArgument
+from driftq.model import RetryPolicy
+from driftq.model.wire.job_batch import RequeuedJobs
+from driftq.model.wire.jobs import EnqueuedJob
+from driftq.transport.errors import rebuild
+
+JOBS_MAX = 5_000
+BYTES_MAX = 4 << 20
+"""Of one request; a request with one job may be larger."""
+
+
+class _BatchResult(msgspec.Struct):
+    """A job or an error."""
+
+    job_id: str = ""
+    state: str = ""
+    duplicate: bool = False
+    payload_mismatch: bool = False
+
+
+class _BatchResults(msgspec.Struct):
+    results: list[_BatchResult]
+
+
+_decode = msgspec.json.Decoder(_BatchResults).decode
+
+
+def job_fields(
+    queue: str,
+    task: str,
+    *,
+    priority: int | None,
+    run_at: datetime | None,
+    max_retries: int | None,
+    timeout_ms: int | None,
+    retry: RetryPolicy | None,
+    metadata: Mapping[str, str] | None,
+) -> dict[str, Any]:
+    """The body of a job without its payload and key; raises InvalidArgument for a policy of messages."""
+    if retry is not None and (problem := retry.job_problem()):
+        raise InvalidArgument("retry", problem)
+    fields = {
+        "priority": priority,
+        "run_at": None if run_at is None else run_at.astimezone(UTC).isoformat(),
+        "max_retries": max_retries,
+        "timeout_ms": timeout_ms,
+        "retry": None if retry is None else retry.job_fields(),
+        "metadata": None if metadata is None else dict(metadata),
+    }
+    body: dict[str, Any] = {"queue": queue, "task": task}
+    body.update({field: value for field, value in fields.items() if value is not None})
+    return body
+
+
+async def enqueue_many(
+    calls: Calls, fields: dict[str, Any], payloads: Iterable[Any], keys: Iterable[str] | None
+) -> list[EnqueuedJob]:
+    """A job for each payload; BatchRefused when some were refused. Repeats add no second job."""
+    enqueued: dict[int, object] = {}
+    errors: dict[int, DriftQError] = {}
+    first = 0
+    for part in _parts(_bodies(fields, payloads, keys)):
+        octets = calls.writer.request("POST", "/v1/jobs/batch", body=b'{"jobs":[%b]}' % b",".join(part))
+        content = await calls.send(octets, repeatable=True)
+        results = _decode(content).results
+        if any(not result.job_id for result in results):
+            raw = msgspec.json.decode(content)["results"]
+            errors.update(
+                (first + slot, rebuild(raw[slot])) for slot, one in enumerate(results) if not one.job_id
+            )
+        enqueued.update(
+            (first + slot, EnqueuedJob(one.job_id, one.state, one.duplicate, one.payload_mismatch))
+            for slot, one in enumerate(results)
+            if one.job_id
+        )
+        first += len(part)
+    if errors:
+        raise BatchRefused(errors, receipts=enqueued, what="job")
+    return [job for job in enqueued.values() if isinstance(job, EnqueuedJob)]
+
+
+def _bodies(fields: dict[str, Any], payloads: Iterable[Any], keys: Iterable[str] | None) -> Iterator[bytes]:
+    """Each job as JSON."""
+    given = None if keys is None else iter(keys)
+    start = encode(fields)[:-1]
+    for payload in payloads:
+        key = uuid4().hex if given is None else next(given, None)
+        if key is None:
+            raise InvalidArgument("idempotency_keys", "has fewer keys than there are jobs")
+        yield b'%b,"payload":%b,"idempotency_key":%b}' % (start, encode(payload), encode(key))
+    if given is not None and next(given, None) is not None:
+        raise InvalidArgument("idempotency_keys", "has more keys than there are jobs")
+
+
+def _parts(bodies: Iterable[bytes]) -> Iterator[list[bytes]]:
+    part: list[bytes] = []
+    size = 0
+    for body in bodies:
+        if part and (len(part) == JOBS_MAX or size + len(body) > BYTES_MAX):
+            yield part
+            part, size = [], 0
+        part.append(body)
+        size += len(body)
+    if part:
+        yield part
+
+
+async def requeue_dead(
+    calls: Calls,
+    *,
+    queue: str | None,
+    where: Mapping[str, str | datetime | None],
+    dry_run: bool,
+    rate_per_s: int | None,
+) -> RequeuedJobs:
+    """The call of `POST /v1/jobs/requeue`; at a rate it may take as long as a dry run foretells."""
+    wanted = {
+        name: value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value
+        for name, value in where.items()
+        if value is not None
+    }
+    body: dict[str, Any] = {"dry_run": dry_run}
+    if queue is not None:
+        body["queue"] = queue
+    if wanted:
+        body["filter"] = wanted
+    within_s = calls.options.timeout_s
+    if rate_per_s is not None and not dry_run:
+        planned = await requeue_dead(calls, queue=queue, where=where, dry_run=True, rate_per_s=None)
+        within_s += planned.matched / rate_per_s
+        body["rate_per_s"] = rate_per_s
+    done: RequeuedJobs = await calls.call(
+        "POST", "/v1/jobs/requeue", body=body, repeatable=False, kind=RequeuedJobs, attempt_s=within_s
+    )
+    return done

@@ -1,0 +1,76 @@
+"""From the body of a request to a job: its options are its own, or the server's defaults."""
+
+from __future__ import annotations
+
+from driftq.errors import InvalidArgument, PayloadTooLarge
+from driftq.http.api.params import check_json, check_name
+from driftq.model.job import JOB_PAYLOAD_MAX, JobRequest, RetryTiming
+from driftq.model.options.jobs import JobOptions
+from driftq.model.time import parse_rfc3339
+from driftq.model.wire.job_retry import METADATA_BYTES_MAX, JobRetryBody
+from driftq.model.wire.jobs import JobBody
+
+_PRIORITY = 5
+_YEAR_10000_MS = 253_402_300_800_000
+
+
+def requested_job(asked: JobBody, options: JobOptions) -> JobRequest:
+    """The job that the body describes; raises what is wrong with it."""
+    check_name("queue", asked.queue)
+    check_name("task", asked.task)
+    check_json("payload", asked.payload, limit_bytes=JOB_PAYLOAD_MAX)
+    if asked.metadata:
+        _check_metadata(asked.metadata)
+    max_retries, retry = requested_retry(asked.retry, asked.max_retries, options)
+    return JobRequest(
+        queue=asked.queue,
+        task=asked.task,
+        payload=asked.payload,
+        priority=_PRIORITY if asked.priority is None else asked.priority,
+        run_at=_run_at_ms(asked.run_at),
+        idempotency_key=asked.idempotency_key or "",
+        max_retries=max_retries,
+        timeout_ms=asked.timeout_ms or 0,
+        retry=retry,
+        metadata=asked.metadata or None,
+    )
+
+
+def requested_retry(
+    retry: JobRetryBody | None, max_retries: int | None, options: JobOptions
+) -> tuple[int, RetryTiming]:
+    """Retries after the first attempt, and their timing."""
+    if retry is None:
+        retries = options.max_attempts - 1 if max_retries is None else max_retries
+        return retries, RetryTiming(options.base_ms, options.cap_ms, options.full_jitter)
+    if max_retries is not None:
+        raise InvalidArgument("max_retries", "is retry.max_attempts without the first: give one of them")
+    base_ms = options.base_ms if retry.base_ms is None else retry.base_ms
+    cap_ms = max(base_ms, options.cap_ms) if retry.cap_ms is None else retry.cap_ms
+    if retry.base_ms is None:
+        base_ms = min(base_ms, cap_ms)
+    if cap_ms < base_ms:
+        raise InvalidArgument("retry.cap_ms", "must not be below base_ms")
+    full_jitter = options.full_jitter if retry.jitter is None else retry.jitter == "full"
+    attempts = options.max_attempts if retry.max_attempts is None else retry.max_attempts
+    return attempts - 1, RetryTiming(base_ms, cap_ms, full_jitter)
+
+
+def _check_metadata(metadata: dict[str, str]) -> None:
+    for name in metadata:
+        check_name("metadata", name)
+    size = sum(len(name.encode()) + len(value.encode()) for name, value in metadata.items())
+    if size > METADATA_BYTES_MAX:
+        raise PayloadTooLarge(limit_bytes=METADATA_BYTES_MAX)
+
+
+def _run_at_ms(text: str | None) -> int | None:
+    if not text:
+        return None
+    try:
+        run_at = parse_rfc3339(text)
+    except (ValueError, OverflowError) as error:
+        raise InvalidArgument("run_at", "must be an RFC 3339 time with a zone") from error
+    if run_at >= _YEAR_10000_MS:
+        raise InvalidArgument("run_at", "must be before the year 10000")
+    return max(0, run_at)

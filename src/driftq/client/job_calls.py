@@ -37,11 +37,14 @@ class AsyncJobCalls:
         idempotency_key: str | None = None,
         max_retries: int | None = None,
         timeout_ms: int | None = None,
+        limit_key: str | None = None,
+        after: Sequence[str] | None = None,
     ) -> EnqueuedJob:
         """Returns when the job is durable. Without a key the client makes one up: a retry adds no second job.
 
         `delay_s` counts from now, by this machine's clock unless the broker runs in this process; `run_at`
-        is an instant. Jobs with a larger priority run first.
+        is an instant. Jobs with a larger priority run first. The limits per key of a queue count jobs by
+        their `limit_key`. `after` are the ids of jobs that have to succeed first.
         """
         if delay_s is not None:
             run_at = self._calls.connector.now() + timedelta(seconds=delay_s)
@@ -50,6 +53,8 @@ class AsyncJobCalls:
             "run_at": None if run_at is None else run_at.astimezone(UTC).isoformat(),
             "max_retries": max_retries,
             "timeout_ms": timeout_ms,
+            "limit_key": limit_key,
+            "after": list(after) if after else None,
         }
         body = {"queue": queue, "task": task, "payload": payload}
         body.update({field: value for field, value in fields.items() if value is not None})
@@ -110,7 +115,7 @@ class AsyncJobCalls:
         self,
         *,
         queue: str | None = None,
-        state: Literal["ready", "scheduled", "in_flight", "succeeded", "dead"] | None = None,
+        state: Literal["ready", "scheduled", "blocked", "in_flight", "succeeded", "dead"] | None = None,
         limit: int | None = None,
         after: str | None = None,
     ) -> list[JobView]:

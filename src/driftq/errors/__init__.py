@@ -17,6 +17,7 @@
     │   ├── GroupNotFound
     │   ├── ClaimNotFound
     │   ├── JobNotFound
+    │   ├── ScheduleNotFound
     │   ├── EffectNotFound
     │   ├── MessageNotFound
     │   ├── RunNotFound
@@ -45,6 +46,7 @@
     │   ├── KafkaMessageRefused
     │   └── KafkaRefused
     ├── TopicExists                409  (ALREADY_EXISTS)
+    ├── ScheduleExists             409  (ALREADY_EXISTS)
     ├── Conflict                   409  (CONFLICT)
     │   ├── SequenceConflict
     │   └── EventIdReused

@@ -17,6 +17,9 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str = ""
     max_retries: int = 3
     timeout_ms: int = 0
+    limit_key: str = ""
+    after: list[int] = []
+    """The jobs that have to succeed first, by their offsets."""
 
 
 class StoredJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -30,3 +33,5 @@ class StoredJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     timeout_ms: int = 0
     run_at: int | None = None
     idempotency_key: str = ""
+    limit_key: str = ""
+    after: list[int] = []

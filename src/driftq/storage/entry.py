@@ -83,6 +83,8 @@ def encode_job(job: JobRequest, at: int) -> bytes:
         timeout_ms=job.timeout_ms,
         run_at=job.run_at,
         idempotency_key=job.idempotency_key,
+        limit_key=job.limit_key,
+        after=job.after,
     )
     return encode_text(msgspec.json.encode(stored), encode_time(at))
 

@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
+from driftq.core.jobs.queue import AGE_STEP_MS
 from driftq.core.jobs.records import JobsEnqueued, JobTerms
-from driftq.core.jobs.table import AGE_STEP_MS, KEY_TTL_MS
+from driftq.core.jobs.table import KEY_TTL_MS
 from driftq.core.jobs.transitions import BACKOFF, backoff_ms
 from driftq.errors import InvalidArgument, StaleLease
 from tests.unit.core.job_machine import PureJobs

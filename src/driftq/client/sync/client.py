@@ -18,6 +18,8 @@ from driftq.client.sync.consumer import Consumer
 from driftq.client.sync.dead_letters import DeadLetters
 from driftq.client.sync.effects import Idempotency
 from driftq.client.sync.job_calls import JobCalls
+from driftq.client.sync.queue_calls import QueueCalls
+from driftq.client.sync.schedule_calls import ScheduleCalls
 from driftq.client.sync.threads import ThreadClient
 from driftq.model import TopicView
 from driftq.model.wire.append import AppendReceipt
@@ -50,6 +52,8 @@ class Client(ThreadClient):
         super()._bind(awaited, thread)
         self.idempotency = Idempotency(awaited.idempotency, thread)
         self.jobs = JobCalls(awaited.jobs, thread)
+        self.schedules = ScheduleCalls(awaited.schedules, thread)
+        self.queues = QueueCalls(awaited.queues, thread)
         self.dead_letters = DeadLetters(awaited.dead_letters, thread)
 
     @property

@@ -25,13 +25,16 @@ class JobCalls:
         self._awaited = awaited
         self._thread = thread
 
-    def enqueue(self, queue: str, task: str, payload: Any, *, priority: int | None = None, delay_s: float | None = None, run_at: datetime | None = None, idempotency_key: str | None = None, max_retries: int | None = None, timeout_ms: int | None = None) -> EnqueuedJob:
+    def enqueue(
+        self, queue: str, task: str, payload: Any, *, priority: int | None = None, delay_s: float | None = None, run_at: datetime | None = None, idempotency_key: str | None = None, max_retries: int | None = None, timeout_ms: int | None = None, limit_key: str | None = None, after: Sequence[str] | None = None
+    ) -> EnqueuedJob:
         """Returns when the job is durable. Without a key the client makes one up: a retry adds no second job.
 
         `delay_s` counts from now, by this machine's clock unless the broker runs in this process; `run_at`
-        is an instant. Jobs with a larger priority run first.
+        is an instant. Jobs with a larger priority run first. The limits per key of a queue count jobs by
+        their `limit_key`. `after` are the ids of jobs that have to succeed first.
         """
-        return self._thread.run(self._awaited.enqueue(queue, task, payload, priority=priority, delay_s=delay_s, run_at=run_at, idempotency_key=idempotency_key, max_retries=max_retries, timeout_ms=timeout_ms))
+        return self._thread.run(self._awaited.enqueue(queue, task, payload, priority=priority, delay_s=delay_s, run_at=run_at, idempotency_key=idempotency_key, max_retries=max_retries, timeout_ms=timeout_ms, limit_key=limit_key, after=after))
 
     def claim(self, queues: Sequence[str], *, owner: str, lease_ms: int = LEASE_MS, limit: int = 1, wait_ms: int = 0) -> list[ClaimedJob]:
         """Up to `limit` jobs that are due; none when none is due within `wait_ms`.
@@ -60,7 +63,7 @@ class JobCalls:
         """A job with its attempts; `result` is None until it has one. Raises JobNotFound."""
         return self._thread.run(self._awaited.get(job_id))
 
-    def list(self, *, queue: str | None = None, state: Literal["ready", "scheduled", "in_flight", "succeeded", "dead"] | None = None, limit: int | None = None, after: str | None = None) -> list[JobView]:
+    def list(self, *, queue: str | None = None, state: Literal["ready", "scheduled", "blocked", "in_flight", "succeeded", "dead"] | None = None, limit: int | None = None, after: str | None = None) -> list[JobView]:
         """Jobs, oldest first; `state="dead"` lists those that were given up."""
         return self._thread.run(self._awaited.list(queue=queue, state=state, limit=limit, after=after))
 

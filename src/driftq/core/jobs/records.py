@@ -24,6 +24,10 @@ class JobTerms(msgspec.Struct, array_like=True, gc=False):
     """Of its queue and idempotency key; 0 is none."""
     by_wall: bool = False
     """Whether `run_at` is the user's instant. Older logs lack it: there a time in the future is one."""
+    limit_key: str = ""
+    """Empty is none."""
+    after: list[int] = []
+    """The jobs that have to succeed first."""
 
 
 class JobsEnqueued(Record):

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 import msgspec
 
 from driftq.core.effects import EffectTable, FailedEffect, Identity, PendingEffect
-from driftq.core.jobs.table import EndedRun, JobGrant, JobState, JobTable
+from driftq.core.jobs.grants import EndedRun, JobGrant
+from driftq.core.jobs.table import JobState, JobTable
 from driftq.core.records import DeliveryTerms
+from driftq.core.snapshot.flow import dump_flow, load_flow
+from driftq.core.snapshot.schedules import dump_schedules, load_schedules
 from driftq.core.state import State
 
 Parts = Mapping[str, memoryview]
@@ -50,6 +53,7 @@ def dump_components(state: State) -> dict[str, bytes]:
         **state.dead_letter_ids.dump("dead_letter_ids"),
         **_dump_effects(state.effects),
         **_dump_jobs(state.jobs),
+        **dump_schedules(state.schedules, now=state.last_at),
     }
 
 
@@ -63,6 +67,7 @@ def load_components(parts: Parts, state: State) -> None:
     if "jobs" in parts:
         _load_jobs(parts, state.jobs, last_at=state.last_at)
     state.dead_letter_ids.load(parts, "dead_letter_ids")
+    load_schedules(parts, state.schedules)
 
 
 def _dump_effects(effects: EffectTable) -> dict[str, bytes]:
@@ -100,7 +105,7 @@ def _dump_jobs(jobs: JobTable) -> dict[str, bytes]:
     )
     columns = {f"jobs.{name}": getattr(jobs, name).tobytes() for name in _COLUMNS}
     flags = {f"jobs.{name}": bytes(getattr(jobs, name)) for name in _FLAGS}
-    return {"jobs": _encode(facts), **columns, **flags}
+    return {"jobs": _encode(facts), **columns, **flags, **dump_flow(jobs)}
 
 
 def _load_jobs(parts: Parts, jobs: JobTable, *, last_at: int) -> None:
@@ -128,6 +133,7 @@ def _load_jobs(parts: Parts, jobs: JobTable, *, last_at: int) -> None:
     jobs.ended_at = facts.ended_at
     for offset, grant in facts.grants.items():
         jobs.hold(offset, grant)
+    load_flow(parts, jobs)
     for slot, state in enumerate(jobs.states):
         if state == JobState.WAITING:
             jobs.wait(jobs.base + slot, jobs.due[slot], by_wall=bool(jobs.by_wall[slot]))

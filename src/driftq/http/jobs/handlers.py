@@ -84,6 +84,8 @@ def enqueue(exchange: Exchange) -> None:
         idempotency_key=asked.idempotency_key or "",
         max_retries=_RETRIES if asked.max_retries is None else asked.max_retries,
         timeout_ms=asked.timeout_ms or 0,
+        limit_key=asked.limit_key or "",
+        after=[offset_of(name) for name in dict.fromkeys(asked.after or ())],
     )
     exchange.edge.engine.submit(EnqueueRequest([job], exchange.answering(partial(_enqueued, exchange))))
 
@@ -100,8 +102,11 @@ def _run_at_ms(text: str | None) -> int | None:
     return max(0, run_at)
 
 
-def _enqueued(exchange: Exchange, outcomes: list[EnqueuedJob]) -> None:
+def _enqueued(exchange: Exchange, outcomes: list[EnqueuedJob | DriftQError]) -> None:
     (outcome,) = outcomes
+    if isinstance(outcome, DriftQError):
+        exchange.reply_error(outcome)
+        return
     exchange.reply_json(outcome, status=200 if outcome.duplicate else 201)
 
 

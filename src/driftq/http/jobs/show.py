@@ -93,6 +93,7 @@ def _past_facts(offset: int, past: JobTimeline, entry: bytes) -> JobFacts:
         history=_runs(past),
         owner=None,
         lease_until=None,
+        waits_for=[],
     )
 
 

@@ -14,12 +14,13 @@ CLAIM_MAX = 10_000
 WAIT_MS_MAX = 300_000
 PAGE_MAX = 1_000
 RETRIES_MAX = 1_000
-_STATES = ["ready", "scheduled", "in_flight", "succeeded", "dead"]
+AFTER_MAX = 1_000
+_STATES = ["ready", "scheduled", "blocked", "in_flight", "succeeded", "dead"]
 
 Priority = Annotated[int, Meta(ge=0, le=9)]
 TimeoutMs = Annotated[int, Meta(ge=1, le=2**53)]
 JobKey = Annotated[str, Meta(max_length=KEY_MAX)]
-JobState = Literal["ready", "scheduled", "in_flight", "succeeded", "dead"]
+JobState = Literal["ready", "scheduled", "blocked", "in_flight", "succeeded", "dead"]
 ShownState = Annotated[str, Meta(extra_json_schema={"enum": _STATES})]
 
 
@@ -34,6 +35,8 @@ class JobBody(Request, frozen=True):
     idempotency_key: JobKey | None = None
     max_retries: Annotated[int, Meta(ge=0, le=RETRIES_MAX)] | None = None
     timeout_ms: TimeoutMs | None = None
+    limit_key: JobKey | None = None
+    after: Annotated[list[str], Meta(max_length=AFTER_MAX)] | None = None
 
 
 class EnqueuedJob(Reply, frozen=True, omit_defaults=True):
@@ -172,6 +175,11 @@ class JobView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     lease_until: str | None = None
     result: Any | msgspec.UnsetType = msgspec.UNSET
     history: list[JobAttempt]
+    limit_key: str | None = None
+    after: list[str] = []
+    """The jobs that have to succeed first."""
+    waits_for: list[str] = []
+    """Those of them that have not succeeded yet, while the job is blocked."""
 
 
 class JobsReply(msgspec.Struct, frozen=True, omit_defaults=True):

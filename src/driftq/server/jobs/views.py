@@ -36,6 +36,7 @@ class JobFacts(msgspec.Struct, frozen=True):
     history: list[JobAttempt]
     owner: str | None
     lease_until: int | None
+    waits_for: list[int]
 
 
 class JobPage(msgspec.Struct, frozen=True):
@@ -62,6 +63,7 @@ def job_facts(state: State, offset: int, *, now: int, wall: int) -> JobFacts:
         history=_history(jobs, offset),
         owner=grant.owner if grant is not None else None,
         lease_until=grant.ends_at() if grant is not None else None,
+        waits_for=sorted(jobs.dependencies.unmet.get(offset, ())),
     )
 
 
@@ -151,4 +153,7 @@ def job_view(facts: JobFacts, entry: bytes) -> JobView:
         lease_until=rfc3339(facts.lease_until) if facts.lease_until is not None else None,
         result=msgspec.Raw(facts.result.encode()) if facts.result is not None else msgspec.UNSET,
         history=facts.history,
+        limit_key=stored.limit_key or None,
+        after=[job_id(offset) for offset in stored.after],
+        waits_for=[job_id(offset) for offset in facts.waits_for],
     )

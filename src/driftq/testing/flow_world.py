@@ -13,6 +13,7 @@ from driftq.core.jobs.limits import QueueLimits
 from driftq.core.jobs.table import job_offset
 from driftq.core.jobs.transitions import Settlement
 from driftq.core.schedules.records import ScheduleTerms
+from driftq.core.schedules.table import ScheduleTable
 from driftq.errors import DriftQError
 from driftq.model.job import JobRequest
 from driftq.server.jobs.requests import (
@@ -24,6 +25,7 @@ from driftq.server.jobs.requests import (
     cancel,
     heartbeat,
 )
+from driftq.server.requests import ReadRequest
 from driftq.server.schedules.requests import PauseScheduleRequest, RemoveScheduleRequest, SetScheduleRequest
 from driftq.storage.entry import decode_job
 from driftq.testing.check_flow import FlowChecker, FlowJob
@@ -197,9 +199,12 @@ class FlowWorld(WorkLife):
 
         def take(answer: Any) -> None:
             if isinstance(answer, int) and known.since is None:
-                made = self.look(lambda state: state.schedules.schedules.get(schedule.name))
-                if made is not None and made.fired == 0 and not made.last_at > 0:
-                    known.since = made.next_at
+                self.machine.engine.read(ReadRequest(lambda state: state.schedules, self.heard("look", note)))
+
+        def note(found: Any) -> None:
+            made = found.schedules.get(schedule.name) if isinstance(found, ScheduleTable) else None
+            if made is not None and made.fired == 0 and made.last_at < 0:
+                known.since = made.next_at
 
         self.machine.engine.submit(SetScheduleRequest(terms, True, self.heard(f"set {schedule.name}", take)))
 

@@ -284,15 +284,14 @@ class Turns:
                 self.remember(key, limit)
 
     def next_due(self, jobs: JobTable, limit: ClaimLimit, *, lead_ms: int) -> int | None:
-        """When a claim may find a job, in engine time; it may be earlier than that, never later."""
-        for priority in range(PRIORITIES):
-            for by_wall in (False, True):
-                first = self._first_in_ring(jobs, priority, (), limit, by_wall=by_wall, now=jobs.flow.now)
-                if first is not None:
-                    return FREE
-        due, due_by_wall = self._waking
-        times = [lanes[0][0] >> BITS for lanes in (due,) if lanes]
-        times += [(lanes[0][0] >> BITS) + lead_ms for lanes in (due_by_wall,) if lanes]
+        """When a claim may find a job, in engine time."""
+        times: list[int] = []
+        for by_wall, ahead in ((False, 0), (True, lead_ms)):
+            lanes = self._waking[by_wall]
+            times += [(lanes[0][0] >> BITS) + ahead] if lanes else []
+            for priority in range(PRIORITIES):
+                entry = self._first_in_ring(jobs, priority, (), limit, by_wall=by_wall, now=jobs.flow.now)
+                times += [(entry >> BITS) + ahead] if entry is not None else []
         if self._returning:
             times.append(self._returning[0][0])
         return min(times, default=None)

@@ -1,7 +1,7 @@
 """Schedules in the engine's turn: requests about them, and the fires that are due.
 
-Fire times are instants of the wall clock. A fire and its job are in one frame, and the fire moves the schedule
-on: after a crash both are there, or the fire is still due.
+Fire times are instants of the wall clock. A fire and its job are in one frame, and the fire moves the
+schedule on: after a crash both are there, or the fire is still due.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """A thousand schedules and a server that is killed twenty times: each due time fires exactly once.
 
-The machine's clock is moved on while the server is away, so that every schedule has missed fires when it starts.
+The machine's clock moves on while the server is away: every schedule has missed fires when it starts.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 from collections import Counter
 from pathlib import Path
@@ -18,18 +19,17 @@ from tests.support.waiting import wait_until
 
 SCHEDULES = 1_000
 KILLS = 20
-FIRST_S = 300
+AWAY_S = 120
 """How far the clock goes on while the server is away, each time."""
 PERIOD_S = 60
 
 
 class Drain(threading.Thread):
-    """Claims and completes until told to stop, and remembers every job's key."""
+    """Claims and completes until told to stop."""
 
     def __init__(self, server: ServerProcess) -> None:
         super().__init__(daemon=True)
         self._client = Client(server.port)
-        self.keys: dict[str, str] = {}
         self.stopping = threading.Event()
 
     def run(self) -> None:
@@ -38,8 +38,6 @@ class Drain(threading.Thread):
             try:
                 answer = self._client.post("/v1/jobs/claim", ask)
                 jobs = answer.body["jobs"] if answer.status == 200 else []
-                for job in jobs:
-                    self.keys[job["job_id"]] = job["payload"]
                 results = [
                     {"job_id": job["job_id"], "token": job["token"], "outcome": "complete"} for job in jobs
                 ]
@@ -65,7 +63,7 @@ def test_a_thousand_schedules_fire_each_due_time_once_through_twenty_kills(tmp_p
         drain.start()
         for kill in range(1, KILLS + 1):
             server.kill()
-            shift.set(kill * FIRST_S)
+            shift.set(kill * AWAY_S)
             server.start()
             wait_until("a worker gets fires of this life", lambda: _fired(server) > 0)
         wait_until("every schedule is up to date", lambda: _behind(server.client()) == 0)
@@ -81,12 +79,10 @@ def test_a_thousand_schedules_fire_each_due_time_once_through_twenty_kills(tmp_p
         assert mine[-1] >= f"schedule:{name}:{schedule['last_at']}"
         seconds = [_seconds(key) for key in mine]
         assert seconds == list(range(seconds[0], seconds[0] + PERIOD_S * len(mine), PERIOD_S)), name
-        assert len(mine) >= KILLS * FIRST_S // PERIOD_S
+        assert len(mine) >= KILLS * AWAY_S // PERIOD_S
 
 
 def _seconds(key: str) -> int:
-    import datetime as dt
-
     return int(dt.datetime.fromisoformat(key.split(":", 2)[2]).timestamp())
 
 

@@ -43,6 +43,7 @@ class FlowChecker:
         """Until when a lease is certainly live."""
         self._finished: set[int] = set()
         """Jobs whose completion was at least sent."""
+        self._cancelled: set[int] = set()
 
     def limited(self, queue: str, limits: QueueLimits) -> None:
         """A confirmed answer."""
@@ -69,12 +70,18 @@ class FlowChecker:
         if completed:
             self._finished.add(offset)
 
+    def cancelling(self, offset: int) -> None:
+        """A cancellation was sent: from now on no lease of this job is certain."""
+        self._live.pop(offset, None)
+        self._cancelled.add(offset)
+
     def granted(self, granted: JobsGranted) -> None:
         record = granted.record
         self._live = {offset: until for offset, until in self._live.items() if until > record.at}
         for offset in record.offsets:
             job = self.jobs.get(offset)
-            self._live[offset] = record.at + record.lease_ms
+            if offset not in self._cancelled:
+                self._live[offset] = record.at + record.lease_ms
             if job is None:
                 continue  # Its enqueueing was never answered.
             queue = self._queue(job.queue)

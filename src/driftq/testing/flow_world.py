@@ -50,6 +50,7 @@ class FlowWorld(WorkLife):
         self.latest_wall = self.machine.clock.machine_wall()
         """The latest time that any clock has shown."""
         self._pauses: dict[str, int] = {}
+        self._cancelled: set[int] = set()
 
     def run_for(self, ms: int) -> None:
         self.latest_wall = max(self.latest_wall, self.machine.clock.machine_wall() + ms)
@@ -93,6 +94,8 @@ class FlowWorld(WorkLife):
             if isinstance(answer, JobsGranted):
                 self.jobs.granted(answer)
                 self.flow.granted(answer)
+                for offset in self._cancelled.intersection(answer.record.offsets):
+                    self.jobs.loosened(offset, for_good=True)  # The cancellation may have met its claim.
                 self._look_at_fires(answer.record.offsets)
                 first = answer.record.first_token
                 self.held += [(offset, first + number) for number, offset in enumerate(answer.record.offsets)]
@@ -132,7 +135,8 @@ class FlowWorld(WorkLife):
     def cancel(self, offset: int) -> None:
         if offset in self.jobs.jobs:
             self.jobs.loosened(offset, for_good=True)
-        self.flow.ending(offset, completed=False)
+        self.flow.cancelling(offset)
+        self._cancelled.add(offset)
         self.machine.engine.submit(cancel(offset, self.heard(f"cancel {offset}", lambda _: None)))
 
     def heartbeat(self, offset: int, token: int, lease_ms: int) -> None:

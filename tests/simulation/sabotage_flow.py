@@ -9,8 +9,8 @@ import pytest
 
 from driftq.core.jobs.dependencies import SUCCEEDED, Dependencies
 from driftq.core.jobs.flow import FlowControl, QueueFlow
-from driftq.core.jobs.limits import FREE, Meter
-from driftq.core.jobs.turns import Turns
+from driftq.core.jobs.limits import FREE, ClaimMeter
+from driftq.core.jobs.turns import KeyTurns
 from driftq.core.schedules.table import ScheduleTable
 from driftq.server.schedules import firing
 from driftq.storage.journal import Journal
@@ -30,38 +30,38 @@ def _after_recovery(monkeypatch: pytest.MonkeyPatch, spoil: Callable[..., None])
 
 
 def limit_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Meter, "free_at", lambda self, limit, now: FREE)
+    monkeypatch.setattr(ClaimMeter, "free_at", lambda self, limit, now: FREE)
 
 
 def count_only_this_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases of earlier claims do not count."""
-    claimed = Meter.claimed
+    claimed = ClaimMeter.claimed
 
-    def forgetful(self: Meter, rate, at) -> None:
+    def forgetful(self: ClaimMeter, rate, at) -> None:
         claimed(self, rate, at)
         self.in_flight -= 1
 
-    monkeypatch.setattr(Meter, "claimed", forgetful)
+    monkeypatch.setattr(ClaimMeter, "claimed", forgetful)
     monkeypatch.setattr(FlowControl, "released", lambda self, jobs, offset: None)
 
 
 def count_a_rate_in_fixed_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many at the end of one window as at the start of the next."""
-    trim = Meter.trim
+    trim = ClaimMeter.trim
 
-    def fixed(self: Meter, rate, now) -> None:
+    def fixed(self: ClaimMeter, rate, now) -> None:
         trim(self, rate, now)
         if rate is not None:
             while self.times and self.times[0] // rate.per_ms < now // rate.per_ms:
                 self.times.popleft()
 
-    def free_at(self: Meter, limit, now):
+    def free_at(self: ClaimMeter, limit, now):
         if limit.rate is not None:
             fixed(self, limit.rate, now)
         return original(self, limit, now)
 
-    original = Meter.free_at
-    monkeypatch.setattr(Meter, "free_at", free_at)
+    original = ClaimMeter.free_at
+    monkeypatch.setattr(ClaimMeter, "free_at", free_at)
 
 
 def forget_claims_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +78,7 @@ def forget_claims_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def never_return_from_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that was at its limit once gets no more turns."""
-    monkeypatch.setattr(Turns, "unpark", lambda self, jobs, key: None)
+    monkeypatch.setattr(KeyTurns, "unpark", lambda self, jobs, key: None)
 
 
 def resume_queues_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from driftq.core.effects import EffectTable
 from driftq.core.group import GroupPartition
 from driftq.core.index import PartitionIndex
-from driftq.core.jobs.limits import ClaimLimit, Meter
+from driftq.core.jobs.limits import ClaimLimit, ClaimMeter
 from driftq.core.jobs.table import JobTable
 from driftq.core.keys import KeyTable
 from driftq.core.schedules.table import ScheduleTable
@@ -162,7 +162,7 @@ def _flow(jobs: JobTable, now: int) -> dict[str, Any]:
     }
 
 
-def _claims(meter: Meter, limit: ClaimLimit, now: int) -> list[int]:
+def _claims(meter: ClaimMeter, limit: ClaimLimit, now: int) -> list[int]:
     """The times of the claims that the rate still counts."""
     return [at for at in meter.times if limit.rate is not None and at + limit.rate.per_ms > now]
 

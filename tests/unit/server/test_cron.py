@@ -1,4 +1,4 @@
-"""Which instants a cron expression names, where clocks change among them, and which of them a schedule fires."""
+"""Which instants a cron expression names, also where clocks change, and which of them a schedule fires."""
 
 from __future__ import annotations
 

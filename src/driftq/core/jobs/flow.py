@@ -9,9 +9,9 @@ import heapq
 from collections.abc import Container
 from typing import TYPE_CHECKING
 
-from driftq.core.jobs.limits import FREE, NO_LIMITS, Meter, QueueLimits
+from driftq.core.jobs.limits import FREE, NO_LIMITS, ClaimMeter, QueueLimits
 from driftq.core.jobs.queue import AGE_STEP_MS, BITS, MASK, PRIORITIES, JobQueue
-from driftq.core.jobs.turns import Turns
+from driftq.core.jobs.turns import KeyTurns
 
 if TYPE_CHECKING:
     from driftq.core.jobs.table import JobTable
@@ -28,8 +28,8 @@ class QueueFlow:
     def __init__(self) -> None:
         self.limits: QueueLimits = NO_LIMITS
         self.paused = False
-        self.meter = Meter()
-        self.turns: Turns | None = None
+        self.meter = ClaimMeter()
+        self.turns: KeyTurns | None = None
         """None as long as no job of the queue has had a limit key."""
 
     def is_open(self, now: int) -> bool:
@@ -63,11 +63,11 @@ class FlowControl:
         self.limit_keys[offset] = key
         self.turns(jobs, queue.name)
 
-    def turns(self, jobs: JobTable, name: str) -> Turns:
+    def turns(self, jobs: JobTable, name: str) -> KeyTurns:
         """The turns of the keys of this queue, from now on if it had none."""
         flow = self.queue(jobs, name)
         if flow.turns is None:
-            flow.turns = Turns(jobs, jobs.queue(name))
+            flow.turns = KeyTurns(jobs, jobs.queue(name))
         return flow.turns
 
     def place(self, jobs: JobTable, queue: JobQueue, offset: int, entry: int, *, by_wall: bool) -> bool:
@@ -148,7 +148,7 @@ class PlainSource:
 class TurnSource:
     """One priority of a queue whose limit keys take turns."""
 
-    def __init__(self, flow: QueueFlow, turns: Turns, *, priority: int, now: int, wall: int) -> None:
+    def __init__(self, flow: QueueFlow, turns: KeyTurns, *, priority: int, now: int, wall: int) -> None:
         self.flow: QueueFlow | None = flow
         self._limit = flow.limits.per_key
         self._turns = turns

@@ -35,7 +35,7 @@ FREE = 0
 """One more claim is allowed at once."""
 
 
-class Meter:
+class ClaimMeter:
     """Counts claims against a limit."""
 
     __slots__ = ("in_flight", "taken", "times")

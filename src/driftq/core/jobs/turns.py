@@ -1,12 +1,13 @@
 """The waiting jobs of a queue whose jobs have limit keys: within a priority the keys take turns.
 
-A lane holds the waiting jobs of one key and one priority, in two heaps as a plain queue has them. Jobs
-without a key share a lane. Lanes with a due job are in the ring of their priority; a claim takes the first
-job of the first lane and moves the lane to the end. Priorities are compared by the job that has waited
-longest in each.
+A key queue holds the waiting jobs of one key and one priority, in two heaps as a plain queue has them. Jobs
+without a key share one. Key queues with a due job are in the ring of their priority; a claim takes the first
+job of the first one and moves it to the end. Priorities are compared by the job that has waited longest in
+each.
 
-A key at its limit is parked: its lanes leave the ring when they come up, and return when a lease of the key
-ends or its rate allows the next claim. So a claim costs a few heap operations, however many keys there are.
+A key at its limit is parked: its key queues leave the ring when they come up, and return when a lease of the
+key ends or its rate allows the next claim. So a claim costs a few heap operations, however many keys there
+are.
 
 None of this is in the log or in a snapshot: it is rebuilt from the jobs. Entries in the heaps may be stale;
 they are dropped when they come up.
@@ -18,7 +19,7 @@ import heapq
 from collections import deque
 from typing import TYPE_CHECKING
 
-from driftq.core.jobs.limits import FREE, ClaimLimit, Meter
+from driftq.core.jobs.limits import FREE, ClaimLimit, ClaimMeter
 from driftq.core.jobs.queue import BITS, MASK, PRIORITIES, JobQueue
 
 if TYPE_CHECKING:
@@ -30,21 +31,21 @@ Heaps = tuple[list[int], list[int]]
 """By engine time, and by the wall clock."""
 
 
-class LimitKey(Meter):
+class LimitKey(ClaimMeter):
     """One limit key of a queue."""
 
-    __slots__ = ("lanes", "name", "parked")
+    __slots__ = ("key_queues", "name", "parked")
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name = name
-        self.lanes: dict[int, Lane] = {}
+        self.key_queues: dict[int, KeyQueue] = {}
         """By priority."""
         self.parked = False
         """At its limit."""
 
 
-class Lane:
+class KeyQueue:
     """The waiting jobs of one key and one priority."""
 
     __slots__ = ("heaps", "in_ring", "key", "priority")
@@ -55,38 +56,38 @@ class Lane:
         self.heaps = heaps
         self.in_ring = False
 
-    def __lt__(self, other: Lane) -> bool:
-        """Lists of lanes are heaps by their jobs; the order of lanes among themselves does not matter."""
+    def __lt__(self, other: KeyQueue) -> bool:
+        """Heaps of key queues are ordered by jobs; the order of the rest does not matter."""
         return id(self) < id(other)
 
     @property
     def is_current(self) -> bool:
         """Whether it has not been dropped as empty."""
-        return self.key is None or self.key.lanes.get(self.priority) is self
+        return self.key is None or self.key.key_queues.get(self.priority) is self
 
 
-LaneHeaps = tuple[list[tuple[int, Lane]], list[tuple[int, Lane]]]
-"""Lanes by their first jobs."""
+KeyQueueHeaps = tuple[list[tuple[int, KeyQueue]], list[tuple[int, KeyQueue]]]
+"""Key queues by their first jobs."""
 
 
-class Turns:
-    """The lanes of one queue."""
+class KeyTurns:
+    """The key queues of one queue."""
 
     def __init__(self, jobs: JobTable, queue: JobQueue) -> None:
         self.keys: dict[str, LimitKey] = {}
         self._plain = [
-            Lane(None, priority, (queue.heaps[priority], queue.wall_heaps[priority]))
+            KeyQueue(None, priority, (queue.heaps[priority], queue.wall_heaps[priority]))
             for priority in range(PRIORITIES)
         ]
-        self._rings: list[deque[Lane]] = [deque() for _ in range(PRIORITIES)]
-        self._oldest: list[LaneHeaps] = [([], []) for _ in range(PRIORITIES)]
-        """For each priority the first jobs of the lanes in its ring."""
-        self._waking: LaneHeaps = ([], [])
-        """The first jobs of the lanes outside the rings."""
+        self._rings: list[deque[KeyQueue]] = [deque() for _ in range(PRIORITIES)]
+        self._oldest: list[KeyQueueHeaps] = [([], []) for _ in range(PRIORITIES)]
+        """For each priority the first jobs of the key queues in its ring."""
+        self._waking: KeyQueueHeaps = ([], [])
+        """The first jobs of the key queues outside the rings."""
         self._returning: list[tuple[int, str]] = []
         """Heap of when a rate allows a key its next claim, or no longer needs to know the key."""
-        for lane in self._plain:
-            self._enter(jobs, lane)
+        for key_queue in self._plain:
+            self._enter(jobs, key_queue)
 
     # Waiting
 
@@ -94,21 +95,21 @@ class Turns:
         """A job waits from now on; its columns say so already."""
         priority = jobs.priorities[offset - jobs.base]
         name = jobs.flow.limit_keys.get(offset)
-        lane = self._plain[priority] if name is None else self._lane(name, priority)
-        heap = lane.heaps[by_wall]
+        key_queue = self._plain[priority] if name is None else self._key_queue(name, priority)
+        heap = key_queue.heaps[by_wall]
         heapq.heappush(heap, entry)
         if jobs.head(heap, by_wall) == entry:
-            if lane.in_ring:
-                heapq.heappush(self._oldest[priority][by_wall], (entry, lane))
-            elif lane.key is None or not lane.key.parked:
-                heapq.heappush(self._waking[by_wall], (entry, lane))
+            if key_queue.in_ring:
+                heapq.heappush(self._oldest[priority][by_wall], (entry, key_queue))
+            elif key_queue.key is None or not key_queue.key.parked:
+                heapq.heappush(self._waking[by_wall], (entry, key_queue))
 
-    def _lane(self, name: str, priority: int) -> Lane:
+    def _key_queue(self, name: str, priority: int) -> KeyQueue:
         key = self.key(name)
-        lane = key.lanes.get(priority)
-        if lane is None:
-            lane = key.lanes[priority] = Lane(key, priority, ([], []))
-        return lane
+        key_queue = key.key_queues.get(priority)
+        if key_queue is None:
+            key_queue = key.key_queues[priority] = KeyQueue(key, priority, ([], []))
+        return key_queue
 
     def key(self, name: str) -> LimitKey:
         """The key of this name, created if missing."""
@@ -117,30 +118,30 @@ class Turns:
             key = self.keys[name] = LimitKey(name)
         return key
 
-    def _enter(self, jobs: JobTable, lane: Lane) -> None:
-        """The lane takes its turn after those that are in the ring."""
-        if not lane.in_ring:
-            lane.in_ring = True
-            self._rings[lane.priority].append(lane)
-        self._announce(jobs, lane, self._oldest[lane.priority])
+    def _enter(self, jobs: JobTable, key_queue: KeyQueue) -> None:
+        """The key queue takes its turn after those that are in the ring."""
+        if not key_queue.in_ring:
+            key_queue.in_ring = True
+            self._rings[key_queue.priority].append(key_queue)
+        self._announce(jobs, key_queue, self._oldest[key_queue.priority])
 
     @staticmethod
-    def _announce(jobs: JobTable, lane: Lane, heaps: LaneHeaps) -> None:
-        """List the lane by its first jobs."""
+    def _announce(jobs: JobTable, key_queue: KeyQueue, heaps: KeyQueueHeaps) -> None:
+        """List the key queue by its first jobs."""
         for by_wall in (False, True):
-            entry = jobs.head(lane.heaps[by_wall], by_wall)
+            entry = jobs.head(key_queue.heaps[by_wall], by_wall)
             if entry is not None:
-                heapq.heappush(heaps[by_wall], (entry, lane))
+                heapq.heappush(heaps[by_wall], (entry, key_queue))
 
     def wake(self, jobs: JobTable, limit: ClaimLimit, *, now: int, wall: int) -> None:
-        """Lanes whose first job is due, and keys whose rate allows a claim, take their turns."""
+        """Key queues whose first job is due, and keys whose rate allows a claim, take their turns."""
         for by_wall, time in ((False, now), (True, wall)):
             waking = self._waking[by_wall]
             while waking and waking[0][0] >> BITS <= time:
-                _, lane = heapq.heappop(waking)
-                parked = lane.key is not None and lane.key.parked
-                if lane.is_current and not lane.in_ring and not parked:
-                    self._enter(jobs, lane)
+                _, key_queue = heapq.heappop(waking)
+                parked = key_queue.key is not None and key_queue.key.parked
+                if key_queue.is_current and not key_queue.in_ring and not parked:
+                    self._enter(jobs, key_queue)
         for ring in self._rings:
             while ring and ring[0].key is not None and _is_empty(jobs, ring[0]):
                 self._leave(jobs, ring[0], limit)
@@ -154,11 +155,11 @@ class Turns:
     # Limits of keys
 
     def unpark(self, jobs: JobTable, key: LimitKey) -> None:
-        """The key may be below its limit: its lanes take their turns, and find out."""
+        """The key may be below its limit: its key queues take their turns, and find out."""
         if key.parked:
             key.parked = False
-            for lane in key.lanes.values():
-                self._enter(jobs, lane)
+            for key_queue in key.key_queues.values():
+                self._enter(jobs, key_queue)
 
     def limit_changed(self, jobs: JobTable, limit: ClaimLimit, at: int) -> None:
         for key in list(self.keys.values()):
@@ -185,7 +186,7 @@ class Turns:
             key.in_flight -= 1
             self.unpark(jobs, key)
             self._drop_if_idle(key)
-            if not key.lanes and not key.in_flight:
+            if not key.key_queues and not key.in_flight:
                 self.remember(key, limit)
 
     def remember(self, key: LimitKey, limit: ClaimLimit) -> None:
@@ -194,7 +195,7 @@ class Turns:
             heapq.heappush(self._returning, (key.times[-1] + limit.rate.per_ms, key.name))
 
     def _drop_if_idle(self, key: LimitKey) -> None:
-        if not key.lanes and not key.in_flight and not key.times and not key.taken:
+        if not key.key_queues and not key.in_flight and not key.times and not key.taken:
             self.keys.pop(key.name, None)
 
     # Claiming
@@ -202,7 +203,7 @@ class Turns:
     def longest_waiting(
         self, jobs: JobTable, priority: int, taken: Container[int], limit: ClaimLimit, *, now: int, wall: int
     ) -> tuple[int, int] | None:
-        """How long the oldest job has been due whose lane may take its turn, and its offset."""
+        """How long the oldest job has been due whose key queue may take its turn, and its offset."""
         found: tuple[int, int] | None = None
         for by_wall, time in ((False, now), (True, wall)):
             entry = self._first_in_ring(jobs, priority, taken, limit, by_wall=by_wall, now=now)
@@ -224,40 +225,42 @@ class Turns:
     ) -> int | None:
         oldest = self._oldest[priority][by_wall]
         while oldest:
-            entry, lane = oldest[0]
-            if not lane.in_ring or self._is_parked(lane.key, limit, now):
+            entry, key_queue = oldest[0]
+            if not key_queue.in_ring or self._is_parked(key_queue.key, limit, now):
                 heapq.heappop(oldest)
                 continue
             if entry & MASK not in taken and jobs.head([entry], by_wall) is not None:
                 return entry
             heapq.heappop(oldest)
-            head = jobs.head(lane.heaps[by_wall], by_wall)
+            head = jobs.head(key_queue.heaps[by_wall], by_wall)
             if head is not None and head != entry:
-                heapq.heappush(oldest, (head, lane))  # Another job is the lane's first now.
+                heapq.heappush(oldest, (head, key_queue))  # Another job is the key queue's first now.
         return None
 
     def take(
         self, jobs: JobTable, priority: int, taken: Container[int], limit: ClaimLimit, *, now: int, wall: int
     ) -> int | None:
-        """The first job of the lane whose turn it is. It is in no heap from now on."""
+        """The first job of the key queue whose turn it is. It is in no heap from now on."""
         ring = self._rings[priority]
         while ring:
-            lane = ring[0]
-            if not self._is_parked(lane.key, limit, now):
-                offset = self._pop(jobs, lane, taken, now=now, wall=wall)
+            key_queue = ring[0]
+            if not self._is_parked(key_queue.key, limit, now):
+                offset = self._pop(jobs, key_queue, taken, now=now, wall=wall)
                 if offset is not None:
                     ring.rotate(-1)
-                    if lane.key is not None:
-                        lane.key.taken += 1
+                    if key_queue.key is not None:
+                        key_queue.key.taken += 1
                     return offset
-            self._leave(jobs, lane, limit)
+            self._leave(jobs, key_queue, limit)
         return None
 
-    def _pop(self, jobs: JobTable, lane: Lane, taken: Container[int], *, now: int, wall: int) -> int | None:
-        """Take the lane's job that has been due for longest."""
+    def _pop(
+        self, jobs: JobTable, key_queue: KeyQueue, taken: Container[int], *, now: int, wall: int
+    ) -> int | None:
+        """Take the key queue's job that has been due for longest."""
         chosen: tuple[int, int, bool] | None = None
         for by_wall, time in ((False, now), (True, wall)):
-            heap = lane.heaps[by_wall]
+            heap = key_queue.heaps[by_wall]
             while (entry := jobs.head(heap, by_wall)) is not None and entry & MASK in taken:
                 heapq.heappop(heap)  # Given up and requeued in one millisecond: it has two entries.
             if entry is not None and entry >> BITS <= time:
@@ -266,29 +269,29 @@ class Turns:
                     chosen = rank
         if chosen is None:
             return None
-        heapq.heappop(lane.heaps[chosen[2]])
-        self._announce(jobs, lane, self._oldest[lane.priority])
+        heapq.heappop(key_queue.heaps[chosen[2]])
+        self._announce(jobs, key_queue, self._oldest[key_queue.priority])
         return chosen[1]
 
-    def _leave(self, jobs: JobTable, lane: Lane, limit: ClaimLimit) -> None:
-        """The first lane leaves its ring: nothing in it is due, or its key is parked."""
-        self._rings[lane.priority].popleft()
-        lane.in_ring = False
-        key = lane.key
+    def _leave(self, jobs: JobTable, key_queue: KeyQueue, limit: ClaimLimit) -> None:
+        """The first key queue leaves its ring: nothing in it is due, or its key is parked."""
+        self._rings[key_queue.priority].popleft()
+        key_queue.in_ring = False
+        key = key_queue.key
         if key is None or not key.parked:
-            self._announce(jobs, lane, self._waking)
-        if key is not None and _is_empty(jobs, lane):
-            del key.lanes[lane.priority]
+            self._announce(jobs, key_queue, self._waking)
+        if key is not None and _is_empty(jobs, key_queue):
+            del key.key_queues[key_queue.priority]
             self._drop_if_idle(key)
-            if not key.lanes and not key.in_flight:
+            if not key.key_queues and not key.in_flight:
                 self.remember(key, limit)
 
     def next_due(self, jobs: JobTable, limit: ClaimLimit, *, lead_ms: int) -> int | None:
         """When a claim may find a job, in engine time."""
         times: list[int] = []
         for by_wall, ahead in ((False, 0), (True, lead_ms)):
-            lanes = self._waking[by_wall]
-            times += [(lanes[0][0] >> BITS) + ahead] if lanes else []
+            key_queues = self._waking[by_wall]
+            times += [(key_queues[0][0] >> BITS) + ahead] if key_queues else []
             for priority in range(PRIORITIES):
                 entry = self._first_in_ring(jobs, priority, (), limit, by_wall=by_wall, now=jobs.flow.now)
                 times += [(entry >> BITS) + ahead] if entry is not None else []
@@ -297,5 +300,5 @@ class Turns:
         return min(times, default=None)
 
 
-def _is_empty(jobs: JobTable, lane: Lane) -> bool:
-    return jobs.head(lane.heaps[False], False) is None and jobs.head(lane.heaps[True], True) is None
+def _is_empty(jobs: JobTable, key_queue: KeyQueue) -> bool:
+    return jobs.head(key_queue.heaps[False], False) is None and jobs.head(key_queue.heaps[True], True) is None

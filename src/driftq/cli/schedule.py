@@ -109,17 +109,6 @@ def add(
         say(f"{name} fires next at {answer['next_at']}")
 
 
-@app.command(epilog=examples("driftq schedule remove nightly"))
-def remove(name: Name, url: Url = None, as_json: Json = False) -> None:
-    """Remove a schedule. Its jobs stay."""
-    with Connection(load_url(url)) as connection:
-        answer = connection.delete(_path(name))
-    if as_json:
-        say_json(answer)
-    else:
-        say(f"{name} is removed")
-
-
 @app.command(epilog=examples("driftq schedule pause nightly"))
 def pause(name: Name, url: Url = None, as_json: Json = False) -> None:
     """Pause a schedule. What it would have fired meanwhile is not made up for."""
@@ -148,6 +137,17 @@ def run_now(name: Name, url: Url = None, as_json: Json = False) -> None:
         say_json(answer)
     else:
         say(f"{answer['job_id']} is {answer['state']}")
+
+
+@app.command(epilog=examples("driftq schedule remove nightly"))
+def remove(name: Name, url: Url = None, as_json: Json = False) -> None:
+    """Remove a schedule. Its jobs stay."""
+    with Connection(load_url(url)) as connection:
+        answer = connection.delete(_path(name))
+    if as_json:
+        say_json(answer)
+    else:
+        say(f"{name} is removed")
 
 
 def _post(name: str, verb: str, url: str | None) -> Any:

@@ -39,7 +39,7 @@ class ScheduleCalls:
         self._thread.run(self._awaited.remove(name))
 
     def pause(self, name: str) -> ScheduleView:
-        """Pause a schedule: what it would have fired meanwhile is not made up for. Raises ScheduleNotFound."""
+        """Pause a schedule: fires due meanwhile are not made up for. Raises ScheduleNotFound."""
         return self._thread.run(self._awaited.pause(name))
 
     def resume(self, name: str) -> ScheduleView:

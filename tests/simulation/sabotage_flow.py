@@ -12,7 +12,7 @@ from driftq.core.jobs.flow import FlowControl, QueueFlow
 from driftq.core.jobs.limits import FREE, ClaimMeter
 from driftq.core.jobs.turns import KeyTurns
 from driftq.core.schedules.table import ScheduleTable
-from driftq.server.schedules import firing
+from driftq.server.schedules import cron, firing
 from driftq.storage.journal import Journal
 
 Sabotage = Callable[[pytest.MonkeyPatch], None]
@@ -133,7 +133,7 @@ def fire_without_moving_on_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None
 
 def drop_missed_fires(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the policy says."""
-    due = firing.fires_between
+    due = cron.fires_between
     monkeypatch.setattr(
         firing,
         "fires_between",

@@ -63,6 +63,12 @@ TWINS = (
     Twin(source="driftq.client.effects", name="AsyncIdempotency", into="driftq.client.sync.effects"),
     Twin(source="driftq.client.job_calls", name="AsyncJobCalls", into="driftq.client.sync.job_calls"),
     Twin(
+        source="driftq.client.schedule_calls",
+        name="AsyncScheduleCalls",
+        into="driftq.client.sync.schedule_calls",
+    ),
+    Twin(source="driftq.client.queue_calls", name="AsyncQueueCalls", into="driftq.client.sync.queue_calls"),
+    Twin(
         source="driftq.client.dead_letters",
         name="AsyncDeadLetters",
         into="driftq.client.sync.dead_letters",

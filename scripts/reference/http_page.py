@@ -24,6 +24,8 @@ SECTIONS = {
     "Topics and groups": ("topics",),
     "Dead letters": ("dlq",),
     "Jobs": ("jobs",),
+    "Schedules": ("schedules",),
+    "Queues": ("queues",),
     "Idempotent effects": ("idempotency",),
     "Events": ("events",),
     "History": ("messages", "runs"),

@@ -169,6 +169,9 @@ class Server:
     def post(self, path: str, body: Any = None, **query: Any) -> Answer:
         return self.call("POST", path + ("?" + urlencode(query) if query else ""), body)
 
+    def put(self, path: str, body: Any = None) -> Answer:
+        return self.call("PUT", path, body)
+
     def delete(self, path: str) -> Answer:
         return self.call("DELETE", path)
 

@@ -15,7 +15,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from driftq.core.jobs.table import AGE_STEP_MS
+from driftq.core.jobs.queue import AGE_STEP_MS
 from driftq.errors import DriftQError
 from tests.unit.core.job_machine import PureJobs
 

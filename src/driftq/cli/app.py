@@ -5,7 +5,21 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from driftq.cli import db, dlq, event, group, job, key, outbox, pipeline, registry, step, topic
+from driftq.cli import (
+    db,
+    dlq,
+    event,
+    group,
+    job,
+    key,
+    outbox,
+    pipeline,
+    queue,
+    registry,
+    schedule,
+    step,
+    topic,
+)
 from driftq.cli.config import CONFIG_EXAMPLES, config
 from driftq.cli.consume import CONSUME_EXAMPLES, consume
 from driftq.cli.doctor import BACKUP_EXAMPLES, DOCTOR_EXAMPLES, RESTORE_EXAMPLES, backup, doctor, restore
@@ -77,6 +91,8 @@ app.command("nack", epilog=NACK_EXAMPLES)(nack)
 app.add_typer(dlq.app, name="dlq")
 job.app.command("work", epilog=WORK_EXAMPLES)(work)
 app.add_typer(job.app, name="job")
+app.add_typer(schedule.app, name="schedule")
+app.add_typer(queue.app, name="queue")
 app.command("worker", epilog=WORKER_EXAMPLES)(worker)
 app.command("explain", epilog=EXPLAIN_EXAMPLES)(explain)
 app.add_typer(step.app, name="step")

@@ -30,6 +30,9 @@ class Connection:
         """The decoded response, None for 204."""
         return self._call("POST", path, body=body)
 
+    def put(self, path: str, body: Any) -> Any:
+        return self._call("PUT", path, body=body)
+
     def delete(self, path: str) -> Any:
         return self._call("DELETE", path)
 

@@ -19,7 +19,7 @@ app = typer.Typer(
 
 _NUMBERS = frozenset({"attempts", "priority"})
 
-StateName = Literal["ready", "scheduled", "in_flight", "succeeded", "dead"]
+StateName = Literal["ready", "scheduled", "blocked", "in_flight", "succeeded", "dead"]
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, as in job-7.")]
 
 
@@ -56,6 +56,13 @@ def enqueue(
         int | None,
         typer.Option("--timeout-ms", help="The limit of one attempt, whatever its heartbeats say."),
     ] = None,
+    after: Annotated[
+        list[str] | None,
+        typer.Option("--after", metavar="JOB", help="Run it when this job has succeeded; may be repeated."),
+    ] = None,
+    limit_key: Annotated[
+        str | None, typer.Option("--limit-key", help="The key that the limits per key of its queue count.")
+    ] = None,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
@@ -74,6 +81,8 @@ def enqueue(
         "idempotency_key": idempotency_key,
         "max_retries": max_retries,
         "timeout_ms": timeout_ms,
+        "after": after or None,
+        "limit_key": limit_key,
     }
     body = {"queue": queue, "task": task, "payload": value}
     with Connection(load_url(url)) as connection:
@@ -138,6 +147,11 @@ def show_job(job: JobId, url: Url = None, as_json: Json = False) -> None:
     say(f"priority {answer['priority']}, {answer['attempts']} of {answer['max_retries'] + 1} attempts")
     if answer["state"] == "scheduled":
         say(f"due {answer['run_at']}")
+    if "limit_key" in answer:
+        say(f"limit key {answer['limit_key']}")
+    if "after" in answer:
+        waits = f"; waits for {', '.join(answer['waits_for'])}" if "waits_for" in answer else ""
+        say(f"after {', '.join(answer['after'])}{waits}")
     if "owner" in answer:
         say(f"leased to {answer['owner']} until {answer['lease_until']}")
     if answer["last_error"]:

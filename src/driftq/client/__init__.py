@@ -11,6 +11,8 @@ from driftq.client.follower import AsyncEventFollower
 from driftq.client.job_calls import AsyncJobCalls
 from driftq.client.options import ClientOptions
 from driftq.client.producing.outgoing import EnvelopeFields
+from driftq.client.queue_calls import AsyncQueueCalls
+from driftq.client.schedule_calls import AsyncScheduleCalls
 from driftq.client.sync.client import Client
 from driftq.client.sync.consumer import Consumer
 from driftq.client.sync.dead_letters import DeadLetters
@@ -19,6 +21,8 @@ from driftq.client.sync.effects import Idempotency
 from driftq.client.sync.event_store import EventStore
 from driftq.client.sync.follower import EventFollower
 from driftq.client.sync.job_calls import JobCalls
+from driftq.client.sync.queue_calls import QueueCalls
+from driftq.client.sync.schedule_calls import ScheduleCalls
 from driftq.model.wire.append import AppendReceipt, OpenWriter, PositionedMessage
 from driftq.model.wire.dlq import DeadLetter, DeadLetterTopic, Purged, Redriven, SkippedLetter
 from driftq.model.wire.events import EventReceipt
@@ -46,6 +50,8 @@ __all__ = [
     "AsyncEventStore",
     "AsyncIdempotency",
     "AsyncJobCalls",
+    "AsyncQueueCalls",
+    "AsyncScheduleCalls",
     "Begun",
     "Client",
     "ClientOptions",
@@ -72,9 +78,11 @@ __all__ = [
     "OpenWriter",
     "PositionedMessage",
     "Purged",
+    "QueueCalls",
     "Receipt",
     "RecordedMessage",
     "Redriven",
+    "ScheduleCalls",
     "SkippedLetter",
     "TimelineEntry",
     "new_event_id",

@@ -24,6 +24,8 @@ from driftq.client.options import TIMEOUT_S, ClientOptions
 from driftq.client.producing import append as appending
 from driftq.client.producing.outgoing import EnvelopeFields
 from driftq.client.producing.producer import KeyOf, Producer
+from driftq.client.queue_calls import AsyncQueueCalls
+from driftq.client.schedule_calls import AsyncScheduleCalls
 from driftq.client.wire.calls import Calls
 from driftq.client.wire.connector import Connector, TcpConnector
 from driftq.client.wire.encoding import reset_target
@@ -85,6 +87,8 @@ class AsyncClient:
         self._calls = Calls(connector, options)
         self.idempotency = AsyncIdempotency(self._calls)
         self.jobs = AsyncJobCalls(self._calls)
+        self.schedules = AsyncScheduleCalls(self._calls)
+        self.queues = AsyncQueueCalls(self._calls)
         self.dead_letters = AsyncDeadLetters(self._calls)
         self._producing: Producer | None = None
         self._settlings: dict[tuple[str, str, str], Settling] = {}

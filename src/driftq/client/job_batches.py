@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -48,6 +48,8 @@ def job_fields(
     timeout_ms: int | None,
     retry: RetryPolicy | None,
     metadata: Mapping[str, str] | None,
+    limit_key: str | None = None,
+    after: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """The body of a job without its payload and key; raises InvalidArgument for a policy of messages."""
     if retry is not None and (problem := retry.job_problem()):
@@ -59,6 +61,8 @@ def job_fields(
         "timeout_ms": timeout_ms,
         "retry": None if retry is None else retry.job_fields(),
         "metadata": None if metadata is None else dict(metadata),
+        "limit_key": limit_key,
+        "after": list(after) if after else None,
     }
     body: dict[str, Any] = {"queue": queue, "task": task}
     body.update({field: value for field, value in fields.items() if value is not None})
@@ -66,13 +70,18 @@ def job_fields(
 
 
 async def enqueue_many(
-    calls: Calls, fields: dict[str, Any], payloads: Iterable[Any], keys: Iterable[str] | None
+    calls: Calls,
+    fields: dict[str, Any],
+    payloads: Iterable[Any],
+    *,
+    keys: Iterable[str] | None,
+    limit_keys: Iterable[str] | None,
 ) -> list[EnqueuedJob]:
     """A job for each payload; BatchRefused when some were refused. Repeats add no second job."""
     enqueued: dict[int, object] = {}
     errors: dict[int, DriftQError] = {}
     first = 0
-    for part in _parts(_bodies(fields, payloads, keys)):
+    for part in _parts(_bodies(fields, payloads, keys, limit_keys)):
         octets = calls.writer.request("POST", "/v1/jobs/batch", body=b'{"jobs":[%b]}' % b",".join(part))
         content = await calls.send(octets, repeatable=True)
         results = _decode(content).results
@@ -92,17 +101,32 @@ async def enqueue_many(
     return [job for job in enqueued.values() if isinstance(job, EnqueuedJob)]
 
 
-def _bodies(fields: dict[str, Any], payloads: Iterable[Any], keys: Iterable[str] | None) -> Iterator[bytes]:
+def _bodies(
+    fields: dict[str, Any],
+    payloads: Iterable[Any],
+    keys: Iterable[str] | None,
+    limit_keys: Iterable[str] | None,
+) -> Iterator[bytes]:
     """Each job as JSON."""
     given = None if keys is None else iter(keys)
+    limits = None if limit_keys is None else iter(limit_keys)
     start = encode(fields)[:-1]
     for payload in payloads:
-        key = uuid4().hex if given is None else next(given, None)
-        if key is None:
-            raise InvalidArgument("idempotency_keys", "has fewer keys than there are jobs")
-        yield b'%b,"payload":%b,"idempotency_key":%b}' % (start, encode(payload), encode(key))
-    if given is not None and next(given, None) is not None:
-        raise InvalidArgument("idempotency_keys", "has more keys than there are jobs")
+        key = uuid4().hex if given is None else _next(given, "idempotency_keys")
+        body = b'%b,"payload":%b,"idempotency_key":%b' % (start, encode(payload), encode(key))
+        if limits is not None:
+            body += b',"limit_key":%b' % encode(_next(limits, "limit_keys"))
+        yield body + b"}"
+    for name, left in (("idempotency_keys", given), ("limit_keys", limits)):
+        if left is not None and next(left, None) is not None:
+            raise InvalidArgument(name, "has more keys than there are jobs")
+
+
+def _next(keys: Iterator[str], name: str) -> str:
+    key = next(keys, None)
+    if key is None:
+        raise InvalidArgument(name, "has fewer keys than there are jobs")
+    return key
 
 
 def _parts(bodies: Iterable[bytes]) -> Iterator[list[bytes]]:

@@ -47,12 +47,15 @@ class AsyncJobCalls:
         timeout_ms: int | None = None,
         retry: RetryPolicy | None = None,
         metadata: Mapping[str, str] | None = None,
+        limit_key: str | None = None,
+        after: Sequence[str] | None = None,
     ) -> EnqueuedJob:
         """Returns when the job is durable. Without a key the client makes one up: a retry adds no second job.
 
         `delay_s` counts from now, by this machine's clock unless the broker runs in this process; `run_at`
         is an instant. Jobs with a larger priority run first. `max_retries` n is a `retry` with n + 1
-        attempts: give one of them.
+        attempts: give one of them. The limits per key of a queue count jobs by their `limit_key`. `after`
+        are the ids of jobs that have to succeed first.
         """
         body = job_batches.job_fields(
             queue,
@@ -63,6 +66,8 @@ class AsyncJobCalls:
             timeout_ms=timeout_ms,
             retry=retry,
             metadata=metadata,
+            limit_key=limit_key,
+            after=after,
         )
         body["payload"] = payload
         body["idempotency_key"] = idempotency_key or uuid4().hex
@@ -83,10 +88,11 @@ class AsyncJobCalls:
         timeout_ms: int | None = None,
         retry: RetryPolicy | None = None,
         metadata: Mapping[str, str] | None = None,
+        limit_keys: Iterable[str] | None = None,
     ) -> list[EnqueuedJob]:
         """Returns when a job for each payload is durable, in order; thousands of them share a request.
 
-        `idempotency_keys` has one for each. Raises BatchRefused when some were refused.
+        `idempotency_keys` and `limit_keys` have one for each. Raises BatchRefused when some were refused.
         """
         body = job_batches.job_fields(
             queue,
@@ -98,7 +104,9 @@ class AsyncJobCalls:
             retry=retry,
             metadata=metadata,
         )
-        return await job_batches.enqueue_many(self._calls, body, payloads, idempotency_keys)
+        return await job_batches.enqueue_many(
+            self._calls, body, payloads, keys=idempotency_keys, limit_keys=limit_keys
+        )
 
     async def claim(
         self,
@@ -171,7 +179,7 @@ class AsyncJobCalls:
         self,
         *,
         queue: str | None = None,
-        state: Literal["ready", "scheduled", "in_flight", "succeeded", "dead"] | None = None,
+        state: Literal["ready", "scheduled", "blocked", "in_flight", "succeeded", "dead"] | None = None,
         limit: int | None = None,
         after: str | None = None,
     ) -> list[JobView]:

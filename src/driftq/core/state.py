@@ -11,6 +11,7 @@ from driftq.core.keys import KeyTable
 from driftq.core.memory import DeletedTopic, Memory
 from driftq.core.owners import OwnerTable
 from driftq.core.records import ORDINARY, DeliveryTerms
+from driftq.core.schedules.table import ScheduleTable
 from driftq.model import TopicOptions
 from driftq.model.options.limits import Limits
 from driftq.model.topic import DEAD_LETTER_PREFIX
@@ -166,6 +167,7 @@ class State:
         self.effects = EffectTable(ttl_ms=limits.effect_ttl_ms)
         self.jobs = JobTable(kept_ms=limits.jobs_kept_ms)
         self.owners = OwnerTable()
+        self.schedules = ScheduleTable()
         self.last_at = 0
         """The latest time in the log: engine time is never earlier."""
         self.next_topic = 1

@@ -21,6 +21,7 @@
     │   ├── JobNotFound
     │   ├── QueueNotFound
     │   ├── AggregateTypeNotFound
+    │   ├── ScheduleNotFound
     │   ├── EffectNotFound
     │   ├── MessageNotFound
     │   ├── FollowerNotFound
@@ -54,6 +55,7 @@
     │   ├── KafkaMessageRefused
     │   └── KafkaRefused
     ├── TopicExists                409  (ALREADY_EXISTS)
+    ├── ScheduleExists             409  (ALREADY_EXISTS)
     ├── Conflict                   409  (CONFLICT)
     │   ├── SequenceConflict
     │   └── EventIdReused

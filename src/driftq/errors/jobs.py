@@ -1,8 +1,8 @@
-"""Jobs and their leases."""
+"""Jobs with their leases, and schedules."""
 
 from __future__ import annotations
 
-from driftq.errors.kinds import FailedPrecondition, NotFound
+from driftq.errors.kinds import DriftQError, FailedPrecondition, NotFound
 
 
 class JobNotFound(NotFound):
@@ -32,3 +32,20 @@ class WrongJobState(FailedPrecondition):
         self.job = job
         self.state = state
         self.wanted = wanted
+
+
+class ScheduleNotFound(NotFound):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no schedule {name!r}")
+        self.name = name
+
+
+class ScheduleExists(DriftQError):
+    """A schedule of this name exists with other content."""
+
+    code = "ALREADY_EXISTS"
+    status = 409
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the schedule {name!r} exists with other content; PUT replaces it")
+        self.name = name

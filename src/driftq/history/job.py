@@ -21,6 +21,7 @@ from driftq.core.jobs.records import (
 )
 from driftq.core.jobs.table import is_by_wall
 from driftq.core.jobs.transitions import CANCELLED, failure_text
+from driftq.core.jobs.unblocking import JobsUnblocked, abandoned_text
 from driftq.core.records import MessagesStored, Record, unpack_array
 from driftq.storage.entry import without_large_payload
 
@@ -123,6 +124,11 @@ class JobTimelines:
                 for _, past in self._of([record.offset]):
                     past.end_run(record.at, CANCELLED)
                     past.finish("dead", record.at, CANCELLED)
+            case JobsUnblocked():
+                for _, past in self._of(record.ready):
+                    past.due_at = max(past.due_at or 0, record.at)
+                for number, past in self._of([child for child, _ in record.abandoned]):
+                    past.finish("dead", record.at, abandoned_text(record.abandoned[number][1]))
             case JobRequeued():
                 for _, past in self._of([record.offset]):
                     past.state, past.requeued_at, past.due_at = "", record.at, record.at

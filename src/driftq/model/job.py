@@ -33,6 +33,9 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     retry: RetryTiming | None = None
     """None is FIRST_TIMING."""
     metadata: dict[str, str] | None = None
+    limit_key: str = ""
+    after: list[int] = []
+    """The jobs that have to succeed first, by their offsets."""
 
 
 class StoredJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -48,3 +51,5 @@ class StoredJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     idempotency_key: str = ""
     retry: RetryTiming | None = None
     metadata: dict[str, str] | None = None
+    limit_key: str = ""
+    after: list[int] = []

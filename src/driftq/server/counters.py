@@ -19,6 +19,8 @@ class Counters:
     redriven: int = 0
     jobs_enqueued: int = 0
     jobs_completed: int = 0
+    schedule_fires: int = 0
+    schedule_fires_skipped: int = 0
     commits: int = 0
     commit_failures: int = 0
     committed_bytes: int = 0

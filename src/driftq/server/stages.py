@@ -23,6 +23,7 @@ from driftq.server.maintenance.stage import MaintenanceOptions, MaintenanceStage
 from driftq.server.ports import Background, Loop
 from driftq.server.produce.stage import ProduceStage
 from driftq.server.requests import EngineRequest
+from driftq.server.schedules.stage import SchedulesStage
 from driftq.server.settle.dead_letters import DeadLetterWriter
 from driftq.server.settle.stage import SettleStage
 from driftq.server.topics.stage import TopicsStage
@@ -74,6 +75,7 @@ class Stages:
             SettleStage(consumers, timers, dead_letters, jitter=jitter),
             EffectsStage(),
             DlqStage(consumers, self.maintenance),
+            SchedulesStage(lambda: journal.state.schedules),
             self.jobs,
             ProduceStage(consumers, self.maintenance),
             DeliverStage(consumers, timers, dead_letters),

@@ -85,6 +85,8 @@ def encode_job(job: JobRequest, at: int) -> bytes:
         idempotency_key=job.idempotency_key,
         retry=job.retry,
         metadata=job.metadata,
+        limit_key=job.limit_key,
+        after=job.after,
     )
     return encode_text(msgspec.json.encode(stored), encode_time(at))
 

@@ -5,8 +5,10 @@ from typing import Any
 from driftq.core.effects import EffectTable
 from driftq.core.group import GroupPartition
 from driftq.core.index import PartitionIndex
+from driftq.core.jobs.limits import ClaimLimit, ClaimMeter
 from driftq.core.jobs.table import JobTable
 from driftq.core.keys import KeyTable
+from driftq.core.schedules.table import ScheduleTable
 from driftq.core.state import State, Topic
 from driftq.log.files import Folder
 from driftq.log.handles import OpenSegments
@@ -34,7 +36,8 @@ def canonical(state: State, *, now: int) -> dict[str, Any]:
         "keys": _keys(state.keys),
         "dead_letter_ids": list(state.dead_letter_ids),
         "effects": _effects(state.effects),
-        "jobs": _jobs(state.jobs),
+        "jobs": _jobs(state.jobs, now),
+        "schedules": _schedules(state.schedules, now),
         "owners": {"queues": state.owners.queues, "aggregate_types": state.owners.aggregate_types},
         "topics": {name: _topic(topic, now) for name, topic in sorted(state.topics.items())},
         "deleted_topics": sorted(state.deleted_topics.dump(now=now)),
@@ -109,7 +112,7 @@ def _effects(effects: EffectTable) -> dict[str, Any]:
     }
 
 
-def _jobs(jobs: JobTable) -> dict[str, Any]:
+def _jobs(jobs: JobTable, now: int) -> dict[str, Any]:
     return {
         "base": jobs.base,
         "next_token": jobs.next_token,
@@ -134,7 +137,46 @@ def _jobs(jobs: JobTable) -> dict[str, Any]:
         "completed": dict(jobs.completed_tokens),
         "keys": sorted(jobs.keys),
         "next_end": jobs.next_end(),
-        "next_due": {name: jobs.next_due(name, lead_ms=0) for name in jobs.queue_names},
+        "next_due": {
+            name: jobs.next_due(name, lead_ms=0) for name in jobs.queue_names if name not in jobs.flow.queues
+        },
+        "unmet": dict(jobs.dependencies.unmet),
+        "outcomes": dict(jobs.dependencies.outcomes),
+        "flow": _flow(jobs, now),
+    }
+
+
+def _flow(jobs: JobTable, now: int) -> dict[str, Any]:
+    """Limits and what counts towards them; whose turn it is may differ after a restart."""
+    return {
+        "limit_keys": dict(jobs.flow.limit_keys),
+        "queues": {
+            name: {
+                "limits": flow.limits,
+                "paused": flow.paused,
+                "in_flight": flow.meter.in_flight,
+                "claims": _claims(flow.meter, flow.limits.queue, now),
+                "keys": {
+                    key.name: (key.in_flight, _claims(key, flow.limits.per_key, now))
+                    for key in (flow.turns.keys.values() if flow.turns is not None else ())
+                    if key.in_flight or _claims(key, flow.limits.per_key, now)
+                },
+            }
+            for name, flow in sorted(jobs.flow.queues.items())
+        },
+    }
+
+
+def _claims(meter: ClaimMeter, limit: ClaimLimit, now: int) -> list[int]:
+    """The times of the claims that the rate still counts."""
+    return [at for at in meter.times if limit.rate is not None and at + limit.rate.per_ms > now]
+
+
+def _schedules(table: ScheduleTable, now: int) -> dict[str, Any]:
+    return {
+        "schedules": dict(sorted(table.schedules.items())),
+        "removed": sorted(table.removed.dump(now=now)),
+        "next_at": table.next_at(),
     }
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
 from driftq.client import AsyncClient, Client
 from driftq.client.consuming.subscription import LEASE_MS, new_owner
@@ -19,11 +19,13 @@ from driftq.worker.jobs.handle import JobHandle
 from driftq.worker.jobs.sweeping import ExpiringTrace, keep_clean
 from driftq.worker.running.client_loop import ClientLoop
 from driftq.worker.running.hooks import Hook, Hooked, HookRunner, Hooks
+from driftq.worker.task_options.limit_keys import LimitKeyFunction, LimitKeyOf
+from driftq.worker.task_options.periodic import DeclaredSchedule, register_schedules
 
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
 
-OPTIONS = frozenset({"priority", "delay", "run_at", "idempotency_key", "metadata"})
+OPTIONS = frozenset({"priority", "delay", "run_at", "idempotency_key", "metadata", "after"})
 """Keywords of `enqueue` that say when and how, and so cannot be a task's own."""
 
 
@@ -40,6 +42,7 @@ class Task(Generic[_Given, _Result]):
         max_retries: int | None,
         timeout_ms: int | None,
         retry: RetryPolicy | None = None,
+        limit_key: LimitKeyOf | None = None,
     ) -> None:
         self._client = client
         self.call = call
@@ -53,6 +56,14 @@ class Task(Generic[_Given, _Result]):
             raise InvalidArgument("max_retries", "is retry.max_attempts without the first: give one of them")
         self._arguments = TaskArguments(call, name, reserved=OPTIONS)
         self.wants_context = self._arguments.wants_context
+        self._limit_key = (
+            LimitKeyFunction(limit_key, task=name, arguments=self._arguments.signature) if limit_key else None
+        )
+
+    @property
+    def needs_arguments(self) -> bool:
+        """Whether it cannot be called without any."""
+        return bool(self._arguments.needed)
 
     def __call__(self, *args: _Given.args, **named: _Given.kwargs) -> _Result:
         return self.call(*args, **named)
@@ -65,11 +76,13 @@ class Task(Generic[_Given, _Result]):
         run_at: datetime | None = None,
         idempotency_key: str | None = None,
         metadata: Mapping[str, str] | None = None,
+        after: Sequence[JobHandle | EnqueuedJob | str] = (),
         **named: Any,
     ) -> JobHandle:
         """Returns when the job is durable. `delay` is in seconds. Raises TypeError for wrong arguments.
 
         `metadata` travels with the job: the worker's context and hooks have it, and so has the job's view.
+        `after` are jobs, or their ids, that have to succeed first.
         """
         return self._client.run(
             self._enqueue(
@@ -79,7 +92,31 @@ class Task(Generic[_Given, _Result]):
                 run_at=run_at,
                 idempotency_key=idempotency_key,
                 metadata=metadata,
+                after=after,
             )
+        )
+
+    def at_times(
+        self,
+        cron: str,
+        *,
+        timezone: str,
+        name: str,
+        missed: Literal["skip", "last", "all"],
+        priority: int | None,
+    ) -> DeclaredSchedule:
+        """The schedule that runs the task at the times of a cron expression."""
+        return DeclaredSchedule(
+            name=name,
+            cron=cron,
+            timezone=timezone,
+            queue=self.queue,
+            task=self.name,
+            missed=missed,
+            priority=priority,
+            max_retries=self._options["max_retries"],
+            timeout_ms=self._options["timeout_ms"],
+            retry=self.retry,
         )
 
     async def enqueue_async(
@@ -90,6 +127,7 @@ class Task(Generic[_Given, _Result]):
         run_at: datetime | None = None,
         idempotency_key: str | None = None,
         metadata: Mapping[str, str] | None = None,
+        after: Sequence[JobHandle | EnqueuedJob | str] = (),
         **named: Any,
     ) -> JobHandle:
         """The same, awaited."""
@@ -101,6 +139,7 @@ class Task(Generic[_Given, _Result]):
                 run_at=run_at,
                 idempotency_key=idempotency_key,
                 metadata=metadata,
+                after=after,
             )
         )
 
@@ -153,24 +192,31 @@ class Task(Generic[_Given, _Result]):
 
     def body(self, *args: Any, **named: Any) -> dict[str, Any]:
         """The job as `POST /v1/jobs` takes it, with the task's own options. Raises TypeError."""
-        options = {"max_retries": self._max_retries, "timeout_ms": self._timeout_ms}
-        body = {
-            "queue": self.queue,
-            "task": self.name,
-            "payload": self._signature.bind(*args, **named).arguments,
-        }
+        payload = self._arguments.payload(args, named)
+        options = self._options | {"retry": None if self.retry is None else self.retry.job_fields()}
+        options["limit_key"] = self._key_of(payload)
+        body = {"queue": self.queue, "task": self.name, "payload": payload}
         return body | {name: value for name, value in options.items() if value is not None}
 
     def arguments(self, given: Any) -> dict[str, Any]:
         """The arguments of a job; raises TypeError or ValueError when they are not this task's."""
         return self._arguments.read(given)
 
-    async def _enqueue(self, payload: dict[str, Any], **options: Any) -> JobHandle:
+    async def _enqueue(
+        self, payload: dict[str, Any], *, after: Sequence[JobHandle | EnqueuedJob | str], **options: Any
+    ) -> JobHandle:
+        options["after"] = [job if isinstance(job, str) else job.job_id for job in after]
+        options["limit_key"] = self._key_of(payload)
         calls = self._client.awaited.jobs
         enqueued = await calls.enqueue(self.queue, self.name, payload, **self._options, **options)
         return self._handle(enqueued)
 
+    def _key_of(self, payload: Mapping[str, Any]) -> str | None:
+        return None if self._limit_key is None else self._limit_key.of(payload)
+
     async def _enqueue_many(self, payloads: list[dict[str, Any]], **options: Any) -> list[JobHandle]:
+        if self._limit_key is not None:
+            options["limit_keys"] = [self._limit_key.of(payload) for payload in payloads]
         calls = self._client.awaited.jobs
         enqueued = await calls.enqueue_many(self.queue, self.name, payloads, **self._options, **options)
         return [self._handle(one) for one in enqueued]
@@ -225,6 +271,7 @@ class Jobs(Hooked, BackgroundWork):
         self._hooks = Hooks(on_start=on_start, on_success=on_success, on_failure=on_failure, on_dead=on_dead)
         self._processed = processed
         self._tasks: dict[str, Task[..., Any]] = {}
+        self._schedules: dict[str, DeclaredSchedule] = {}
 
     def task(
         self,
@@ -234,12 +281,14 @@ class Jobs(Hooked, BackgroundWork):
         max_retries: int | None = None,
         timeout_s: float | None = None,
         retry: RetryPolicy | None = None,
+        limit_key: LimitKeyOf | None = None,
     ) -> Callable[[Callable[_Given, _Result]], Task[_Given, _Result]]:
         """Make a task of a function, plain or `async`; its name is the function's. One run takes `timeout_s`.
 
         A parameter called `context` is given a JobContext. `retry` says how often and when a failed job is
         retried, and for which errors; without it the server's policy counts. `max_retries` n is a policy of
-        n + 1 attempts: give one of them.
+        n + 1 attempts: give one of them. `limit_key` is a function of some of the task's arguments; its
+        result, as text, is what the limits per key of the queue count.
         """
 
         def declare(call: Callable[_Given, _Result]) -> Task[_Given, _Result]:
@@ -251,11 +300,41 @@ class Jobs(Hooked, BackgroundWork):
                 max_retries=max_retries,
                 timeout_ms=None if timeout_s is None else max(1, round(timeout_s * 1000)),
                 retry=retry,
+                limit_key=limit_key,
             )
             if made.name in self._tasks:
                 raise InvalidArgument("task", f"there is a task {made.name!r} already")
             self._tasks[made.name] = made
             return made
+
+        return declare
+
+    def periodic(
+        self,
+        cron: str,
+        *,
+        timezone: str = "UTC",
+        name: str | None = None,
+        missed: Literal["skip", "last", "all"] = "skip",
+        priority: int | None = None,
+    ) -> Callable[[Task[_Given, _Result]], Task[_Given, _Result]]:
+        """Let the server enqueue a task at the times of a cron expression; put it above `task`.
+
+        The schedule has the task's name unless another is given. The worker registers it when it starts,
+        which needs the role `admin` where the server has keys.
+        """
+
+        def declare(task: Task[_Given, _Result]) -> Task[_Given, _Result]:
+            if not isinstance(task, Task):
+                raise InvalidArgument("periodic", "goes above `task`, which makes a task of the function")
+            schedule = name or task.name
+            if task.needs_arguments or schedule in self._schedules:
+                problem = "needs arguments" if task.needs_arguments else "has a schedule of this name already"
+                raise InvalidArgument("periodic", f"{schedule}: {problem}")
+            self._schedules[schedule] = task.at_times(
+                cron, timezone=timezone, name=schedule, missed=missed, priority=priority
+            )
+            return task
 
         return declare
 
@@ -288,6 +367,8 @@ class Jobs(Hooked, BackgroundWork):
         )
         sweeping = asyncio.ensure_future(keep_clean(self._processed)) if self._processed else None
         try:
+            if self._schedules:
+                await register_schedules(self._client.awaited, self._schedules.values())
             await loop.run(stopping)
         finally:
             if sweeping is not None:

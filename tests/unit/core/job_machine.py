@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from driftq.core.jobs.flow_records import QueueLimited, QueuePaused
+from driftq.core.jobs.limits import QueueLimits
 from driftq.core.jobs.records import JobsEnqueued, JobTerms
 from driftq.core.jobs.table import JobTable
 from driftq.core.jobs.transitions import (
@@ -14,6 +16,7 @@ from driftq.core.jobs.transitions import (
     decide_settlements,
     fold_job,
 )
+from driftq.core.jobs.unblocking import decide_unblocked
 from driftq.core.records import Record
 from driftq.errors import DriftQError
 from driftq.model.job import RetryTiming
@@ -55,13 +58,26 @@ class PureJobs:
         timeout_ms: int = 0,
         fingerprint: int = 0,
         retry: RetryTiming | None = None,
+        key: str = "",
+        after: list[int] | None = None,
     ) -> int:
         offset, self._next = self._next, self._next + 1
         run_at = self.wall + delay_ms if delay_ms else self.now
         terms = JobTerms(
-            offset, queue, priority, run_at, max_retries, timeout_ms, fingerprint, bool(delay_ms), retry
+            offset,
+            queue,
+            priority,
+            run_at,
+            max_retries,
+            timeout_ms,
+            fingerprint,
+            bool(delay_ms),
+            retry,
+            limit_key=key,
+            after=after or [],
         )
         self.fold(JobsEnqueued(at=self.now, jobs=[terms]))
+        self.unblock()
         return offset
 
     def claim(
@@ -96,7 +112,18 @@ class PureJobs:
         for record in (completed, failed):
             if record is not None:
                 self.fold(record)
+        self.unblock()
         return outcomes
+
+    def unblock(self) -> None:
+        while (record := decide_unblocked(self.table, now=self.now)) is not None:
+            self.fold(record)
+
+    def limit(self, queue: str, limits: QueueLimits) -> None:
+        self.fold(QueueLimited(at=self.now, queue=queue, limits=limits))
+
+    def pause(self, queue: str = "mail", *, paused: bool = True) -> None:
+        self.fold(QueuePaused(at=self.now, queue=queue, paused=paused))
 
     def complete(self, offset: int, token: int, result: str | None = None) -> None:
         (refused,) = self.settle(Settlement(offset, token, result=result))
@@ -110,6 +137,7 @@ class PureJobs:
 
     def cancel(self, offset: int) -> None:
         self.fold(decide_cancel(self.table, offset, self.now))
+        self.unblock()
 
     def requeue(self, offset: int) -> None:
         self.fold(decide_requeue(self.table, offset, now=self.now, wall=self.wall))
@@ -119,6 +147,7 @@ class PureJobs:
         self.now += ms
         for record in decide_job_expiries(self.table, now=self.now, jitter=lambda: self.jitter):
             self.fold(record)
+        self.unblock()
         self.table.expire(self.now)
 
     def state(self, offset: int) -> str | None:

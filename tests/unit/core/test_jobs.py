@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
+from driftq.core.jobs.queue import AGE_STEP_MS
 from driftq.core.jobs.records import JobsEnqueued, JobTerms
 from driftq.core.jobs.retries import wait_ms
-from driftq.core.jobs.table import AGE_STEP_MS, KEY_TTL_MS
+from driftq.core.jobs.table import KEY_TTL_MS
 from driftq.errors import InvalidArgument, StaleLease
 from driftq.model.job import FIRST_TIMING
 from tests.unit.core.job_machine import PureJobs

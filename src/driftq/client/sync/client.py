@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
 from driftq.client.async_client import AsyncClient
 from driftq.client.async_client import DEFAULT_URL
@@ -18,6 +19,8 @@ from driftq.client.sync.consumer import Consumer
 from driftq.client.sync.dead_letters import DeadLetters
 from driftq.client.sync.effects import Idempotency
 from driftq.client.sync.job_calls import JobCalls
+from driftq.client.sync.queue_calls import QueueCalls
+from driftq.client.sync.schedule_calls import ScheduleCalls
 from driftq.client.sync.threads import ThreadClient
 from driftq.model import TopicView
 from driftq.model.wire.append import AppendReceipt
@@ -50,6 +53,8 @@ class Client(ThreadClient):
         super()._bind(awaited, thread)
         self.idempotency = Idempotency(awaited.idempotency, thread)
         self.jobs = JobCalls(awaited.jobs, thread)
+        self.schedules = ScheduleCalls(awaited.schedules, thread)
+        self.queues = QueueCalls(awaited.queues, thread)
         self.dead_letters = DeadLetters(awaited.dead_letters, thread)
 
     @property
@@ -99,21 +104,21 @@ class Client(ThreadClient):
         """Returns when everything that was durable at the call is in the tables and the history."""
         self._thread.run(self._awaited.seal())
 
-    def produce(self, topic: str, value: Any, *, key: str = "", idempotency_key: str | None = None, retries: int | None = None, **envelope: Unpack[EnvelopeFields]) -> Receipt:
+    def produce(self, topic: str, value: Any, *, key: str = "", idempotency_key: str | None = None, retries: int | None = None, headers: Mapping[str, str] | None = None, **envelope: Unpack[EnvelopeFields]) -> Receipt:
         """Returns when the message is durable. Messages produced at the same time share a request.
 
         `value`: text is stored as it is, bytes as a data URL, everything else as JSON. `retries`: None
         repeats a failed request as often as `timeout_s` allows; 0 never repeats and makes no key up.
         """
-        return self._thread.run(self._awaited.produce(topic, value, key=key, idempotency_key=idempotency_key, retries=retries, **envelope))
+        return self._thread.run(self._awaited.produce(topic, value, key=key, idempotency_key=idempotency_key, retries=retries, headers=headers, **envelope))
 
-    def produce_many(self, topic: str, values: Iterable[Any], *, key: KeyOf = "", idempotency_key: KeyOf | None = None, retries: int | None = None, atomic: bool = False, **envelope: Unpack[EnvelopeFields]) -> list[Receipt]:
+    def produce_many(self, topic: str, values: Iterable[Any], *, key: KeyOf = "", idempotency_key: KeyOf | None = None, retries: int | None = None, atomic: bool = False, headers: Mapping[str, str] | None = None, **envelope: Unpack[EnvelopeFields]) -> list[Receipt]:
         """Returns when all messages are durable; receipts are in the order of the values.
 
         The text `KEY` as `idempotency_key` makes the keys `KEY-1`, `KEY-2`, …; `atomic` stores all messages
         or none, in one request. Raises BatchRefused, or with `atomic` the first error.
         """
-        return self._thread.run(self._awaited.produce_many(topic, values, key=key, idempotency_key=idempotency_key, retries=retries, atomic=atomic, **envelope))
+        return self._thread.run(self._awaited.produce_many(topic, values, key=key, idempotency_key=idempotency_key, retries=retries, atomic=atomic, headers=headers, **envelope))
 
     def writer(self, topic: str, writer: str, *, epoch: int | None = None) -> OpenWriter:
         """Open a writer and fence its older runs. Raises WriterFenced, TopicNotFound.
@@ -150,9 +155,12 @@ class Client(ThreadClient):
         """Extend the lease of a delivery to `lease_ms` from now."""
         self._thread.run(self._awaited.extend(topic, group, owner=owner, partition=partition, offset=offset, lease_ms=lease_ms, attempt=attempt))
 
-    def call(self, method: str, path: str, *, query: Query | None = None, body: Any = None, repeatable: bool = False, kind: Any = Any) -> Any:
-        """Any other call of the HTTP interface: the response decoded as `kind`, errors as exceptions."""
-        return self._thread.run(self._awaited.call(method, path, query=query, body=body, repeatable=repeatable, kind=kind))
+    def call(self, method: str, path: str, *, query: Query | None = None, body: Any = None, repeatable: bool = False, kind: Any = Any, attempt_s: float | None = None) -> Any:
+        """Any other call of the HTTP interface: the response decoded as `kind`, errors as exceptions.
+
+        `attempt_s` is how long one attempt may take, for calls that wait on the server.
+        """
+        return self._thread.run(self._awaited.call(method, path, query=query, body=body, repeatable=repeatable, kind=kind, attempt_s=attempt_s))
 
     def call_lines(self, path: str, *, query: Query | None = None, kind: Any = Any) -> list[Any]:
         """Any other call with an NDJSON response: each line decoded as `kind`."""

@@ -10,6 +10,7 @@ from driftq.client.sync.client import Client
 from driftq.client.sync.follower import EventFollower
 from driftq.model import Event
 from driftq.model.wire.events import EventReceipt
+from typing import Any
 from typing import Literal
 from typing import Self
 
@@ -24,9 +25,14 @@ class EventStore:
         self._awaited = AsyncEventStore(self._client.awaited)
         self._thread = self._client.thread
 
-    def append(self, event: Event, *, expected_seq: int | None = None) -> EventReceipt:
-        """Append one event. Raises EventIdReused, or SequenceConflict if `expected_seq` is wrong."""
-        return self._thread.run(self._awaited.append(event, expected_seq=expected_seq))
+    def append(self, event: Event, *, expected_seq: int | None = None, transaction: Any = None) -> EventReceipt:
+        """Append one event. Raises EventIdReused, or SequenceConflict if `expected_seq` is wrong.
+
+        `transaction` is a connection of psycopg, SQLAlchemy or Django to the PostgreSQL database that
+        DRIFTQ_DATABASE_URL names: the event is stored and numbered only if the caller's transaction commits.
+        Any other connection is refused; `driftq.outbox` works with those.
+        """
+        return self._thread.run(self._awaited.append(event, expected_seq=expected_seq, transaction=transaction))
 
     def append_all(self, events: Sequence[tuple[Event, int | None]]) -> list[EventReceipt]:
         """Append events, each with its expected_seq or None; all or nothing for each aggregate.
@@ -55,6 +61,8 @@ class EventStore:
 
     def close(self) -> None:
         """Close the client if this store made it."""
+        if self._thread.alive:
+            self._thread.run(self._awaited.close())
         if self._owns_client:
             self._client.close()
 

@@ -30,15 +30,30 @@ class JobCalls:
         self._thread = thread
 
     def enqueue(
-        self, queue: str, task: str, payload: Any, *, priority: int | None = None, delay_s: float | None = None, run_at: datetime | None = None, idempotency_key: str | None = None, max_retries: int | None = None, timeout_ms: int | None = None, retry: RetryPolicy | None = None, metadata: Mapping[str, str] | None = None
+        self,
+        queue: str,
+        task: str,
+        payload: Any,
+        *,
+        priority: int | None = None,
+        delay_s: float | None = None,
+        run_at: datetime | None = None,
+        idempotency_key: str | None = None,
+        max_retries: int | None = None,
+        timeout_ms: int | None = None,
+        retry: RetryPolicy | None = None,
+        metadata: Mapping[str, str] | None = None,
+        limit_key: str | None = None,
+        after: Sequence[str] | None = None,
     ) -> EnqueuedJob:
         """Returns when the job is durable. Without a key the client makes one up: a retry adds no second job.
 
         `delay_s` counts from now, by this machine's clock unless the broker runs in this process; `run_at`
         is an instant. Jobs with a larger priority run first. `max_retries` n is a `retry` with n + 1
-        attempts: give one of them.
+        attempts: give one of them. The limits per key of a queue count jobs by their `limit_key`. `after`
+        are the ids of jobs that have to succeed first.
         """
-        return self._thread.run(self._awaited.enqueue(queue, task, payload, priority=priority, delay_s=delay_s, run_at=run_at, idempotency_key=idempotency_key, max_retries=max_retries, timeout_ms=timeout_ms, retry=retry, metadata=metadata))
+        return self._thread.run(self._awaited.enqueue(queue, task, payload, priority=priority, delay_s=delay_s, run_at=run_at, idempotency_key=idempotency_key, max_retries=max_retries, timeout_ms=timeout_ms, retry=retry, metadata=metadata, limit_key=limit_key, after=after))
 
     def enqueue_many(
         self,
@@ -54,12 +69,13 @@ class JobCalls:
         timeout_ms: int | None = None,
         retry: RetryPolicy | None = None,
         metadata: Mapping[str, str] | None = None,
+        limit_keys: Iterable[str] | None = None,
     ) -> list[EnqueuedJob]:
         """Returns when a job for each payload is durable, in order; thousands of them share a request.
 
-        `idempotency_keys` has one for each. Raises BatchRefused when some were refused.
+        `idempotency_keys` and `limit_keys` have one for each. Raises BatchRefused when some were refused.
         """
-        return self._thread.run(self._awaited.enqueue_many(queue, task, payloads, priority=priority, delay_s=delay_s, run_at=run_at, idempotency_keys=idempotency_keys, max_retries=max_retries, timeout_ms=timeout_ms, retry=retry, metadata=metadata))
+        return self._thread.run(self._awaited.enqueue_many(queue, task, payloads, priority=priority, delay_s=delay_s, run_at=run_at, idempotency_keys=idempotency_keys, max_retries=max_retries, timeout_ms=timeout_ms, retry=retry, metadata=metadata, limit_keys=limit_keys))
 
     def claim(self, queues: Sequence[str], *, owner: str, lease_ms: int = LEASE_MS, limit: int = 1, wait_ms: int = 0) -> list[ClaimedJob]:
         """Up to `limit` jobs that are due; none when none is due within `wait_ms`.
@@ -91,7 +107,7 @@ class JobCalls:
         """
         return self._thread.run(self._awaited.get(job_id, wait_ms=wait_ms))
 
-    def list(self, *, queue: str | None = None, state: Literal["ready", "scheduled", "in_flight", "succeeded", "dead"] | None = None, limit: int | None = None, after: str | None = None) -> list[JobView]:
+    def list(self, *, queue: str | None = None, state: Literal["ready", "scheduled", "blocked", "in_flight", "succeeded", "dead"] | None = None, limit: int | None = None, after: str | None = None) -> list[JobView]:
         """Jobs, oldest first; `state="dead"` lists those that were given up."""
         return self._thread.run(self._awaited.list(queue=queue, state=state, limit=limit, after=after))
 

@@ -39,6 +39,8 @@ from driftq.core.records import (
     run_of,
     unpack_array,
 )
+from driftq.core.schedules.records import ScheduleRecord
+from driftq.core.schedules.transitions import fold_schedule
 from driftq.core.state import PositionWriter, State, Topic
 from driftq.model.topic import DEAD_LETTER_PREFIX
 
@@ -53,6 +55,8 @@ def evolve(state: State, record: Record, *, segment: int, blob_at: int) -> None:
         fold = _FOLDS.get(type(record))
         if fold is not None:
             fold(state, record)
+        elif isinstance(record, ScheduleRecord):
+            fold_schedule(state.schedules, record)
         else:
             fold_job(state.jobs, record)
 

@@ -27,6 +27,10 @@ class JobTerms(msgspec.Struct, array_like=True, gc=False):
     """Whether `run_at` is the user's instant. Older logs lack it: there a time in the future is one."""
     retry: RetryTiming | None = None
     """None is the timing of spec 003."""
+    limit_key: str = ""
+    """Empty is none."""
+    after: list[int] = []
+    """The jobs that have to succeed first."""
 
 
 class JobsEnqueued(Record):

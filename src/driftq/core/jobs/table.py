@@ -16,22 +16,20 @@ from collections import deque
 from collections.abc import Container, Iterator
 from enum import IntEnum
 
-import msgspec
-
 from driftq.core.fingerprints import FingerprintTable
+from driftq.core.jobs.dependencies import Dependencies
+from driftq.core.jobs.flow import FlowControl, choose_jobs
+from driftq.core.jobs.grants import EndedRun, JobGrant
+from driftq.core.jobs.queue import AGE_STEP_MS, BITS, MASK, JobQueue
 from driftq.core.jobs.records import JobTerms
 from driftq.core.jobs.retries import RetryTimings
 from driftq.model.job import RetryTiming
 
 JOBS_TOPIC = "~jobs"
-PRIORITIES = 10
-AGE_STEP_MS = 60_000
 KEY_TTL_MS = 604_800_000
 _KEPT_MS = 30 * 86_400_000
 _RECENT = 10_000
 _RECENT_BYTES = 64 << 20
-_BITS = 44
-_MASK = (1 << _BITS) - 1
 _NAME = re.compile(r"job-(0|[1-9][0-9]{0,12})")
 
 
@@ -53,45 +51,8 @@ class JobState(IntEnum):
     IN_FLIGHT = 2
     SUCCEEDED = 3
     DEAD = 4
-
-
-class JobGrant(msgspec.Struct, gc=False):
-    """A job under lease."""
-
-    owner: str
-    token: int
-    lease_ms: int
-    lease_until: int
-    times_out_at: int
-    """When its execution times out despite heartbeats; 0 is never."""
-    claimed_at: int
-
-    def ends_at(self) -> int:
-        return min(self.lease_until, self.times_out_at) if self.times_out_at else self.lease_until
-
-
-class EndedRun(msgspec.Struct, gc=False):
-    """One run of a job."""
-
-    owner: str
-    started_at: int
-    ended_at: int
-    error: str | None
-    """None when it succeeded."""
-
-
-class JobQueue:
-    """The waiting jobs of one queue: two heaps a priority, by due time and then by age."""
-
-    __slots__ = ("heaps", "name", "number", "wall_heaps")
-
-    def __init__(self, name: str, number: int) -> None:
-        self.name = name
-        self.number = number
-        self.heaps: list[list[int]] = [[] for _ in range(PRIORITIES)]
-        """Due in engine time."""
-        self.wall_heaps: list[list[int]] = [[] for _ in range(PRIORITIES)]
-        """Due at an instant of the wall clock."""
+    BLOCKED = 5
+    """It waits for other jobs."""
 
 
 class JobTable:
@@ -134,6 +95,8 @@ class JobTable:
         """Jobs whose end is awaited; not a part of the fold."""
         self.awaited_ends: list[int] = []
         """Those of them that have ended since they were last taken."""
+        self.flow = FlowControl()
+        self.dependencies = Dependencies()
 
     # Looking
 
@@ -182,19 +145,21 @@ class JobTable:
 
     def best(self, names: list[str], *, limit: int, now: int, wall: int) -> list[int]:
         """The next jobs to claim: by priority and age, then due time, then order of enqueueing."""
+        if self.flow.queues and not self.flow.queues.keys().isdisjoint(names):
+            return choose_jobs(self, names, limit=limit, now=now, wall=wall)
         heaps = self._heaps(names, now=now, wall=wall)
         taken: dict[int, None] = {}
         popped: list[tuple[list[int], int]] = []
         while len(taken) < limit:
             chosen: tuple[tuple[int, int, int], list[int]] | None = None
             for priority, heap, by_wall, time in heaps:
-                head = self._head(heap, by_wall)
-                while head is not None and head & _MASK in taken:
+                head = self.head(heap, by_wall)
+                while head is not None and head & MASK in taken:
                     heapq.heappop(heap)  # Given up and requeued in one millisecond: it has two entries.
-                    head = self._head(heap, by_wall)
-                if head is None or head >> _BITS > time:
+                    head = self.head(heap, by_wall)
+                if head is None or head >> BITS > time:
                     continue
-                waited, offset = time - (head >> _BITS), head & _MASK
+                waited, offset = time - (head >> BITS), head & MASK
                 rank = (-(priority + waited // AGE_STEP_MS), -waited, offset)
                 if chosen is None or rank < chosen[0]:
                     chosen = (rank, heap)
@@ -202,7 +167,7 @@ class JobTable:
                 break
             entry = heapq.heappop(chosen[1])
             popped.append((chosen[1], entry))
-            taken[entry & _MASK] = None
+            taken[entry & MASK] = None
         for heap, entry in popped:
             heapq.heappush(heap, entry)  # They leave when the claim is recorded.
         return list(taken)
@@ -217,15 +182,15 @@ class JobTable:
                 found += [(number, heap, 1, wall) for number, heap in enumerate(queue.wall_heaps) if heap]
         return found
 
-    def _head(self, heap: list[int], by_wall: int) -> int | None:
+    def head(self, heap: list[int], by_wall: int) -> int | None:
         """The first entry that is not stale."""
         while heap:
-            offset = heap[0] & _MASK
+            offset = heap[0] & MASK
             slot = self.slot(offset)
             if (
                 slot is not None
                 and self.states[slot] == JobState.WAITING
-                and self.due[slot] == heap[0] >> _BITS
+                and self.due[slot] == heap[0] >> BITS
                 and self.by_wall[slot] == by_wall
             ):
                 return heap[0]
@@ -237,18 +202,17 @@ class JobTable:
         queue = self.queues.get(name)
         if queue is None:
             return None
-        times = [head >> _BITS for heap in queue.heaps if (head := self._head(heap, 0)) is not None]
+        times = [head >> BITS for heap in queue.heaps if (head := self.head(heap, 0)) is not None]
         times += [
-            (head >> _BITS) + lead_ms
-            for heap in queue.wall_heaps
-            if (head := self._head(heap, 1)) is not None
+            (head >> BITS) + lead_ms for heap in queue.wall_heaps if (head := self.head(heap, 1)) is not None
         ]
-        return min(times, default=None)
+        due = min(times, default=None)
+        return self.flow.next_due(self, name, due, lead_ms=lead_ms) if name in self.flow.queues else due
 
     def next_end(self) -> int | None:
         """When the next grant may end."""
         while self.ends:
-            at, offset = self.ends[0] >> _BITS, self.ends[0] & _MASK
+            at, offset = self.ends[0] >> BITS, self.ends[0] & MASK
             grant = self.grants.get(offset)
             if grant is not None and grant.ends_at() == at:
                 return at
@@ -260,10 +224,10 @@ class JobTable:
         over: list[int] = []
         at = self.next_end()
         while at is not None and at <= now:
-            over.append(heapq.heappop(self.ends) & _MASK)
+            over.append(heapq.heappop(self.ends) & MASK)
             at = self.next_end()
         for offset in over:
-            heapq.heappush(self.ends, self.grants[offset].ends_at() << _BITS | offset)
+            heapq.heappush(self.ends, self.grants[offset].ends_at() << BITS | offset)
         return over
 
     def first_needed(self) -> int:
@@ -287,7 +251,8 @@ class JobTable:
         self.retries.drop(count)
         self.base += count
         self._done_upto = max(0, self._done_upto - count)
-        for known in (self.results, self.errors, self.completed_tokens, self.histories):
+        kept = (self.results, self.errors, self.completed_tokens, self.histories, self.flow.limit_keys)
+        for known in kept:
             for old in [one for one in known if one < self.base]:
                 del known[old]
 
@@ -303,10 +268,26 @@ class JobTable:
         if terms.fingerprint:
             self.keys.add(terms.fingerprint, terms.offset)
             self.prints[terms.offset] = terms.fingerprint
+        if terms.limit_key:
+            self.flow.set_key(self, terms.offset, queue=self.queue(terms.queue), key=terms.limit_key)
+        if terms.after and self._block(terms, at):
+            return
         if is_by_wall(terms, at=at):
             self.wait(terms.offset, terms.run_at, by_wall=True)
         else:
             self.wait(terms.offset, at)
+
+    def _block(self, terms: JobTerms, at: int) -> bool:
+        """Let a new job wait for others; False when all of them have succeeded."""
+        states = {offset: self.state(offset) for offset in terms.after}
+        unmet = [offset for offset, state in states.items() if state is not JobState.SUCCEEDED]
+        if unmet:
+            slot = terms.offset - self.base
+            self.states[slot], self.by_wall[slot] = JobState.BLOCKED, is_by_wall(terms, at=at)
+            self.due[slot] = terms.run_at if self.by_wall[slot] else at
+            dead = [offset for offset in unmet if states[offset] is JobState.DEAD]
+            self.dependencies.block(terms.offset, unmet, dead=dead[0] if dead else None)
+        return bool(unmet)
 
     def queue(self, name: str) -> JobQueue:
         """The queue of this name, created if missing."""
@@ -343,15 +324,21 @@ class JobTable:
         self.states[slot] = JobState.WAITING
         self.due[slot] = due_at
         self.by_wall[slot] = by_wall
-        queue = self.queues[self.queue_of(offset)]
+        self.push(offset, due_at, by_wall=by_wall)
+
+    def push(self, offset: int, due_at: int, *, by_wall: bool) -> None:
+        """Enter a waiting job where claims find it."""
+        queue, entry = self.queues[self.queue_of(offset)], due_at << BITS | offset
+        if self.flow.queues and self.flow.place(self, queue, offset, entry, by_wall=by_wall):
+            return
         heaps = queue.wall_heaps if by_wall else queue.heaps
-        heapq.heappush(heaps[self.priorities[slot]], due_at << _BITS | offset)
+        heapq.heappush(heaps[self.priorities[offset - self.base]], entry)
 
     def hold(self, offset: int, grant: JobGrant) -> None:
         self.grants[offset] = grant
-        heapq.heappush(self.ends, grant.ends_at() << _BITS | offset)
+        heapq.heappush(self.ends, grant.ends_at() << BITS | offset)
         if len(self.ends) > 64 and len(self.ends) > 4 * len(self.grants):
-            self.ends = [grant.ends_at() << _BITS | offset for offset, grant in self.grants.items()]
+            self.ends = [grant.ends_at() << BITS | offset for offset, grant in self.grants.items()]
             heapq.heapify(self.ends)
 
     def finish(self, offset: int, state: JobState, *, at: int) -> None:
@@ -362,7 +349,9 @@ class JobTable:
         if offset in self.prints:
             self.ended_at[offset] = at
             self.leaving.append((at + KEY_TTL_MS, offset))
+        self.dependencies.ended(offset, succeeded=state is JobState.SUCCEEDED)
         if state is JobState.SUCCEEDED:
+            self.flow.limit_keys.pop(offset, None)
             self.recent.append(offset)
             self.recent_bytes += len(self.results.get(offset) or "")
             while len(self.recent) > _RECENT or self.recent_bytes > _RECENT_BYTES:

@@ -1,8 +1,9 @@
 """The legal transitions of a job, and no others: how each is decided, and how its record is folded.
 
-enqueue           → ready, scheduled        cancel   ready, scheduled, in_flight → dead
-claim    ready    → in_flight               requeue  dead → ready
+enqueue           → ready, scheduled, blocked   cancel   blocked, ready, scheduled, in_flight → dead
+claim    ready    → in_flight                   requeue  dead → ready
 complete in_flight → succeeded
+unblock  blocked  → ready, scheduled, or dead when a job that it waits for is dead (`unblocking`)
 fail, lease or time over   in_flight → scheduled, or dead when retries are used up
 """
 
@@ -11,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from driftq.core.jobs.flow_records import QueueLimited, QueuePaused, fold_limited, fold_paused
+from driftq.core.jobs.grants import EndedRun, JobGrant
 from driftq.core.jobs.records import (
     CAUSE_FAILED,
     CAUSE_LEASE_ENDED,
@@ -25,7 +28,8 @@ from driftq.core.jobs.records import (
     JobsFailed,
 )
 from driftq.core.jobs.retries import wait_ms
-from driftq.core.jobs.table import EndedRun, JobGrant, JobState, JobTable, job_id
+from driftq.core.jobs.table import JobState, JobTable, job_id
+from driftq.core.jobs.unblocking import JobsUnblocked, fold_unblocked
 from driftq.core.records import Record
 from driftq.errors import DriftQError, InvalidArgument, JobNotFound, StaleLease, WrongJobState
 from driftq.model.options.limits import LEASE_MS_MAX
@@ -91,6 +95,8 @@ def _claim(jobs: JobTable, record: JobsClaimed) -> None:
                 claimed_at=record.at,
             ),
         )
+        if jobs.flow.queues:
+            jobs.flow.claimed(jobs, offset, record.at)
     jobs.next_token = record.first_token + len(record.offsets)
 
 
@@ -220,6 +226,8 @@ def _end(jobs: JobTable, offset: int, at: int, error: str | None) -> None:
     if grant is not None:
         attempt = EndedRun(grant.owner, grant.claimed_at, at, error)
         jobs.histories.setdefault(offset, []).append(attempt)
+        if jobs.flow.queues:
+            jobs.flow.released(jobs, offset)
 
 
 # Cancel and requeue
@@ -258,4 +266,7 @@ _FOLDS: dict[type[Record], Callable[[JobTable, Any], None]] = {
     JobsFailed: _fail,
     JobCancelled: _cancel,
     JobRequeued: _requeue,
+    QueueLimited: fold_limited,
+    QueuePaused: fold_paused,
+    JobsUnblocked: fold_unblocked,
 }

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 import msgspec
 
 from driftq.core.effects import EffectTable, FailedEffect, Identity, PendingEffect
-from driftq.core.jobs.table import EndedRun, JobGrant, JobState, JobTable
+from driftq.core.jobs.grants import EndedRun, JobGrant
+from driftq.core.jobs.table import JobState, JobTable
 from driftq.core.owners import OwnerTable
 from driftq.core.records import DeliveryTerms
+from driftq.core.snapshot.flow import dump_flow, load_flow
+from driftq.core.snapshot.schedules import dump_schedules, load_schedules
 from driftq.core.state import State
 
 Parts = Mapping[str, memoryview]
@@ -58,6 +61,7 @@ def dump_components(state: State) -> dict[str, bytes]:
         **_dump_effects(state.effects),
         **_dump_jobs(state.jobs),
         **_dump_owners(state.owners),
+        **dump_schedules(state.schedules, now=state.last_at),
     }
 
 
@@ -73,6 +77,7 @@ def load_components(parts: Parts, state: State) -> None:
     if "owners" in parts:
         _load_owners(parts, state.owners)
     state.dead_letter_ids.load(parts, "dead_letter_ids")
+    load_schedules(parts, state.schedules)
 
 
 def _dump_effects(effects: EffectTable) -> dict[str, bytes]:
@@ -117,7 +122,7 @@ def _dump_jobs(jobs: JobTable) -> dict[str, bytes]:
     )
     columns = {f"jobs.{name}": getattr(jobs, name).tobytes() for name in _COLUMNS}
     flags = {f"jobs.{name}": bytes(getattr(jobs, name)) for name in _FLAGS}
-    return {"jobs": _encode(facts), **columns, **flags, **jobs.retries.dump()}
+    return {"jobs": _encode(facts), **columns, **flags, **jobs.retries.dump(), **dump_flow(jobs)}
 
 
 def _load_jobs(parts: Parts, jobs: JobTable, *, last_at: int) -> None:
@@ -146,6 +151,7 @@ def _load_jobs(parts: Parts, jobs: JobTable, *, last_at: int) -> None:
     jobs.ended_at = facts.ended_at
     for offset, grant in facts.grants.items():
         jobs.hold(offset, grant)
+    load_flow(parts, jobs)
     for slot, state in enumerate(jobs.states):
         if state == JobState.WAITING:
             jobs.wait(jobs.base + slot, jobs.due[slot], by_wall=bool(jobs.by_wall[slot]))

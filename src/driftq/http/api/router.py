@@ -18,6 +18,8 @@ from driftq.http.events.routes import EVENT_ROUTES
 from driftq.http.explain.routes import EXPLAIN_ROUTES
 from driftq.http.idempotency.routes import EFFECT_ROUTES
 from driftq.http.jobs.routes import JOB_ROUTES
+from driftq.http.queues.routes import QUEUE_ROUTES
+from driftq.http.schedules.routes import SCHEDULE_ROUTES
 from driftq.http.topics import handlers as topics
 from driftq.http.wire.exchange import Exchange
 
@@ -35,6 +37,8 @@ def _document(version: str) -> bytes:
 ROUTES = (
     *BROKER_ROUTES,
     *JOB_ROUTES,
+    *SCHEDULE_ROUTES,
+    *QUEUE_ROUTES,
     *EFFECT_ROUTES,
     *EXPLAIN_ROUTES,
     *EVENT_ROUTES,

@@ -10,10 +10,10 @@ from driftq.core.jobs.table import job_id, job_offset
 from driftq.core.jobs.transitions import Settlement
 from driftq.core.owners import OwnedKind
 from driftq.core.state import State
-from driftq.errors import DriftQError, InvalidArgument, JobNotFound
+from driftq.errors import DriftQError, InvalidArgument
 from driftq.http.api.params import Form, body_problem, check_count, check_json, check_name, read_many
 from driftq.http.api.tenancy import job_things
-from driftq.http.jobs.requested import requested_job
+from driftq.http.jobs.requested import offset_of, requested_job
 from driftq.http.reads import read_job_entries, read_jobs
 from driftq.http.wire.exchange import Exchange, reply_each, reply_only, reply_outcome
 from driftq.model.job import JOB_PAYLOAD_MAX
@@ -62,22 +62,17 @@ _parts = msgspec.json.Decoder(SettleParts)
 _decode_part = msgspec.json.Decoder(JobSettlement).decode
 
 
-def offset_of(name: str) -> int:
-    """The job that the path or the body names."""
-    offset = job_offset(name)
-    if offset is None:
-        raise JobNotFound(name[:100])
-    return offset
-
-
 def enqueue(exchange: Exchange) -> None:
     asked = JOB.read(exchange.body, exchange.query)
     job = requested_job(asked, exchange.edge.broker.options.jobs)
     exchange.edge.engine.submit(EnqueueRequest([job], exchange.answering(partial(_enqueued, exchange))))
 
 
-def _enqueued(exchange: Exchange, outcomes: list[EnqueuedJob]) -> None:
+def _enqueued(exchange: Exchange, outcomes: list[EnqueuedJob | DriftQError]) -> None:
     (outcome,) = outcomes
+    if isinstance(outcome, DriftQError):
+        exchange.reply_error(outcome)
+        return
     exchange.reply_json(outcome, status=200 if outcome.duplicate else 201)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from driftq.errors import InvalidArgument, PayloadTooLarge
+from driftq.core.jobs.table import job_offset
+from driftq.errors import InvalidArgument, JobNotFound, PayloadTooLarge
 from driftq.http.api.params import check_json, check_name
 from driftq.model.job import JOB_PAYLOAD_MAX, JobRequest, RetryTiming
 from driftq.model.options.jobs import JobOptions
@@ -12,6 +13,14 @@ from driftq.model.wire.jobs import JobBody
 
 _PRIORITY = 5
 _YEAR_10000_MS = 253_402_300_800_000
+
+
+def offset_of(name: str) -> int:
+    """The job that the path or the body names."""
+    offset = job_offset(name)
+    if offset is None:
+        raise JobNotFound(name[:100])
+    return offset
 
 
 def requested_job(asked: JobBody, options: JobOptions) -> JobRequest:
@@ -33,6 +42,8 @@ def requested_job(asked: JobBody, options: JobOptions) -> JobRequest:
         timeout_ms=asked.timeout_ms or 0,
         retry=retry,
         metadata=asked.metadata or None,
+        limit_key=asked.limit_key or "",
+        after=[offset_of(name) for name in dict.fromkeys(asked.after or ())],
     )
 
 

@@ -40,6 +40,7 @@ JOB_ROUTES = (
             201: ResponseSpec(text="The job is durable", body=_ENQUEUED),
             200: ResponseSpec(text="A job with this idempotency key exists already", body=_ENQUEUED),
         },
+        errors=(404,),
     ),
     Route(
         method="POST",

@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from driftq.core.state import State
+from driftq.http.system.flow_metrics import flow_metrics
 
 if TYPE_CHECKING:
     from driftq.http.wire.edge import Edge
@@ -26,6 +27,8 @@ _COUNTERS = {
     "nacked": "Deliveries returned by a nack.",
     "expired": "Deliveries whose lease expired.",
     "stalls": "Streams held back because their owner let leases expire without any request.",
+    "schedule_fires": "Jobs enqueued by schedules.",
+    "schedule_fires_skipped": "Missed fires that the policy of their schedule passed over.",
     "commits": "Writes to the log.",
     "commit_failures": "Writes to the log that failed.",
     "committed_bytes": "Bytes written to the log.",
@@ -66,6 +69,7 @@ class ServerCollector(Collector):
         yield GaugeMetricFamily("driftq_open_streams", "Consume streams.", value=len(edge.streams))
         ready = 0 if edge.engine.refusal else 1
         yield GaugeMetricFamily("driftq_ready", "1 when the server accepts work.", value=ready)
+        yield from flow_metrics(self._state)
         yield from self._topics()
         yield from self._groups()
 

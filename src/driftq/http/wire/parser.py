@@ -265,7 +265,7 @@ class RequestReader:
         parser = self._parser
         exchange = Exchange(self._edge, self._connection, parser.get_method())
         if exchange.method == b"CONNECT":
-            self._stop(MethodNotAllowed("CONNECT", allow="DELETE, GET, POST"))
+            self._stop(MethodNotAllowed("CONNECT", allow="DELETE, GET, POST, PUT"))
         if self._says_upgrade and parser.should_upgrade():
             return
         self.within = False

@@ -16,12 +16,13 @@ WAIT_MS_MAX = 300_000
 END_WAIT_MS_MAX = 60_000
 PAGE_MAX = 1_000
 RETRIES_MAX = 1_000
-_STATES = ["ready", "scheduled", "in_flight", "succeeded", "dead"]
+AFTER_MAX = 1_000
+_STATES = ["ready", "scheduled", "blocked", "in_flight", "succeeded", "dead"]
 
 Priority = Annotated[int, Meta(ge=0, le=9)]
 TimeoutMs = Annotated[int, Meta(ge=1, le=2**53)]
 JobKey = Annotated[str, Meta(max_length=KEY_MAX)]
-JobState = Literal["ready", "scheduled", "in_flight", "succeeded", "dead"]
+JobState = Literal["ready", "scheduled", "blocked", "in_flight", "succeeded", "dead"]
 ShownState = Annotated[str, Meta(extra_json_schema={"enum": _STATES})]
 
 
@@ -39,6 +40,8 @@ class JobBody(Request, frozen=True):
     retry: JobRetryBody | None = None
     """Not together with `max_retries`, where n retries are n + 1 attempts."""
     metadata: Metadata | None = None
+    limit_key: JobKey | None = None
+    after: Annotated[list[str], Meta(max_length=AFTER_MAX)] | None = None
 
 
 class EnqueuedJob(Reply, frozen=True, omit_defaults=True):
@@ -189,6 +192,11 @@ class JobView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     retry: JobRetryView | None = None
     metadata: dict[str, str] | None = None
     history: list[JobAttempt]
+    limit_key: str | None = None
+    after: list[str] = []
+    """The jobs that have to succeed first."""
+    waits_for: list[str] = []
+    """Those of them that have not succeeded yet, while the job is blocked."""
 
 
 class JobsReply(msgspec.Struct, frozen=True, omit_defaults=True):

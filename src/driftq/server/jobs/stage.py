@@ -12,6 +12,7 @@ from driftq.core.index import PartitionIndex
 from driftq.core.jobs.records import JobsClaimed, JobsEnqueued, JobTerms
 from driftq.core.jobs.table import JOBS_TOPIC, job_id
 from driftq.core.jobs.transitions import decide_claim, decide_job_expiries, decide_settlements
+from driftq.core.jobs.unblocking import check_parents, decide_unblocked
 from driftq.core.keys import MessageRef, fingerprint
 from driftq.core.records import TopicCreated
 from driftq.core.state import State, Topic
@@ -141,6 +142,8 @@ class JobsStage:
                 turn.journal.add(record)
         if requests.enqueues:
             _enqueue(turn, requests.enqueues)
+        while (unblocked := decide_unblocked(jobs, now=turn.now)) is not None:
+            turn.journal.add(unblocked)  # A dead job may have children of its own.
         if self._waiting:
             self._serve_waiting(turn)
         for claim in requests.claims:
@@ -215,6 +218,7 @@ class JobsStage:
                 continue
             size += index.place_at(ordinal).length
             if size > _TOGETHER_BYTES and count:
+                turn.state.jobs.flow.give_back(turn.state.jobs, record.offsets[count:])
                 del record.offsets[count:]
                 break
             ordinals.append(ordinal)
@@ -252,10 +256,10 @@ def _enqueue(turn: Turn, requests: list[EnqueueRequest]) -> None:
         start = stop
 
 
-def _store(turn: Turn, jobs: list[JobRequest]) -> list[EnqueuedJob]:
+def _store(turn: Turn, jobs: list[JobRequest]) -> list[EnqueuedJob | DriftQError]:
     topic = _jobs_topic(turn)
     now, wall = turn.now, turn.wall
-    outcomes: list[EnqueuedJob] = []
+    outcomes: list[EnqueuedJob | DriftQError] = []
     fresh: dict[tuple[str, str], tuple[JobRequest, EnqueuedJob]] = {}
     terms: list[JobTerms] = []
     entries: list[bytes] = []
@@ -267,7 +271,12 @@ def _store(turn: Turn, jobs: list[JobRequest]) -> list[EnqueuedJob]:
             continue
         offset = topic.next_offset + len(entries)
         run_at = job.run_at if job.run_at is not None and job.run_at > wall else None
-        outcome = EnqueuedJob(job_id(offset), "ready" if run_at is None else "scheduled")
+        try:
+            blocked = check_parents(turn.state.jobs, job.after)
+        except DriftQError as refused:
+            outcomes.append(refused)
+            continue
+        outcome = EnqueuedJob(job_id(offset), blocked or ("ready" if run_at is None else "scheduled"))
         if job.idempotency_key:
             fresh[job.queue, job.idempotency_key] = (job, outcome)
         print_ = fingerprint(job.queue, job.idempotency_key) if job.idempotency_key else 0
@@ -282,6 +291,8 @@ def _store(turn: Turn, jobs: list[JobRequest]) -> list[EnqueuedJob]:
                 print_,
                 run_at is not None,
                 job.retry,
+                limit_key=job.limit_key,
+                after=job.after,
             )
         )
         entries.append(encode_job(job, now))

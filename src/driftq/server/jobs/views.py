@@ -12,7 +12,7 @@ from driftq.core.jobs.table import JOBS_TOPIC, JobState, JobTable, job_id
 from driftq.core.keys import MessageRef
 from driftq.core.state import State
 from driftq.errors import JobNotFound, NotConfirmed
-from driftq.model.job import FIRST_TIMING, StoredJob
+from driftq.model.job import FIRST_TIMING, RetryTiming
 from driftq.model.time import rfc3339
 from driftq.model.wire.job_retry import JobRetryView
 from driftq.model.wire.jobs import JobAttempt, JobView
@@ -39,6 +39,7 @@ class JobFacts(msgspec.Struct, frozen=True):
     history: list[JobAttempt]
     owner: str | None
     lease_until: int | None
+    waits_for: list[int]
 
 
 class JobPage(msgspec.Struct, frozen=True):
@@ -65,6 +66,7 @@ def job_facts(state: State, offset: int, *, now: int, wall: int) -> JobFacts:
         history=_history(jobs, offset),
         owner=grant.owner if grant is not None else None,
         lease_until=grant.ends_at() if grant is not None else None,
+        waits_for=sorted(jobs.dependencies.unmet.get(offset, ())),
     )
 
 
@@ -180,13 +182,15 @@ def job_view(facts: JobFacts, entry: bytes) -> JobView:
         lease_until=rfc3339(facts.lease_until) if facts.lease_until is not None else None,
         result=msgspec.Raw(facts.result.encode()) if facts.result is not None else msgspec.UNSET,
         error=facts.last_error if facts.state == "dead" else None,
-        retry=_retry(stored),
+        retry=retry_view(stored.retry or FIRST_TIMING, max_retries=stored.max_retries),
         metadata=stored.metadata,
         history=facts.history,
+        limit_key=stored.limit_key or None,
+        after=[job_id(offset) for offset in stored.after],
+        waits_for=[job_id(offset) for offset in facts.waits_for],
     )
 
 
-def _retry(stored: StoredJob) -> JobRetryView:
-    timing = stored.retry or FIRST_TIMING
+def retry_view(timing: RetryTiming, *, max_retries: int) -> JobRetryView:
     jitter: Literal["full", "none"] = "full" if timing.full_jitter else "none"
-    return JobRetryView(stored.max_retries + 1, timing.base_ms, timing.cap_ms, jitter)
+    return JobRetryView(max_retries + 1, timing.base_ms, timing.cap_ms, jitter)

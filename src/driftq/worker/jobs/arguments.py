@@ -33,20 +33,20 @@ class TaskArguments:
             if parameter.name in reserved:
                 raise InvalidArgument("task", f"{name}: {parameter.name} is a keyword of enqueue")
         kept = [one for one in parameters.values() if one.name != "context"]
-        self._signature = inspect.Signature(kept)
+        self.signature = inspect.Signature(kept)
         self._named = {one.name for one in kept if one.kind is not one.VAR_KEYWORD}
-        self._needed = {one.name for one in kept if one.name in self._named and one.default is one.empty}
+        self.needed = {one.name for one in kept if one.name in self._named and one.default is one.empty}
         self._takes_any = len(self._named) < len(kept)
         self._kinds = _kinds(call, kept)
         fields = {
-            argument: kind if argument in self._needed else NotRequired[kind]
+            argument: kind if argument in self.needed else NotRequired[kind]
             for argument, kind in self._kinds.items()
         }
         self._form: Any = TypedDict("Arguments", fields) if fields else None  # type: ignore[operator]
 
     def payload(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """The payload of a job with these arguments; TypeError names the argument that is wrong."""
-        given = self._signature.bind(*args, **named).arguments
+        given = self.signature.bind(*args, **named).arguments
         payload: dict[str, Any] = {}
         for argument, value in given.items():
             try:
@@ -61,8 +61,8 @@ class TaskArguments:
         """The arguments of a job; TypeError or ValueError when they are not this task's."""
         if not isinstance(given, dict):
             raise TypeError("the payload is not an object of arguments")
-        if not self._needed <= given.keys():
-            raise TypeError(f"missing: {', '.join(sorted(self._needed - given.keys()))}")
+        if not self.needed <= given.keys():
+            raise TypeError(f"missing: {', '.join(sorted(self.needed - given.keys()))}")
         if not self._takes_any and not given.keys() <= self._named:
             raise TypeError(f"unexpected: {', '.join(sorted(given.keys() - self._named))}")
         if self._form is None:

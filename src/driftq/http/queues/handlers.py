@@ -1,0 +1,94 @@
+"""Queues: list them, limit them, pause and resume them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from driftq.core.jobs.flow_records import QueueLimited, QueuePaused
+from driftq.core.jobs.limits import ClaimLimit, ClaimRate, QueueLimits
+from driftq.core.state import State
+from driftq.errors import DriftQError, InvalidArgument
+from driftq.http.api.params import Form, check_name
+from driftq.http.reads import ask_state
+from driftq.http.wire.exchange import Exchange
+from driftq.model.wire.fields import NAME_MAX, Request
+from driftq.model.wire.queues import KeyLimits, LimitsBody, QueuesQuery, QueuesReply
+from driftq.server.jobs.queue_views import QueuesTally, list_queues, queue_reply
+from driftq.server.jobs.requests import JobAction
+
+PAGE = 1_000
+QUEUES = Form(QueuesQuery)
+LIMITS = Form(LimitsBody)
+NOTHING = Form(Request)
+
+
+def list_all(exchange: Exchange) -> None:
+    asked = QUEUES.read(exchange.body, exchange.query)
+    exchange.edge.spawn(exchange, _list(exchange, asked))
+
+
+async def _list(exchange: Exchange, asked: QueuesQuery) -> None:
+    tally = QueuesTally(exchange.edge.clock.now(), exchange.edge.clock.wall())
+    while not await ask_state(exchange, tally.count):
+        pass
+
+    def query(state: State) -> QueuesReply:
+        return list_queues(state.jobs, tally, limit=asked.limit or PAGE, after=asked.after or "")
+
+    exchange.reply_json(await ask_state(exchange, query))
+
+
+def limit(exchange: Exchange) -> None:
+    """The limits take the place of all earlier ones; an empty object removes them."""
+    asked = LIMITS.read(exchange.body, exchange.query)
+    queue = _queue(exchange)
+    limits = QueueLimits(_limit(asked), _limit(asked.per_key or KeyLimits()))
+    exchange.edge.engine.submit(
+        JobAction(
+            lambda jobs, now, wall: QueueLimited(at=now, queue=queue, limits=limits),
+            partial(_changed, exchange, queue),
+        )
+    )
+
+
+def _limit(asked: KeyLimits) -> ClaimLimit:
+    rate = ClaimRate(asked.rate.count, asked.rate.per_ms) if asked.rate is not None else None
+    return ClaimLimit(asked.concurrency, rate)
+
+
+def pause(exchange: Exchange) -> None:
+    _pause(exchange, paused=True)
+
+
+def resume(exchange: Exchange) -> None:
+    _pause(exchange, paused=False)
+
+
+def _pause(exchange: Exchange, *, paused: bool) -> None:
+    NOTHING.read(exchange.body, exchange.query)
+    queue = _queue(exchange)
+    exchange.edge.engine.submit(
+        JobAction(
+            lambda jobs, now, wall: QueuePaused(at=now, queue=queue, paused=paused),
+            partial(_changed, exchange, queue),
+        )
+    )
+
+
+def _queue(exchange: Exchange) -> str:
+    name = exchange.names["queue"]
+    check_name("queue", name)
+    if not 0 < len(name) <= NAME_MAX:
+        raise InvalidArgument("queue", f"must have 1 to {NAME_MAX} characters")
+    return name
+
+
+def _changed(exchange: Exchange, queue: str, refused: DriftQError | None) -> None:
+    if refused is not None:
+        exchange.reply_error(refused)
+        return
+    exchange.edge.spawn(exchange, _show(exchange, queue))
+
+
+async def _show(exchange: Exchange, queue: str) -> None:
+    exchange.reply_json(await ask_state(exchange, lambda state: queue_reply(state.jobs, queue)))

@@ -1,0 +1,44 @@
+"""The routes of queues."""
+
+from driftq.http.api.route import ADMIN, READ, ResponseSpec, Route
+from driftq.http.queues import handlers as queues
+from driftq.model.wire.queues import LimitsBody, QueueReply, QueuesQuery, QueuesReply
+
+QUEUE_ROUTES = (
+    Route(
+        method="GET",
+        path="/v1/queues",
+        handler=queues.list_all,
+        roles=READ,
+        summary="List queues with their jobs, limits and pauses",
+        query=QueuesQuery,
+        responses={200: ResponseSpec(text="A page of queues, by name", body=QueuesReply)},
+    ),
+    Route(
+        method="PUT",
+        path="/v1/queues/{queue}/limits",
+        handler=queues.limit,
+        roles=ADMIN,
+        summary="Limit the jobs of a queue that run at once or start in a time",
+        query=LimitsBody,
+        body=LimitsBody,
+        responses={200: ResponseSpec(text="These limits hold from now on, and no others", body=QueueReply)},
+        notes="`per_key` limits each limit key of the queue. An empty object removes all limits.",
+    ),
+    Route(
+        method="POST",
+        path="/v1/queues/{queue}/pause",
+        handler=queues.pause,
+        roles=ADMIN,
+        summary="Pause a queue: it accepts jobs, and no worker gets one",
+        responses={200: ResponseSpec(text="It is paused", body=QueueReply)},
+    ),
+    Route(
+        method="POST",
+        path="/v1/queues/{queue}/resume",
+        handler=queues.resume,
+        roles=ADMIN,
+        summary="Resume a paused queue",
+        responses={200: ResponseSpec(text="It is not paused", body=QueueReply)},
+    ),
+)

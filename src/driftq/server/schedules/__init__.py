@@ -1,0 +1,1 @@
+"""Schedules: set, fired and shown."""

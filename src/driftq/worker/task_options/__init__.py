@@ -1,0 +1,1 @@
+"""What the decorators of jobs declare beyond the function: limit keys and schedules."""

@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from driftq.errors import DriftQError, EventStoreUnusable, InvalidArgument
 from driftq.http.api.params import Form, body_problem
-from driftq.http.wire.exchange import NDJSON, Exchange, error_fields
+from driftq.http.wire.exchange import NDJSON, Exchange, count_refusals, error_fields
 from driftq.model.event import Event, Operation
 from driftq.model.wire.events import (
     AggregateQuery,
@@ -27,6 +27,7 @@ from driftq.model.wire.events import (
     LogQuery,
 )
 from driftq.model.wire.fields import Request
+from driftq.server.histograms import stopwatch
 from driftq.server.events.service import EventAppendRequest, EventQueryRequest, EventsService
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def append(exchange: Exchange) -> None:
         raise InvalidArgument("", "the list of events is empty")
     if len(events) > EVENTS_MAX:
         raise InvalidArgument("", f"at most {EVENTS_MAX} events can be appended at once")
-    give = partial(_appended_all if isinstance(asked, list) else _appended_one, exchange)
+    give = partial(_appended_all if isinstance(asked, list) else _appended_one, exchange, stopwatch())
     commands = [(_to_event(body), body.expected_seq) for body in events]
     _service(exchange).append(EventAppendRequest(commands, _replying(exchange, give)))
 
@@ -77,23 +78,26 @@ def _to_event(body: EventBody) -> Event:
     )
 
 
-def _appended_one(exchange: Exchange, outcomes: list[Appended | Refused]) -> None:
+def _appended_one(exchange: Exchange, since: float, outcomes: list[Appended | Refused]) -> None:
     result = _result(outcomes[0])
+    _count(exchange, since, [result])
     if isinstance(result, DriftQError):
         exchange.reply_error(result)
     else:
         exchange.reply_json(result, status=200 if result.duplicate else 201)
 
 
-def _appended_all(exchange: Exchange, outcomes: list[Appended | Refused]) -> None:
+def _appended_all(exchange: Exchange, since: float, outcomes: list[Appended | Refused]) -> None:
     """201 when an event is new, 200 when all were there; an error sets the status of the whole reply."""
     results = [_result(answer) for answer in outcomes]
+    _count(exchange, since, results)
     refusals = [result for result in results if isinstance(result, DriftQError)]
     if not refusals:
         receipts = [result for result in results if isinstance(result, EventReceipt)]
         fresh = not all(receipt.duplicate for receipt in receipts)
         exchange.reply_json(EventReceipts(len(receipts), 0, receipts), status=201 if fresh else 200)
         return
+    count_refusals(exchange, refusals)
     body = error_fields(refusals[0]) | {
         "appended": len(results) - len(refusals),
         "failed": len(refusals),
@@ -105,6 +109,18 @@ def _appended_all(exchange: Exchange, outcomes: list[Appended | Refused]) -> Non
         ],
     }
     exchange.reply_json(body, status=refusals[0].status)
+
+
+def _count(exchange: Exchange, since: float, results: list[EventReceipt | DriftQError]) -> None:
+    counters = exchange.edge.counters
+    for result in results:
+        if isinstance(result, DriftQError):
+            counters.events_refused += 1
+        elif result.duplicate:
+            counters.event_duplicates += 1
+        else:
+            counters.events_appended += 1
+    counters.histograms.event_append_seconds.observe(stopwatch() - since)
 
 
 def _result(answer: Appended | Refused) -> EventReceipt | DriftQError:

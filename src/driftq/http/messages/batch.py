@@ -19,7 +19,7 @@ from driftq.core.decide.produce import Accepted, Outcome
 from driftq.errors import DriftQError, FailedPrecondition, InvalidArgument
 from driftq.http.api.params import Form, decode
 from driftq.http.messages.handlers import produced, read_message, topics_of, whole_message
-from driftq.http.wire.exchange import Exchange, error_body, error_fields, error_headers
+from driftq.http.wire.exchange import Exchange, count_refusals, error_body, error_fields, error_headers
 from driftq.model.wire.produce import BatchBody, BatchParts, BatchQuery, BatchReply, ProduceBody
 from driftq.server.produce.prepare import Produced, prepare_all
 from driftq.server.requests import ProduceRequest
@@ -162,6 +162,7 @@ def _stored(
         results.insert(slot, error)
         placed.insert(slot, None)
     refused = [result for result in results if isinstance(result, DriftQError)]
+    count_refusals(exchange, refused)
     if batch.atomic and refused:
         _refuse(exchange, results, refused[0])
         return

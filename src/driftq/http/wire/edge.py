@@ -12,6 +12,7 @@ from driftq.http.wire.exchange import Exchange, Heads
 from driftq.http.wire.hosts import HostRule
 from driftq.http.wire.parser import HeadCache
 from driftq.server.broker import Broker
+from driftq.server.registry_claims import RegistryClaims
 
 if TYPE_CHECKING:
     from driftq.http.api.guard import Guard
@@ -158,6 +159,8 @@ class Edge:
         self.emptied = asyncio.Event()
         """Set when the last connection is closed."""
         self.streams: set[EndableStream] = set()
+        self.registry_claims = RegistryClaims.of(broker.options.events)
+        """None where the server has no registry."""
         self.tick = 0
         """Seconds since the start."""
         self.reading = asyncio.Semaphore(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 
@@ -121,6 +121,7 @@ class Exchange:
         self.reply(self.edge.heads.no_content)
 
     def reply_error(self, error: DriftQError) -> None:
+        self.edge.counters.refusals[error.code, type(error).__name__] += 1
         body = error_body(error)
         answer = self.edge.heads.whole(error.status, body, extra=error_headers(error))
         if self.method == b"HEAD":  # A reply to HEAD must not have a body.
@@ -177,8 +178,17 @@ def reply_each(exchange: Exchange, done: bytes, errors: dict[int, DriftQError], 
     results = list(outcomes)
     for slot, error in sorted(errors.items()):
         results.insert(slot, error)
+    count_refusals(exchange, results)
     texts = [done if result is None else error_body(result) for result in results]
     exchange.reply_ok(b'{"results":[%b]}' % b",".join(texts))
+
+
+def count_refusals(exchange: Exchange, results: Iterable[object]) -> None:
+    """Count the refused items of a batch by their errors."""
+    refusals = exchange.edge.counters.refusals
+    for result in results:
+        if isinstance(result, DriftQError):
+            refusals[result.code, type(result).__name__] += 1
 
 
 # Answers as bytes

@@ -15,6 +15,7 @@ from driftq.client.consuming.subscription import LEASE_MS
 from driftq.client.wire.calls import Calls
 from driftq.errors import DriftQError
 from driftq.model.wire.jobs import ClaimedJob, ClaimReply, EnqueuedJob, JobEnd, JobsReply, JobView
+from driftq.telemetry.tracing import current_traceparent
 from driftq.transport.errors import rebuild
 from driftq.transport.paths import Query
 
@@ -37,15 +38,18 @@ class AsyncJobCalls:
         idempotency_key: str | None = None,
         max_retries: int | None = None,
         timeout_ms: int | None = None,
+        traceparent: str | None = None,
     ) -> EnqueuedJob:
         """Returns when the job is durable. Without a key the client makes one up: a retry adds no second job.
 
         `delay_s` counts from now, by this machine's clock unless the broker runs in this process; `run_at`
-        is an instant. Jobs with a larger priority run first.
+        is an instant. Jobs with a larger priority run first. The job's runs continue the trace that
+        `traceparent` names; by default that of the current span, if OpenTelemetry is in use.
         """
         if delay_s is not None:
             run_at = self._calls.connector.now() + timedelta(seconds=delay_s)
         fields = {
+            "traceparent": traceparent or current_traceparent(),
             "priority": priority,
             "run_at": None if run_at is None else run_at.astimezone(UTC).isoformat(),
             "max_retries": max_retries,

@@ -17,6 +17,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str = ""
     max_retries: int = 3
     timeout_ms: int = 0
+    traceparent: str | None = None
 
 
 class StoredJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -30,3 +31,4 @@ class StoredJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     timeout_ms: int = 0
     run_at: int | None = None
     idempotency_key: str = ""
+    traceparent: str | None = None

@@ -49,6 +49,7 @@ from driftq.server.turn import Commit, Turn
 from driftq.server.wakeup import CommitBackoff, Wakeup
 from driftq.storage.journal import Journal
 from driftq.storage.payloads import Payloads
+from driftq.telemetry.log_lines import frames_of
 
 logger = logging.getLogger("driftq.engine")
 
@@ -187,7 +188,7 @@ class Engine:
         try:
             self.stages.decide(turn)
         except Exception as mistake:  # A bug: memory can no longer be trusted, so the server stops.
-            logger.critical("an unexpected error in a decision, the server stops: %r", mistake)
+            logger.critical("an unexpected error in a decision, the server stops:\n%s", frames_of(mistake))
             turn.commit.fail(NotConfirmed(f"internal: {mistake!r}"))
             self._stop_writing(f"internal: {mistake!r}")
             self._on_fatal(mistake)

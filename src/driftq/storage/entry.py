@@ -83,6 +83,7 @@ def encode_job(job: JobRequest, at: int) -> bytes:
         timeout_ms=job.timeout_ms,
         run_at=job.run_at,
         idempotency_key=job.idempotency_key,
+        traceparent=job.traceparent,
     )
     return encode_text(msgspec.json.encode(stored), encode_time(at))
 

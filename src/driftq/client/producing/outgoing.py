@@ -21,8 +21,10 @@ from driftq.errors.misfit import misfit
 from driftq.made_up_key import MADE_UP_PREFIX
 from driftq.model import DeadLetterFacts, Envelope, RetryPolicy
 from driftq.model.value import BYTES_MARK
+from driftq.telemetry.tracing import current_traceparent
 
 _encode = msgspec.json.Encoder().encode
+_TRACE_ALONE = {"traceparent"}
 
 
 class EnvelopeFields(TypedDict, total=False):
@@ -47,6 +49,12 @@ class KeyAlone(msgspec.Struct, frozen=True, gc=False):
     """An envelope with nothing but a key, which is what most messages have."""
 
     idempotency_key: str
+
+
+class KeyAndTrace(KeyAlone, frozen=True, gc=False):
+    """The same in a process that traces."""
+
+    traceparent: str
 
 
 class Outgoing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -105,7 +113,17 @@ def outgoing(
         if idempotency_key is None:
             return Outgoing(topic, text, key)
         return Outgoing(topic, text, key, KeyAlone(idempotency_key))
+    if idempotency_key is not None and envelope.keys() == _TRACE_ALONE:
+        trace = envelope["traceparent"]
+        if type(trace) is str and trace.isascii():
+            return Outgoing(topic, text, key, KeyAndTrace(idempotency_key, trace))
     return Outgoing(topic, text, key, _envelope(idempotency_key, envelope))
+
+
+def with_trace(envelope: EnvelopeFields) -> EnvelopeFields:
+    """The same with the context of the current span, unless there is none or the caller gave one."""
+    traceparent = None if "traceparent" in envelope else current_traceparent()
+    return envelope if traceparent is None else {**envelope, "traceparent": traceparent}
 
 
 def _envelope(idempotency_key: str | None, given: EnvelopeFields) -> Envelope:

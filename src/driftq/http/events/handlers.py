@@ -27,8 +27,9 @@ from driftq.model.wire.events import (
     LogQuery,
 )
 from driftq.model.wire.fields import Request
-from driftq.server.histograms import stopwatch
 from driftq.server.events.service import EventAppendRequest, EventQueryRequest, EventsService
+from driftq.server.histograms import stopwatch
+from driftq.telemetry.tracing import TRACEPARENT
 
 if TYPE_CHECKING:
     from driftq.eventstore import Appended, EventStore, Refused
@@ -58,11 +59,15 @@ def append(exchange: Exchange) -> None:
     if len(events) > EVENTS_MAX:
         raise InvalidArgument("", f"at most {EVENTS_MAX} events can be appended at once")
     give = partial(_appended_all if isinstance(asked, list) else _appended_one, exchange, stopwatch())
-    commands = [(_to_event(body), body.expected_seq) for body in events]
+    commands = [(_to_event(body, exchange.traceparent), body.expected_seq) for body in events]
     _service(exchange).append(EventAppendRequest(commands, _replying(exchange, give)))
 
 
-def _to_event(body: EventBody) -> Event:
+def _to_event(body: EventBody, traceparent: str | None) -> Event:
+    """The header's trace is kept in the metadata, unless the event names one itself."""
+    metadata = body.metadata or {}
+    if traceparent is not None:
+        metadata = {TRACEPARENT: traceparent, **metadata}
     return Event(
         event_id=body.event_id,
         aggregate_type=body.aggregate_type,
@@ -73,7 +78,7 @@ def _to_event(body: EventBody) -> Event:
         operation=Operation(body.operation),
         sequence_number=body.sequence_number,
         occurred_at=body.occurred_at,
-        metadata=body.metadata or {},
+        metadata=metadata,
         schema_version=1 if body.schema_version is None else body.schema_version,
     )
 

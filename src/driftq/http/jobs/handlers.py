@@ -84,6 +84,7 @@ def enqueue(exchange: Exchange) -> None:
         idempotency_key=asked.idempotency_key or "",
         max_retries=_RETRIES if asked.max_retries is None else asked.max_retries,
         timeout_ms=asked.timeout_ms or 0,
+        traceparent=asked.traceparent or exchange.traceparent,
     )
     exchange.edge.engine.submit(EnqueueRequest([job], exchange.answering(partial(_enqueued, exchange))))
 
@@ -195,6 +196,7 @@ def _send_claimed(exchange: Exchange, granted: JobsGranted, entries: list[bytes]
                 attempt,
                 token,
                 lease_until,
+                stored.traceparent,
             )
         )
     exchange.reply_json(ClaimReply(jobs))

@@ -19,6 +19,7 @@ from driftq.core.decide.produce import Accepted, Outcome
 from driftq.errors import DriftQError, FailedPrecondition, InvalidArgument
 from driftq.http.api.params import Form, decode
 from driftq.http.messages.handlers import produced, read_message, topics_of, whole_message
+from driftq.http.messages.tracing import traced
 from driftq.http.wire.exchange import Exchange, count_refusals, error_body, error_fields, error_headers
 from driftq.model.wire.produce import BatchBody, BatchParts, BatchQuery, BatchReply, ProduceBody
 from driftq.server.produce.prepare import Produced, prepare_all
@@ -48,6 +49,9 @@ class ParsedBatch(NamedTuple):
 def produce_batch(exchange: Exchange) -> None:
     asked = QUERY.from_query(exchange.query)
     batch = _read(exchange, asked)._replace(brief=asked.brief is True)
+    if exchange.traceparent is not None:
+        trace = exchange.traceparent
+        batch = batch._replace(messages=[traced(message, trace) for message in batch.messages])
     limit = exchange.edge.options.batch_max
     if len(batch.messages) + len(batch.errors) > limit:
         raise InvalidArgument("messages", f"at most {limit} in one request")

@@ -13,6 +13,7 @@ from driftq.core.decide.produce import Outcome
 from driftq.core.lease import Credit
 from driftq.errors import DriftQError, InvalidArgument
 from driftq.http.api.params import Form, body_problem, check_count, check_name, read_many
+from driftq.http.messages.tracing import traced
 from driftq.http.wire.exchange import (
     LAST_CHUNK,
     NDJSON,
@@ -67,6 +68,8 @@ def produce(exchange: Exchange) -> None:
         message = read_message(body, in_process=exchange.edge.options.in_process)
     else:
         message = _from_query(QUERY.from_query(exchange.query))
+    if exchange.traceparent is not None:
+        message = traced(message, exchange.traceparent)
     edge = exchange.edge
     if edge.routing is not None and edge.routing.wants(message.topic):
         edge.spawn(exchange, _route(exchange, edge.routing, message))

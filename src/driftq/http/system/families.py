@@ -111,6 +111,12 @@ DISK_FLOOR = Family(
 )
 
 TOPIC_MESSAGES = Family("driftq_topic_messages", "gauge", "Messages kept.", ("topic",))
+TOPIC_PRODUCED = Family(
+    "driftq_topic_produced_total",
+    "counter",
+    "Messages stored in a topic since it was created, over all starts of the server.",
+    ("topic",),
+)
 TOPIC_BYTES = Family("driftq_topic_bytes", "gauge", "Bytes of their keys and values.", ("topic",))
 DEAD_LETTERS = Family(
     "driftq_dead_letters", "gauge", "Dead letters kept, by the topic that they come from.", ("topic",)
@@ -155,6 +161,7 @@ FAMILIES: tuple[Family, ...] = (
     DISK_FREE,
     DISK_FLOOR,
     TOPIC_MESSAGES,
+    TOPIC_PRODUCED,
     TOPIC_BYTES,
     DEAD_LETTERS,
     GROUP_LAG,

@@ -177,11 +177,12 @@ class Scraping:
                 size += index.total_bytes - index.bytes_before
             yield len(some)
         self._add(families.TOPIC_MESSAGES, messages, topic.name)
+        self._add(families.TOPIC_PRODUCED, topic.next_offset - topic.start_offset, topic.name)
         self._add(families.TOPIC_BYTES, size, topic.name)
         if topic.name.startswith(DEAD_LETTER_PREFIX):
             origin = topic.name.removeprefix(DEAD_LETTER_PREFIX)
             self._add(families.DEAD_LETTERS, messages - len(topic.purged), origin)
-        yield 3
+        yield 4
 
     def _group(self, topic: str, group: Group) -> Iterator[int]:
         lag = in_flight = 0

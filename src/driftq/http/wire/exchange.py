@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from driftq.errors import DriftQError, MethodNotAllowed, ResourceExhausted, Unauthenticated
+from driftq.telemetry.log_context import ids
+from driftq.telemetry.log_lines import frames_of
 
 if TYPE_CHECKING:
     from driftq.access.keys import ApiKey
@@ -70,7 +72,9 @@ class Exchange:
         "parked",
         "path",
         "query",
+        "request_id",
         "topic",
+        "traceparent",
     )
 
     def __init__(self, edge: Edge, connection: ServerConnection, method: bytes) -> None:
@@ -83,6 +87,10 @@ class Exchange:
         self.content_type = b""
         self.authorization = b""
         """The header, if there is one."""
+        self.request_id = b""
+        """The client's, if it is valid; else it is made up with the reply."""
+        self.traceparent: str | None = None
+        """The trace that the client asks to continue."""
         self.caller: ApiKey | None = None
         """The key that the guard has found; None without a guard."""
         self.topic = ""
@@ -105,11 +113,17 @@ class Exchange:
 
     def reply(self, answer: bytes) -> None:
         """Send a complete reply."""
+        answer = self.identified(answer)
         if self.ends_connection:
             answer = with_connection(answer, b"close")
         elif self.old:
             answer = with_connection(answer, b"keep-alive")
         self.connection.answered(self, answer)
+
+    def identified(self, answer: bytes) -> bytes:
+        """The same reply, or the head of one, with the id of the request after its status line."""
+        request_id = self.request_id = self.request_id or self.edge.new_request_id()
+        return answer.replace(b"\r\n", b"\r\nX-Request-Id: %b\r\n" % request_id, 1)
 
     def reply_json(self, content: object, *, status: int = 200) -> None:
         self.reply(self.edge.heads.whole(status, _encode(content)))
@@ -130,7 +144,14 @@ class Exchange:
 
     def failed(self, error: BaseException) -> None:
         """The server's own error: logged here, reported to the client without details."""
-        logger.error("a request failed: %s %s", self.method, self.path[:200], exc_info=error)
+        self.request_id = self.request_id or self.edge.new_request_id()
+        logger.error(
+            "a request failed: %s %s\n%s",
+            self.method.decode(errors="replace"),
+            self.path[:200].decode(errors="replace"),
+            frames_of(error),
+            extra=ids(request_id=self.request_id.decode()),
+        )
         if self.answer is not None:
             self.connection.abort()  # The status is sent: only a cut connection can report the error.
         else:

@@ -34,6 +34,8 @@ class JobBody(Request, frozen=True):
     idempotency_key: JobKey | None = None
     max_retries: Annotated[int, Meta(ge=0, le=RETRIES_MAX)] | None = None
     timeout_ms: TimeoutMs | None = None
+    traceparent: str | None = None
+    """The W3C trace context that its runs continue."""
 
 
 class EnqueuedJob(Reply, frozen=True, omit_defaults=True):
@@ -55,7 +57,7 @@ class ClaimBody(Request, frozen=True):
     wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MS_MAX)] | None = None
 
 
-class ClaimedJob(msgspec.Struct, frozen=True):
+class ClaimedJob(msgspec.Struct, frozen=True, omit_defaults=True):
     job_id: str
     queue: str
     task: str
@@ -64,6 +66,7 @@ class ClaimedJob(msgspec.Struct, frozen=True):
     attempt: int
     token: int
     lease_until: str
+    traceparent: str | None = None
 
 
 class ClaimReply(msgspec.Struct, frozen=True):

@@ -15,18 +15,22 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from driftq.errors import LaneBehind, WriterFenced
-from driftq.eventstore.published import encode_published, topic_of
+from driftq.eventstore.published import encode_published, topic_of, trace_of
 from driftq.eventstore.stored import StoredEvent, stored_events
+from driftq.model import Envelope
 from driftq.model.options.credentials import NO_CREDENTIALS, Credentials
 from driftq.model.wire.append import PositionedMessage
 from driftq.pipeline.server import Server
 from driftq.pipeline.sink.lane_sender import LaneSender
+from driftq.telemetry.tracing import is_sampled
 
 if TYPE_CHECKING:
     import pyarrow as arrow
 
 LANE = "lane"
 REPORT_SCHEMA = "report string"
+TRACES_MAX = 64
+"""Traces that one task reports, for the driver's spans."""
 TOPIC_PARTITIONS = 4
 """Of a topic that the publisher creates; an existing one is used as it is."""
 
@@ -65,6 +69,8 @@ class Report(msgspec.Struct):
     topics: dict[str, dict[int, int]] = {}
     recent: list[tuple[int, str]] = []
     refusal: Refusal | None = None
+    traces: list[str] = []
+    """The sampled traces of its events, up to a limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +106,16 @@ class LaneTask:
         try:
             for lane, event in _events(batches):
                 if event.event_id not in self.sent_ids:
-                    message = PositionedMessage(event.position, encode_published(event), event.aggregate_id)
+                    trace = trace_of(event.metadata)
+                    message = PositionedMessage(
+                        event.position,
+                        encode_published(event),
+                        event.aggregate_id,
+                        None if trace is None else Envelope(traceparent=trace),
+                    )
                     sender.send(_topic(event.aggregate_type), lane, message)
+                    if trace is not None and len(report.traces) < TRACES_MAX and is_sampled(trace):
+                        report.traces.append(trace)
                 report.position = max(report.position, event.position)
                 recent.append((event.position, event.event_id))
             sender.flush()

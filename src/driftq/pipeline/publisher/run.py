@@ -15,6 +15,7 @@ from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.publisher.checkpoint import Checkpoint, CheckpointStore
 from driftq.pipeline.publisher.lane_task import LANE, REPORT_SCHEMA, LaneTask, Refusal, Report
 from driftq.pipeline.publisher.resume import Resume
+from driftq.telemetry.tracing import report_spans
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,8 +58,9 @@ class PublisherRun:
     def publish(self, rows: DataFrame) -> None:
         """One micro-batch: each lane in one task, in log order."""
         task: Any = self.task()
+        began_ns = time.time_ns()
         reports = self.divided(rows).mapInArrow(task, REPORT_SCHEMA).collect()
-        self.confirm([row.report for row in reports])
+        self.confirm([row.report for row in reports], began_ns=began_ns)
 
     def close(self) -> None:
         """Drop what the run holds in the driver; another run follows, or none."""
@@ -90,7 +92,7 @@ class PublisherRun:
             recent_max=settings.dedup_events_max,
         )
 
-    def confirm(self, reports: Sequence[str]) -> None:
+    def confirm(self, reports: Sequence[str], *, began_ns: int) -> None:
         """All tasks of a batch are done: move the checkpoint over it. Raises when one was refused."""
         decoded = [_decode(report) for report in reports]
         self.require_accepted(report.refusal for report in decoded)
@@ -101,6 +103,13 @@ class PublisherRun:
             position,
             topics=[report.topics for report in decoded],
             recent=[one for report in decoded for one in report.recent],
+        )
+        report_spans(
+            "publish events",
+            [trace for report in decoded for trace in report.traces],
+            began_ns=began_ns,
+            ended_ns=time.time_ns(),
+            attributes={"messaging.system": "driftq", "messaging.operation.name": "publish"},
         )
 
     def require_accepted(self, refusals: Iterable[Refusal | None]) -> None:

@@ -29,6 +29,7 @@ from driftq.server.histograms import stopwatch
 from driftq.server.maintenance.stage import MaintenanceStage
 from driftq.server.requests import AppendRequest, ProduceRequest
 from driftq.server.turn import RequestQueue, Turn
+from driftq.telemetry.log_context import ids
 
 logger = logging.getLogger("driftq.engine")
 
@@ -278,6 +279,7 @@ def _count_others(turn: Turn, outcomes: list[Outcome]) -> None:
                 logger.warning(
                     "an idempotency key was reused with another payload; offset %d is unchanged",
                     outcome.offset,
+                    extra=ids(topic=outcome.topic, partition=outcome.partition, offset=outcome.offset),
                 )
         elif isinstance(outcome, DriftQError):
             turn.counters.produce_refused += 1

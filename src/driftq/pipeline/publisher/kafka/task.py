@@ -14,18 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from driftq.eventstore.published import PUBLISHED_COLUMNS, encode_fields, topic_of
+from driftq.eventstore.published import PUBLISHED_COLUMNS, encode_fields, topic_of, trace_of
 from driftq.eventstore.stored import column_values
 from driftq.pipeline.publisher.kafka.lane import OutgoingEvent
 from driftq.pipeline.publisher.kafka.positions import LaneRefused
 from driftq.pipeline.publisher.kafka.writer import LaneTargets, LaneWriter
 from driftq.pipeline.publisher.lane_task import LANE, Refusal, own_lane, report_row
+from driftq.telemetry.tracing import TRACEPARENT
 
 if TYPE_CHECKING:
     import pyarrow as arrow
 
 Row = tuple[Any, ...]
 """The values of PUBLISHED_COLUMNS."""
+_METADATA = PUBLISHED_COLUMNS.index("metadata")
 _CONTENT_TYPE = ("content-type", "application/json")
 
 
@@ -113,6 +115,7 @@ _topic = cache(topic_of)
 def _outgoing(topic: str, fields: Row) -> OutgoingEvent:
     """The message of an event: readers find its columns in the headers, the first four in this order."""
     event_id, aggregate_type, aggregate_id, sequence_number, *_, position = fields
+    trace = trace_of(fields[_METADATA])
     return OutgoingEvent(
         position,
         topic,
@@ -125,6 +128,7 @@ def _outgoing(topic: str, fields: Row) -> OutgoingEvent:
             ("sequence_number", str(sequence_number)),
             ("position", str(position)),
             _CONTENT_TYPE,
+            *([] if trace is None else [(TRACEPARENT, trace)]),
         ],
     )
 

@@ -122,10 +122,10 @@ DEAD_LETTERS = Family(
     "driftq_dead_letters", "gauge", "Dead letters kept, by the topic that they come from.", ("topic",)
 )
 GROUP_LAG = Family(
-    "driftq_group_lag", "gauge", "Messages that a group has not settled.", ("topic", "group")
+    "driftq_group_lag", "gauge", "Messages that a group has not settled.", ("group", "topic")
 )
 GROUP_IN_FLIGHT = Family(
-    "driftq_group_in_flight", "gauge", "Deliveries under lease.", ("topic", "group")
+    "driftq_group_in_flight", "gauge", "Deliveries under lease.", ("group", "topic")
 )
 JOBS = Family("driftq_jobs", "gauge", "Jobs kept, by queue and state.", ("queue", "state"))
 OLDEST_AGE = Family(

@@ -118,7 +118,7 @@ class Scraping:
             f'{name}="{_escaped(label)}"' for name, label in zip(family.labels, labels, strict=True)
         )
         shown = f"{{{named}}}" if named else ""
-        self._lines[family.name].append(f"{family.name}{shown} {value}\n")
+        self._lines[family.name].append(f"{family.name}{shown} {float(value)}\n")
 
     # The steps; each yields the units of work that it took
 
@@ -159,8 +159,8 @@ class Scraping:
         for bound, count in zip((*histogram.bounds, None), histogram.counts, strict=True):
             total += count
             le = "+Inf" if bound is None else f"{bound:g}"
-            lines.append(f'{family.name}_bucket{{le="{le}"}} {total}\n')
-        lines.append(f"{family.name}_sum {histogram.sum}\n{family.name}_count {total}\n")
+            lines.append(f'{family.name}_bucket{{le="{le}"}} {float(total)}\n')
+        lines.append(f"{family.name}_sum {histogram.sum}\n{family.name}_count {float(total)}\n")
 
     def _topics(self, state: State) -> Iterator[int]:
         for topic in list(state.topics.values()):
@@ -191,8 +191,8 @@ class Scraping:
                 lag += progress.unsettled
                 in_flight += len(progress.leases)
             yield len(some)
-        self._add(families.GROUP_LAG, lag, topic, group.name)
-        self._add(families.GROUP_IN_FLIGHT, in_flight, topic, group.name)
+        self._add(families.GROUP_LAG, lag, group.name, topic)
+        self._add(families.GROUP_IN_FLIGHT, in_flight, group.name, topic)
         yield 2
 
     def _jobs(self, jobs: JobTable) -> Iterator[int]:

@@ -73,7 +73,6 @@ test-quick: $(STAMP) ## Run unit and property tests, and some seeds of the simul
 
 test-services: $(STAMP) ## Run the suites that need outside services
 	@sh scripts/debian.sh valgrind valgrind
-	@sh scripts/debian.sh prometheus promtool
 	@sh scripts/debian.sh chromium chromium chromium-browser google-chrome
 	@if [ -z "$$(find $(SERVICE_DIRS) -name 'test_*.py' 2>/dev/null)" ]; then \
 	  echo "no service tests yet in $(SERVICE_DIRS)"; else \

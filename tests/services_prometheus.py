@@ -47,11 +47,11 @@ def _unpacked() -> Path:
             fetched = subprocess.run(
                 ["apt-get", "download", "prometheus"], cwd=folder, capture_output=True, text=True, check=False
             )
-            (package,) = list(Path(folder).glob("prometheus_*.deb")) or [None]
-            if package is None:
+            packages = list(Path(folder).glob("prometheus_*.deb"))
+            if not packages:
                 raise RuntimeError(f"there is no Prometheus, and apt-get has none: {fetched.stderr[-500:]}")
             made = Path(folder, "made")
-            subprocess.run(["dpkg", "-x", str(package), str(made)], check=True)
+            subprocess.run(["dpkg", "-x", str(packages[0]), str(made)], check=True)
             shutil.copytree(made, home, dirs_exist_ok=True, symlinks=True)
     return programs
 

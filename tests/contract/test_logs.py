@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +20,16 @@ def lines(server: ServerProcess) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def router(tmp_path: Path) -> Iterator[Path]:
+def router(tmp_path: Path) -> Path:
     """A module with a router that quotes the message in its error."""
     file = tmp_path / "quoting_router.py"
     file.write_text("def route(topic, message):\n    raise ValueError(f'cannot route {message.value}')\n")
-    yield tmp_path
+    return tmp_path
 
 
 @pytest.mark.clause("O2")
 def test_no_payload_is_logged_on_any_path_that_logs(tmp_path: Path, router: Path) -> None:
-    """A router that quotes its message, a reused key, bad JSON, dead letters, unknown names, a full request."""
+    """A router that quotes its message, a reused key, bad JSON, unknown names, a failed job."""
     options = ("--router", "quoting_router:route", "--log-format", "json", "--log-level", "debug")
     env = {"PYTHONPATH": str(router)}
     with ServerProcess(tmp_path / "data", *options, env=env) as server:

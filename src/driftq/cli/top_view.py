@@ -55,7 +55,9 @@ def view(scrape: Scrape, before: Scrape | None, *, rows: int = ROWS) -> Group:
     from rich.console import Group
 
     shown = [_server(scrape, before), _topics(scrape, before, rows)]
-    shown += [made for made in (_groups(scrape, rows), _queues(scrape, rows), _claims(scrape)) if made.row_count]
+    shown += [
+        made for made in (_groups(scrape, rows), _queues(scrape, rows), _claims(scrape)) if made.row_count
+    ]
     return Group(*shown)
 
 

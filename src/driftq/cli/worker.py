@@ -57,6 +57,7 @@ def _run(name: str, kind: type[Worker | Jobs]) -> int:
     except WorkerModuleUnusable as refused:
         say_error(f"{name}: {refused}")
         return 1
+
     def stop(*_: object) -> None:
         found.ask_to_stop()
 

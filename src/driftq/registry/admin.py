@@ -74,7 +74,7 @@ def counts(transaction: Transaction, queries: Queries, handler: str) -> dict[Cla
 def open_counts(transaction: Transaction, queries: Queries) -> dict[ClaimState, int]:
     """The claims of all handlers that are not finished, by state; 0 where there is none."""
     rows = transaction.rows(queries["count_open"])
-    return {state: 0 for state in OPEN_STATES} | {ClaimState(row.state): row.claims for row in rows}
+    return dict.fromkeys(OPEN_STATES, 0) | {ClaimState(row.state): row.claims for row in rows}
 
 
 def report_unknown(transaction: Transaction, queries: Queries) -> int:

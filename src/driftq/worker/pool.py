@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable
-from contextvars import copy_context
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,5 +1,7 @@
 """`driftq top`: what one look and two looks at a server show."""
 
+import io
+
 import pytest
 from rich.console import Console
 
@@ -27,7 +29,7 @@ driftq_queue_oldest_age_seconds{queue="mail"} 200.0
 
 
 def shown(scrape: Scrape, before: Scrape | None, **options: int) -> str:
-    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console = Console(width=200, record=True, file=io.StringIO())
     console.print(view(scrape, before, **options))
     return console.export_text()
 

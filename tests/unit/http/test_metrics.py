@@ -166,15 +166,14 @@ def test_every_counter_of_the_server_is_exported() -> None:
 @pytest.mark.clause("O1")
 def test_jobs_are_counted_by_queue_and_state_and_the_oldest_has_an_age() -> None:
     state = State(LIMITS)
-    terms = [
-        JobTerms(0, "mail", 5, NOW - 7_000, 3, 0, 0),
-        JobTerms(1, "mail", 5, NOW + 60_000, 3, 0, 0, True),
-        JobTerms(2, "mail", 5, NOW - 9_000, 3, 0, 0),
-        JobTerms(3, "pdf", 5, NOW + 60_000, 3, 0, 0, True),
+    due = [JobTerms(offset, "mail", 5, NOW - 9_000, 3, 0, 0) for offset in (0, 1)]
+    later = [
+        JobTerms(2 + number, queue, 5, NOW + 60_000, 3, 0, 0, True)
+        for number, queue in enumerate(("mail", "pdf"))
     ]
-    fold_job(state.jobs, JobsEnqueued(at=NOW - 9_000, jobs=terms[:1] + terms[2:3]))
-    fold_job(state.jobs, JobsEnqueued(at=NOW - 7_000, jobs=[terms[1], terms[3]]))
-    fold_job(state.jobs, JobsClaimed(at=NOW, owner="w", lease_ms=1_000, first_token=1, offsets=[2]))
+    fold_job(state.jobs, JobsEnqueued(at=NOW - 9_000, jobs=due))
+    fold_job(state.jobs, JobsEnqueued(at=NOW - 7_000, jobs=later))
+    fold_job(state.jobs, JobsClaimed(at=NOW, owner="w", lease_ms=1_000, first_token=1, offsets=[1]))
     samples = scraped(state)
     assert samples["driftq_jobs{queue=mail,state=ready}"] == 1
     assert samples["driftq_jobs{queue=mail,state=scheduled}"] == 1

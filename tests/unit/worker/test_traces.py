@@ -38,9 +38,7 @@ def test_a_message_carries_the_trace_of_its_producer_into_the_handler_and_on(
         broker.produce("orders", "two coffees")
     with worker:
         mailbox.next()
-    (checkout,), (handled,), (charged,) = map(
-        spans.named, ("checkout", "process orders", "charge the card")
-    )
+    (checkout,), (handled,), (charged,) = map(spans.named, ("checkout", "process orders", "charge the card"))
     assert handled.parent is not None
     assert charged.parent is not None
     assert handled.parent.span_id == checkout.context.span_id

@@ -27,9 +27,7 @@ class Family:
 
 def _counters(**meanings: str) -> dict[str, Family]:
     """By the field of `Counters` that has the number."""
-    return {
-        field: Family(f"driftq_{field}_total", "counter", meaning) for field, meaning in meanings.items()
-    }
+    return {field: Family(f"driftq_{field}_total", "counter", meaning) for field, meaning in meanings.items()}
 
 
 COUNTERS = _counters(
@@ -121,12 +119,8 @@ TOPIC_BYTES = Family("driftq_topic_bytes", "gauge", "Bytes of their keys and val
 DEAD_LETTERS = Family(
     "driftq_dead_letters", "gauge", "Dead letters kept, by the topic that they come from.", ("topic",)
 )
-GROUP_LAG = Family(
-    "driftq_group_lag", "gauge", "Messages that a group has not settled.", ("group", "topic")
-)
-GROUP_IN_FLIGHT = Family(
-    "driftq_group_in_flight", "gauge", "Deliveries under lease.", ("group", "topic")
-)
+GROUP_LAG = Family("driftq_group_lag", "gauge", "Messages that a group has not settled.", ("group", "topic"))
+GROUP_IN_FLIGHT = Family("driftq_group_in_flight", "gauge", "Deliveries under lease.", ("group", "topic"))
 JOBS = Family("driftq_jobs", "gauge", "Jobs kept, by queue and state.", ("queue", "state"))
 OLDEST_AGE = Family(
     "driftq_queue_oldest_age_seconds",

@@ -34,9 +34,9 @@ def top(
         bool, typer.Option("--once", help="Print the tables once and exit; without rates.")
     ] = False,
 ) -> None:
-    """Show what a server does, until Ctrl-C: rates, lag, jobs, dead letters, commits.
+    """Watch a server in the terminal, until Ctrl-C.
 
-    It reads the server's metrics, which needs a key with the role read where the server has keys. Where the
+    It shows rates, lag, jobs, dead letters and commits. It reads the server's metrics, which needs a key with the role read where the server has keys. Where the
     output is not a terminal, it prints the tables once.
     """
     with Connection(load_url(url)) as connection:

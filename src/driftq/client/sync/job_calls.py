@@ -25,13 +25,14 @@ class JobCalls:
         self._awaited = awaited
         self._thread = thread
 
-    def enqueue(self, queue: str, task: str, payload: Any, *, priority: int | None = None, delay_s: float | None = None, run_at: datetime | None = None, idempotency_key: str | None = None, max_retries: int | None = None, timeout_ms: int | None = None) -> EnqueuedJob:
+    def enqueue(self, queue: str, task: str, payload: Any, *, priority: int | None = None, delay_s: float | None = None, run_at: datetime | None = None, idempotency_key: str | None = None, max_retries: int | None = None, timeout_ms: int | None = None, traceparent: str | None = None) -> EnqueuedJob:
         """Returns when the job is durable. Without a key the client makes one up: a retry adds no second job.
 
         `delay_s` counts from now, by this machine's clock unless the broker runs in this process; `run_at`
-        is an instant. Jobs with a larger priority run first.
+        is an instant. Jobs with a larger priority run first. The job's runs continue the trace that
+        `traceparent` names; by default that of the current span, if OpenTelemetry is in use.
         """
-        return self._thread.run(self._awaited.enqueue(queue, task, payload, priority=priority, delay_s=delay_s, run_at=run_at, idempotency_key=idempotency_key, max_retries=max_retries, timeout_ms=timeout_ms))
+        return self._thread.run(self._awaited.enqueue(queue, task, payload, priority=priority, delay_s=delay_s, run_at=run_at, idempotency_key=idempotency_key, max_retries=max_retries, timeout_ms=timeout_ms, traceparent=traceparent))
 
     def claim(self, queues: Sequence[str], *, owner: str, lease_ms: int = LEASE_MS, limit: int = 1, wait_ms: int = 0) -> list[ClaimedJob]:
         """Up to `limit` jobs that are due; none when none is due within `wait_ms`.

@@ -36,8 +36,8 @@ def top(
 ) -> None:
     """Watch a server in the terminal, until Ctrl-C.
 
-    It shows rates, lag, jobs, dead letters and commits. It reads the server's metrics, which needs a key with the role read where the server has keys. Where the
-    output is not a terminal, it prints the tables once.
+    It shows rates, lag, jobs, dead letters and commits, from the server's metrics: where the server has keys,
+    that needs the role read. Where the output is not a terminal, it prints the tables once.
     """
     with Connection(load_url(url)) as connection:
         if once or not sys.stdout.isatty():

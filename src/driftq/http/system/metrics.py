@@ -32,7 +32,7 @@ from driftq.server.requests import ReadRequest
 if TYPE_CHECKING:
     from driftq.http.wire.edge import Edge
 
-UNITS_MAX = 1_000
+UNITS_MAX = 500
 """Work of one slice."""
 _PARTITIONS = 200
 """Partitions that are looked at in one step."""

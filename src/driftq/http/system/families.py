@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class MetricFamily:
     """One metric."""
 
     name: str
@@ -25,9 +25,12 @@ class Family:
         return f"# HELP {self.name} {self.meaning}\n# TYPE {self.name} {self.kind}\n"
 
 
-def _counters(**meanings: str) -> dict[str, Family]:
+def _counters(**meanings: str) -> dict[str, MetricFamily]:
     """By the field of `Counters` that has the number."""
-    return {field: Family(f"driftq_{field}_total", "counter", meaning) for field, meaning in meanings.items()}
+    return {
+        field: MetricFamily(f"driftq_{field}_total", "counter", meaning)
+        for field, meaning in meanings.items()
+    }
 
 
 COUNTERS = _counters(
@@ -73,7 +76,7 @@ COUNTERS = _counters(
     streams="Consume streams opened.",
 )
 
-REFUSALS = Family(
+REFUSALS = MetricFamily(
     "driftq_refusals_total",
     "counter",
     "Refused requests, and refused items of batches, by the code and the kind of their error.",
@@ -81,7 +84,7 @@ REFUSALS = Family(
 )
 
 HISTOGRAMS = {
-    field: Family(f"driftq_{field}", "histogram", meaning)
+    field: MetricFamily(f"driftq_{field}", "histogram", meaning)
     for field, meaning in {
         "produce_seconds": "From a produce request to its durable reply; all requests of a commit count as "
         "long as the oldest of them.",
@@ -94,41 +97,45 @@ HISTOGRAMS = {
     }.items()
 }
 
-BUILD = Family(
+BUILD = MetricFamily(
     "driftq_build_info",
     "gauge",
     "1; the labels name the build and its Python.",
     ("version", "commit", "python"),
 )
-OPEN_CONNECTIONS = Family("driftq_open_connections", "gauge", "HTTP connections.")
-OPEN_STREAMS = Family("driftq_open_streams", "gauge", "Consume streams.")
-READY = Family("driftq_ready", "gauge", "1 when the server accepts work.")
-DISK_FREE = Family("driftq_disk_free_bytes", "gauge", "Free space on the disk of the log.")
-DISK_FLOOR = Family(
+OPEN_CONNECTIONS = MetricFamily("driftq_open_connections", "gauge", "HTTP connections.")
+OPEN_STREAMS = MetricFamily("driftq_open_streams", "gauge", "Consume streams.")
+READY = MetricFamily("driftq_ready", "gauge", "1 when the server accepts work.")
+DISK_FREE = MetricFamily("driftq_disk_free_bytes", "gauge", "Free space on the disk of the log.")
+DISK_FLOOR = MetricFamily(
     "driftq_disk_floor_bytes", "gauge", "Free space below which the server refuses to store messages."
 )
 
-TOPIC_MESSAGES = Family("driftq_topic_messages", "gauge", "Messages kept.", ("topic",))
-TOPIC_PRODUCED = Family(
+TOPIC_MESSAGES = MetricFamily("driftq_topic_messages", "gauge", "Messages kept.", ("topic",))
+TOPIC_PRODUCED = MetricFamily(
     "driftq_topic_produced_total",
     "counter",
     "Messages stored in a topic since it was created, over all starts of the server.",
     ("topic",),
 )
-TOPIC_BYTES = Family("driftq_topic_bytes", "gauge", "Bytes of their keys and values.", ("topic",))
-DEAD_LETTERS = Family(
+TOPIC_BYTES = MetricFamily("driftq_topic_bytes", "gauge", "Bytes of their keys and values.", ("topic",))
+DEAD_LETTERS = MetricFamily(
     "driftq_dead_letters", "gauge", "Dead letters kept, by the topic that they come from.", ("topic",)
 )
-GROUP_LAG = Family("driftq_group_lag", "gauge", "Messages that a group has not settled.", ("group", "topic"))
-GROUP_IN_FLIGHT = Family("driftq_group_in_flight", "gauge", "Deliveries under lease.", ("group", "topic"))
-JOBS = Family("driftq_jobs", "gauge", "Jobs kept, by queue and state.", ("queue", "state"))
-OLDEST_AGE = Family(
+GROUP_LAG = MetricFamily(
+    "driftq_group_lag", "gauge", "Messages that a group has not settled.", ("group", "topic")
+)
+GROUP_IN_FLIGHT = MetricFamily(
+    "driftq_group_in_flight", "gauge", "Deliveries under lease.", ("group", "topic")
+)
+JOBS = MetricFamily("driftq_jobs", "gauge", "Jobs kept, by queue and state.", ("queue", "state"))
+OLDEST_AGE = MetricFamily(
     "driftq_queue_oldest_age_seconds",
     "gauge",
     "How long the oldest ready job of a queue has been due; 0 when none is ready.",
     ("queue",),
 )
-REGISTRY_CLAIMS = Family(
+REGISTRY_CLAIMS = MetricFamily(
     "driftq_registry_claims",
     "gauge",
     "Claims of the pipeline's handlers that are not done or stale, by state; counted every 15 s at most.",
@@ -136,15 +143,15 @@ REGISTRY_CLAIMS = Family(
 )
 
 PROCESS = (
-    Family("process_cpu_seconds_total", "counter", "User and system CPU time of the server."),
-    Family("process_resident_memory_bytes", "gauge", "Memory of the server that is in RAM."),
-    Family("process_virtual_memory_bytes", "gauge", "Address space of the server."),
-    Family("process_start_time_seconds", "gauge", "When the server started, in seconds since 1970."),
-    Family("process_open_fds", "gauge", "Open file descriptors."),
-    Family("process_max_fds", "gauge", "The limit of open file descriptors."),
+    MetricFamily("process_cpu_seconds_total", "counter", "User and system CPU time of the server."),
+    MetricFamily("process_resident_memory_bytes", "gauge", "Memory of the server that is in RAM."),
+    MetricFamily("process_virtual_memory_bytes", "gauge", "Address space of the server."),
+    MetricFamily("process_start_time_seconds", "gauge", "When the server started, in seconds since 1970."),
+    MetricFamily("process_open_fds", "gauge", "Open file descriptors."),
+    MetricFamily("process_max_fds", "gauge", "The limit of open file descriptors."),
 )
 
-FAMILIES: tuple[Family, ...] = (
+FAMILIES: tuple[MetricFamily, ...] = (
     *COUNTERS.values(),
     REFUSALS,
     *HISTOGRAMS.values(),

@@ -23,7 +23,7 @@ from driftq.core.jobs.table import JobState, JobTable
 from driftq.core.state import State, Topic
 from driftq.errors import DriftQError
 from driftq.http.system import families
-from driftq.http.system.families import Family
+from driftq.http.system.families import MetricFamily
 from driftq.http.system.process import process_numbers
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.histograms import Histogram
@@ -113,7 +113,7 @@ class Scraping:
                 self._made[name].append("".join(lines).encode())
                 lines.clear()
 
-    def _add(self, family: Family, value: float, *labels: str) -> None:
+    def _add(self, family: MetricFamily, value: float, *labels: str) -> None:
         named = ",".join(
             f'{name}="{_escaped(label)}"' for name, label in zip(family.labels, labels, strict=True)
         )
@@ -153,7 +153,7 @@ class Scraping:
                 self._add(family, numbers[family.name])
         return sum(map(len, self._lines.values()))
 
-    def _histogram(self, family: Family, histogram: Histogram) -> None:
+    def _histogram(self, family: MetricFamily, histogram: Histogram) -> None:
         lines = self._lines[family.name]
         total = 0
         for bound, count in zip((*histogram.bounds, None), histogram.counts, strict=True):

@@ -113,7 +113,9 @@ class Exchange:
 
     def reply(self, answer: bytes) -> None:
         """Send a complete reply."""
-        answer = self.identified(answer)
+        self._send(self.identified(answer))
+
+    def _send(self, answer: bytes) -> None:
         if self.ends_connection:
             answer = with_connection(answer, b"close")
         elif self.old:
@@ -129,10 +131,13 @@ class Exchange:
         self.reply(self.edge.heads.whole(status, _encode(content)))
 
     def reply_ok(self, body: bytes) -> None:
-        self.reply(b"%b%d\r\n\r\n%b" % (self.edge.heads.ok, len(body), body))
+        """The hottest replies name the request only if its client did."""
+        answer = b"%b%d\r\n\r\n%b" % (self.edge.heads.ok, len(body), body)
+        self._send(self.identified(answer) if self.request_id else answer)
 
     def reply_done(self) -> None:
-        self.reply(self.edge.heads.no_content)
+        answer = self.edge.heads.no_content
+        self._send(self.identified(answer) if self.request_id else answer)
 
     def reply_error(self, error: DriftQError) -> None:
         self.edge.counters.refusals[error.code, type(error).__name__] += 1

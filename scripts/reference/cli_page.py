@@ -13,7 +13,10 @@ INTRO = """\
 Results go to stdout, everything else to stderr; `--json` prints JSON where a command has it. The
 exit code is 0 after success, 1 after a refusal or a failure, 2 for a command line that cannot be
 understood and 130 after Ctrl-C. Commands that talk to a server find it by `--url`, else by
-[`DRIFTQ_URL`](settings.md)."""
+[`DRIFTQ_URL`](settings.md).
+
+`driftq --install-completion` adds completion of commands and options to your shell (bash, zsh, fish,
+PowerShell); `driftq --show-completion` prints it, for other places to install it."""
 
 
 def page() -> str:

@@ -1,35 +1,23 @@
 """docs/reference/metrics.md: every metric with its type, labels and help, from the collectors."""
 
 from collections.abc import Iterable
-from types import SimpleNamespace
-from typing import Any
 
 from prometheus_client.core import Metric
 
+from driftq.http.system.families import FAMILIES
 from scripts.reference.markdown import code, head, joined, table
 
 INTRO = """\
-All metrics are counters and gauges in the Prometheus text format. A counter's name ends in
-`_total`. Counters begin at 0 when the process starts."""
+All metrics are counters, gauges and histograms in the Prometheus text format. A counter's name ends
+in `_total`; a histogram `h` has the samples `h_bucket`, `h_sum` and `h_count`. Counters and histograms begin
+at 0 when the process starts. [Monitor a server](../how-to/monitor.md) shows how to use them."""
 SERVER = """\
 [`GET /v1/metrics`](http.md#get-v1metrics) of a server. The server computes these values when it is
-asked for them; the metrics of topics and groups have one sample for each topic or group."""
+asked for them, a few topics at a time, and answers other requests in between. A metric with labels has one
+sample for each topic, group, queue, state or error."""
 PIPELINE = """\
 `driftq pipeline run … --metrics-port N` serves these on `127.0.0.1:N`, and each job also writes
 them as a text file for collectors that read files. Each has one sample for each job."""
-
-
-def server_metrics() -> list[Metric]:
-    """What a server without topics exposes: the families are the same as with them."""
-    from driftq.core.state import State
-    from driftq.http.system.metrics import ServerCollector
-    from driftq.model.options.limits import Limits
-    from driftq.server.counters import Counters
-
-    idle: Any = SimpleNamespace(
-        counters=Counters(), connections=(), streams=(), engine=SimpleNamespace(refusal=None)
-    )
-    return list(ServerCollector(idle, State(Limits())).collect())
 
 
 def pipeline_metrics() -> list[Metric]:
@@ -55,15 +43,22 @@ def rows(metrics: Iterable[Metric]) -> list[tuple[str, str, str, str]]:
     ]
 
 
+def server_rows() -> list[tuple[str, str, str, str]]:
+    return [
+        (code(family.name), family.kind, ", ".join(map(code, family.labels)), family.meaning)
+        for family in FAMILIES
+    ]
+
+
 def page() -> str:
     headers = ("Metric", "Type", "Labels", "Meaning")
     return joined(
         [
-            *head("Metrics", "the collectors in src/driftq/http/system and src/driftq/pipeline/runtime"),
+            *head("Metrics", "the families in src/driftq/http/system and src/driftq/pipeline/runtime"),
             INTRO,
             "## Server",
             SERVER,
-            table(headers, rows(server_metrics())),
+            table(headers, server_rows()),
             "## Pipeline",
             PIPELINE,
             table(headers, rows(pipeline_metrics())),

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-OTHER_NAMES = {"opensearch-py": "opensearchpy"}
+OTHER_NAMES = {"opensearch-py": "opensearchpy", "opentelemetry-api": "opentelemetry"}
 """Modules that are not called as their package is."""
 
 

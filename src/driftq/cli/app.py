@@ -24,11 +24,13 @@ from driftq.cli.config import CONFIG_EXAMPLES, config
 from driftq.cli.consume import CONSUME_EXAMPLES, consume
 from driftq.cli.doctor import BACKUP_EXAMPLES, DOCTOR_EXAMPLES, RESTORE_EXAMPLES, backup, doctor, restore
 from driftq.cli.explain import EXPLAIN_EXAMPLES, explain
+from driftq.cli.hints import hint_for
 from driftq.cli.produce import PRODUCE_EXAMPLES, produce
 from driftq.cli.publish import PUBLISH_EXAMPLES, publish
 from driftq.cli.screen import examples, say_aside, say_error
 from driftq.cli.serve import SERVE_EXAMPLES, serve
 from driftq.cli.settle import ACK_EXAMPLES, NACK_EXAMPLES, ack, nack
+from driftq.cli.top import TOP_EXAMPLES, top
 from driftq.cli.version import VERSION_EXAMPLES, show_version, version
 from driftq.cli.worker import WORK_EXAMPLES, WORKER_EXAMPLES, work, worker
 from driftq.errors import CertificateUnusable, DriftQError, KeysFileUnusable, ServerUnreachable
@@ -51,6 +53,8 @@ class Commands(TyperGroup):
             say_error(str(unusable))
         except DriftQError as refused:
             say_error(f"{refused.message} ({refused.code})")
+            if hint := hint_for(refused):
+                say_aside(f"hint: {hint}")
         except KeyboardInterrupt:
             say_aside("interrupted")
             raise typer.Exit(130) from None
@@ -96,6 +100,7 @@ app.add_typer(queue.app, name="queue")
 app.command("worker", epilog=WORKER_EXAMPLES)(worker)
 app.command("explain", epilog=EXPLAIN_EXAMPLES)(explain)
 app.add_typer(step.app, name="step")
+app.command("top", epilog=TOP_EXAMPLES)(top)
 app.add_typer(event.app, name="event")
 app.add_typer(event.app, name="events", hidden=True)  # The plural, as in the path of the HTTP interface.
 app.command("publish", epilog=PUBLISH_EXAMPLES)(publish)

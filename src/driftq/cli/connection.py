@@ -26,6 +26,10 @@ class Connection:
     def get(self, path: str, query: Query | None = None) -> Any:
         return self._call("GET", path, query=query)
 
+    def text(self, path: str) -> str:
+        """A response that is not JSON."""
+        return self._send("GET", path).read().decode()
+
     def post(self, path: str, body: Any) -> Any:
         """The decoded response, None for 204."""
         return self._call("POST", path, body=body)

@@ -10,12 +10,14 @@ from typing import Annotated, Any, Literal
 import typer
 
 from driftq.cli.config import ProfileOption
+from driftq.cli.loglines import LogFormat, LogLevel
 from driftq.cli.screen import examples, say_error
 from driftq.settings import PROFILES, ServeSettings, load_settings
 
 SERVE_EXAMPLES = examples(
     "driftq serve",
     "driftq serve --port 9000 --data ./driftq-data",
+    "driftq serve --log-level warning --log-format json",
     "driftq serve --host 0.0.0.0 --api-keys keys.json --tls-cert server.pem --tls-key server.key",
 )
 
@@ -102,6 +104,8 @@ def serve(
         bool | None,
         typer.Option("--insecure", help="Accept connections from other machines without authentication."),
     ] = None,
+    log_level: LogLevel = None,
+    log_format: LogFormat = None,
 ) -> None:
     """Run a server until SIGTERM or Ctrl-C. Every flag has an environment variable: DRIFTQ_ and its name."""
     settings = load_settings(PROFILES[profile] if profile else None)
@@ -121,6 +125,8 @@ def serve(
         "tls_cert": tls_cert,
         "tls_key": tls_key,
         "tls_client_ca": tls_client_ca,
+        "log_level": log_level,
+        "log_format": log_format,
     }
     serving = replace(settings.serving, **{name: value for name, value in flags.items() if value is not None})
     if problem := _refusal(serving):

@@ -41,7 +41,7 @@ _NO_ADDRESS = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 
 def run_server(serving: ServeSettings, settings: Settings) -> int:
     """Serve until a signal, and return the exit code. A failed start prints one line."""
-    log_to_stderr()
+    log_to_stderr(serving.log_level, serving.log_format)
     try:
         router = find_router(
             name=serving.router,

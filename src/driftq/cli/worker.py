@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 import signal
 import sys
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from driftq.cli.loglines import LogFormat, LogLevel, log_to_stderr, traced_as
 from driftq.cli.screen import examples, say_aside, say_error
 from driftq.errors import DriftQError
 
@@ -31,18 +31,24 @@ class WorkerModuleUnusable(Exception):
     """The named worker cannot be run; the text says why."""
 
 
-def worker(app: App) -> None:
+def worker(app: App, log_level: LogLevel = None, log_format: LogFormat = None) -> None:
     """Run the handlers of a worker until SIGTERM or Ctrl-C."""
     from driftq.worker import Worker
 
-    raise typer.Exit(_run(app, Worker))
+    log_to_stderr(log_level, log_format)
+    with traced_as("driftq-worker"):
+        code = _run(app, Worker)
+    raise typer.Exit(code)
 
 
-def work(app: App) -> None:
+def work(app: App, log_level: LogLevel = None, log_format: LogFormat = None) -> None:
     """Run jobs until SIGTERM or Ctrl-C."""
     from driftq.worker import Jobs
 
-    raise typer.Exit(_run(app, Jobs))
+    log_to_stderr(log_level, log_format)
+    with traced_as("driftq-jobs"):
+        code = _run(app, Jobs)
+    raise typer.Exit(code)
 
 
 def _run(name: str, kind: type[Worker | Jobs]) -> int:
@@ -51,7 +57,6 @@ def _run(name: str, kind: type[Worker | Jobs]) -> int:
     except WorkerModuleUnusable as refused:
         say_error(f"{name}: {refused}")
         return 1
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
 
     def stop(*_: object) -> None:
         found.ask_to_stop()

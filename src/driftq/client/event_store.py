@@ -23,6 +23,7 @@ from driftq.errors import EventStoreUnusable
 from driftq.model import Event
 from driftq.model.wire.events import EventReceipt, EventReceipts
 from driftq.settings import load_settings
+from driftq.telemetry.tracing import TRACEPARENT, current_traceparent
 from driftq.transport.paths import Query
 
 if TYPE_CHECKING:
@@ -160,4 +161,7 @@ def _body(event: Event, expected_seq: int | None) -> dict[str, Any]:
     """The fields that the server expects; those that it assigns are left out."""
     fields = {name: getattr(event, name) for name in event.__struct_fields__ if name != "position"}
     fields["expected_seq"] = expected_seq
+    traceparent = current_traceparent()
+    if traceparent is not None:
+        fields["metadata"] = {TRACEPARENT: traceparent, **event.metadata}
     return {name: value for name, value in fields.items() if value is not None or name == "payload"}

@@ -50,6 +50,7 @@ def job_fields(
     metadata: Mapping[str, str] | None,
     limit_key: str | None = None,
     after: Sequence[str] | None = None,
+    traceparent: str | None = None,
 ) -> dict[str, Any]:
     """The body of a job without its payload and key; raises InvalidArgument for a policy of messages."""
     if retry is not None and (problem := retry.job_problem()):
@@ -63,6 +64,7 @@ def job_fields(
         "metadata": None if metadata is None else dict(metadata),
         "limit_key": limit_key,
         "after": list(after) if after else None,
+        "traceparent": traceparent,
     }
     body: dict[str, Any] = {"queue": queue, "task": task}
     body.update({field: value for field, value in fields.items() if value is not None})

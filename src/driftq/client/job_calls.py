@@ -19,6 +19,7 @@ from driftq.errors import DriftQError
 from driftq.model import RetryPolicy
 from driftq.model.wire.job_batch import RequeuedJobs
 from driftq.model.wire.jobs import ClaimedJob, ClaimReply, EnqueuedJob, JobEnd, JobsReply, JobView
+from driftq.telemetry.tracing import current_traceparent
 from driftq.transport.errors import rebuild
 from driftq.transport.paths import Query
 
@@ -49,13 +50,15 @@ class AsyncJobCalls:
         metadata: Mapping[str, str] | None = None,
         limit_key: str | None = None,
         after: Sequence[str] | None = None,
+        traceparent: str | None = None,
     ) -> EnqueuedJob:
         """Returns when the job is durable. Without a key the client makes one up: a retry adds no second job.
 
         `delay_s` counts from now, by this machine's clock unless the broker runs in this process; `run_at`
         is an instant. Jobs with a larger priority run first. `max_retries` n is a `retry` with n + 1
         attempts: give one of them. The limits per key of a queue count jobs by their `limit_key`. `after`
-        are the ids of jobs that have to succeed first.
+        are the ids of jobs that have to succeed first. The job's runs continue the trace that `traceparent`
+        names; by default that of the current span, if OpenTelemetry is in use.
         """
         body = job_batches.job_fields(
             queue,
@@ -68,6 +71,7 @@ class AsyncJobCalls:
             metadata=metadata,
             limit_key=limit_key,
             after=after,
+            traceparent=traceparent or current_traceparent(),
         )
         body["payload"] = payload
         body["idempotency_key"] = idempotency_key or uuid4().hex
@@ -103,6 +107,7 @@ class AsyncJobCalls:
             timeout_ms=timeout_ms,
             retry=retry,
             metadata=metadata,
+            traceparent=current_traceparent(),
         )
         return await job_batches.enqueue_many(
             self._calls, body, payloads, keys=idempotency_keys, limit_keys=limit_keys

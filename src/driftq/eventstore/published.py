@@ -20,6 +20,7 @@ from driftq.eventstore.stored import StoredEvent
 from driftq.model import Operation
 from driftq.model.event import EventHead
 from driftq.model.time import rfc3339_us
+from driftq.telemetry.tracing import TRACEPARENT, is_traceparent
 
 TOPIC_PREFIX = "events."
 _TOPIC_NAME_MAX = 245
@@ -72,6 +73,8 @@ _Text: Any = msgspec.defstruct("_Text", PUBLISHED_COLUMNS, gc=False)
 _stored_fields = attrgetter(
     *({"occurred_at": "occurred_at_us"}.get(name, name) for name in PUBLISHED_COLUMNS)
 )
+_TRACED = f'"{TRACEPARENT}"'
+_decode_metadata = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(PublishedEvent).decode
 decode_state_event = msgspec.json.Decoder(StateEvent).decode
@@ -118,6 +121,14 @@ def encode_fields(
             position,
         )
     )
+
+
+def trace_of(metadata: str) -> str | None:
+    """The `traceparent` in the stored metadata of an event; nearly all events have none."""
+    if _TRACED not in metadata:
+        return None
+    found = _decode_metadata(metadata).get(TRACEPARENT)
+    return found if isinstance(found, str) and is_traceparent(found) else None
 
 
 def decode_published(value: str | bytes) -> PublishedEvent:

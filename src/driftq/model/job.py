@@ -36,6 +36,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     limit_key: str = ""
     after: list[int] = []
     """The jobs that have to succeed first, by their offsets."""
+    traceparent: str | None = None
 
 
 class StoredJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -53,3 +54,4 @@ class StoredJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     metadata: dict[str, str] | None = None
     limit_key: str = ""
     after: list[int] = []
+    traceparent: str | None = None

@@ -14,13 +14,17 @@ from functools import cache
 import msgspec
 
 from driftq.errors import LaneBehind, WriterFenced
-from driftq.eventstore.published import encode_published, topic_of
+from driftq.eventstore.published import encode_published, topic_of, trace_of
 from driftq.eventstore.stored import StoredEvent
+from driftq.model import Envelope
 from driftq.model.options.credentials import NO_CREDENTIALS, Credentials
 from driftq.model.wire.append import PositionedMessage
 from driftq.publishing.lane_sender import LaneSender
+from driftq.telemetry.tracing import is_sampled
 from driftq.transport.server import Server
 
+TRACES_MAX = 64
+"""Traces that one report names, for spans."""
 TOPIC_PARTITIONS = 4
 """Of a topic that the publisher creates; an existing one is used as it is."""
 
@@ -48,6 +52,8 @@ class PublishReport(msgspec.Struct):
     topics: dict[str, dict[int, int]] = {}
     recent: list[tuple[int, str]] = []
     refusal: Refusal | None = None
+    traces: list[str] = []
+    """The sampled traces of these events, up to a limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +87,16 @@ class LaneAppends:
         try:
             for lane, event in events:
                 if event.event_id not in self.sent_ids:
-                    message = PositionedMessage(event.position, encode_published(event), event.aggregate_id)
+                    trace = trace_of(event.metadata)
+                    message = PositionedMessage(
+                        event.position,
+                        encode_published(event),
+                        event.aggregate_id,
+                        None if trace is None else Envelope(traceparent=trace),
+                    )
                     sender.send(_topic(event.aggregate_type), lane, message)
+                    if trace is not None and len(report.traces) < TRACES_MAX and is_sampled(trace):
+                        report.traces.append(trace)
                 report.position = max(report.position, event.position)
                 recent.append((event.position, event.event_id))
             sender.flush()

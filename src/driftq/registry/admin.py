@@ -14,6 +14,14 @@ from driftq.registry.handler import Effect, GapPolicy
 from driftq.sql import Queries, Transaction, as_rows, key_text, storable
 
 FORGET_MS_MIN = 60_000
+OPEN_STATES = (
+    ClaimState.CLAIMED,
+    ClaimState.FAILED,
+    ClaimState.READY,
+    ClaimState.DEAD,
+    ClaimState.UNKNOWN,
+)
+"""Of claims that are not finished."""
 
 
 def find(
@@ -61,6 +69,12 @@ def due(transaction: Transaction, queries: Queries, handler: str, *, limit: int)
 def counts(transaction: Transaction, queries: Queries, handler: str) -> dict[ClaimState, int]:
     rows = transaction.rows(queries["count_states"], handler=handler)
     return {ClaimState(row.state): row.claims for row in rows}
+
+
+def open_counts(transaction: Transaction, queries: Queries) -> dict[ClaimState, int]:
+    """The claims of all handlers that are not finished, by state; 0 where there is none."""
+    rows = transaction.rows(queries["count_open"])
+    return dict.fromkeys(OPEN_STATES, 0) | {ClaimState(row.state): row.claims for row in rows}
 
 
 def report_unknown(transaction: Transaction, queries: Queries) -> int:

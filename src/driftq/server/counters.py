@@ -1,6 +1,9 @@
 """The server's counters: plain numbers, exported by the metrics route."""
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
+
+from driftq.server.histograms import Histograms
 
 
 @dataclass(slots=True)
@@ -18,9 +21,21 @@ class Counters:
     dead_lettered: int = 0
     redriven: int = 0
     jobs_enqueued: int = 0
+    job_duplicates: int = 0
+    jobs_claimed: int = 0
     jobs_completed: int = 0
     schedule_fires: int = 0
     schedule_fires_skipped: int = 0
+    job_failures: int = 0
+    job_leases_expired: int = 0
+    job_timeouts: int = 0
+    jobs_retried: int = 0
+    jobs_dead: int = 0
+    jobs_cancelled: int = 0
+    jobs_requeued: int = 0
+    events_appended: int = 0
+    event_duplicates: int = 0
+    events_refused: int = 0
     commits: int = 0
     commit_failures: int = 0
     committed_bytes: int = 0
@@ -35,3 +50,6 @@ class Counters:
     key_rate_refused: int = 0
     connections: int = 0
     streams: int = 0
+    refusals: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Refused requests, and refused items of batches, by the code and the class of their error."""
+    histograms: Histograms = field(default_factory=Histograms)

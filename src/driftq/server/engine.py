@@ -49,6 +49,7 @@ from driftq.server.turn import Commit, Turn
 from driftq.server.wakeup import CommitBackoff, Wakeup
 from driftq.storage.journal import Journal
 from driftq.storage.payloads import Payloads
+from driftq.telemetry.log_lines import frames_of
 
 logger = logging.getLogger("driftq.engine")
 
@@ -143,18 +144,18 @@ class Engine:
         if self._committing:
             return
         self._answer_reads()
-        commit = Commit() if isinstance(self.refusal, WritingStopped) else self._decide()
+        commit = Commit(self.counters) if isinstance(self.refusal, WritingStopped) else self._decide()
         frames = self._journal.take()
         if frames:
             self._committing = True
-            self.counters.commits += 1
-            self.counters.committed_bytes += sum([frame.size for frame in frames])
+            commit.begin(self.counters, frames)
             waiting = self.stages.pending or self.stages.consumers.is_awake
             self._turn_wanted = bool(self._reads or self._on_idle or waiting)
             self._set_wakeup()
             self._background.commit(frames, lambda error: self._committed(commit, error))
             return
         commit.release()
+        commit.measure(self.counters.histograms)
         self._set_wakeup()
         if self._reads or self.stages.pending:
             self.want_turn()
@@ -187,7 +188,7 @@ class Engine:
         try:
             self.stages.decide(turn)
         except Exception as mistake:  # A bug: memory can no longer be trusted, so the server stops.
-            logger.critical("an unexpected error in a decision, the server stops: %r", mistake)
+            logger.critical("an unexpected error in a decision, the server stops:\n%s", frames_of(mistake))
             turn.commit.fail(NotConfirmed(f"internal: {mistake!r}"))
             self._stop_writing(f"internal: {mistake!r}")
             self._on_fatal(mistake)
@@ -212,6 +213,7 @@ class Engine:
         if error is not None:
             self._failed(commit, error)
             return
+        commit.durable(self.counters.histograms)
         if self._backoff.quiet_until:
             self._backoff.over()
         if self._log.sealed > self._journal.adopted:
@@ -219,6 +221,7 @@ class Engine:
         if wanted:
             self._turn()  # The next commit is on its way to the disk while the answers of this one go out.
         commit.release()
+        commit.measure(self.counters.histograms)
 
     def _failed(self, commit: Commit, error: OSError) -> None:
         self.counters.commit_failures += 1

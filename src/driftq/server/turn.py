@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from driftq.core.keys import MessageRef
 from driftq.errors import DriftQError
+from driftq.log.frame import Frame
+from driftq.server.histograms import Histograms, stopwatch
 from driftq.server.requests import EngineRequest, Reply
 
 if TYPE_CHECKING:
@@ -83,11 +85,47 @@ class RequestQueue(Generic[R]):
 class Commit:
     """The answers and deliveries to release once the records of one turn are durable."""
 
-    __slots__ = ("deliveries", "replies")
+    __slots__ = (
+        "_began",
+        "_decided_at",
+        "_stored_before",
+        "deliveries",
+        "produce_requests",
+        "produce_since",
+        "replies",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, counters: Counters) -> None:
         self.replies: list[tuple[Reply, Any]] = []
         self.deliveries: list[tuple[Outbox, DeliveryBatch]] = []
+        self.produce_requests = 0
+        """Produce requests that this commit answers."""
+        self.produce_since = 0.0
+        """When the oldest of them was submitted."""
+        self._decided_at = stopwatch()
+        self._began = 0.0
+        self._stored_before = counters.produced + counters.jobs_enqueued
+
+    def begin(self, counters: Counters, frames: list[Frame]) -> None:
+        """The frames are on their way to the disk."""
+        counters.commits += 1
+        counters.committed_bytes += sum([frame.size for frame in frames])
+        stored = counters.produced + counters.jobs_enqueued - self._stored_before
+        counters.histograms.commit_messages.observe(stored)
+        self._began = stopwatch()
+
+    def durable(self, histograms: Histograms) -> None:
+        """The frames are on the disk."""
+        histograms.commit_seconds.observe(stopwatch() - self._began)
+
+    def measure(self, histograms: Histograms) -> None:
+        """Everything is released: count how long requests and deliveries took."""
+        if self.produce_requests or self.deliveries:
+            now = stopwatch()
+            if self.produce_requests:
+                histograms.produce_seconds.observe(now - self.produce_since, times=self.produce_requests)
+            if self.deliveries:
+                histograms.dispatch_seconds.observe(now - self._decided_at, times=len(self.deliveries))
 
     def release(self) -> None:
         """The records are durable: answer, and send the deliveries."""
@@ -141,7 +179,7 @@ class Turn:
         """A commit has just failed: decide what was submitted, and nothing else."""
         self.stopping = stopping
         """The server stops: begin nothing new."""
-        self.commit = Commit()
+        self.commit = Commit(counters)
         self._stages = stages
 
     def reply(self, request: EngineRequest, answer: Any) -> None:

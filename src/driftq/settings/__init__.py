@@ -12,11 +12,13 @@ from driftq.settings.load import (
     load_credentials,
     load_data,
     load_keys_file,
+    load_log,
     load_settings,
     load_transport,
     load_url,
     prefer_python,
     uses_spark_connect,
+    wants_traces,
 )
 from driftq.settings.profile import PROFILES, Profile
 from driftq.settings.spec import Problem, SettingSpec, SettingsRefused, UnknownName
@@ -43,10 +45,12 @@ __all__ = [
     "load_credentials",
     "load_data",
     "load_keys_file",
+    "load_log",
     "load_settings",
     "load_transport",
     "load_url",
     "prefer_python",
     "uses_spark_connect",
+    "wants_traces",
     "without_password",
 ]

@@ -191,6 +191,16 @@ def load_credentials(
     )
 
 
+def load_log(
+    *, level: str | None = None, form: str | None = None, environ: Mapping[str, str] = os.environ
+) -> tuple[str, str]:
+    """The level and the format of the log, whatever the other settings are; what is given wins."""
+    found = [
+        setting.value for setting in _read((serve_table.LOG_LEVEL, serve_table.LOG_FORMAT), DEFAULT, environ)
+    ]
+    return level or str(found[0]), form or str(found[1])
+
+
 def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
     """Java's home from the environment, if set; not a setting of DriftQ."""
     return environ.get("JAVA_HOME") or None
@@ -205,6 +215,17 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
 def uses_spark_connect(environ: Mapping[str, str] = os.environ) -> bool:
     """Whether Spark would open a session of Spark Connect here, or has one open."""
     return "SPARK_REMOTE" in environ or "SPARK_CONNECT_MODE_ENABLED" in environ
+
+
+def wants_traces(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether OpenTelemetry's own variables ask for traces; they are not settings of DriftQ."""
+    if (
+        environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
+        or environ.get("OTEL_TRACES_EXPORTER") == "none"
+    ):
+        return False
+    names = ("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    return any(environ.get(name) for name in names)
 
 
 def prefer_python(path: str, environ: MutableMapping[str, str] = os.environ) -> None:

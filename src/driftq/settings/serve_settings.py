@@ -30,4 +30,6 @@ def serve_settings(values: Mapping[str, Value | None], *, data: str) -> ServeSet
         tls_cert=text(table.TLS_CERT),
         tls_key=text(table.TLS_KEY),
         tls_client_ca=text(table.TLS_CLIENT_CA),
+        log_level=str(values[table.LOG_LEVEL.name]),
+        log_format=str(values[table.LOG_FORMAT.name]),
     )

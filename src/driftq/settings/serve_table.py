@@ -89,6 +89,18 @@ TLS_CLIENT_CA = SettingSpec(
     kind=FILE,
     meaning="the certificates that a client's certificate must be signed by",
 )
+LOG_LEVEL = SettingSpec(
+    name="DRIFTQ_LOG_LEVEL",
+    default="info",
+    kind=Choice(("debug", "info", "warning", "error")),
+    meaning="the least level that servers, workers and pipelines log",
+)
+LOG_FORMAT = SettingSpec(
+    name="DRIFTQ_LOG_FORMAT",
+    default="text",
+    kind=Choice(("text", "json")),
+    meaning="how servers, workers and pipelines write their log: as text, or as one JSON object a line",
+)
 
 SERVE_SETTINGS: tuple[SettingSpec, ...] = (
     HOST,
@@ -105,4 +117,6 @@ SERVE_SETTINGS: tuple[SettingSpec, ...] = (
     TLS_CERT,
     TLS_KEY,
     TLS_CLIENT_CA,
+    LOG_LEVEL,
+    LOG_FORMAT,
 )

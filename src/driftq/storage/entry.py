@@ -87,6 +87,7 @@ def encode_job(job: JobRequest, at: int) -> bytes:
         metadata=job.metadata,
         limit_key=job.limit_key,
         after=job.after,
+        traceparent=job.traceparent,
     )
     return encode_text(msgspec.json.encode(stored), encode_time(at))
 

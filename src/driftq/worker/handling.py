@@ -15,6 +15,8 @@ from driftq.errors import DriftQError, FailedPrecondition, InvalidArgument
 from driftq.model import Message
 from driftq.registry import Effect
 from driftq.registry.verdict import Reject, Released, Retry, UnknownEffect, error_text
+from driftq.telemetry.log_context import LogIds, log_ids
+from driftq.telemetry.tracing import Attributes, handling_span, record_failure
 from driftq.worker.broker_scope import BrokerScope
 from driftq.worker.failures import DeadLetterPartitions, GivenUp, Redelivery, describe, fate_of
 from driftq.worker.leases import LeasedDelivery
@@ -100,6 +102,10 @@ class Handling:
 
     async def handle(self, leased: LeasedDelivery) -> None:
         """Begin, run, commit, ack. If the server refuses or is away, the message is redelivered."""
+        with log_ids(**_ids(leased)):
+            await self._handle(leased)
+
+    async def _handle(self, leased: LeasedDelivery) -> None:
         try:
             await self._in_scope(leased)
         except UnknownEffect as unknown:
@@ -159,14 +165,20 @@ class Handling:
     async def _run(self, leased: LeasedDelivery, grant: EffectGrant | None) -> None:
         if leased.lost:
             return
-        running = leased.running = self._submit(leased, grant)
-        try:
-            ended = await asyncio.wrap_future(running)
-        except asyncio.CancelledError:
-            if not leased.context.lost:
-                running.cancel()
-                raise
-            return  # Somebody else has it.
+        envelope = leased.delivery.envelope
+        with handling_span(
+            f"process {self._declared.topic}", envelope.traceparent, lambda: _attributes(leased)
+        ) as span:
+            running = leased.running = self._submit(leased, grant)
+            try:
+                ended = await asyncio.wrap_future(running)
+            except asyncio.CancelledError:
+                if not leased.context.lost:
+                    running.cancel()
+                    raise
+                return  # Somebody else has it.
+            if ended.error is not None:
+                record_failure(span, ended.error)
         if ended.error is not None:
             if self._declared.effect is Effect.TRANSACTIONAL and isinstance(ended.error, CUT_OFF):
                 raise ended.error
@@ -259,3 +271,35 @@ class Handling:
 
     def _describe(self, leased: LeasedDelivery, what: str) -> str:
         return describe(leased.delivery, what, max_attempts=self._declared.max_attempts)
+
+
+def _ids(leased: LeasedDelivery) -> LogIds:
+    """What every log line about this delivery carries, the handler's own lines too."""
+    delivery = leased.delivery
+    ids: LogIds = {
+        "topic": delivery.topic,
+        "partition": delivery.partition,
+        "offset": delivery.offset,
+        "group": delivery.group,
+        "attempt": delivery.attempt,
+    }
+    if delivery.envelope.run_id:
+        ids["run_id"] = delivery.envelope.run_id
+    if delivery.envelope.step_id:
+        ids["step_id"] = delivery.envelope.step_id
+    return ids
+
+
+def _attributes(leased: LeasedDelivery) -> Attributes:
+    """By OpenTelemetry's conventions for messaging."""
+    delivery = leased.delivery
+    return {
+        "messaging.system": "driftq",
+        "messaging.operation.name": "process",
+        "messaging.operation.type": "process",
+        "messaging.destination.name": delivery.topic,
+        "messaging.destination.partition.id": str(delivery.partition),
+        "messaging.consumer.group.name": delivery.group,
+        "messaging.message.id": str(delivery.offset),
+        "driftq.attempt": delivery.attempt,
+    }

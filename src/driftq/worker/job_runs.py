@@ -7,6 +7,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
@@ -16,6 +17,8 @@ from driftq.client.loop_thread import LoopThread
 from driftq.model import RetryPolicy
 from driftq.model.wire.jobs import ClaimedJob
 from driftq.registry.verdict import Reject, Retry, error_text
+from driftq.telemetry.log_context import log_ids
+from driftq.telemetry.tracing import Attributes, handling_span
 from driftq.worker.context import JobContext
 from driftq.worker.scope import stored_result
 from driftq.worker.signatures import awaits
@@ -125,15 +128,17 @@ class JobRuns:
             if self._stopped or leased.context.lost:
                 self._end(leased, 1)
                 continue
-            try:
-                task = self._task(leased)
-                given = self._given(leased, task)
-                self._on_start(leased.context)
-                result = task.call(**given)
-            except BaseException as error:  # noqa: BLE001 - the worker loop: whatever it raises fails its job.
-                self._end(leased, self._failure(leased, error))
-            else:
-                self._end(leased, _success(leased, result))
+            with _named(leased.job):
+                try:
+                    task = self._task(leased)
+                    with _span(leased.job):
+                        given = self._given(leased, task)
+                        self._on_start(leased.context)
+                        result = task.call(**given)
+                except BaseException as error:  # noqa: BLE001 - the worker loop: it fails its job.
+                    self._end(leased, self._failure(leased, error))
+                else:
+                    self._end(leased, _success(leased, result))
 
     async def _work_awaiting(self, leased: LeasedJob, task: Runnable) -> None:
         async with self._room:
@@ -141,16 +146,18 @@ class JobRuns:
             if self._stopped or leased.context.lost:
                 self._end(leased, 1)
                 return
-            try:
-                given = self._given(leased, task)
-                self._on_start(leased.context)
-                result = await task.call(**given)
-            except asyncio.CancelledError:
-                self._end(leased, 1)
-            except BaseException as error:  # noqa: BLE001 - the worker loop: whatever it raises fails its job.
-                self._end(leased, self._failure(leased, error))
-            else:
-                self._end(leased, _success(leased, result))
+            with _named(leased.job):
+                try:
+                    with _span(leased.job):
+                        given = self._given(leased, task)
+                        self._on_start(leased.context)
+                        result = await task.call(**given)
+                except asyncio.CancelledError:
+                    self._end(leased, 1)
+                except BaseException as error:  # noqa: BLE001 - the worker loop: it fails its job.
+                    self._end(leased, self._failure(leased, error))
+                else:
+                    self._end(leased, _success(leased, result))
 
     def _failure(self, leased: LeasedJob, error: BaseException) -> JobEnd | int:
         task = self._tasks.get(leased.job.task)
@@ -179,6 +186,27 @@ class JobRuns:
         if not self._describe:
             self._describe = True  # Telling twice does no harm, and never telling cannot happen.
             self._notify()
+
+
+def _named(job: ClaimedJob) -> AbstractContextManager[None]:
+    """Log lines inside, the task's own too, carry the job's id."""
+    return log_ids(job_id=job.job_id, queue=job.queue, attempt=job.attempt)
+
+
+def _span(job: ClaimedJob) -> AbstractContextManager[Any]:
+    return handling_span(f"run {job.task}", job.traceparent, lambda: _attributes(job))
+
+
+def _attributes(job: ClaimedJob) -> Attributes:
+    return {
+        "messaging.system": "driftq",
+        "messaging.operation.name": "run",
+        "messaging.operation.type": "process",
+        "messaging.destination.name": job.queue,
+        "messaging.message.id": job.job_id,
+        "driftq.task": job.task,
+        "driftq.attempt": job.attempt,
+    }
 
 
 def _success(leased: LeasedJob, result: Any) -> JobEnd:

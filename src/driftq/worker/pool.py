@@ -11,6 +11,7 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +46,8 @@ class HandlerPool:
     def submit_as(self, call: Callable[..., Any], *args: Any) -> Future[HandlerEnded]:
         """Begin something else in one of the threads of a handler that blocks."""
         assert self._threads is not None
-        return self._threads.submit(_called, call, args)
+        # With the ids for its log lines and the current span, as a coroutine on another loop gets them.
+        return self._threads.submit(copy_context().run, _called, call, args)
 
     def close(self) -> None:
         """Wait for no one: what still runs has lost its worker."""

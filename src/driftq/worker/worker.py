@@ -20,6 +20,7 @@ from driftq.model import Message
 from driftq.registry import Effect
 from driftq.registry.handler import HANDLER_BYTES_MAX
 from driftq.worker.background import STOP_TIMEOUT_S, BackgroundWork
+from driftq.worker.failures import describe
 from driftq.worker.handling import Declared, Handling
 from driftq.worker.leases import DeliveryHeartbeats, LeasedDelivery
 from driftq.worker.running.hooks import Hook, Hooked, HookRunner, Hooks
@@ -229,4 +230,4 @@ async def _release(leased: LeasedDelivery) -> None:
     try:
         await leased.delivery.nack(started=False)
     except DriftQError as refused:
-        logger.info("%r could not be released: %s", leased.delivery, refused)
+        logger.info("%s: %s", describe(leased.delivery, "could not be released"), refused)

@@ -78,7 +78,7 @@ def test_without_a_terminal_a_topic_is_deleted_by_yes_only(
     assert real_server.client().get(f"/v1/topics/{topic}").status == 200
     assert run_client("topic", "delete", topic, "--yes").exit_code == 0
     missing = run_client("topic", "delete", topic)
-    assert missing.stderr == f"error: topic '{topic}' does not exist (NOT_FOUND)\n"
+    assert missing.stderr.startswith(f"error: topic '{topic}' does not exist (NOT_FOUND)\nhint: ")
 
 
 @pytest.mark.clause("D6")
@@ -105,10 +105,8 @@ def test_a_topic_without_dead_letters_is_not_a_missing_topic(run_client: Run, to
     assert run_client("dlq", "redrive", topic).exit_code == 0
     for verb in ("show", "purge", "redrive"):
         missing = run_client("dlq", verb, "nowhere")
-        assert (missing.exit_code, missing.stderr) == (
-            1,
-            "error: topic 'nowhere' does not exist (NOT_FOUND)\n",
-        )
+        said = missing.stderr.splitlines()[0]
+        assert (missing.exit_code, said) == (1, "error: topic 'nowhere' does not exist (NOT_FOUND)")
 
 
 @pytest.mark.clause("D6")

@@ -77,6 +77,8 @@ TABLE = [
     ("DRIFTQ_TLS_CERT", None, ["server.pem"], [""]),
     ("DRIFTQ_TLS_KEY", None, ["server.key"], [""]),
     ("DRIFTQ_TLS_CLIENT_CA", None, ["ca.pem"], [""]),
+    ("DRIFTQ_LOG_LEVEL", "info", ["debug", "warning", "error"], ["", "INFO", "loud"]),
+    ("DRIFTQ_LOG_FORMAT", "text", ["json"], ["", "yaml"]),
     *EVENT_TABLE,
 ]
 

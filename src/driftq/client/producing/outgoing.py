@@ -22,8 +22,10 @@ from driftq.made_up_key import MADE_UP_PREFIX
 from driftq.model import DeadLetterFacts, Envelope, RetryPolicy
 from driftq.model.headers import headers_problem
 from driftq.model.value import BYTES_MARK
+from driftq.telemetry.tracing import current_traceparent
 
 _encode = msgspec.json.Encoder().encode
+_TRACE_ALONE = {"traceparent"}
 
 
 class EnvelopeFields(TypedDict, total=False):
@@ -48,6 +50,12 @@ class KeyAlone(msgspec.Struct, frozen=True, gc=False):
     """An envelope with nothing but a key, which is what most messages have."""
 
     idempotency_key: str
+
+
+class KeyAndTrace(KeyAlone, frozen=True, gc=False):
+    """The same in a process that traces."""
+
+    traceparent: str
 
 
 class Outgoing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -109,6 +117,10 @@ def outgoing(
         if idempotency_key is None:
             return Outgoing(topic, text, key, None, named)
         return Outgoing(topic, text, key, KeyAlone(idempotency_key), named)
+    if idempotency_key is not None and envelope.keys() == _TRACE_ALONE:
+        trace = envelope["traceparent"]
+        if type(trace) is str and trace.isascii():
+            return Outgoing(topic, text, key, KeyAndTrace(idempotency_key, trace), named)
     return Outgoing(topic, text, key, _envelope(idempotency_key, envelope), named)
 
 
@@ -123,6 +135,12 @@ def _headers(given: Mapping[str, str]) -> dict[str, str]:
     if problem is not None:
         raise InvalidArgument("headers", problem)
     return headers
+
+
+def with_trace(envelope: EnvelopeFields) -> EnvelopeFields:
+    """The same with the context of the current span, unless there is none or the caller gave one."""
+    traceparent = None if "traceparent" in envelope else current_traceparent()
+    return envelope if traceparent is None else {**envelope, "traceparent": traceparent}
 
 
 def _envelope(idempotency_key: str | None, given: EnvelopeFields) -> Envelope:

@@ -13,11 +13,12 @@ from typing import Any
 
 from driftq.client.producing.batcher import Batcher
 from driftq.client.producing.entry import Waiter
-from driftq.client.producing.outgoing import EnvelopeFields, KeyAlone, Outgoing, keys, outgoing
+from driftq.client.producing.outgoing import EnvelopeFields, KeyAlone, Outgoing, keys, outgoing, with_trace
 from driftq.client.wire.calls import Calls
 from driftq.client.wire.encoding import read_receipts
 from driftq.errors import BatchRefused, DriftQError
 from driftq.model.wire.produce import Receipt
+from driftq.telemetry.tracing import is_tracing
 
 KeyOf = str | Callable[[Any], str]
 """A key for all values, or a function that makes one from each."""
@@ -48,6 +49,8 @@ class Producer:
     ) -> asyncio.Future[Receipt]:
         """Gets its result when the message is durable."""
         receipt: asyncio.Future[Receipt] = self._create_future()
+        if is_tracing():
+            envelope = with_trace(envelope)
         if (
             type(value) is str
             and idempotency_key is None
@@ -87,6 +90,7 @@ class Producer:
         headers: Mapping[str, str] | None = None,
     ) -> list[Receipt]:
         """Returns when all are durable, in the order of the values; raises BatchRefused when some are not."""
+        envelope = with_trace(envelope)
         messages = (
             outgoing(
                 topic,

@@ -12,6 +12,7 @@ from driftq.eventstore.stored import canonical_json, content_hash, quoted
 from driftq.model import Aggregate, Event, Operation
 from driftq.model.time import microseconds, utc
 from driftq.sql import key_text
+from driftq.telemetry.tracing import TRACEPARENT, current_traceparent
 
 ID_BYTES_MAX = 512  # The index on type, id and number must fit PostgreSQL's limit.
 SEQUENCE_MAX = 2**53 - 1  # What every reader of JSON can hold.
@@ -107,6 +108,9 @@ def _kind(event: Event) -> str:
 
 
 def _metadata(given: dict[str, Any], kind: str) -> str:
+    traceparent = current_traceparent()
+    if traceparent is not None:
+        given = {TRACEPARENT: traceparent, **given}
     if not given:
         return f'{{"kind":{quoted(kind)}}}'
     return canonical_json({**given, "kind": kind}, field="metadata")

@@ -16,7 +16,7 @@ from driftq.core.state import State
 from driftq.errors import DriftQError, EventStoreUnusable, InvalidArgument
 from driftq.http.api.params import Form, body_problem
 from driftq.http.api.tenancy import NamedThing, type_thing
-from driftq.http.wire.exchange import Exchange, error_fields
+from driftq.http.wire.exchange import Exchange, count_refusals, error_fields
 from driftq.model.event import Event, Operation
 from driftq.model.wire.events import (
     AggregateQuery,
@@ -29,6 +29,8 @@ from driftq.model.wire.events import (
 )
 from driftq.model.wire.fields import Request
 from driftq.server.events.service import EventAppendRequest, EventQueryRequest, EventsService
+from driftq.server.histograms import stopwatch
+from driftq.telemetry.tracing import TRACEPARENT
 
 if TYPE_CHECKING:
     from driftq.eventstore import Appended, EventStore, Refused
@@ -50,8 +52,8 @@ def append(exchange: Exchange) -> None:
         raise InvalidArgument("", "the list of events is empty")
     if len(events) > EVENTS_MAX:
         raise InvalidArgument("", f"at most {EVENTS_MAX} events can be appended at once")
-    give = partial(_appended_all if isinstance(asked, list) else _appended_one, exchange)
-    commands = [(_to_event(body), body.expected_seq) for body in events]
+    give = partial(_appended_all if isinstance(asked, list) else _appended_one, exchange, stopwatch())
+    commands = [(_to_event(body, exchange.traceparent), body.expected_seq) for body in events]
     events_service(exchange).append(EventAppendRequest(commands, replying(exchange, give)))
 
 
@@ -72,7 +74,11 @@ def types_appended(exchange: Exchange) -> Iterator[NamedThing]:
         yield type_thing(name)
 
 
-def _to_event(body: EventBody) -> Event:
+def _to_event(body: EventBody, traceparent: str | None) -> Event:
+    """The header's trace is kept in the metadata, unless the event names one itself."""
+    metadata = body.metadata or {}
+    if traceparent is not None:
+        metadata = {TRACEPARENT: traceparent, **metadata}
     return Event(
         event_id=body.event_id,
         aggregate_type=body.aggregate_type,
@@ -83,28 +89,31 @@ def _to_event(body: EventBody) -> Event:
         operation=Operation(body.operation),
         sequence_number=body.sequence_number,
         occurred_at=body.occurred_at,
-        metadata=body.metadata or {},
+        metadata=metadata,
         schema_version=1 if body.schema_version is None else body.schema_version,
     )
 
 
-def _appended_one(exchange: Exchange, outcomes: list[Appended | Refused]) -> None:
+def _appended_one(exchange: Exchange, since: float, outcomes: list[Appended | Refused]) -> None:
     result = _result(outcomes[0])
+    _count(exchange, since, [result])
     if isinstance(result, DriftQError):
         exchange.reply_error(result)
     else:
         exchange.reply_json(result, status=200 if result.duplicate else 201)
 
 
-def _appended_all(exchange: Exchange, outcomes: list[Appended | Refused]) -> None:
+def _appended_all(exchange: Exchange, since: float, outcomes: list[Appended | Refused]) -> None:
     """201 when an event is new, 200 when all were there; an error sets the status of the whole reply."""
     results = [_result(answer) for answer in outcomes]
+    _count(exchange, since, results)
     refusals = [result for result in results if isinstance(result, DriftQError)]
     if not refusals:
         receipts = [result for result in results if isinstance(result, EventReceipt)]
         fresh = not all(receipt.duplicate for receipt in receipts)
         exchange.reply_json(EventReceipts(len(receipts), 0, receipts), status=201 if fresh else 200)
         return
+    count_refusals(exchange, refusals)
     body = error_fields(refusals[0]) | {
         "appended": len(results) - len(refusals),
         "failed": len(refusals),
@@ -116,6 +125,18 @@ def _appended_all(exchange: Exchange, outcomes: list[Appended | Refused]) -> Non
         ],
     }
     exchange.reply_json(body, status=refusals[0].status)
+
+
+def _count(exchange: Exchange, since: float, results: list[EventReceipt | DriftQError]) -> None:
+    counters = exchange.edge.counters
+    for result in results:
+        if isinstance(result, DriftQError):
+            counters.events_refused += 1
+        elif result.duplicate:
+            counters.event_duplicates += 1
+        else:
+            counters.events_appended += 1
+    counters.histograms.event_append_seconds.observe(stopwatch() - since)
 
 
 def _result(answer: Appended | Refused) -> EventReceipt | DriftQError:

@@ -64,7 +64,7 @@ _decode_part = msgspec.json.Decoder(JobSettlement).decode
 
 def enqueue(exchange: Exchange) -> None:
     asked = JOB.read(exchange.body, exchange.query)
-    job = requested_job(asked, exchange.edge.broker.options.jobs)
+    job = requested_job(asked, exchange.edge.broker.options.jobs, traceparent=exchange.traceparent)
     exchange.edge.engine.submit(EnqueueRequest([job], exchange.answering(partial(_enqueued, exchange))))
 
 
@@ -175,6 +175,7 @@ def _send_claimed(exchange: Exchange, granted: JobsGranted, entries: list[bytes]
                 lease_until,
                 stored.max_retries + 1,
                 stored.metadata,
+                stored.traceparent,
             )
         )
     exchange.reply_json(ClaimReply(jobs))

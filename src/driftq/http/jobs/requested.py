@@ -23,7 +23,7 @@ def offset_of(name: str) -> int:
     return offset
 
 
-def requested_job(asked: JobBody, options: JobOptions) -> JobRequest:
+def requested_job(asked: JobBody, options: JobOptions, *, traceparent: str | None = None) -> JobRequest:
     """The job that the body describes; raises what is wrong with it."""
     check_name("queue", asked.queue)
     check_name("task", asked.task)
@@ -43,6 +43,7 @@ def requested_job(asked: JobBody, options: JobOptions) -> JobRequest:
         retry=retry,
         metadata=asked.metadata or None,
         limit_key=asked.limit_key or "",
+        traceparent=asked.traceparent or traceparent,
         after=[offset_of(name) for name in dict.fromkeys(asked.after or ())],
     )
 

@@ -20,7 +20,8 @@ from driftq.errors import DriftQError, FailedPrecondition, InvalidArgument
 from driftq.http.api.params import Form, decode
 from driftq.http.messages.handlers import produced, read_message, whole_message
 from driftq.http.messages.tenants import of_tenant, topics_of, within_tenant
-from driftq.http.wire.exchange import Exchange, error_body, error_fields, error_headers
+from driftq.http.messages.tracing import traced
+from driftq.http.wire.exchange import Exchange, count_refusals, error_body, error_fields, error_headers
 from driftq.model.wire.produce import BatchBody, BatchParts, BatchQuery, BatchReply, ProduceBody
 from driftq.server.produce.prepare import Produced, prepare_all
 from driftq.server.requests import ProduceRequest
@@ -49,6 +50,9 @@ class ParsedBatch(NamedTuple):
 def produce_batch(exchange: Exchange) -> None:
     asked = QUERY.from_query(exchange.query)
     batch = _read(exchange, asked)._replace(brief=asked.brief is True)
+    if exchange.traceparent is not None:
+        trace = exchange.traceparent
+        batch = batch._replace(messages=[traced(message, trace) for message in batch.messages])
     limit = exchange.edge.options.batch_max
     if len(batch.messages) + len(batch.errors) > limit:
         raise InvalidArgument("messages", f"at most {limit} in one request")
@@ -166,6 +170,7 @@ def _stored(
         results.insert(slot, error)
         placed.insert(slot, None)
     refused = [result for result in results if isinstance(result, DriftQError)]
+    count_refusals(exchange, refused)
     if batch.atomic and refused:
         _refuse(exchange, results, refused[0])
         return

@@ -15,6 +15,7 @@ from driftq.core.owners import OwnedKind
 from driftq.errors import DriftQError, InvalidArgument, TopicNotFound
 from driftq.http.api.params import Form, body_problem, check_count, check_name, read_many
 from driftq.http.messages.tenants import of_tenant, topics_of, within_tenant
+from driftq.http.messages.tracing import traced
 from driftq.http.wire.exchange import (
     LAST_CHUNK,
     NDJSON,
@@ -71,6 +72,8 @@ def produce(exchange: Exchange) -> None:
         message = _from_query(QUERY.from_query(exchange.query))
     if exchange.caller is not None and exchange.caller.tenant is not None:
         message = of_tenant(exchange, message)
+    if exchange.traceparent is not None:
+        message = traced(message, exchange.traceparent)
     edge = exchange.edge
     if edge.routing is not None and edge.routing.wants(message.topic):
         edge.spawn(exchange, _route(exchange, edge.routing, message))

@@ -1,18 +1,15 @@
 """What the server says about itself: alive, ready, which version, how busy."""
 
-from prometheus_client import generate_latest
-
 from driftq.access.keys import Role
-from driftq.core.state import State
 from driftq.errors import Unavailable
 from driftq.http.api.docs_page import PAGE
 from driftq.http.api.params import Form
-from driftq.http.system.metrics import new_registry
+from driftq.http.system.metrics import scrape
 from driftq.http.wire.exchange import HTML, Exchange
 from driftq.model.wire.fields import Request
 from driftq.model.wire.system import ClockWarning, ReadyReply, StatusReply, VersionReply, WhoamiReply
 from driftq.server.clock import log_ahead_ms, log_ahead_text
-from driftq.server.requests import ReadRequest, SealRequest
+from driftq.server.requests import SealRequest
 
 NOTHING = Form(Request)
 _PROMETHEUS = b"text/plain; version=0.0.4; charset=utf-8"
@@ -75,17 +72,13 @@ def seal(exchange: Exchange) -> None:
 
 
 def metrics(exchange: Exchange) -> None:
-    """Metrics are collected at each request; the hot path only adds to plain counters."""
     NOTHING.read(exchange.body, exchange.query)
-    edge = exchange.edge
+    exchange.edge.spawn(exchange, _scrape(exchange))
 
-    def query(state: State) -> bytes:
-        return generate_latest(new_registry(edge, state))
 
-    def send(text: bytes) -> None:
-        exchange.reply(edge.heads.whole(200, text, content_type=_PROMETHEUS))
-
-    edge.engine.read(ReadRequest(query, exchange.answering(send)))
+async def _scrape(exchange: Exchange) -> None:
+    text = await scrape(exchange.edge)
+    exchange.reply(exchange.edge.heads.whole(200, text, content_type=_PROMETHEUS))
 
 
 def docs(exchange: Exchange) -> None:

@@ -222,6 +222,7 @@ class ServerConnection(asyncio.Protocol):
 
     def begin(self, exchange: Exchange, head: bytes, stream: ResponseStream) -> None:
         """The first exchange in the queue is answered in chunks from now on."""
+        head = exchange.identified(head)
         exchange.answer = head
         self._stream = stream
         self.write(head)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 
 from driftq.errors import DriftQError, ShuttingDown
@@ -12,6 +14,7 @@ from driftq.http.wire.exchange import Exchange, Heads
 from driftq.http.wire.hosts import HostRule
 from driftq.http.wire.parser import HeadCache
 from driftq.server.broker import Broker
+from driftq.server.registry_claims import RegistryClaims
 
 if TYPE_CHECKING:
     from driftq.http.api.guard import Guard
@@ -158,11 +161,19 @@ class Edge:
         self.emptied = asyncio.Event()
         """Set when the last connection is closed."""
         self.streams: set[EndableStream] = set()
+        self.registry_claims = RegistryClaims.of(broker.options.events)
+        """None where the server has no registry."""
         self.tick = 0
         """Seconds since the start."""
         self.reading = asyncio.Semaphore(1)
         """Held while a thread reads much of the log."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._request_prefix = (options.instance[:12] or secrets.token_hex(6)).encode()
+        self._request_numbers = count(1)
+
+    def new_request_id(self) -> bytes:
+        """Unique to this server and this start of it."""
+        return b"%b-%x" % (self._request_prefix, next(self._request_numbers))
 
     def enter(self, connection: ServerConnection) -> bool:
         """Count a new connection; whether there is a slot for it, perhaps that of another."""

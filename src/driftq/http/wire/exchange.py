@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,8 @@ from driftq.errors import (
     TenantMismatch,
     Unauthenticated,
 )
+from driftq.telemetry.log_context import ids
+from driftq.telemetry.log_lines import frames_of
 
 if TYPE_CHECKING:
     from driftq.access.keys import ApiKey
@@ -78,7 +80,9 @@ class Exchange:
         "parked",
         "path",
         "query",
+        "request_id",
         "topic",
+        "traceparent",
     )
 
     def __init__(self, edge: Edge, connection: ServerConnection, method: bytes) -> None:
@@ -91,6 +95,10 @@ class Exchange:
         self.content_type = b""
         self.authorization = b""
         """The header, if there is one."""
+        self.request_id = b""
+        """The client's, if it is valid; else it is made up with the reply."""
+        self.traceparent: str | None = None
+        """The trace that the client asks to continue."""
         self.caller: ApiKey | None = None
         """The key that the guard has found; None without a guard."""
         self.topic = ""
@@ -133,22 +141,34 @@ class Exchange:
 
     def reply(self, answer: bytes) -> None:
         """Send a complete reply."""
+        self._send(self.identified(answer))
+
+    def _send(self, answer: bytes) -> None:
         if self.ends_connection:
             answer = with_connection(answer, b"close")
         elif self.old:
             answer = with_connection(answer, b"keep-alive")
         self.connection.answered(self, answer)
 
+    def identified(self, answer: bytes) -> bytes:
+        """The same reply, or the head of one, with the id of the request after its status line."""
+        request_id = self.request_id = self.request_id or self.edge.new_request_id()
+        return answer.replace(b"\r\n", b"\r\nX-Request-Id: %b\r\n" % request_id, 1)
+
     def reply_json(self, content: object, *, status: int = 200) -> None:
         self.reply(self.edge.heads.whole(status, _encode(content)))
 
     def reply_ok(self, body: bytes) -> None:
-        self.reply(b"%b%d\r\n\r\n%b" % (self.edge.heads.ok, len(body), body))
+        """The hottest replies name the request only if its client did."""
+        answer = b"%b%d\r\n\r\n%b" % (self.edge.heads.ok, len(body), body)
+        self._send(self.identified(answer) if self.request_id else answer)
 
     def reply_done(self) -> None:
-        self.reply(self.edge.heads.no_content)
+        answer = self.edge.heads.no_content
+        self._send(self.identified(answer) if self.request_id else answer)
 
     def reply_error(self, error: DriftQError) -> None:
+        self.edge.counters.refusals[error.code, type(error).__name__] += 1
         body = error_body(error)
         answer = self.edge.heads.whole(error.status, body, extra=error_headers(error))
         if self.method == b"HEAD":  # A reply to HEAD must not have a body.
@@ -157,7 +177,14 @@ class Exchange:
 
     def failed(self, error: BaseException) -> None:
         """The server's own error: logged here, reported to the client without details."""
-        logger.error("a request failed: %s %s", self.method, self.path[:200], exc_info=error)
+        self.request_id = self.request_id or self.edge.new_request_id()
+        logger.error(
+            "a request failed: %s %s\n%s",
+            self.method.decode(errors="replace"),
+            self.path[:200].decode(errors="replace"),
+            frames_of(error),
+            extra=ids(request_id=self.request_id.decode()),
+        )
         if self.answer is not None:
             self.connection.abort()  # The status is sent: only a cut connection can report the error.
         else:
@@ -205,8 +232,17 @@ def reply_each(exchange: Exchange, done: bytes, errors: dict[int, DriftQError], 
     results = list(outcomes)
     for slot, error in sorted(errors.items()):
         results.insert(slot, error)
+    count_refusals(exchange, results)
     texts = [done if result is None else error_body(result) for result in results]
     exchange.reply_ok(b'{"results":[%b]}' % b",".join(texts))
+
+
+def count_refusals(exchange: Exchange, results: Iterable[object]) -> None:
+    """Count the refused items of a batch by their errors."""
+    refusals = exchange.edge.counters.refusals
+    for result in results:
+        if isinstance(result, DriftQError):
+            refusals[result.code, type(result).__name__] += 1
 
 
 # Answers as bytes

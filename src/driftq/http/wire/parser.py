@@ -8,12 +8,14 @@ head needs no second check; nor do the headers that the request before had.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from driftq.errors import DriftQError, InvalidArgument, MethodNotAllowed, PayloadTooLarge
 from driftq.http.wire.exchange import Exchange
+from driftq.telemetry.tracing import is_traceparent
 
 if TYPE_CHECKING:
     from driftq.http.wire.connection import ServerConnection
@@ -21,8 +23,10 @@ if TYPE_CHECKING:
 
 _WATCHED = (
     *("content-length", "content-type", "transfer-encoding", "expect", "connection", "upgrade"),
-    *("host", "origin", "sec-fetch-site", "authorization"),
+    *("host", "origin", "sec-fetch-site", "authorization", "x-request-id", "traceparent"),
 )
+REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
+"""A client's own id for a request; any other text is ignored, and the server makes an id up."""
 _LENGTHS = frozenset(map(len, _WATCHED))
 _VERSIONS = ("1.0", "1.1")
 
@@ -47,7 +51,7 @@ class HeadCache(dict[bytes, CachedHead]):
 
     Most clients send the same few heads repeatedly, and the same bytes mean the same request: one whose head
     is cached and whose body is complete needs no parser. Only plain heads are cached: HTTP/1.1 with
-    keep-alive, a body of a given length, no `Upgrade` and no `Expect`.
+    keep-alive, a body of a given length, no `Upgrade`, no `Expect` and no id that is another one each time.
     """
 
     def learn(self, octets: bytes, url: bytes, head: CachedHead) -> None:
@@ -103,6 +107,8 @@ class RequestReader:
         self._origin: bytes | None = None
         self._site: bytes | None = None
         self._authorization = b""
+        self._request_id = b""
+        self._traceparent: str | None = None
         self._denial: DriftQError | None = None
 
     def feed(self, received: bytes) -> None:
@@ -148,6 +154,7 @@ class RequestReader:
 
     def _learn(self, exchange: Exchange) -> None:
         odd = exchange.old or exchange.ends_connection or self._chunked or self._expects or self._says_upgrade
+        odd = odd or bool(exchange.request_id or exchange.traceparent)
         if not odd and self._denial is None and len(exchange.body) == self._content_length:
             facts = (exchange.method, exchange.path, exchange.query, exchange.content_type)
             head = CachedHead(*facts, exchange.authorization, self._content_length)
@@ -166,6 +173,8 @@ class RequestReader:
             b"Origin": self._origin,
             b"Sec-Fetch-Site": self._site,
             b"Authorization": self._authorization or None,
+            b"X-Request-Id": self._request_id or None,
+            b"Traceparent": self._traceparent.encode() if self._traceparent else None,
             b"Connection": b", ".join(word for word in words if word.lower() != b"upgrade") or None,
             b"Content-Type": self._content_type or b"application/json",
             b"Content-Length": None if self._chunked else b"%d" % self._content_length,
@@ -216,6 +225,11 @@ class RequestReader:
             if self._authorization:
                 self._stop(InvalidArgument("", "there are two Authorization headers"))
             self._authorization = value
+        elif name == b"x-request-id":
+            self._request_id = value if REQUEST_ID.fullmatch(value) else b""
+        elif name == b"traceparent":
+            text = value.decode(errors="replace")
+            self._traceparent = text if is_traceparent(text) else None
         elif name == b"connection":
             self._says_connection += b"," + value
         elif name == b"transfer-encoding":
@@ -273,6 +287,7 @@ class RequestReader:
         exchange.body = self._body if not self._more else b"".join((self._body, *self._more))
         exchange.content_type = self._content_type
         exchange.authorization = self._authorization
+        exchange.request_id, exchange.traceparent = self._request_id, self._traceparent
         exchange.ends_connection = not parser.should_keep_alive()
         if self._says_connection or exchange.ends_connection:
             exchange.old = self._version == "1.0"

@@ -22,6 +22,8 @@ class ServeSettings:
     tls_cert: str | None
     tls_key: str | None
     tls_client_ca: str | None
+    log_level: str
+    log_format: str
 
     @property
     def log_folder(self) -> str:

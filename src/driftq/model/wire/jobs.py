@@ -42,6 +42,8 @@ class JobBody(Request, frozen=True):
     metadata: Metadata | None = None
     limit_key: JobKey | None = None
     after: Annotated[list[str], Meta(max_length=AFTER_MAX)] | None = None
+    traceparent: str | None = None
+    """The W3C trace context that its runs continue."""
 
 
 class EnqueuedJob(Reply, frozen=True, omit_defaults=True):
@@ -74,6 +76,7 @@ class ClaimedJob(msgspec.Struct, frozen=True, omit_defaults=True):
     lease_until: str
     max_attempts: int | None = None
     metadata: dict[str, str] | None = None
+    traceparent: str | None = None
 
 
 class ClaimReply(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ target stores its own position.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -39,6 +40,7 @@ from driftq.pipeline.projection.staged.batch import (
     stage_ordered,
     stage_user_fold,
 )
+from driftq.pipeline.projection.traces import report_applied
 from driftq.pipeline.projection.user_fold import (
     DataFrameFold,
     dead_letters_of_rows,
@@ -108,8 +110,10 @@ class Projector:
             require_picklable(name, fold)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        began_ns = time.time_ns()
         try:
             self.apply(batch)
+            report_applied(self._name, batch, began_ns=began_ns)
         except (ProjectionError, Unavailable) as ended:
             self.failure = ended
             raise

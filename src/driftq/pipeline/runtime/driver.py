@@ -25,6 +25,9 @@ from driftq.pipeline.runtime.reports import DriverSpec, RefusalReport, Reporter
 from driftq.pipeline.runtime.runner import PipelineJobFailed
 from driftq.pipeline.runtime.supervisor import REFUSED
 from driftq.pipeline.runtime.work import do_work
+from driftq.settings import load_log, wants_traces
+from driftq.telemetry.log_lines import log_to
+from driftq.telemetry.tracing import start_tracing
 
 
 class StopSignal:
@@ -50,10 +53,14 @@ def main() -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the supervisor, which then stops us.
     assignment = msgspec.json.decode(sys.stdin.buffer.readline(), type=DriverSpec)
     hold_on_to(sys.stdin.buffer)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    level, form = load_log()
+    log_to(level=level, form=form)
     logging.getLogger("py4j").setLevel(logging.WARNING)
     reporter = Reporter(os.fdopen(int(sys.argv[1]), "wb"), assignment.options)
+    end_tracing = start_tracing("driftq-pipeline") if wants_traces() else None
     code = _work(assignment, reporter, stopping)
+    if end_tracing is not None:
+        end_tracing()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # Threads of Spark and of the user must not delay the exit.

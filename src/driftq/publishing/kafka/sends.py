@@ -13,14 +13,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from driftq.eventstore.published import encode_fields, topic_of
+from driftq.eventstore.published import PUBLISHED_COLUMNS, encode_fields, topic_of, trace_of
 from driftq.publishing.kafka.lane import OutgoingEvent
 from driftq.publishing.kafka.positions import LaneRefused
 from driftq.publishing.kafka.writer import LaneTargets, LaneWriter
 from driftq.publishing.lanes import Refusal
+from driftq.telemetry.tracing import TRACEPARENT
 
 Row = tuple[Any, ...]
 """The values of PUBLISHED_COLUMNS."""
+_METADATA = PUBLISHED_COLUMNS.index("metadata")
 _CONTENT_TYPE = ("content-type", "application/json")
 
 
@@ -107,6 +109,7 @@ _topic = cache(topic_of)
 def _outgoing(topic: str, fields: Row) -> OutgoingEvent:
     """The message of an event: readers find its columns in the headers, the first four in this order."""
     event_id, aggregate_type, aggregate_id, sequence_number, *_, position = fields
+    trace = trace_of(fields[_METADATA])
     return OutgoingEvent(
         position,
         topic,
@@ -119,5 +122,6 @@ def _outgoing(topic: str, fields: Row) -> OutgoingEvent:
             ("sequence_number", str(sequence_number)),
             ("position", str(position)),
             _CONTENT_TYPE,
+            *([] if trace is None else [(TRACEPARENT, trace)]),
         ],
     )

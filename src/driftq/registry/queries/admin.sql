@@ -70,3 +70,10 @@ WHERE (handler, event_id) IN (
 -- name: abandon
 -- The process that was granted these is gone: their leases are over.
 UPDATE {claims} SET lease_until = 0 WHERE state = 'claimed' AND incarnation = :incarnation;
+
+-- Finished claims are left out: there may be millions, and no index counts them.
+-- name: count_open
+SELECT state, count(*) AS claims
+FROM {claims}
+WHERE state NOT IN ('done', 'stale')
+GROUP BY state;

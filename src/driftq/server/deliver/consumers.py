@@ -22,6 +22,7 @@ from driftq.model import StreamView
 from driftq.model.backoff import doubled
 from driftq.server.deliver.outbox import Outbox
 from driftq.server.ports import ConsumerStream
+from driftq.telemetry.log_context import ids
 
 UNSENT_MAX = 1 << 20
 STALL_PAUSE_MAX_MS = 30_000
@@ -235,6 +236,7 @@ class Consumers:
                     topic,
                     group,
                     member.consumer.owner,
+                    extra=ids(topic=topic, group=group),
                 )
         return stalled
 

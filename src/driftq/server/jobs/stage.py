@@ -21,6 +21,7 @@ from driftq.model import TopicOptions
 from driftq.model.job import JobRequest, StoredJob
 from driftq.model.wire.jobs import EnqueuedJob
 from driftq.server.jobs.ends import EndRequest, EndWaiters
+from driftq.server.jobs.measures import measure
 from driftq.server.jobs.requests import (
     ClaimRequest,
     EnqueueRequest,
@@ -139,6 +140,7 @@ class JobsStage:
             self._act(turn, action)
         if not turn.quiet:
             for record in decide_job_expiries(jobs, now=turn.now, jitter=self._jitter):
+                measure(turn, record)
                 turn.journal.add(record)
         if requests.enqueues:
             _enqueue(turn, requests.enqueues)
@@ -170,8 +172,8 @@ class JobsStage:
         )
         for record in (completed, failed):
             if record is not None:
+                measure(turn, record)
                 turn.journal.add(record)
-        turn.counters.jobs_completed += len(completed.offsets) if completed is not None else 0
         start = 0
         for request in requests:
             stop = start + len(request.settlements)
@@ -181,7 +183,9 @@ class JobsStage:
     def _act(self, turn: Turn, action: JobAction) -> None:
         answer: DriftQError | None = None
         try:
-            turn.journal.add(action.decide(turn.state.jobs, turn.now, turn.wall))
+            record = action.decide(turn.state.jobs, turn.now, turn.wall)
+            measure(turn, record)
+            turn.journal.add(record)
         except DriftQError as refused:
             answer = refused
         turn.reply(action, answer)
@@ -222,6 +226,7 @@ class JobsStage:
                 del record.offsets[count:]
                 break
             ordinals.append(ordinal)
+        measure(turn, record)
         turn.journal.add(record)
         jobs = turn.state.jobs
         attempts = [jobs.attempts[offset - jobs.base] for offset in record.offsets]
@@ -267,6 +272,7 @@ def _store(turn: Turn, jobs: list[JobRequest]) -> list[EnqueuedJob | DriftQError
     for job in jobs:
         duplicate = _find_duplicate(turn, job, fresh)
         if duplicate is not None:
+            turn.counters.job_duplicates += 1
             outcomes.append(duplicate)
             continue
         offset = topic.next_offset + len(entries)

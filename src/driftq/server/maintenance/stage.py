@@ -120,8 +120,15 @@ class MaintenanceStage:
         self._topics: list[Topic] = []
         self._seals = SealWaiters()
         self.disk_full: DiskFull | None = None
+        self.free_bytes: int | None = None
+        """On the log's disk, as of the last look; None when it could not be read."""
         self._next_at = 0
         self._stopped = False
+
+    @property
+    def floor_bytes(self) -> int:
+        """The free space below which produce is refused."""
+        return self._options.free_bytes_min
 
     @property
     def pending(self) -> bool:
@@ -239,6 +246,7 @@ class MaintenanceStage:
         self._looking = False
         was = self.disk_full
         floor = self._options.free_bytes_min
+        self.free_bytes = None if isinstance(free, Exception) else free
         if isinstance(free, OSError) and free.errno in _NO_SPACE:
             self.disk_full = DiskFull(free_bytes=0, floor_bytes=floor)
         elif isinstance(free, Exception):

@@ -25,9 +25,11 @@ from driftq.errors import (
 from driftq.log.frame import MAX_PAYLOAD
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.deliver.consumers import Consumers
+from driftq.server.histograms import stopwatch
 from driftq.server.maintenance.stage import MaintenanceStage
 from driftq.server.requests import AppendRequest, ProduceRequest
 from driftq.server.turn import RequestQueue, Turn
+from driftq.telemetry.log_context import ids
 
 logger = logging.getLogger("driftq.engine")
 
@@ -48,10 +50,14 @@ class ProduceStage(RequestQueue[ProduceRequest]):
         super().__init__()
         self._consumers = consumers
         self._maintenance = maintenance
+        self._since = 0.0
+        """When the oldest request in the queue was submitted, for the histogram of produce times."""
 
     def submit(self, request: ProduceRequest) -> None:
         disk_full = self._maintenance.disk_full
         if disk_full is None:
+            if not self.requests:
+                self._since = stopwatch()
             self.requests.append(request)
         else:
             request.reply(disk_full)
@@ -60,6 +66,7 @@ class ProduceStage(RequestQueue[ProduceRequest]):
         turn.state.keys.expire(turn.now)
         if self.requests:
             requests, new_keys = self._take_ready(turn)
+            turn.commit.produce_requests, turn.commit.produce_since = len(requests), self._since
             self._store_all(turn, requests, new_keys=new_keys)
 
     # Which requests this turn decides
@@ -272,6 +279,7 @@ def _count_others(turn: Turn, outcomes: list[Outcome]) -> None:
                 logger.warning(
                     "an idempotency key was reused with another payload; offset %d is unchanged",
                     outcome.offset,
+                    extra=ids(topic=outcome.topic, partition=outcome.partition, offset=outcome.offset),
                 )
         elif isinstance(outcome, DriftQError):
             turn.counters.produce_refused += 1

@@ -23,6 +23,7 @@ from driftq.model import Envelope, Message, Routing, RoutingDecision
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.counters import Counters
 from driftq.server.routing.threads import RouterThreads
+from driftq.telemetry.log_lines import raised_at
 
 ROUTER_TIMEOUT_MS = 1_000
 _WORKERS = 8
@@ -149,9 +150,7 @@ class RoutingService:
             return follow(message, await self._decision(message, print_), self._state())
         except Exception as error:  # noqa: BLE001 (a router never fails a produce)
             self._counters.router_failures += 1
-            logger.warning(
-                "the router failed, the message goes on unrouted: %s: %s", type(error).__name__, error
-            )
+            logger.warning("the router failed, the message goes on unrouted: %s", _failure(error))
             return message
 
     def _recorded(self, message: Message, print_: int) -> Message | None:
@@ -200,3 +199,10 @@ class RoutingService:
         close = getattr(self._router, "close", None)
         if close is not None:
             close()
+
+
+def _failure(error: Exception) -> str:
+    """An error in words. Of a router's own exception only the place: its text may quote the message."""
+    if isinstance(error, OSError) or type(error).__module__.startswith("driftq."):
+        return f"{type(error).__name__}: {error}"
+    return raised_at(error)

@@ -31,6 +31,7 @@ from driftq.server.produce.prepare import size_of
 from driftq.server.turn import Turn
 from driftq.server.wakeup import CommitBackoff
 from driftq.storage.entry import decode_entry, encode_entry, encode_time
+from driftq.telemetry.log_context import ids
 
 if TYPE_CHECKING:
     from driftq.server.deliver.stage import Timers
@@ -179,6 +180,7 @@ def _log_failure(state: State, dead: DeadLettered, cause: str) -> str:
         offset,
         dead.group,
         cause,
+        extra=ids(topic=dead.topic, partition=dead.partition, offset=offset, group=dead.group),
     )
     return f"the dead letter of offset {offset} is not stored: {cause}"
 

@@ -1,0 +1,150 @@
+"""The way to OpenTelemetry, which is optional: without it, everything here does nothing.
+
+A process traces when it has OpenTelemetry loaded: an application that sets a tracer provider itself, or a
+command that `start_tracing` configured from the standard OTEL_* variables. Whether it is loaded is asked of
+`sys.modules`, so a process that does not trace pays for one look into a dict.
+
+The context travels as a W3C `traceparent`: in the envelope of a message, in a job, in the metadata of an
+event. Whoever handles it continues the trace that it names.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+logger = logging.getLogger("driftq.tracing")
+
+TRACEPARENT = "traceparent"
+_VALID = re.compile(r"[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
+_API = "opentelemetry.trace"
+_TRACER = "driftq"
+
+Attributes = Mapping[str, str | int]
+
+
+def is_traceparent(text: str) -> bool:
+    """Whether this is a traceparent as W3C defines it; version ff is reserved."""
+    return _VALID.fullmatch(text) is not None and not text.startswith("ff")
+
+
+def is_tracing() -> bool:
+    """Whether this process has OpenTelemetry loaded."""
+    return _API in sys.modules
+
+
+def current_traceparent() -> str | None:
+    """The context of the current span, to be sent along; None without one."""
+    api = sys.modules.get(_API)
+    if api is None:
+        return None
+    context = api.get_current_span().get_span_context()
+    if not context.is_valid:
+        return None
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
+
+
+def current_trace_id() -> str | None:
+    """For log lines."""
+    api = sys.modules.get(_API)
+    if api is None:
+        return None
+    context = api.get_current_span().get_span_context()
+    return f"{context.trace_id:032x}" if context.is_valid else None
+
+
+def handling_span(
+    name: str, traceparent: str | None, attributes: Callable[[], Attributes]
+) -> AbstractContextManager[Any]:
+    """The span of one handler's run, a child of the span that sent its message or job.
+
+    The block gets the span, or None; an exception that leaves the block is recorded on it.
+    """
+    if _API not in sys.modules:
+        return nullcontext()
+    return _started(name, traceparent, attributes())
+
+
+@contextmanager
+def _started(name: str, traceparent: str | None, attributes: Attributes) -> Iterator[Any]:
+    from opentelemetry import trace
+
+    with trace.get_tracer(_TRACER).start_as_current_span(
+        name, context=_context_of(traceparent), kind=trace.SpanKind.CONSUMER, attributes=dict(attributes)
+    ) as span:
+        yield span
+
+
+def record_failure(span: Any, error: BaseException) -> None:
+    """The run failed without raising here."""
+    if span is not None:
+        from opentelemetry import trace
+
+        span.record_exception(error)
+        span.set_status(trace.Status(trace.StatusCode.ERROR, type(error).__name__))
+
+
+def report_spans(
+    name: str, traceparents: Iterable[str], *, began_ns: int, ended_ns: int, attributes: Attributes
+) -> None:
+    """A span for each of these traces: work on a batch that they share, done between these times."""
+    if _API not in sys.modules:
+        return
+    from opentelemetry import trace
+
+    tracer = trace.get_tracer(_TRACER)
+    for traceparent in traceparents:
+        span = tracer.start_span(
+            name,
+            context=_context_of(traceparent),
+            kind=trace.SpanKind.CONSUMER,
+            attributes=dict(attributes),
+            start_time=began_ns,
+        )
+        span.end(end_time=ended_ns)
+
+
+def is_sampled(traceparent: str) -> bool:
+    """Whether the sender records its spans."""
+    return is_traceparent(traceparent) and bool(int(traceparent[53:55], 16) & 1)
+
+
+def _context_of(traceparent: str | None) -> Any:
+    """The remote context; None, which means the current one, where there is no valid traceparent."""
+    if traceparent is None or not is_traceparent(traceparent):
+        return None
+    from opentelemetry import trace
+
+    _, trace_id, span_id, flags = traceparent.split("-")[:4]
+    remote = trace.SpanContext(
+        trace_id=int(trace_id, 16),
+        span_id=int(span_id, 16),
+        is_remote=True,
+        trace_flags=trace.TraceFlags(int(flags, 16)),
+    )
+    return trace.set_span_in_context(trace.NonRecordingSpan(remote))
+
+
+def start_tracing(service: str) -> Callable[[], None]:
+    """Export spans as the OTEL_* variables say; returns what sends the last of them at the end.
+
+    Logs a warning and does nothing where the packages are missing: a worker without traces still works.
+    """
+    try:
+        from opentelemetry import trace
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ModuleNotFoundError as missing:
+        logger.warning("OTEL_* asks for traces, but %s is missing: install driftq[otel]", missing.name)
+        return lambda: None
+    named = OTELResourceDetector().detect()  # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win.
+    provider = TracerProvider(resource=Resource.create({SERVICE_NAME: service}).merge(named))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(provider)
+    return provider.shutdown

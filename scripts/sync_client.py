@@ -68,6 +68,13 @@ TWINS = (
         into="driftq.client.sync.dead_letters",
     ),
     Twin(
+        source="driftq.client.operating",
+        name="AsyncMessageSearch",
+        into="driftq.client.sync.message_search",
+    ),
+    Twin(source="driftq.client.operating", name="AsyncClaims", into="driftq.client.sync.claims"),
+    Twin(source="driftq.client.operating", name="AsyncPipelines", into="driftq.client.sync.pipelines"),
+    Twin(
         source="driftq.client.consuming.consumer",
         name="AsyncConsumer",
         into="driftq.client.sync.consumer",

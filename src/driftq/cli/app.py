@@ -10,6 +10,7 @@ from driftq.cli.config import CONFIG_EXAMPLES, config
 from driftq.cli.consume import CONSUME_EXAMPLES, consume
 from driftq.cli.doctor import BACKUP_EXAMPLES, DOCTOR_EXAMPLES, RESTORE_EXAMPLES, backup, doctor, restore
 from driftq.cli.explain import EXPLAIN_EXAMPLES, explain
+from driftq.cli.messages import MESSAGES_EXAMPLES, messages
 from driftq.cli.produce import PRODUCE_EXAMPLES, produce
 from driftq.cli.screen import examples, say_aside, say_error
 from driftq.cli.serve import SERVE_EXAMPLES, serve
@@ -77,6 +78,7 @@ app.add_typer(dlq.app, name="dlq")
 job.app.command("work", epilog=WORK_EXAMPLES)(work)
 app.add_typer(job.app, name="job")
 app.command("worker", epilog=WORKER_EXAMPLES)(worker)
+app.command("messages", epilog=MESSAGES_EXAMPLES)(messages)
 app.command("explain", epilog=EXPLAIN_EXAMPLES)(explain)
 app.add_typer(event.app, name="event")
 app.add_typer(pipeline.app, name="pipeline")

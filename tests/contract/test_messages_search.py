@@ -67,7 +67,7 @@ def test_a_message_is_found_at_once_by_each_of_its_names(searched: Server) -> No
     assert offsets(searched, topic, offset=17) == [17]
     assert offsets(searched, topic, offset=60) == []
     partitions = [offsets(searched, topic, partition=number) for number in range(3)]
-    assert sorted(sum(partitions, [])) == list(numbers)
+    assert sorted(offset for part in partitions for offset in part) == list(numbers)
     assert offsets(searched, topic, partition=1, key="user:1") == [
         one for one in partitions[1] if one % 4 == 1
     ]

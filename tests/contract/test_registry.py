@@ -80,6 +80,8 @@ def test_an_unknown_effect_is_shown_with_its_facts_and_resolved(served: Server, 
         "owner": "worker-1",
         "effect": "unknown",
         "last_error": "cut off",
+        "reason": "reported",
+        "requeues": 0,
     }
     with driftq.Client(f"http://127.0.0.1:{served.port}") as client:
         client.registry.resolve("charge", "e-1", outcome="done", by="ada")

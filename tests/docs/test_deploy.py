@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from driftq.settings import load_settings
 
@@ -75,7 +75,9 @@ def test_no_password_stands_in_a_file() -> None:
         for name, value in service.get("environment", {}).items():
             if re.search("PASSWORD|SECRET|KEY", name):
                 assert re.fullmatch(r"\$\{[A-Z0-9_]+:\?set it\}", value), name
-    assert "${POSTGRES_PASSWORD:?set it}" in COMPOSE["services"]["driftq"]["environment"]["DRIFTQ_DATABASE_URL"]
+    assert (
+        "${POSTGRES_PASSWORD:?set it}" in COMPOSE["services"]["driftq"]["environment"]["DRIFTQ_DATABASE_URL"]
+    )
     config = COMPOSE["configs"]["s3-config"]["content"]
     [identity] = json.loads(config)["identities"]
     assert identity["credentials"] == [
@@ -106,7 +108,11 @@ def test_the_unit_is_hardened_and_systemd_accepts_it(tmp_path: Path) -> None:
     parsed.optionxform = str  # type: ignore[assignment,method-assign]
     parsed.read_string(UNIT)
     service = dict(parsed["Service"])
-    assert (service["User"], service["NoNewPrivileges"], service["ProtectSystem"]) == ("driftq", "yes", "strict")
+    assert (service["User"], service["NoNewPrivileges"], service["ProtectSystem"]) == (
+        "driftq",
+        "yes",
+        "strict",
+    )
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
         return

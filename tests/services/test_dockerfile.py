@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 HADOLINT = Path(sys.executable).with_name("hadolint")
 
@@ -19,7 +18,9 @@ def test_hadolint_finds_nothing() -> None:
 
 def test_hadolint_would_find_something(tmp_path: Path) -> None:
     wrong = tmp_path / "Dockerfile"
-    wrong.write_text((DEPLOY / "Dockerfile").read_text().replace("--no-cache-dir", "").replace("USER driftq", "USER root"))
+    wrong.write_text(
+        (DEPLOY / "Dockerfile").read_text().replace("--no-cache-dir", "").replace("USER driftq", "USER root")
+    )
     done = subprocess.run([HADOLINT, wrong], capture_output=True, text=True, check=False)
     assert {"DL3042", "DL3002"} <= {word for line in done.stdout.splitlines() for word in line.split()}
 
@@ -27,11 +28,14 @@ def test_hadolint_would_find_something(tmp_path: Path) -> None:
 def test_compose_is_understood(tmp_path: Path) -> None:
     """`docker compose config` needs no engine; where there is no such plugin, tests/docs has its checks."""
     docker = shutil.which("docker")
-    if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
+    if (
+        docker is None
+        or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode
+    ):
         return
     values = ("POSTGRES_PASSWORD", "S3_ACCESS_KEY", "S3_SECRET_KEY", "DRIFTQ_METRICS_KEY", "GRAFANA_PASSWORD")
     environment = tmp_path / "env"
     environment.write_text("".join(f"{name}=x\n" for name in values))
-    command = [docker, "compose", "--env-file", environment, "-f", DEPLOY / "compose.yaml", "config", "--quiet"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [docker, "compose", "--env-file", str(environment), "-f", str(DEPLOY / "compose.yaml")]
+    done = subprocess.run([*command, "config", "--quiet"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -56,7 +56,9 @@ def messages(
         for message in found:
             say_json(message)
         return
-    listed = table(topic, "offset", "partition", "at", "key", "value", right=frozenset({"offset", "partition"}))
+    listed = table(
+        topic, "offset", "partition", "at", "key", "value", right=frozenset({"offset", "partition"})
+    )
     for message in found:
         value = message["value"]
         text = f"{value[:_SHOWN]}…" if len(value) > _SHOWN else value

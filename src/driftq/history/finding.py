@@ -1,12 +1,12 @@
 """Finding stored messages of a topic: by index where the history has one, and a bounded read of the rest.
 
-The offsets of a topic fall into three zones. The history indexes the middle one, up to the last sealed segment.
-Before it lie messages that an older release has stored; after it lie the newest, which a thread reads and
-compares, so that a message is found as soon as it is durable. What one call reads is bounded: it may end early,
-and says where to go on.
+The offsets of a topic fall into three zones. The history indexes the middle one, up to the last sealed
+segment. Before it lie messages that an older release has stored; after it lie the newest, which a thread
+reads and compares, so that a message is found as soon as it is durable. What one call reads is bounded: it
+may end early, and says where to go on.
 
-A call works on the state of one turn: slices of the partitions, with their chunks as they were. The history is
-opened after that, so whatever had left the segments by then is in it.
+A call works on the state of one turn: slices of the partitions, with their chunks as they were. The history
+is opened after that, so whatever had left the segments by then is in it.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class Search:
             return self._page(self._zones(database, first, end))
 
     def _page(self, reached: Iterator[int]) -> MessagePage:
-        """Let the search go on until the page is full or enough was read; `reached` are places to go on at."""
+        """Search until the page is full or enough was read; `reached` are the places to go on at."""
         for more_after in reached:
             if len(self.messages) >= self.limit:
                 self.messages = self.messages[: self.limit]
@@ -196,17 +196,16 @@ class Search:
 
     def _look_up(self, database: sqlite3.Connection, first: int, end: int) -> Iterator[int]:
         """Messages that the index names."""
+        if first >= end:
+            return
         wanted = self.wanted
+        given: tuple[str | int, int]
         if wanted.run_id is not None:
             source, given = "steps WHERE run_id = ? AND topic = ?", (wanted.run_id, self.topic)
         else:
-            text = wanted.tenant_id if wanted.key is None else wanted.key
-            assert text is not None
-            number = BY_TENANT if wanted.key is None else BY_KEY
-            source, given = (
-                f"search WHERE topic = ? AND field = {number} AND hash = ?",
-                (self.topic, search_hash(text)),
-            )
+            field, text = (BY_TENANT, wanted.tenant_id) if wanted.key is None else (BY_KEY, wanted.key)
+            source = f"search WHERE topic = ? AND field = {field} AND hash = ?"
+            given = (self.topic, search_hash(text or ""))
         order = "DESC" if self.newest_first else "ASC"
         rows = database.execute(
             f'SELECT "offset", "partition" FROM {source} AND "offset" >= ? AND "offset" < ?'
@@ -239,7 +238,7 @@ class Search:
             low, high = window
             for part in self.slices:
                 ordinals = range(part.ordinal_from(low), part.ordinal_from(high))
-                while len(ordinals):
+                while ordinals:
                     piece = self._piece(part, ordinals)
                     self._take(part, piece)
                     ordinals = range(piece.stop, ordinals.stop)

@@ -1,8 +1,9 @@
 """The index that finds messages by key and tenant: part of the history, written in its transaction.
 
-A row holds a hash, not the text: whoever reads it compares the stored message. Rows are few bytes each, and the
-index of a topic covers a range of its offsets, which `search_extents` begins and the last sealed segment ends.
-A history that an older release wrote has no such rows: its index begins with the first round of this release.
+A row holds a hash, not the text: a reader compares the stored message. Rows are few bytes each, and
+the index of a topic covers a range of its offsets, which `search_extents` begins and the last sealed
+segment ends. A history that an older release wrote has no such rows: its index begins with the first round
+of this release.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ CREATE TABLE IF NOT EXISTS search_extents (
     first_offset INTEGER NOT NULL,
     pruned_to INTEGER NOT NULL
 );
-CREATE TABLE IF NOT EXISTS search_progress (one INTEGER PRIMARY KEY CHECK (one = 1), segment INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS search_progress (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    segment INTEGER NOT NULL
+);
 """
 
 
@@ -138,9 +142,7 @@ class SearchWriter:
         )
         for (topic, field), rows in self._rows.items():
             columns = zip(rows.hashes, rows.offsets, rows.partitions, strict=True)
-            database.executemany(
-                f"INSERT OR REPLACE INTO search VALUES ({topic}, {field}, ?, ?, ?)", columns
-            )
+            database.executemany(f"INSERT OR REPLACE INTO search VALUES ({topic}, {field}, ?, ?, ?)", columns)
         _prune(database, topics)
         database.execute(
             "INSERT INTO search_progress VALUES (1, ?) ON CONFLICT DO UPDATE SET segment = excluded.segment",
@@ -165,9 +167,7 @@ def _prune(database: sqlite3.Connection, topics: list[Topic]) -> None:
 
 def first_kept(topic: Topic) -> int:
     """The lowest offset of a kept message; the next offset where there is none."""
-    firsts = (
-        part.index.first_offset for part in topic.partitions if part.index.end > part.index.first
-    )
+    firsts = (part.index.first_offset for part in topic.partitions if part.index.end > part.index.first)
     return min(firsts, default=topic.next_offset)
 
 

@@ -87,8 +87,8 @@ def page(
 ) -> ClaimPage:
     """At most `limit` claims in these states: open ones state by state, or finished ones, the newest first.
 
-    Only indexes are read. The index of finished claims does not know handlers, so a page of one handler may be
-    short, or empty, and still have more behind it.
+    Only indexes are read. The index of finished claims does not know handlers, so a page of one handler may
+    be short, or empty, and still have more behind it.
     """
     if _FINISHED.issuperset(states):
         return _finished_page(transaction, queries, states=states, handler=handler, limit=limit, after=after)

@@ -1,8 +1,8 @@
 """The newest report of each job of the pipeline, in memory and in a small file that survives a restart.
 
-A driver reports after each batch, at most once a second, and repeats its last report while nothing happens. The
-file is written about a second after a report: a crash loses the reports of that second, and the next reports of
-the drivers replace them. Reports are for display. No job depends on them.
+A driver reports after each batch, at most once a second, and repeats its last report while nothing happens.
+The file is written about a second after a report: a crash loses the reports of that second, and the next
+reports of the drivers replace them. Reports are for display. No job depends on them.
 """
 
 from __future__ import annotations
@@ -76,9 +76,7 @@ class PipelineReports:
         silent = report.state in _ACTIVE and self._clock.now() - kept.at > SILENT_MS
         fields = msgspec.structs.asdict(report) | {"state": "silent" if silent else report.state}
         reported_state = report.state if silent else None
-        return PipelineView(
-            name=name, reported_at=rfc3339(kept.at), reported_state=reported_state, **fields
-        )
+        return PipelineView(name=name, reported_at=rfc3339(kept.at), reported_state=reported_state, **fields)
 
     def close(self) -> None:
         """Write what is not in the file yet."""

@@ -9,7 +9,9 @@ from driftq.testing.clock import VirtualClock
 from tests.conformance.registry.cast import BILLING, LEASE_MS, MAIL, SEARCH, event, finish
 
 
-def all_pages(registry: SqlRegistry, *states: ClaimState, limit: int, handler: str | None = None) -> list[str]:
+def all_pages(
+    registry: SqlRegistry, *states: ClaimState, limit: int, handler: str | None = None
+) -> list[str]:
     """Handler, state and aggregate of every claim, gathered page by page."""
     found: list[str] = []
     after: ClaimPlace | None = None

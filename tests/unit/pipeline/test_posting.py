@@ -23,6 +23,8 @@ from driftq.pipeline.runtime.status import JobStatus, PipelineJobState, StatusFo
 from driftq.settings import load_settings
 from tests.support.waiting import wait_until
 
+AWAY = "the database postgresql://db/app is not available (connection refused)"
+
 
 class Receiver:
     """An HTTP server that keeps what it gets, or refuses it."""
@@ -104,9 +106,7 @@ def test_a_server_that_refuses_or_is_away_costs_a_job_nothing(receiver: Receiver
 def test_an_outage_is_reported_once_when_it_begins_and_once_when_it_ends(tmp_path: Path) -> None:
     made = options("http://127.0.0.1:9", tmp_path)
     pipe, folder, posted = io.BytesIO(), StatusFolder(made.folder), list[JobStatus]()
-    progress = ProgressTracker(
-        folder, Reporter(pipe, made), checkpoint=made.checkpoint, post=posted.append
-    )
+    progress = ProgressTracker(folder, Reporter(pipe, made), checkpoint=made.checkpoint, post=posted.append)
     job = "projection-latest"
     progress.expect(job)
     progress.began(job, "query-1", {}, ["postgresql://db/app"])
@@ -134,8 +134,7 @@ def test_an_outage_is_reported_once_when_it_begins_and_once_when_it_ends(tmp_pat
         if isinstance(report, NoticeReport)
     ]
     assert notices == [
-        "a target is away, waiting for it: the database postgresql://db/app is not available "
-        "(connection refused)",
+        f"a target is away, waiting for it: {AWAY}",
         "the target is back",
     ]
     [waiting] = during

@@ -166,8 +166,8 @@ BROKER_ROUTES = (
         query=MessagesQuery,
         responses={200: ResponseSpec(text="A page of messages by offset", body=MessagesReply)},
         errors=(404,),
-        notes="A message is found as soon as it is durable. One call reads a bounded part of the topic: where "
-        "no index helps, a page may be short or empty and still have a `next`.",
+        notes="A message is found as soon as it is durable. One call reads a bounded part of the topic: "
+        "where no index helps, a page may be short or empty and still have a `next`.",
     ),
     Route(
         method="POST",

@@ -14,8 +14,8 @@ REGISTRY_ROUTES = (
         query=ClaimsQuery,
         responses={
             200: ResponseSpec(
-                text="Open claims: `unknown`, `dead`, `failed`, `claimed`, `ready`; finished ones by `state`, "
-                "the newest first",
+                text="Open claims: `unknown`, `dead`, `failed`, `claimed`, `ready`; finished ones by "
+                "`state`, the newest first",
                 body=ClaimsReply,
             )
         },

@@ -47,6 +47,7 @@ class ClaimView(msgspec.Struct, frozen=True, omit_defaults=True):
     lease_until: str | None = None
     """Of a claim that a worker holds."""
     retry_at: str | None = None
+    """Of a failed claim."""
     finished_at: str | None = None
     last_error: str = msgspec.field(default_factory=str)
     reason: str = msgspec.field(default_factory=str)

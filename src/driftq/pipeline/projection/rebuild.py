@@ -58,8 +58,11 @@ class RebuildJob:
         self._retry_budget = RetryBudget(
             retries=options.registry.projection_retries_max,
             outage_s=math.inf,
-            on_outage=lambda problem: self.on_outage(problem),
+            on_outage=self._say_outage,
         )
+
+    def _say_outage(self, problem: str | None) -> None:
+        self.on_outage(problem)  # The runner sets it after this job was made.
 
     @property
     def name(self) -> str:

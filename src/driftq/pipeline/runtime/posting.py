@@ -1,8 +1,8 @@
 """Reports to the server what its jobs do, for its dashboard: best effort, and never in the way of a batch.
 
-Changes are handed to a thread. It sends the newest status of each job, at most once a second, and repeats the
-last one every ten seconds while a job runs, so that a long batch does not look like a dead driver. A server that
-does not answer costs one short try; what was not sent is replaced by the next status.
+Changes are handed to a thread. It sends the newest status of each job, at most once a second, and repeats
+the last one every ten seconds while a job runs, so that a long batch does not look like a dead driver. A
+server that does not answer costs one short try; what was not sent is replaced by the next status.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from driftq.errors import InvalidArgument
 from driftq.model.options.pipeline import KAFKA
 from driftq.pipeline.app.builtin import SHIPPED, Job, is_stream, jobs_for, jobs_of_app
 from driftq.pipeline.app.file import AppFile, load_app_file
-from driftq.pipeline.runtime.preflight import check_reach
 from driftq.pipeline.runtime.posting import ProgressPoster
+from driftq.pipeline.runtime.preflight import check_reach
 from driftq.pipeline.runtime.progress import ProgressTracker, listen
 from driftq.pipeline.runtime.reports import DriverSpec, Reporter
 from driftq.pipeline.runtime.runner import Runner

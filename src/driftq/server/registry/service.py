@@ -1,8 +1,8 @@
 """The registry behind the event loop: SQL runs on a thread of its own, and the loop never waits for it.
 
-The registry belongs to the workers of the pipeline; the server only shows and resolves its claims. It lives in
-the configured database, else in SQLite's file in the folder that server and pipeline share. The server creates
-neither: until a worker has made the registry, there is none, and it has no claims.
+The registry belongs to the workers of the pipeline; the server only shows and resolves its claims. It lives
+in the configured database, else in SQLite's file in the folder that server and pipeline share. The server
+creates neither: until a worker has made the registry, there is none, and it has no claims.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ SECTIONS = {
     "Idempotent effects": ("idempotency",),
     "Events": ("events",),
     "History": ("messages", "runs"),
+    "Pipeline": ("registry", "pipelines"),
     "The server": ("healthz", "readyz", "whoami", "version", "seal", "metrics", "docs", "openapi.json"),
 }
 """Headings, with the first word of the paths below each."""

@@ -40,8 +40,10 @@ def test_the_image_runs_as_a_user_of_its_own_on_a_volume_with_a_health_check() -
     stages = re.split(r"(?m)^FROM ", DOCKERFILE)[1:]
     assert all("slim" in stage.splitlines()[0] for stage in stages)
     final = stages[-1]
-    assert re.search(r"(?m)^USER driftq$", final)
-    assert final.index("USER driftq") < final.index("ENTRYPOINT")
+    [user] = re.findall(r"(?m)^USER (\d+):(\d+)$", final)
+    assert "0" not in user
+    assert f"--uid {user[0]} " in final
+    assert final.index("\nUSER ") < final.index("ENTRYPOINT")
     for line in ("VOLUME /data", "HEALTHCHECK", 'ENTRYPOINT ["driftq"]', 'CMD ["serve"]'):
         assert line in final
     for source in re.findall(r"(?m)^COPY (?!--from)(.+) \S+$", DOCKERFILE):

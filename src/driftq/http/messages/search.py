@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from driftq.core.state import State
 from driftq.errors import InvalidArgument, TopicNotFound
-from driftq.history.finding import FoundMessage, MessageFilter, MessagePage, Search, slices_of
+from driftq.history.finding import FoundMessage, MessageFilter, MessagePage, PartitionSlice, slices_of
 from driftq.http.api.params import Form
-from driftq.http.reads import ask_state, in_thread
+from driftq.http.reads import ask_state, search_stored
 from driftq.http.wire.exchange import Exchange
 from driftq.model.time import parse_rfc3339, rfc3339
 from driftq.model.topic import INTERNAL_PREFIX
@@ -36,31 +36,29 @@ def find(exchange: Exchange) -> None:
 async def _find(exchange: Exchange, asked: MessagesQuery, wanted: MessageFilter) -> None:
     newest_first = asked.order == "newest"
 
-    def begin(state: State) -> tuple[Search, int]:
+    def begin(state: State) -> tuple[int, list[PartitionSlice], int]:
         topic = state.topics.get(exchange.topic)
         if topic is None or exchange.topic.startswith(INTERNAL_PREFIX):
             raise TopicNotFound(exchange.topic)
         if asked.partition is not None and not 0 <= asked.partition < len(topic.partitions):
             raise InvalidArgument("partition", f"must be from 0 to {len(topic.partitions) - 1}")
-        search = Search(
-            exchange.edge.engine.payloads,
-            topic.id,
-            slices_of(topic, asked.partition),
-            wanted,
-            limit=asked.limit or _PAGE,
-            newest_first=newest_first,
-        )
-        return search, topic.next_offset
+        return topic.id, slices_of(topic, asked.partition), topic.next_offset
 
-    search, end = await ask_state(exchange, begin)
+    topic, slices, end = await ask_state(exchange, begin)
     first = 0
     if asked.offset is not None:
         first, end = asked.offset, min(end, asked.offset + 1)
     if asked.after is not None:
         first, end = (first, min(end, asked.after)) if newest_first else (max(first, asked.after + 1), end)
-    options = exchange.edge.broker.options
-    history = options.history if options.durable else None
-    page = await in_thread(exchange, lambda: search.run(history, first=first, end=end))
+    page = await search_stored(
+        exchange,
+        slices,
+        wanted,
+        topic=topic,
+        offsets=range(first, end),
+        limit=asked.limit or _PAGE,
+        newest_first=newest_first,
+    )
     exchange.reply_ok(_body(page))
 
 

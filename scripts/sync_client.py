@@ -72,7 +72,9 @@ TWINS = (
         name="AsyncMessageSearch",
         into="driftq.client.sync.message_search",
     ),
-    Twin(source="driftq.client.operating", name="AsyncClaims", into="driftq.client.sync.claims"),
+    Twin(
+        source="driftq.client.operating", name="AsyncRegistryCalls", into="driftq.client.sync.registry_calls"
+    ),
     Twin(source="driftq.client.operating", name="AsyncPipelines", into="driftq.client.sync.pipelines"),
     Twin(
         source="driftq.client.consuming.consumer",

@@ -26,8 +26,7 @@ SECTIONS = {
     "Jobs": ("jobs",),
     "Idempotent effects": ("idempotency",),
     "Events": ("events",),
-    "History": ("messages", "runs"),
-    "Pipeline": ("registry", "pipelines"),
+    "History and pipeline": ("messages", "runs", "registry", "pipelines"),
     "The server": ("healthz", "readyz", "whoami", "version", "seal", "metrics", "docs", "openapi.json"),
 }
 """Headings, with the first word of the paths below each."""

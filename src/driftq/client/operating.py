@@ -99,7 +99,7 @@ class AsyncMessageSearch:
                 return
 
 
-class AsyncClaims:
+class AsyncRegistryCalls:
     """The calls of `/v1/registry`: the claims of the pipeline's handlers."""
 
     def __init__(self, calls: Calls) -> None:

@@ -14,13 +14,13 @@ from driftq.client.options import ClientOptions
 from driftq.client.options import TIMEOUT_S
 from driftq.client.producing.outgoing import EnvelopeFields
 from driftq.client.producing.producer import KeyOf
-from driftq.client.sync.claims import Claims
 from driftq.client.sync.consumer import Consumer
 from driftq.client.sync.dead_letters import DeadLetters
 from driftq.client.sync.effects import Idempotency
 from driftq.client.sync.job_calls import JobCalls
 from driftq.client.sync.message_search import MessageSearch
 from driftq.client.sync.pipelines import Pipelines
+from driftq.client.sync.registry_calls import RegistryCalls
 from driftq.client.sync.threads import ThreadClient
 from driftq.model import TopicView
 from driftq.model.wire.append import AppendReceipt
@@ -55,7 +55,7 @@ class Client(ThreadClient):
         self.jobs = JobCalls(awaited.jobs, thread)
         self.dead_letters = DeadLetters(awaited.dead_letters, thread)
         self.messages = MessageSearch(awaited.messages, thread)
-        self.registry = Claims(awaited.registry, thread)
+        self.registry = RegistryCalls(awaited.registry, thread)
         self.pipelines = Pipelines(awaited.pipelines, thread)
 
     @property

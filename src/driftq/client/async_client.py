@@ -20,7 +20,7 @@ from driftq.client.consuming.subscription import LEASE_MS, Settling, Subscriptio
 from driftq.client.dead_letters import AsyncDeadLetters
 from driftq.client.effects import AsyncIdempotency
 from driftq.client.job_calls import AsyncJobCalls
-from driftq.client.operating import AsyncRegistryCalls, AsyncMessageSearch, AsyncPipelines
+from driftq.client.operating import AsyncMessageSearch, AsyncPipelines, AsyncRegistryCalls
 from driftq.client.options import TIMEOUT_S, ClientOptions
 from driftq.client.producing import append as appending
 from driftq.client.producing.outgoing import EnvelopeFields

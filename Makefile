@@ -121,7 +121,8 @@ $(PEERS)/.driftq-setup: requirements/bench.txt | $(STAMP)
 
 .venv-python-%/.driftq-setup: requirements/dev.txt pyproject.toml | $(STAMP)
 	@echo "installing requirements/dev.txt on Python $*"
-	@$(BIN)/uv venv --quiet --clear --python $* .venv-python-$* || { \
+	@found=$$(ls "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$*.*/bin/python$* 2>/dev/null | tail -1); \
+	$(BIN)/uv venv --quiet --clear --python "$${found:-$*}" .venv-python-$* || { \
 	  echo "there is no Python $* here, and uv could not download one"; exit 1; }
 	@$(BIN)/uv pip install --quiet --python .venv-python-$*/bin/python --require-hashes -r requirements/dev.txt
 	@$(BIN)/uv pip install --quiet --python .venv-python-$*/bin/python --no-deps --no-build-isolation --editable .

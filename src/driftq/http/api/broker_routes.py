@@ -4,7 +4,7 @@ from driftq.http.api.route import ADMIN, ANY_ROLE, CONSUME, OPEN, PRODUCE, READ,
 from driftq.http.api.topic_access import every_topic, in_path, in_request
 from driftq.http.dlq import handler_letters
 from driftq.http.dlq import handlers as dlq
-from driftq.http.messages import append, batch, records, search
+from driftq.http.messages import append, batch, records
 from driftq.http.messages import handlers as messages
 from driftq.http.system import handlers as system
 from driftq.http.topics import delete
@@ -21,14 +21,7 @@ from driftq.model.wire.dlq import (
 )
 from driftq.model.wire.fields import PageQuery
 from driftq.model.wire.handler_letters import HandlerLettersBody, PublishedLettersReply
-from driftq.model.wire.messages import (
-    ConsumeBody,
-    DeliveryLine,
-    MessagesQuery,
-    MessagesReply,
-    RecordedMessage,
-    RecordsQuery,
-)
+from driftq.model.wire.messages import ConsumeBody, DeliveryLine, RecordedMessage, RecordsQuery
 from driftq.model.wire.produce import BatchBody, BatchQuery, BatchReply, ProduceBody, ProduceQuery, Receipt
 from driftq.model.wire.settle import AckBatchBody, AckBatchReply, AckBody, ExtendBody, NackBody
 from driftq.model.wire.system import ReadyReply, StatusReply, VersionReply, WhoamiReply
@@ -155,19 +148,6 @@ BROKER_ROUTES = (
         responses={200: ResponseSpec(text="One message a line", body=RecordedMessage, content_type=_NDJSON)},
         errors=(404,),
         streams=True,
-    ),
-    Route(
-        method="GET",
-        path="/v1/topics/{topic}/messages",
-        handler=search.find,
-        roles=READ,
-        topics=in_path,
-        summary="Find stored messages by key, run, tenant, offset or time",
-        query=MessagesQuery,
-        responses={200: ResponseSpec(text="A page of messages by offset", body=MessagesReply)},
-        errors=(404,),
-        notes="A message is found as soon as it is durable. One call reads a bounded part of the topic: "
-        "where no index helps, a page may be short or empty and still have a `next`.",
     ),
     Route(
         method="POST",

@@ -110,7 +110,7 @@ def test_a_dead_claim_is_retried_and_is_not_done_by_decree(served: Server, folde
     registry.database.close()
 
 
-@pytest.mark.clause("H6")
+@pytest.mark.clause("H2")
 def test_claims_are_paged_and_bad_requests_say_what_is_wrong(served: Server, folder: Path) -> None:
     registry = open_registry(folder)
     for number in range(5):

@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from driftq.pipeline import Projection
 from driftq.pipeline.runtime.posting import ProgressPoster
 from driftq.pipeline.runtime.progress import ProgressTracker, listen
@@ -29,7 +27,6 @@ def reported(server: ServerProcess, name: str) -> dict[str, Any] | None:
     return next((job for job in jobs if job["name"] == name), None)
 
 
-@pytest.mark.clause("V9")
 def test_a_projection_reports_its_batches_and_the_server_keeps_the_last(
     spark: SparkSession, server: ServerProcess, url: str, tmp_path: Path
 ) -> None:

@@ -2,12 +2,9 @@
 
 import json
 
-import pytest
-
 from tests.unit.cli.conftest import Run
 
 
-@pytest.mark.clause("D8")
 def test_messages_are_found_by_key_and_tenant_and_shown_in_order(run_client: Run, topic: str) -> None:
     for number in range(5):
         tenant = "acme" if number % 2 else "umbrella"

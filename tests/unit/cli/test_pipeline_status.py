@@ -70,7 +70,6 @@ def test_while_a_driver_is_dead_its_jobs_old_numbers_are_not_repeated(
     ]
 
 
-@pytest.mark.clause("V5")
 def test_a_target_that_is_away_is_said_beside_the_job_that_waits_for_it(tmp_path: Path) -> None:
     waiting = JobStatus(
         job="projection-latest",

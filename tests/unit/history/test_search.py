@@ -88,7 +88,6 @@ def fill(story: Story, count: int, *, key: str = "k", tenant: str | None = None)
         story.produce("t", str(number), key=f"{key}-{number % 3}", envelope=envelope)
 
 
-@pytest.mark.clause("D8")
 def test_sealed_messages_come_from_the_index_and_new_ones_from_the_tail(story: Story, history: Path) -> None:
     story.topic("t", partitions=2)
     fill(story, 30, tenant="acme")
@@ -103,7 +102,6 @@ def test_sealed_messages_come_from_the_index_and_new_ones_from_the_tail(story: S
     assert found(story, history, key="k-1") == [32, 35]
 
 
-@pytest.mark.clause("D8")
 def test_rows_of_other_texts_with_the_same_hash_are_not_taken_for_it(
     story: Story, history: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,7 +140,6 @@ def test_a_history_of_an_older_release_is_read_through_where_it_has_no_index(
     assert found(story, history, key="k-0") == [0, 3, 6, 10, 14, 18]
 
 
-@pytest.mark.clause("D8")
 def test_what_retention_drops_is_found_no_more_and_leaves_the_index(story: Story, history: Path) -> None:
     story.topic("t", retention_ms=1_000)
     fill(story, 30)

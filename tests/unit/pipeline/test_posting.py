@@ -67,7 +67,6 @@ def status(batch: int, **changes: Any) -> JobStatus:
     return JobStatus(job="projection-latest", state=PipelineJobState.RUNNING, last_batch=batch, **changes)
 
 
-@pytest.mark.clause("V9")
 def test_many_changes_become_few_reports_and_the_last_one_is_always_sent(
     receiver: Receiver, tmp_path: Path
 ) -> None:
@@ -82,14 +81,12 @@ def test_many_changes_become_few_reports_and_the_last_one_is_always_sent(
     assert (last["last_batch"], last["kind"], last["state"]) == (199, "projection", "running")
 
 
-@pytest.mark.clause("V9")
 def test_a_long_batch_does_not_look_like_a_dead_driver(receiver: Receiver, tmp_path: Path) -> None:
     with ProgressPoster(options(receiver.url, tmp_path), every_s=0.01, repeat_s=0.02) as poster:
         poster.hear(status(0))
         wait_until("the same report has arrived three times", lambda: len(receiver.got) >= 3)
 
 
-@pytest.mark.clause("V9")
 def test_a_server_that_refuses_or_is_away_costs_a_job_nothing(receiver: Receiver, tmp_path: Path) -> None:
     receiver.status = 503
     with ProgressPoster(options(receiver.url, tmp_path), every_s=0.01) as poster:
@@ -102,7 +99,6 @@ def test_a_server_that_refuses_or_is_away_costs_a_job_nothing(receiver: Receiver
         poster.hear(status(0))
 
 
-@pytest.mark.clause("V5")
 def test_an_outage_is_reported_once_when_it_begins_and_once_when_it_ends(tmp_path: Path) -> None:
     made = options("http://127.0.0.1:9", tmp_path)
     pipe, folder, posted = io.BytesIO(), StatusFolder(made.folder), list[JobStatus]()

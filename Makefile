@@ -5,6 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.driftq-setup
 PEERS  := .venv-peers
+PYTHONS := 3.12 3.13
 SPARKS := 4.0 4.1 4.2 4.3
 # The release whose own Kafka connector can be had as a whole.
 SPARK_OF_CONNECTOR := 4.0.0
@@ -118,6 +119,15 @@ $(PEERS)/.driftq-setup: requirements/bench.txt | $(STAMP)
 	@$(BIN)/uv pip install --quiet --python .venv-spark-$*/bin/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
+.venv-python-%/.driftq-setup: requirements/dev.txt pyproject.toml | $(STAMP)
+	@echo "installing requirements/dev.txt on Python $*"
+	@found=$$(ls "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$*.*/bin/python$* 2>/dev/null | tail -1); \
+	$(BIN)/uv venv --quiet --clear --python "$${found:-$*}" .venv-python-$* || { \
+	  echo "there is no Python $* here, and uv could not download one"; exit 1; }
+	@$(BIN)/uv pip install --quiet --python .venv-python-$*/bin/python --require-hashes -r requirements/dev.txt
+	@$(BIN)/uv pip install --quiet --python .venv-python-$*/bin/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
 sync-client: $(STAMP) ## Write src/driftq/client/sync from the asyncio client
 	@$(BIN)/python scripts/sync_client.py
 
@@ -151,6 +161,6 @@ release: $(STAMP) ## Build and check a release; ARGS=--tag also tags it
 	@$(BIN)/python scripts/release.py $(ARGS)
 
 clean: ## Remove environments, build results and caches (never a data folder)
-	@rm -rf $(VENV) $(PEERS) $(SPARKS:%=.venv-spark-%) .venv-spark-$(SPARK_OF_CONNECTOR) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache
+	@rm -rf $(VENV) $(PEERS) $(SPARKS:%=.venv-spark-%) .venv-spark-$(SPARK_OF_CONNECTOR) $(PYTHONS:%=.venv-python-%) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 	@echo "clean"

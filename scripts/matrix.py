@@ -37,6 +37,8 @@ PARTS = (
     Part("spark-4.2", ("tests/spark_versions",), ".venv-spark-4.2", small=True),
     Part("spark-4.3", ("tests/spark_versions",), ".venv-spark-4.3", small=True),
     Part("kafka-4.0", ("tests/services/transport",), ".venv-spark-4.0.0"),
+    Part("python-3.12", ("tests/unit", "tests/contract"), ".venv-python-3.12"),
+    Part("python-3.13", ("tests/unit", "tests/contract"), ".venv-python-3.13"),
     Part("cluster", ("tests/matrix/cluster",)),
     Part("replayed", ("tests/matrix/replayed",)),
     Part("two-brokers", ("tests/matrix/two_brokers",)),

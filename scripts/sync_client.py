@@ -74,6 +74,15 @@ TWINS = (
         into="driftq.client.sync.dead_letters",
     ),
     Twin(
+        source="driftq.client.operating",
+        name="AsyncMessageSearch",
+        into="driftq.client.sync.message_search",
+    ),
+    Twin(
+        source="driftq.client.operating", name="AsyncRegistryCalls", into="driftq.client.sync.registry_calls"
+    ),
+    Twin(source="driftq.client.operating", name="AsyncPipelines", into="driftq.client.sync.pipelines"),
+    Twin(
         source="driftq.client.consuming.consumer",
         name="AsyncConsumer",
         into="driftq.client.sync.consumer",

@@ -28,7 +28,7 @@ SECTIONS = {
     "Queues": ("queues",),
     "Idempotent effects": ("idempotency",),
     "Events": ("events",),
-    "History": ("messages", "runs"),
+    "History and pipeline": ("messages", "runs", "registry", "pipelines"),
     "The server": ("healthz", "readyz", "whoami", "version", "seal", "metrics", "docs", "openapi.json"),
 }
 """Headings, with the first word of the paths below each."""

@@ -58,8 +58,9 @@ def _call(hooks: Hooks) -> None:
         hook(one)
 
 
-os.register_at_fork(
-    before=lambda: _call(_before),
-    after_in_parent=lambda: _call(_after_in_parent),
-    after_in_child=lambda: _call(_after_in_child),
-)
+if hasattr(os, "register_at_fork"):  # Windows does not fork.
+    os.register_at_fork(
+        before=lambda: _call(_before),
+        after_in_parent=lambda: _call(_after_in_parent),
+        after_in_child=lambda: _call(_after_in_child),
+    )

@@ -48,6 +48,7 @@ def main() -> int:
         history=asked.get("history"),
         segment_records=asked.get("segment_records", SEGMENT_RECORDS),
         router_timeout_ms=asked.get("router_timeout_ms", 1000),
+        pipelines=str(Path(path).parent / "pipelines.json") if path is not None else None,
         events=events.within(str(Path(path).parent.absolute())) if path is not None else events.in_memory(),
     )
     folder = OsFolder(path) if path is not None else MemoryFolder()

@@ -12,7 +12,8 @@ from tests.harness import ServerProcess
 
 PAGES = [
     "docs/tutorials/quickstart.md", "docs/tutorials/coffee-bar.md", "docs/how-to/operate.md",
-    "docs/how-to/events.md", "docs/how-to/failed-messages.md", "docs/explanation/jobs.md",
+    "docs/how-to/backup.md", "docs/how-to/events.md", "docs/how-to/failed-messages.md",
+    "docs/explanation/jobs.md",
 ]  # fmt: skip
 """README is pasted in tests/services. Pages that only start Spark are run by the tests of the pipeline."""
 

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -95,6 +94,8 @@ def change_keys(path: str | Path, change: Callable[[list[ApiKey]], list[ApiKey]]
 @contextlib.contextmanager
 def _locked(folder: Path, path: str) -> Iterator[None]:
     """The lock is on the folder: the file itself is replaced."""
+    import fcntl  # Windows has none, and clients there import this module without using it.
+
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError as error:

@@ -25,6 +25,7 @@ from driftq.cli.consume import CONSUME_EXAMPLES, consume
 from driftq.cli.doctor import BACKUP_EXAMPLES, DOCTOR_EXAMPLES, RESTORE_EXAMPLES, backup, doctor, restore
 from driftq.cli.explain import EXPLAIN_EXAMPLES, explain
 from driftq.cli.hints import hint_for
+from driftq.cli.messages import MESSAGES_EXAMPLES, messages
 from driftq.cli.produce import PRODUCE_EXAMPLES, produce
 from driftq.cli.publish import PUBLISH_EXAMPLES, publish
 from driftq.cli.screen import examples, say_aside, say_error
@@ -98,6 +99,7 @@ app.add_typer(job.app, name="job")
 app.add_typer(schedule.app, name="schedule")
 app.add_typer(queue.app, name="queue")
 app.command("worker", epilog=WORKER_EXAMPLES)(worker)
+app.command("messages", epilog=MESSAGES_EXAMPLES)(messages)
 app.command("explain", epilog=EXPLAIN_EXAMPLES)(explain)
 app.add_typer(step.app, name="step")
 app.command("top", epilog=TOP_EXAMPLES)(top)

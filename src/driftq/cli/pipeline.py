@@ -150,7 +150,8 @@ def status(url: Url = None, data: Data = None, as_json: Json = False) -> None:
     for job in jobs:
         batch, lag = ("-" if number is None else f"{number:,}" for number in (job.last_batch, job.lag))
         done = f"{job.rows:,}", f"{job.rows_per_second:,.0f}"
-        listed.add_row(job.job, job.state, batch, *done, lag, job.updated_at[:19], job.checkpoint or "-")
+        state = "target away" if job.is_away else job.state
+        listed.add_row(job.job, state, batch, *done, lag, job.updated_at[:19], job.checkpoint or "-")
     show_or(listed, "no job has run here yet; start some with: driftq pipeline run publisher projection")
     for job in jobs:
         for note in job.notes():

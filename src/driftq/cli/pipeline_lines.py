@@ -43,7 +43,7 @@ def sentence(status: JobStatus) -> str:
     """One job in one line."""
     batch = "no batch yet" if status.last_batch is None else f"batch {status.last_batch}"
     lag = "" if status.lag is None else f", lag {status.lag:,}"
-    rest = f", {status.error}" if status.error else ""
+    rest = f", {status.error}" if status.error else ", a target is away" if status.is_away else ""
     return f"{batch}, {status.rows_per_second:,.0f} rows/s{lag}, {status.rows:,} rows in all{rest}"
 
 

@@ -100,6 +100,7 @@ def run_server(serving: ServeSettings, settings: Settings) -> int:
         tables=os.path.join(serving.data, "tables"),
         history=os.path.join(serving.data, "history.db"),
         events=events,
+        pipelines=None if serving.no_wal else os.path.join(serving.data, "pipelines.json"),
         maintenance=MaintenanceOptions(free_bytes_min=settings.free_bytes_min),
     )
     http = HttpOptions(

@@ -20,6 +20,7 @@ from driftq.client.consuming.subscription import LEASE_MS, Settling, Subscriptio
 from driftq.client.dead_letters import AsyncDeadLetters
 from driftq.client.effects import AsyncIdempotency
 from driftq.client.job_calls import AsyncJobCalls
+from driftq.client.operating import AsyncMessageSearch, AsyncPipelines, AsyncRegistryCalls
 from driftq.client.options import TIMEOUT_S, ClientOptions
 from driftq.client.producing import append as appending
 from driftq.client.producing.outgoing import EnvelopeFields
@@ -90,6 +91,9 @@ class AsyncClient:
         self.schedules = AsyncScheduleCalls(self._calls)
         self.queues = AsyncQueueCalls(self._calls)
         self.dead_letters = AsyncDeadLetters(self._calls)
+        self.messages = AsyncMessageSearch(self._calls)
+        self.registry = AsyncRegistryCalls(self._calls)
+        self.pipelines = AsyncPipelines(self._calls)
         self._producing: Producer | None = None
         self._settlings: dict[tuple[str, str, str], Settling] = {}
         self._sources: set[LineSource] = set()

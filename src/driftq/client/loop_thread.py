@@ -8,8 +8,6 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, ParamSpec, TypeVar
 
-import uvloop
-
 from driftq.errors import ClientClosed
 from driftq.forking import in_forked_child, leave_behind
 
@@ -17,6 +15,15 @@ _T = TypeVar("_T")
 _P = ParamSpec("_P")
 
 _PAGE = 500
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """A loop of uvloop; asyncio's own on Windows, for which there is no uvloop."""
+    try:
+        import uvloop
+    except ModuleNotFoundError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 class LoopThread:
@@ -31,7 +38,7 @@ class LoopThread:
         in_forked_child(self._reset_in_child)
 
     def _begin(self) -> None:
-        loop = self._loop = uvloop.new_event_loop()
+        loop = self._loop = new_loop()
         thread = threading.Thread(target=_run, args=(loop,), name=self._name, daemon=True)
         thread.start()
         self._end = weakref.finalize(self, _stop, loop, thread)

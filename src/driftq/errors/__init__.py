@@ -76,6 +76,7 @@
         ├── TransactionConflict
         ├── EventStoreUnusable
         ├── EventDamaged
+        ├── RegistryUnusable
         ├── ReadModelUnavailable
         ├── KafkaUnavailable
         └── ServerUnreachable      (the client's own: the server did not answer)

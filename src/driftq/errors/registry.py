@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from driftq.errors.kinds import FailedPrecondition, NotFound
+from driftq.errors.kinds import FailedPrecondition, NotFound, Unavailable
 
 
 class ClaimNotFound(NotFound):
@@ -48,3 +48,13 @@ class WrongClaimState(FailedPrecondition):
         self.event_id = event_id
         self.state = state
         self.asked = asked
+
+
+class RegistryUnusable(Unavailable):
+    """This server cannot use the registry that exists."""
+
+    reason = "registry_unusable"
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the registry cannot be used: {problem}")
+        self.problem = problem

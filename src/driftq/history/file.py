@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from driftq.core.state import State
+from driftq.history.search import SCHEMA as SEARCH_SCHEMA
 
 if TYPE_CHECKING:
     import sqlite3
@@ -88,7 +89,7 @@ def open_history(path: str) -> sqlite3.Connection:
     database = sqlite3.connect(path)
     database.execute("PRAGMA auto_vacuum = INCREMENTAL")
     database.execute("PRAGMA journal_mode = WAL")
-    database.executescript(SCHEMA)
+    database.executescript(SCHEMA + SEARCH_SCHEMA)
     return database
 
 

@@ -1,4 +1,4 @@
-"""The history of deliveries (owner, times and outcome of each), of runs, and of jobs.
+"""The history of deliveries (owner, times and outcome of each), of runs, and of jobs; and the search index.
 
 A projection of the log in SQLite, complete up to the last sealed segment. Writing the same records again
 changes nothing, so a dead round can be repeated. Rows are dropped with their messages.
@@ -21,9 +21,10 @@ from driftq.core.records import (
     unpack_array,
 )
 from driftq.core.state import State
-from driftq.history.file import forget_dropped, open_history
+from driftq.history.file import forget_dropped, history_end, open_history
 from driftq.history.job_writer import JobHistory
 from driftq.history.message import ENDINGS, SETTLEMENTS, DeadLetterEntry, DeliveryAttempt, envelopes_with
+from driftq.history.search import SearchWriter
 from driftq.model.topic import DEAD_LETTER_PREFIX
 
 _Place = tuple[int, int, int, str]
@@ -43,9 +44,11 @@ class History:
         self._newest: dict[_Place, DeadLetterEntry] = {}
         self._redriven: list[tuple[int, str, int, int, int]] = []
         self._jobs = JobHistory()
+        self._search = SearchWriter()
 
     def see(self, state: State, record: Record, payload: memoryview, blob_at: int) -> None:
         self._jobs.see(state, record, payload, blob_at)
+        self._search.see(state, record, payload, blob_at)
         match record:
             case MessagesStored():
                 self._stored(state, record, payload, blob_at)
@@ -144,6 +147,7 @@ class History:
         with open_history(self._path) as database:
             self._write(database)
             self._jobs.write(database, state)
+            self._search.write(database, state, after=history_end(database), upto=upto)
             forget_dropped(database, state)
             database.execute(
                 "INSERT INTO progress VALUES (1, ?) ON CONFLICT DO UPDATE SET segment = excluded.segment",

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from driftq.core.index import PartitionIndex
 from driftq.core.state import State
 from driftq.errors import DriftQError, LogCorrupt, NotConfirmed, WritingStopped
+from driftq.history.finding import MessageFilter, MessagePage, PartitionSlice, Search
 from driftq.http.wire.edge import Edge
 from driftq.http.wire.exchange import Exchange
 from driftq.model.wire.jobs import JobView
@@ -75,6 +76,23 @@ async def in_thread(exchange: Exchange, work: Callable[[], _T]) -> _T:
     async with exchange.edge.reading:
         with reading(exchange.edge.engine):
             return await asyncio.to_thread(work)
+
+
+async def search_stored(
+    exchange: Exchange,
+    slices: list[PartitionSlice],
+    wanted: MessageFilter,
+    *,
+    topic: int,
+    offsets: range,
+    limit: int,
+    newest_first: bool,
+) -> MessagePage:
+    """A page of the messages that fit, from the history's index and, in a thread, from the log."""
+    options = exchange.edge.broker.options
+    search = Search(exchange.edge.engine.payloads, topic, slices, wanted, limit, newest_first=newest_first)
+    history = options.history if options.durable else None
+    return await in_thread(exchange, lambda: search.run(history, first=offsets.start, end=offsets.stop))
 
 
 def read_jobs(exchange: Exchange, jobs: list[JobFacts], reply: Callable[[list[JobView]], None]) -> None:

@@ -6,6 +6,8 @@ import msgspec
 
 MAX_PARTITIONS = 4096
 DEAD_LETTER_PREFIX = "dlq."
+INTERNAL_PREFIX = "~"
+"""The broker's own topics, which no client can name."""
 TABLE_PREFIX = "events."
 """Topics whose names begin with this are tables unless they are created otherwise."""
 

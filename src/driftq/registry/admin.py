@@ -4,7 +4,7 @@ No worker needs these for a single event. `SqlRegistry` has the contract of each
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from driftq.errors import ClaimNotFound, InvalidArgument, WrongClaimState
 from driftq.model.event import Aggregate
@@ -14,14 +14,28 @@ from driftq.registry.handler import Effect, GapPolicy
 from driftq.sql import Queries, Transaction, as_rows, key_text, storable
 
 FORGET_MS_MIN = 60_000
-OPEN_STATES = (
-    ClaimState.CLAIMED,
-    ClaimState.FAILED,
-    ClaimState.READY,
-    ClaimState.DEAD,
-    ClaimState.UNKNOWN,
-)
-"""Of claims that are not finished."""
+OPEN_STATES = (ClaimState.UNKNOWN, ClaimState.DEAD, ClaimState.FAILED, ClaimState.CLAIMED, ClaimState.READY)
+"""In the order in which a page lists them: first what waits for an operator."""
+_FINISHED = frozenset({ClaimState.DONE, ClaimState.STALE})
+_LOOK_MAX = 2_000
+"""Finished claims that one page looks at, those of other handlers among them."""
+_NEWEST = 2**63 - 1
+
+
+class ClaimPlace(NamedTuple):
+    """Where a page of claims ended. Open claims have a state and no time, finished ones a time."""
+
+    state: str
+    finished_at: int
+    handler: str
+    event_id: str
+
+
+class ClaimPage(NamedTuple):
+    """Some claims, and the place after which to look for more; None at the end."""
+
+    claims: list[StoredClaim]
+    more_after: ClaimPlace | None
 
 
 def find(
@@ -60,6 +74,67 @@ def list_claims(
         most=limit,
     )
     return [_stored(row) for row in rows]
+
+
+def page(
+    transaction: Transaction,
+    queries: Queries,
+    *,
+    states: Sequence[ClaimState],
+    handler: str | None,
+    limit: int,
+    after: ClaimPlace | None,
+) -> ClaimPage:
+    """At most `limit` claims in these states: open ones state by state, or finished ones, the newest first.
+
+    Only indexes are read. The index of finished claims does not know handlers, so a page of one handler may
+    be short, or empty, and still have more behind it.
+    """
+    if _FINISHED.issuperset(states):
+        return _finished_page(transaction, queries, states=states, handler=handler, limit=limit, after=after)
+    found: list[StoredClaim] = []
+    for state in states:
+        if after is not None and state.value != after.state:
+            continue  # It was listed before.
+        behind = ("", "") if after is None else (after.handler, after.event_id)
+        after, most = None, limit + 1 - len(found)
+        if handler is None:
+            asked = {"after_handler": behind[0], "after_event": behind[1]}
+            rows = transaction.rows(queries["list_open"], state=state.value, most=most, **asked)
+        else:
+            asked = {"handler": handler, "after_event": behind[1]}
+            rows = transaction.rows(queries["list_open_of_handler"], state=state.value, most=most, **asked)
+        found += [_stored(row) for row in rows]
+        if len(found) > limit:
+            last = found[limit - 1]
+            return ClaimPage(found[:limit], ClaimPlace(last.state.value, 0, last.handler, last.event_id))
+    return ClaimPage(found, None)
+
+
+def _finished_page(
+    transaction: Transaction,
+    queries: Queries,
+    *,
+    states: Sequence[ClaimState],
+    handler: str | None,
+    limit: int,
+    after: ClaimPlace | None,
+) -> ClaimPage:
+    most = limit + 1 if handler is None and _FINISHED.issubset(states) else _LOOK_MAX
+    rows = transaction.rows(
+        queries["list_finished"],
+        before=_NEWEST if after is None else after.finished_at,
+        after_handler="" if after is None else after.handler,
+        after_event="" if after is None else after.event_id,
+        most=most,
+    )
+    found: list[StoredClaim] = []
+    for number, row in enumerate(rows, start=1):
+        if row.state in states and handler in (None, row.handler):
+            found.append(_stored(row))
+        if (len(found) == limit and number < len(rows)) or number == most:
+            return ClaimPage(found, ClaimPlace("", row.finished_at, row.handler, row.event_id))
+    return ClaimPage(found, None)
 
 
 def due(transaction: Transaction, queries: Queries, handler: str, *, limit: int) -> list[StoredClaim]:

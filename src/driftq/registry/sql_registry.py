@@ -229,6 +229,17 @@ class SqlRegistry:
         """Claims in this state, by handler and event id, after that pair."""
         return self._read(admin.list_claims, state, handler=handler, limit=limit, after=after)
 
+    def page(
+        self,
+        states: Sequence[ClaimState] = admin.OPEN_STATES,
+        *,
+        handler: str | None = None,
+        limit: int = 1000,
+        after: admin.ClaimPlace | None = None,
+    ) -> admin.ClaimPage:
+        """A page of claims by index: open states, or finished ones with the newest first; not both kinds."""
+        return self._read(admin.page, states=states, handler=handler, limit=limit, after=after)
+
     def due(self, handler: str, *, limit: int = 1000) -> list[StoredClaim]:
         """Claims that may be granted now although their events will not be delivered again."""
         return self._read(admin.due, handler, limit=limit)

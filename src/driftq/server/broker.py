@@ -21,7 +21,9 @@ from driftq.server.events.service import EventsService
 from driftq.server.io_threads import AsyncioLoop, Fsync, Threads
 from driftq.server.jobs.processed import ProcessedSweeper
 from driftq.server.maintenance.stage import MaintenanceOptions
+from driftq.server.pipelines import PipelineReports
 from driftq.server.ports import Clock, Loop
+from driftq.server.registry.service import RegistryService
 from driftq.server.routing.service import ROUTER_TIMEOUT_MS, Router, RoutingService
 
 logger = logging.getLogger("driftq.broker")
@@ -49,6 +51,8 @@ class BrokerOptions:
     maintenance: MaintenanceOptions = field(default_factory=MaintenanceOptions)
     events: EventOptions | None = None
     """The event store beside the broker; None for none."""
+    pipelines: str | None = None
+    """The file that the reports of pipelines survive a restart in; None: they are in memory only."""
     router: Router | None = None
     router_timeout_ms: int = ROUTER_TIMEOUT_MS
 
@@ -97,6 +101,8 @@ class Broker:
             else None
         )
         self._processed = ProcessedSweeper(options.events) if options.events is not None else None
+        self.registry = RegistryService(options.events) if options.events is not None else None
+        self.pipelines = PipelineReports(options.pipelines, loop=loop, clock=clock)
         self.routing = (
             RoutingService(
                 options.router,
@@ -130,6 +136,9 @@ class Broker:
             await asyncio.to_thread(self._processed.stop)
         if self.events is not None:
             await asyncio.to_thread(self.events.stop)
+        if self.registry is not None:
+            await asyncio.to_thread(self.registry.stop)
+        self.pipelines.close()
         self._threads.stop()
         self.log.close()
 

@@ -68,3 +68,21 @@ def test_while_a_driver_is_dead_its_jobs_old_numbers_are_not_repeated(
         "driver: the driver ended with signal SIGKILL; restarting in 1 s",
         "publisher: ended",
     ]
+
+
+def test_a_target_that_is_away_is_said_beside_the_job_that_waits_for_it(tmp_path: Path) -> None:
+    waiting = JobStatus(
+        job="projection-latest",
+        state=PipelineJobState.RUNNING,
+        last_batch=3,
+        away="the database postgresql://db/app is not available (connection refused)",
+    )
+    StatusFolder(str(tmp_path / "pipeline")).write(waiting)
+    said = status(tmp_path)
+    assert "target away" in said
+    assert (
+        "projection-latest: a target is away, waiting for it: "
+        "the database postgresql://db/app is not available (connection refused)" in said
+    )
+    (told,) = json.loads(status(tmp_path, "--json"))["jobs"]
+    assert (told["state"], told["away"]) == ("running", waiting.away)

@@ -74,7 +74,8 @@ class _Keys:
 
     def __init__(self) -> None:
         self.renew()
-        os.register_at_fork(after_in_child=self.renew)  # A child with its parent's keys would lose messages.
+        if hasattr(os, "register_at_fork"):  # Windows does not fork.
+            os.register_at_fork(after_in_child=self.renew)  # A child with its parent's keys loses messages.
 
     def renew(self) -> None:
         prefix = f"{MADE_UP_PREFIX}{secrets.token_urlsafe(16)}-"

@@ -18,7 +18,9 @@ from driftq.http.events.routes import EVENT_ROUTES
 from driftq.http.explain.routes import EXPLAIN_ROUTES
 from driftq.http.idempotency.routes import EFFECT_ROUTES
 from driftq.http.jobs.routes import JOB_ROUTES
+from driftq.http.pipelines.routes import PIPELINE_ROUTES
 from driftq.http.queues.routes import QUEUE_ROUTES
+from driftq.http.registry.routes import REGISTRY_ROUTES
 from driftq.http.schedules.routes import SCHEDULE_ROUTES
 from driftq.http.topics import handlers as topics
 from driftq.http.wire.exchange import Exchange
@@ -42,6 +44,8 @@ ROUTES = (
     *EFFECT_ROUTES,
     *EXPLAIN_ROUTES,
     *EVENT_ROUTES,
+    *REGISTRY_ROUTES,
+    *PIPELINE_ROUTES,
     Route(
         method="GET",
         path="/v1/openapi.json",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
-from msgspec import field
+from msgspec import Meta, field
 
 from driftq.model.envelope import Envelope
 from driftq.model.message import Routing
 from driftq.model.value import StoredValue
-from driftq.model.wire.fields import Int64, LeaseMs, Name, Natural, Positive, Request, TopicName
+from driftq.model.wire.fields import KEY_MAX, Int64, LeaseMs, Name, Natural, Positive, Request, TopicName
+
+SEARCH_MAX = 1_000
 
 
 class ConsumeBody(Request, frozen=True):
@@ -63,3 +65,27 @@ class RecordedMessage(StoredValue, frozen=True, gc=False, omit_defaults=True):
     routing: Routing | None = None
     requested_topic: str | None = None
     headers: dict[str, str] | None = None
+
+
+class MessagesQuery(Request, frozen=True):
+    """Which stored messages: all conditions together. `since` is inclusive, `until` exclusive, RFC 3339."""
+
+    key: Annotated[str, Meta(max_length=KEY_MAX)] | None = None
+    run_id: str | None = None
+    tenant_id: str | None = None
+    since: str | None = None
+    until: str | None = None
+    offset: Natural | None = None
+    partition: Int64 | None = None
+    order: Literal["oldest", "newest"] | None = None
+    limit: Annotated[int, Meta(ge=1, le=SEARCH_MAX)] | None = None
+    after: Natural | None = None
+    """The `next` of the page before."""
+
+
+class MessagesReply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A page of messages by offset. It may be shorter than `limit`, or empty, and still have a `next`."""
+
+    messages: list[RecordedMessage]
+    next: int | None = None
+    """The `after` of the next page; absent at the end."""

@@ -38,6 +38,8 @@ class RetryBudget:
     sleep: Callable[[float], None] = time.sleep
     counts: Counter[str] = field(default_factory=Counter)
     """Of the job that has this budget: `outages` that were waited for."""
+    on_outage: Callable[[str | None], None] = lambda _: None
+    """Gets the reason when a target is away, and None when it is back."""
 
     def pause(self, retry: int) -> None:
         # Only a pause: results do not depend on it.
@@ -49,7 +51,7 @@ class RetryBudget:
         retry = 0
         while True:
             try:
-                return work()
+                done = work()
             except Unavailable as away:
                 if time.monotonic() > end:
                     raise
@@ -57,7 +59,13 @@ class RetryBudget:
                 if retry == 1:
                     self.counts["outages"] += 1
                     logger.warning("the target is unavailable, waiting: %s", away)
+                    self.on_outage(str(away))
                 self.pause(retry)
+            else:
+                if retry:
+                    logger.info("the target is back")
+                    self.on_outage(None)
+                return done
 
     def retry(self, work: Callable[[], _Result]) -> _Result:
         """The result, after a few more tries where it fails; an outage is raised at once."""

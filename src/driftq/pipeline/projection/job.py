@@ -27,6 +27,7 @@ from driftq.pipeline.projection.folds import LatestState
 from driftq.pipeline.projection.projector import Identify, Projector, Target
 from driftq.pipeline.runtime.causes import WORKER_LATE, cause_of
 from driftq.pipeline.runtime.checkpoints import fresh_checkpoint
+from driftq.pipeline.runtime.job import OnOutage
 from driftq.pipeline.source.pinned import PinnedEnd
 from driftq.pipeline.transport import identified, open_transport, resume_offsets, topics_started_over
 from driftq.sinks import TopicPartition
@@ -49,6 +50,7 @@ class ProjectionJob:
         self._options = options
         self.counts: Counter[str] = Counter()
         """`dead` letters and `outages` of targets, since the start."""
+        self.on_outage: OnOutage = lambda _: None
         self._targets: list[Target] = []
         self._projector: Projector | None = None
         self._dead_letters: ProjectionDeadLetters | None = None
@@ -57,6 +59,11 @@ class ProjectionJob:
     @property
     def name(self) -> str:
         return f"projection-{self.projection.name}"
+
+    @property
+    def addresses(self) -> list[str]:
+        """Of its targets, without passwords; those of the last start."""
+        return [target.model.address for target in self._targets]
 
     def check(self) -> None:
         """Its transport and targets must be reachable at the start. Raises an Unavailable."""
@@ -80,7 +87,10 @@ class ProjectionJob:
         # The runner restarts a continuous query; one that ends must wait itself.
         retries = self._options.registry.projection_retries_max
         retry_budget = RetryBudget(
-            retries=retries, outage_s=math.inf if once else _OUTAGE_S, counts=self.counts
+            retries=retries,
+            outage_s=math.inf if once else _OUTAGE_S,
+            counts=self.counts,
+            on_outage=self.on_outage,
         )
         # Before anything is read: an offset counts for the topic that had the name then.
         identities = self._transport.identities(self.projection.subscription)

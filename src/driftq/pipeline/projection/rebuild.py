@@ -20,7 +20,7 @@ from driftq.pipeline.dead_letters.projection import ProjectionDeadLetters
 from driftq.pipeline.projection.delivery import RetryBudget
 from driftq.pipeline.projection.job import make_projector
 from driftq.pipeline.projection.projector import Target
-from driftq.pipeline.runtime.job import ReportProgress
+from driftq.pipeline.runtime.job import OnOutage, ReportProgress
 from driftq.sinks import Application, TopicPartition
 
 if TYPE_CHECKING:
@@ -54,7 +54,15 @@ class RebuildJob:
     def __init__(self, projection: Projection, options: PipelineOptions) -> None:
         self.projection = projection
         self._options = options
-        self._retry_budget = RetryBudget(retries=options.registry.projection_retries_max, outage_s=math.inf)
+        self.on_outage: OnOutage = lambda _: None
+        self._retry_budget = RetryBudget(
+            retries=options.registry.projection_retries_max,
+            outage_s=math.inf,
+            on_outage=self._say_outage,
+        )
+
+    def _say_outage(self, problem: str | None) -> None:
+        self.on_outage(problem)  # The runner sets it after this job was made.
 
     @property
     def name(self) -> str:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 ReportProgress = Callable[[str], None]
 """Takes a line of progress."""
+OnOutage = Callable[[str | None], None]
+"""Takes the reason why a target is away, and None when it is back."""
 
 
 class StreamJob(Protocol):
@@ -29,6 +31,13 @@ class ClosesJob(Protocol):
     """A job with something to finish when its query has ended."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class WaitsForTargets(Protocol):
+    """A job that waits for unavailable targets inside a batch, and says so."""
+
+    on_outage: OnOutage
 
 
 class BatchJob(Protocol):

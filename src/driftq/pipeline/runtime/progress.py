@@ -6,14 +6,14 @@ import datetime as dt
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from driftq.pipeline.runtime.metrics import as_text
 from driftq.pipeline.runtime.processes import mark_of
-from driftq.pipeline.runtime.reports import ProgressReport, Reporter
+from driftq.pipeline.runtime.reports import NoticeReport, ProgressReport, Reporter
 from driftq.pipeline.runtime.status import JobStatus, PipelineJobState, StatusFolder
 from driftq.pipeline.source.lag import LAG, READ
 
@@ -24,8 +24,17 @@ if TYPE_CHECKING:
 class ProgressTracker:
     """The status of each job of this driver. Spark's listener and the runner call it from two threads."""
 
-    def __init__(self, folder: StatusFolder, reporter: Reporter, *, checkpoint: Any) -> None:
+    def __init__(
+        self,
+        folder: StatusFolder,
+        reporter: Reporter,
+        *,
+        checkpoint: Any,
+        post: Callable[[JobStatus], None] | None = None,
+    ) -> None:
+        """`post` gets each change, for the server; it must not block."""
         self._folder = folder
+        self._post = post
         self._reporter = reporter
         self._checkpoint = checkpoint
         self._lock = threading.Lock()
@@ -42,16 +51,30 @@ class ProgressTracker:
             restarts = known.restarts + 1 if known is not None and job in self._jobs else 0
             known = known or JobStatus(job=job, state=PipelineJobState.RUNNING)
             self._before.setdefault(job, known)
-            self._keep(known, state=PipelineJobState.RUNNING, error=None, restarts=restarts)
+            started_at = known.started_at if restarts else _text(dt.datetime.now(dt.UTC))
+            self._keep(
+                known,
+                state=PipelineJobState.RUNNING,
+                error=None,
+                away=known.away if restarts else None,
+                restarts=restarts,
+                started_at=started_at,
+            )
 
-    def began(self, job: str, query_id: str, counts: Mapping[str, int] | None = None) -> None:
+    def began(
+        self,
+        job: str,
+        query_id: str,
+        counts: Mapping[str, int] | None = None,
+        sinks: Sequence[str] = (),
+    ) -> None:
         """The query's checkpoint is known now: under a new one batches are counted from 0 again.
 
         `counts` are the job's own, since this driver has it: its dead letters and outages are shown.
         """
         with self._lock:
             self._counts[job] = {} if counts is None else counts
-            known = self._jobs[job]
+            known = msgspec.structs.replace(self._jobs[job], sinks=tuple(sinks))
             if known.query_id != query_id:
                 where = self._checkpoint(job)
                 self._keep(known, query_id=query_id, last_batch=None, batch_rows=0, checkpoint=where)
@@ -72,14 +95,34 @@ class ProgressTracker:
                 self._batches[known.job] = self._batches.get(known.job, 0) + 1
             else:
                 batch = known.last_batch if known.last_batch is not None else batch - 1
+            if finished and known.away is not None:
+                self._say_back(known.job)
             self._keep(
                 known,
                 last_batch=None if batch < 0 else batch,
                 batch_rows=rows if finished else known.batch_rows,
+                batch_ms=int(progress["durationMs"]["addBatch"]) if finished else known.batch_ms,
+                away=None if finished else known.away,
                 rows=known.rows + counts,
                 rows_per_second=round(_speed(progress, rows), 1),
                 lag=lag_of(progress),
             )
+
+    def target(self, job: str, problem: str | None) -> None:
+        """A target of the job is away, for this reason, or is back. Each change is reported once."""
+        with self._lock:
+            known = self._jobs.get(job)
+            if known is None or (known.away is None) == (problem is None):
+                return
+            if problem is None:
+                self._say_back(job)
+            else:
+                problem = self._reporter.clean(problem)
+                self._reporter.say(NoticeReport(job, f"a target is away, waiting for it: {problem}"))
+            self._keep(known, away=problem)
+
+    def _say_back(self, job: str) -> None:
+        self._reporter.say(NoticeReport(job, "the target is back"))
 
     def settle(self, query: StreamingQuery, state: PipelineJobState, *, error: str | None = None) -> None:
         """A query has ended: add the progress that the listener has not seen yet, and record the end."""
@@ -87,7 +130,8 @@ class ProgressTracker:
             self.heard(json.loads(progress.json))
         with self._lock:
             if query.name in self._jobs:
-                self._keep(self._jobs[query.name], state=state, error=error)
+                known = self._jobs[query.name]
+                self._keep(known, state=state, error=error, away=known.away if error is not None else None)
 
     def failed(self, job: str, error: str, *, restarting: bool) -> None:
         with self._lock:
@@ -119,6 +163,12 @@ class ProgressTracker:
         self._folder.write(changed)
         self._folder.write_text(f"{changed.job}.prom", as_text([changed]))
         self._reporter.say(ProgressReport(changed))
+        if self._post is not None:
+            self._post(changed)
+
+
+def _text(instant: dt.datetime) -> str:
+    return f"{instant:%Y-%m-%dT%H:%M:%S.%f}Z"
 
 
 def lag_of(progress: dict[str, Any]) -> int | None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from driftq.errors import (
@@ -23,7 +24,7 @@ from driftq.errors import (
 from driftq.model.backoff import Backoff
 from driftq.pipeline.app.builtin import is_batch, is_stream
 from driftq.pipeline.runtime.causes import WORKER_LATE, Cause, cause_of
-from driftq.pipeline.runtime.job import BatchJob, ClosesJob, StreamJob
+from driftq.pipeline.runtime.job import BatchJob, ClosesJob, StreamJob, WaitsForTargets
 from driftq.pipeline.runtime.progress import ProgressTracker
 from driftq.pipeline.runtime.reports import EndReport, FailureReport, NoticeReport, Reporter, StartedReport
 from driftq.pipeline.runtime.status import PipelineJobState
@@ -126,9 +127,12 @@ class Runner:
         """Start its query; one that `continues` a run is reported neither as a start nor as a restart."""
         if not continues:
             self._progress.expect(job.name)
+        self._watch_targets(job)
         with self._marking_failure(job.name):
             query = job.start(self._spark, once=once)
-        self._progress.began(job.name, str(query.id), getattr(job, "counts", None))
+        self._progress.began(
+            job.name, str(query.id), getattr(job, "counts", None), getattr(job, "addresses", ())
+        )
         if not continues:
             self._reporter.say(StartedReport(job.name))
         return query
@@ -195,6 +199,7 @@ class Runner:
     def _batch(self, job: BatchJob) -> None:
         self._progress.expect(job.name)
         self._reporter.say(StartedReport(job.name))
+        self._watch_targets(job)
         with self._marking_failure(job.name):
             job.run(
                 self._spark,
@@ -202,6 +207,11 @@ class Runner:
             )
         self._progress.batch_done(job.name)
         self._reporter.say(EndReport(job.name))
+
+    def _watch_targets(self, job: StreamJob | BatchJob) -> None:
+        """Let the job report that a target is away, or back, while it waits in a batch."""
+        if isinstance(job, WaitsForTargets):
+            job.on_outage = partial(self._progress.target, job.name)
 
     @contextmanager
     def _marking_failure(self, job: str) -> Iterator[None]:

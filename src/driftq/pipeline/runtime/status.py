@@ -49,6 +49,14 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     outages: int = 0
     """How often a target was away and was waited for, over all runs."""
     error: str | None = None
+    away: str | None = None
+    """Why the job waits for a target that is unavailable; None while all of them are there."""
+    batch_ms: int | None = None
+    """How long the last batch took."""
+    started_at: str | None = None
+    """When its driver started it."""
+    sinks: tuple[str, ...] = ()
+    """The addresses of its targets, without passwords."""
     driver: int | None = None
     """The process that wrote this."""
     driver_mark: int | None = None
@@ -64,9 +72,21 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
             return False
         return self.driver_mark is None or mark_of(self.driver) == self.driver_mark
 
+    @property
+    def kind(self) -> str:
+        """The built-in job that it is: publisher, worker, projection, rebuild, compact or bridge."""
+        return self.job.partition("-")[0]
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it runs and waits for a target."""
+        return self.state is PipelineJobState.RUNNING and self.away is not None
+
     def notes(self) -> list[str]:
         """Notes for display beside the numbers."""
         said = [self.error] if self.error else []
+        if self.is_away:
+            said.append(f"a target is away, waiting for it: {self.away}")
         if self.not_running_since is None:
             return said
         since = f"{self.not_running_since[:19]}Z"

@@ -9,6 +9,7 @@ from driftq.errors import InvalidArgument
 from driftq.model.options.pipeline import KAFKA
 from driftq.pipeline.app.builtin import SHIPPED, Job, is_stream, jobs_for, jobs_of_app
 from driftq.pipeline.app.file import AppFile, load_app_file
+from driftq.pipeline.runtime.posting import ProgressPoster
 from driftq.pipeline.runtime.preflight import check_reach
 from driftq.pipeline.runtime.progress import ProgressTracker, listen
 from driftq.pipeline.runtime.reports import DriverSpec, Reporter
@@ -84,9 +85,15 @@ def _run(
     spark: SparkSession, jobs: list[Job], assignment: DriverSpec, reporter: Reporter, stopping: Stopping
 ) -> None:
     options = assignment.options
-    progress = ProgressTracker(StatusFolder(options.folder), reporter, checkpoint=options.checkpoint)
-    listen(spark, progress)
-    runner = Runner(spark, progress, reporter, stop=stopping)
+    with ProgressPoster(options) as poster:
+        progress = ProgressTracker(
+            StatusFolder(options.folder), reporter, checkpoint=options.checkpoint, post=poster.hear
+        )
+        listen(spark, progress)
+        _run_jobs(Runner(spark, progress, reporter, stop=stopping), jobs, assignment, stopping)
+
+
+def _run_jobs(runner: Runner, jobs: list[Job], assignment: DriverSpec, stopping: Stopping) -> None:
     ends = [job for job in jobs if not is_stream(job)]
     if assignment.once or len(ends) == len(jobs):
         stopping.interrupts = bool(ends)  # A query is stopped in an orderly way.

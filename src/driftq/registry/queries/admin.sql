@@ -77,3 +77,28 @@ SELECT state, count(*) AS claims
 FROM {claims}
 WHERE state NOT IN ('done', 'stale')
 GROUP BY state;
+
+-- name: list_open
+-- Of one open state. The second condition lets both engines use the index `claims_open`.
+SELECT *
+FROM {claims}
+WHERE state = :state AND state NOT IN ('done', 'stale')
+    AND (handler, event_id) > (:after_handler, :after_event)
+ORDER BY handler, event_id
+LIMIT :most;
+
+-- name: list_open_of_handler
+SELECT *
+FROM {claims}
+WHERE state = :state AND state NOT IN ('done', 'stale') AND handler = :handler AND event_id > :after_event
+ORDER BY event_id
+LIMIT :most;
+
+-- name: list_finished
+-- Of both finished states and all handlers, the newest first, by the index `claims_finished`.
+SELECT *
+FROM {claims}
+WHERE state IN ('done', 'stale') AND finished_at <= :before
+    AND (finished_at < :before OR (handler, event_id) > (:after_handler, :after_event))
+ORDER BY finished_at DESC, handler, event_id
+LIMIT :most;

@@ -5,11 +5,18 @@ from collections.abc import Sequence
 from driftq.core.state import State, Topic
 from driftq.errors import TopicNotFound
 from driftq.model import GroupView, PartitionView, ReaderView, StreamView, TopicView, WriterView
+from driftq.model.topic import INTERNAL_PREFIX
 
-INTERNAL_PREFIX = "~"
-"""The broker's own topics, which no client can name."""
-
-__all__ = ["GroupView", "PartitionView", "ReaderView", "TopicView", "find_topic", "topic_names", "topic_view"]
+__all__ = [
+    "INTERNAL_PREFIX",
+    "GroupView",
+    "PartitionView",
+    "ReaderView",
+    "TopicView",
+    "find_topic",
+    "topic_names",
+    "topic_view",
+]
 
 
 def topic_names(state: State) -> list[str]:

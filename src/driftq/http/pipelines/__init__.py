@@ -1,0 +1,1 @@
+"""What the drivers of the pipeline report, over HTTP."""

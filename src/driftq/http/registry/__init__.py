@@ -1,0 +1,1 @@
+"""The claims of handlers over HTTP."""

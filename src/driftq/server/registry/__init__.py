@@ -1,0 +1,1 @@
+"""The registry of claims, beside the broker."""

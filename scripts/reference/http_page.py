@@ -27,7 +27,9 @@ SECTIONS = {
     "Idempotent effects": ("idempotency",),
     "Events": ("events",),
     "History": ("messages", "runs"),
-    "The server": ("healthz", "readyz", "whoami", "version", "seal", "metrics", "docs", "openapi.json"),
+    "The server": (
+        *("healthz", "readyz", "whoami", "version", "seal", "metrics", "docs", "openapi.json", "ui"),
+    ),
 }
 """Headings, with the first word of the paths below each."""
 

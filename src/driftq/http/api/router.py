@@ -17,6 +17,7 @@ from driftq.http.explain.routes import EXPLAIN_ROUTES
 from driftq.http.idempotency.routes import EFFECT_ROUTES
 from driftq.http.jobs.routes import JOB_ROUTES
 from driftq.http.topics import handlers as topics
+from driftq.http.ui.routes import UI_PATHS, UI_ROUTES
 from driftq.http.wire.exchange import Exchange
 
 
@@ -36,6 +37,7 @@ ROUTES = (
     *EFFECT_ROUTES,
     *EXPLAIN_ROUTES,
     *EVENT_ROUTES,
+    *UI_ROUTES,
     Route(
         method="GET",
         path="/v1/openapi.json",
@@ -65,7 +67,7 @@ def dispatch(exchange: Exchange) -> None:
         route = methods.get(exchange.method) if methods else None
         guard = exchange.edge.guard
         if route is None:
-            if guard is not None:
+            if guard is not None and not exchange.path.startswith(UI_PATHS):
                 guard.require_key(exchange)  # Without a key, not even what exists is told.
             route = find(exchange)
         if route.streams:

@@ -15,6 +15,7 @@ from driftq.server.broker import Broker
 
 if TYPE_CHECKING:
     from driftq.http.api.guard import Guard
+    from driftq.http.ui.live import LiveFeed
     from driftq.http.wire.connection import ServerConnection
 
 
@@ -158,6 +159,8 @@ class Edge:
         self.emptied = asyncio.Event()
         """Set when the last connection is closed."""
         self.streams: set[EndableStream] = set()
+        self.live: LiveFeed | None = None
+        """What the dashboard shows; None until one asks for it."""
         self.tick = 0
         """Seconds since the start."""
         self.reading = asyncio.Semaphore(1)

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from driftq.http.wire.edge import Edge
 
 logger = logging.getLogger("driftq.http")
-_encode = msgspec.json.Encoder().encode
+encode = msgspec.json.Encoder().encode
 
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson; charset=utf-8"
 HTML = b"text/html; charset=utf-8"
+EVENTS = b"text/event-stream; charset=utf-8"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 
@@ -30,6 +31,8 @@ REASONS = {
     200: "OK",
     201: "Created",
     204: "No Content",
+    302: "Found",
+    304: "Not Modified",
     400: "Bad Request",
     401: "Unauthorized",
     403: "Forbidden",
@@ -57,11 +60,14 @@ class Exchange:
         "answer",
         "authorization",
         "body",
+        "by_own_page",
         "caller",
         "connection",
         "content_type",
+        "cookie",
         "edge",
         "ends_connection",
+        "etags",
         "group",
         "method",
         "names",
@@ -83,6 +89,12 @@ class Exchange:
         self.content_type = b""
         self.authorization = b""
         """The header, if there is one."""
+        self.cookie = b""
+        """The header, if there is one."""
+        self.etags = b""
+        """Of what a browser has already (`If-None-Match`)."""
+        self.by_own_page = False
+        """With a cookie: a browser says that a page of this server sent the request."""
         self.caller: ApiKey | None = None
         """The key that the guard has found; None without a guard."""
         self.topic = ""
@@ -112,7 +124,7 @@ class Exchange:
         self.connection.answered(self, answer)
 
     def reply_json(self, content: object, *, status: int = 200) -> None:
-        self.reply(self.edge.heads.whole(status, _encode(content)))
+        self.reply(self.edge.heads.whole(status, encode(content)))
 
     def reply_ok(self, body: bytes) -> None:
         self.reply(b"%b%d\r\n\r\n%b" % (self.edge.heads.ok, len(body), body))
@@ -212,6 +224,10 @@ class Heads:
             body,
         )
 
+    def bare(self, status: int, *, extra: bytes = b"") -> bytes:
+        """A reply without a body, of a status that never has one."""
+        return b"%b%b\r\n" % (self._by_status[status], extra)
+
     def stream(self, *, content_type: bytes, chunked: bool, close: bool) -> bytes:
         """The head of a reply of unknown length; without chunks it ends with the connection."""
         return b"%bContent-Type: %b\r\nCache-Control: no-store\r\n%b%b\r\n" % (
@@ -250,7 +266,7 @@ def _short(text: str) -> str:
 
 
 def error_body(error: DriftQError) -> bytes:
-    return _encode(error_fields(error))
+    return encode(error_fields(error))
 
 
 def error_headers(error: DriftQError) -> bytes:

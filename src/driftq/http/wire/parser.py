@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _WATCHED = (
     *("content-length", "content-type", "transfer-encoding", "expect", "connection", "upgrade"),
-    *("host", "origin", "sec-fetch-site", "authorization"),
+    *("host", "origin", "sec-fetch-site", "authorization", "cookie", "if-none-match"),
 )
 _LENGTHS = frozenset(map(len, _WATCHED))
 _VERSIONS = ("1.0", "1.1")
@@ -103,6 +103,8 @@ class RequestReader:
         self._origin: bytes | None = None
         self._site: bytes | None = None
         self._authorization = b""
+        self._cookie = b""
+        self._etags = b""
         self._denial: DriftQError | None = None
 
     def feed(self, received: bytes) -> None:
@@ -148,6 +150,7 @@ class RequestReader:
 
     def _learn(self, exchange: Exchange) -> None:
         odd = exchange.old or exchange.ends_connection or self._chunked or self._expects or self._says_upgrade
+        odd = odd or self._cookie or self._etags  # A browser's: not worth a place.
         if not odd and self._denial is None and len(exchange.body) == self._content_length:
             facts = (exchange.method, exchange.path, exchange.query, exchange.content_type)
             head = CachedHead(*facts, exchange.authorization, self._content_length)
@@ -166,6 +169,7 @@ class RequestReader:
             b"Origin": self._origin,
             b"Sec-Fetch-Site": self._site,
             b"Authorization": self._authorization or None,
+            b"Cookie": self._cookie or None,
             b"Connection": b", ".join(word for word in words if word.lower() != b"upgrade") or None,
             b"Content-Type": self._content_type or b"application/json",
             b"Content-Length": None if self._chunked else b"%d" % self._content_length,
@@ -216,6 +220,10 @@ class RequestReader:
             if self._authorization:
                 self._stop(InvalidArgument("", "there are two Authorization headers"))
             self._authorization = value
+        elif name == b"cookie":
+            self._cookie = value if not self._cookie else self._cookie + b"; " + value
+        elif name == b"if-none-match":
+            self._etags = value
         elif name == b"connection":
             self._says_connection += b"," + value
         elif name == b"transfer-encoding":
@@ -239,7 +247,7 @@ class RequestReader:
             self._stop(PayloadTooLarge(limit_bytes=self._options.body_bytes_max))
         guard = self._edge.guard
         if guard is not None and (self._chunked or self._content_length > self._options.stranger_bytes_max):
-            stranger = guard.stranger(self._authorization)
+            stranger = guard.stranger(self._authorization, self._cookie)
             if stranger is not None:
                 self._stop(stranger)  # Its body is not worth the memory.
         if self._expects and self._version == "1.1":
@@ -273,6 +281,9 @@ class RequestReader:
         exchange.body = self._body if not self._more else b"".join((self._body, *self._more))
         exchange.content_type = self._content_type
         exchange.authorization = self._authorization
+        if self._cookie or self._etags:
+            exchange.cookie, exchange.etags = self._cookie, self._etags
+            exchange.by_own_page = self._origin is not None or self._site == b"same-origin"
         exchange.ends_connection = not parser.should_keep_alive()
         if self._says_connection or exchange.ends_connection:
             exchange.old = self._version == "1.0"

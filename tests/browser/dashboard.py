@@ -1,4 +1,4 @@
-"""A page of the dashboard in a browser: what it asks, what it says, how it looks, and whether all can use it."""
+"""A page of the dashboard in a browser: what it asks and says, how it looks, and whether all can use it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ SCREENSHOTS = Path(os.environ.get("DRIFTQ_SCREENSHOTS", ROOT / "build/screenshot
 WIDE = (1280, 800)
 NARROW = (390, 844)
 GRAVE = ("serious", "critical")
-_LIVE_WITHIN_MS = 1_000
 _PATIENCE_MS = 20_000
 
 
@@ -22,7 +21,13 @@ class Dashboard:
     """One browser context with one page; leaving it checks that nothing went wrong on the way."""
 
     def __init__(
-        self, browser: Browser, origin: str, *, size: tuple[int, int] = WIDE, dark: bool = False, **context: Any
+        self,
+        browser: Browser,
+        origin: str,
+        *,
+        size: tuple[int, int] = WIDE,
+        dark: bool = False,
+        **context: Any,
     ) -> None:
         self.origin = origin
         self._context = browser.new_context(
@@ -99,7 +104,7 @@ class Dashboard:
         )
 
     def grave_problems(self, axe: str) -> list[str]:
-        """What an accessibility check finds that keeps people out. The script goes past the page's own policy."""
+        """What an accessibility check finds that keeps people out."""
         self.page.evaluate(axe)
         found = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
         return [

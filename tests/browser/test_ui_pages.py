@@ -148,7 +148,12 @@ def test_everything_can_be_reached_with_the_keyboard(browser: Browser, full: Ser
 @pytest.mark.clause("O4")
 @pytest.mark.parametrize(
     ("text", "path"),
-    [("orders", "topics/orders"), ("job-1", "jobs/job-1"), (RUN, f"runs/{RUN}"), ("order/o-1", "events/order/o-1")],
+    [
+        ("orders", "topics/orders"),
+        ("job-1", "jobs/job-1"),
+        (RUN, f"runs/{RUN}"),
+        ("order/o-1", "events/order/o-1"),
+    ],
 )
 def test_the_search_box_leads_to_anything(browser: Browser, full: Server, text: str, path: str) -> None:
     with Dashboard(browser, origin(full)) as dashboard:
@@ -175,14 +180,13 @@ def test_the_chosen_theme_outlives_a_reload(browser: Browser, server: Server) ->
 
 @pytest.mark.clause("O4")
 def test_a_server_that_was_away_is_found_again(browser: Browser, tmp_path: Path) -> None:
-    with Server(tmp_path / "log") as server:
-        with Dashboard(browser, origin(server)) as dashboard:
-            dashboard.open_live()
-            server.kill()
-            dashboard.page.locator('#link[data-state="lost"]').wait_for()
-            server.start()
-            dashboard.page.locator('#link[data-state="live"]').wait_for()
-            dashboard.errors.clear()  # The browser reports each refused connection.
+    with Server(tmp_path / "log") as server, Dashboard(browser, origin(server)) as dashboard:
+        dashboard.open_live()
+        server.kill()
+        dashboard.page.locator('#link[data-state="lost"]').wait_for()
+        server.start()
+        dashboard.page.locator('#link[data-state="live"]').wait_for()
+        dashboard.errors.clear()  # The browser reports each refused connection.
 
 
 @pytest.mark.clause("O4")
@@ -191,10 +195,14 @@ def test_the_pages_are_small_and_come_at_once(browser: Browser, full: Server) ->
         sizes: dict[str, int] = {}
         dashboard.page.on(
             "response",
-            lambda answer: sizes.update({answer.url: len(answer.body())}) if "/static/" in answer.url else None,
+            lambda answer: (
+                sizes.update({answer.url: len(answer.body())}) if "/static/" in answer.url else None
+            ),
         )
         dashboard.open_live()
-        painted = dashboard.page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+        painted = dashboard.page.evaluate(
+            "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+        )
         assert len(sizes) > 10
         assert sum(sizes.values()) < 150_000
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)

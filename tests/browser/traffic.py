@@ -18,8 +18,15 @@ def fill(server: Server) -> None:
     for name, partitions in (("orders", 3), ("payments", 1), ("shipments", 2)):
         assert server.post("/v1/topics", {"name": name, "partitions": partitions}).status == 201
     for number in range(40):
-        order = {"order": number, "customer": f"user:{number % 7}", "total": 12.5 + number, "items": [{"sku": "A-17", "count": 2}]}
-        server.produce("orders", json.dumps(order), f"user:{number % 7}", tenant_id="acme" if number % 2 else "globex")
+        order = {
+            "order": number,
+            "customer": f"user:{number % 7}",
+            "total": 12.5 + number,
+            "items": [{"sku": "A-17", "count": 2}],
+        }
+        server.produce(
+            "orders", json.dumps(order), f"user:{number % 7}", tenant_id="acme" if number % 2 else "globex"
+        )
     for number in range(6):
         server.produce("payments", json.dumps({"payment": number, "amount": 10 * number}), f"order-{number}")
     give_up(server, "payments", "ledger", 3)
@@ -65,9 +72,19 @@ def steps(server: Server) -> None:
 
 def jobs(server: Server) -> str:
     """Jobs in every state; the id of the dead one."""
-    assert server.post("/v1/jobs", {"queue": "mail", "task": "send", "payload": {"to": "ada@example.com"}}).status == 201
+    assert (
+        server.post(
+            "/v1/jobs", {"queue": "mail", "task": "send", "payload": {"to": "ada@example.com"}}
+        ).status
+        == 201
+    )
     [done] = claim(server, "mail")
-    assert server.post(f"/v1/jobs/{done['job_id']}/complete", {"token": done["token"], "result": {"sent": True}}).status == 204
+    assert (
+        server.post(
+            f"/v1/jobs/{done['job_id']}/complete", {"token": done["token"], "result": {"sent": True}}
+        ).status
+        == 204
+    )
     dead = {"queue": "mail", "task": "send", "payload": {"to": "bob@example.com", "note": HOSTILE}}
     assert server.post("/v1/jobs", dead).status == 201
     [failed] = claim(server, "mail")
@@ -76,7 +93,9 @@ def jobs(server: Server) -> str:
     assert server.post(f"/v1/jobs/{failed['job_id']}/fail", body).status == 204
     for number in range(3):
         server.post("/v1/jobs", {"queue": "reports", "task": "render", "payload": {"page": number}})
-    server.post("/v1/jobs", {"queue": "mail", "task": "digest", "payload": None, "run_at": "2100-01-01T00:00:00Z"})
+    server.post(
+        "/v1/jobs", {"queue": "mail", "task": "digest", "payload": None, "run_at": "2100-01-01T00:00:00Z"}
+    )
     claim(server, "reports")
     return str(failed["job_id"])
 

@@ -1,7 +1,7 @@
 """Sessions of the dashboard: a random id in a cookie stands for a key, so that no script holds the key.
 
-Sessions live in memory and end after a time, at logout, or with a restart of the server. Each key has a bounded
-number; beyond it, the oldest session of that key ends.
+Sessions live in memory and end after a time, at logout, or with a restart of the server. Each key has a
+bounded number; beyond it, the oldest session of that key ends.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Sessions:
     def open(self, key: ApiKey, *, now: float) -> str:
         """A new session of this key; its id is known to nobody else."""
         of_key = [name for name, session in self._by_id.items() if session.key.id == key.id]
-        for name in of_key[: len(of_key) + 1 - PER_KEY_MAX]:
+        for name in of_key[: max(0, len(of_key) + 1 - PER_KEY_MAX)]:
             del self._by_id[name]
         if len(self._by_id) >= SESSIONS_MAX:
             self._by_id.popitem(last=False)

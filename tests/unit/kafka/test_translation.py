@@ -12,7 +12,8 @@ OPTIONS = KafkaOptions(bootstrap="127.0.0.1:1")
 
 @pytest.mark.clause("Z4")
 @pytest.mark.parametrize(
-    "name", ["UNKNOWN_LEADER_EPOCH", "FENCED_LEADER_EPOCH", "OFFSET_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION"]
+    "name",
+    ["UNKNOWN_LEADER_EPOCH", "FENCED_LEADER_EPOCH", "OFFSET_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION"],
 )
 def test_a_broker_that_has_just_started_is_asked_again(name: str) -> None:
     """It does not know its partitions' leaders yet; its client does not say that these errors pass."""

@@ -3,8 +3,8 @@
 It identifies the key, counts the request against the key's rates, and compares the key's roles and topics
 with those of the route. What a route needs is part of the route (`Route.roles`, `Route.topics`), so the
 OpenAPI document and the reference state the same rule. A browser that has logged in to the dashboard sends a
-cookie instead of a key; it counts as the key that opened the session, as long as that key is current. The tenant of a key will be checked here too; until
-then a key with a tenant is refused.
+cookie instead of a key; it counts as the key that opened the session, as long as that key is current. The
+tenant of a key will be checked here too; until then a key with a tenant is refused.
 """
 
 from __future__ import annotations

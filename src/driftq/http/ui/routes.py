@@ -5,8 +5,8 @@ from driftq.http.api.topic_access import in_request
 from driftq.http.ui import files, live, session, views
 from driftq.model.wire.system import WhoamiReply
 from driftq.model.wire.ui import (
-    GroupsViewQuery,
     GroupSummaries,
+    GroupsViewQuery,
     LeasesQuery,
     LeasesReply,
     LiveOverview,

@@ -1,7 +1,7 @@
 """What a caller may see in the dashboard's own lists and numbers. Every one of them asks here.
 
-A key that is limited to some topics, or to a tenant, gets sums over what it may see, computed for it alone; the
-server's counters and other owners' queues are not in them.
+A key that is limited to some topics, or to a tenant, gets sums over what it may see, computed for it alone;
+the server's counters and other owners' queues are not in them.
 """
 
 from __future__ import annotations

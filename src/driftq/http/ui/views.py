@@ -16,9 +16,9 @@ from driftq.model import StreamView
 from driftq.model.time import rfc3339
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.model.wire.ui import (
-    GroupsViewQuery,
     GroupSummaries,
     GroupSummary,
+    GroupsViewQuery,
     LeasesQuery,
     LeasesReply,
     LeaseView,

@@ -150,8 +150,8 @@ class RequestReader:
 
     def _learn(self, exchange: Exchange) -> None:
         odd = exchange.old or exchange.ends_connection or self._chunked or self._expects or self._says_upgrade
-        odd = odd or self._cookie or self._etags  # A browser's: not worth a place.
-        if not odd and self._denial is None and len(exchange.body) == self._content_length:
+        of_browser = bool(self._cookie or self._etags)  # Seldom twice the same: not worth a place.
+        if not (odd or of_browser) and self._denial is None and len(exchange.body) == self._content_length:
             facts = (exchange.method, exchange.path, exchange.query, exchange.content_type)
             head = CachedHead(*facts, exchange.authorization, self._content_length)
             self._known.learn(self._new_head, self._url, head)

@@ -1,6 +1,6 @@
 // The frame: which page an address names, refreshing it, the menu, and who is at the screen.
 
-import { caller, get, send, to, whenLoggedOut } from "./parts/api.js";
+import { caller, get, may, send, to, whenLoggedOut } from "./parts/api.js";
 import { empty, heading } from "./parts/blocks.js";
 import { notify } from "./parts/dialogs.js";
 import { h, morph } from "./parts/dom.js";
@@ -50,6 +50,7 @@ const MENU = [
   ["Jobs", [["jobs", "Jobs"], ["queues", "Queues"], ["schedules", "Schedules"]]],
   ["Events", [["events", "Events"], ["registry", "Registry"], ["pipelines", "Pipelines"]]],
 ];
+const AGAIN_MS = 3_000;
 const main = document.getElementById("main");
 
 let shown = null;
@@ -120,10 +121,10 @@ function menu() {
     h(
       "div",
       {},
-      h("h2", {}, title),
+      h("p", { class: "nav-title", "aria-hidden": "true" }, title),
       h(
         "ul",
-        {},
+        { "aria-label": title },
         entries.map(([path, text, number]) =>
           h("li", {}, h("a", { href: path ? to(path) : HOME, "aria-current": path === word ? "page" : null }, text, number && feed.now?.[number] ? h("span", { class: "bubble", "data-live": `menu_${number}` }, String(feed.now[number])) : null)),
         ),
@@ -161,13 +162,15 @@ async function enter() {
     Object.assign(caller, await get("/v1/whoami"), { known: true });
   } catch (error) {
     if (error.status === 401) return;
-    throw error;
+    main.replaceChildren(failed(error, "DriftQ"));
+    setTimeout(enter, AGAIN_MS);
+    return;
   }
   isLoggedOut = false;
   document.body.classList.remove("logged-out");
   feed.state = "connecting";
   account();
-  start();
+  if (may("read")) start();
   await render(false);
 }
 

@@ -1,5 +1,7 @@
 // The live numbers: one stream for the whole page, closed while nobody looks.
 
+import { get } from "./api.js";
+
 const PAST_MS = 180_000;
 const AGAIN_MS = 3_000;
 
@@ -44,6 +46,7 @@ export function start() {
     if (source?.readyState === EventSource.CLOSED) {
       stop();
       timer = setTimeout(start, AGAIN_MS);
+      get("/v1/whoami").catch(() => {}); // The session may be over; this call finds out.
     }
     changed(false);
   };

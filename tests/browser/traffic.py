@@ -115,10 +115,12 @@ def events(server: Server) -> None:
             "aggregate_id": "o-1",
             "event_type": kind,
             "operation": operation,
+            "expected_seq": number - 1,
             "payload": {"total": 12, "state": kind.removeprefix("order.")},
             "metadata": {"by": "shop"},
         }
-        assert server.post("/v1/events", event).status == 201
+        answer = server.post("/v1/events", event)
+        assert answer.status == 201, answer
 
 
 @contextlib.contextmanager

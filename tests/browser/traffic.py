@@ -115,6 +115,7 @@ def events(server: Server) -> None:
             "aggregate_id": "o-1",
             "event_type": kind,
             "operation": operation,
+            "kind": "order",
             "expected_seq": number - 1,
             "payload": {"total": 12, "state": kind.removeprefix("order.")},
             "metadata": {"by": "shop"},

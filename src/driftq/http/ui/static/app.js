@@ -90,8 +90,8 @@ async function render(isNew) {
   if (loading !== turn) return; // The reader has gone on meanwhile.
   loading = false;
   document.title = `${title} · DriftQ`;
-  const isSame = shown === location.pathname && main.firstElementChild;
-  shown = location.pathname;
+  const isSame = shown?.split("?")[0] === location.pathname && main.firstElementChild;
+  shown = address();
   if (isSame) morph(main.firstElementChild, node);
   else main.replaceChildren(node);
   if (isNew) {
@@ -105,6 +105,10 @@ function failed(error, title) {
   if (!error.status && error.status !== 0) console.error(error);
   const words = { 0: "No connection", 403: "Not allowed", 404: "Not found" };
   return h("div", {}, heading(words[error.status] ?? "This page cannot be shown", { kicker: title }), empty(error.message, error.status === 0 ? "The page tries again by itself." : null));
+}
+
+function address() {
+  return location.pathname + location.search;
 }
 
 export function go(href) {
@@ -230,7 +234,9 @@ document.getElementById("menu").onclick = (event) => {
   event.target.setAttribute("aria-expanded", String(isOpen));
 };
 
-window.addEventListener("popstate", () => render(true));
+window.addEventListener("popstate", () => {
+  if (address() !== shown) render(true); // Not for the skip link, which changes the fragment alone.
+});
 whenLoggedOut(leave);
 onTick((isTick) => {
   linkState();

@@ -83,7 +83,7 @@ function letter(one, topic, refresh) {
       ),
       facts([
         ["Given up by", from],
-        ["Reason", dlq.reason],
+        ["Reason", dlq.reason?.replaceAll("_", " ")],
         ["Attempts", dlq.attempts],
         ["At", dlq.at && moment(dlq.at)],
         ["Original message", dlq.original_offset !== undefined && link(to("messages", topic, dlq.original_offset), `${dlq.original_partition}:${dlq.original_offset}`)],
@@ -113,13 +113,14 @@ function redrive(topic, offsets, refresh) {
     look: async () => {
       const tried = await send("POST", path, { ...wanted, dry_run: true });
       const kept = (tried.skipped ?? []).length;
+      const ready = Math.max(0, tried.matched - kept);
       return {
-        refused: tried.redriven === 0,
-        label: `Redrive ${count(tried.redriven)}`,
+        refused: ready === 0,
+        label: `Redrive ${count(ready)}`,
         body: h(
           "div",
           {},
-          h("p", {}, `A dry run found ${plural(tried.matched, "dead letter")}, of which ${count(tried.redriven)} can be redriven.`),
+          h("p", {}, `A dry run found ${plural(tried.matched, "dead letter")}, of which ${count(ready)} can be redriven.`),
           kept > 0 && h("ul", {}, reasons(tried.skipped)),
           h("p", {}, "Each goes back to the group that gave it up, once, as a new message with fresh attempts. The dead letter stays, marked as redriven."),
           h("label", { class: "field" }, h("span", {}, "At most per second"), h("input", { name: "rate", type: "number", min: "1", placeholder: "no limit" })),

@@ -12,15 +12,19 @@ let seldom = { at: 0, claims: [], pipelines: [] };
 
 export const title = () => "Overview";
 
-export async function load() {
-  if (Date.now() - seldom.at > SELDOM_MS) {
-    const [claims, pipelines] = await Promise.all([
-      optional("/v1/registry", { state: "unknown", limit: 100 }).catch(() => null),
-      optional("/v1/pipelines").catch(() => null),
-    ]);
-    seldom = { at: Date.now(), claims: claims?.claims ?? [], pipelines: pipelines?.pipelines ?? [] };
-  }
+export function load() {
+  if (Date.now() - seldom.at > SELDOM_MS) look();
   return { now: feed.now, points: feed.points, ...seldom };
+}
+
+/** The page does not wait for these: they come with a later tick. */
+async function look() {
+  seldom.at = Date.now();
+  const [claims, pipelines] = await Promise.all([
+    optional("/v1/registry", { state: "unknown", limit: 100 }).catch(() => null),
+    optional("/v1/pipelines").catch(() => null),
+  ]);
+  seldom = { at: Date.now(), claims: claims?.claims ?? [], pipelines: pipelines?.pipelines ?? [] };
 }
 
 export function show({ now, points, claims, pipelines }) {

@@ -6,7 +6,7 @@ import { h } from "../parts/dom.js";
 import { bytes, count, duration, exact, moment, short, when } from "../parts/format.js";
 import { value } from "../parts/json.js";
 
-const PAGE = 50;
+const PAGE = 25;
 
 export const title = ({ topic }) => `Topic ${topic}`;
 
@@ -79,7 +79,7 @@ function partitions(rows) {
   return table(
     "Partitions",
     [
-      { head: "Partition", number: true, cell: (row) => row.partition },
+      { head: "Partition", cell: (row) => row.partition },
       { head: "Offsets", number: true, cell: (row) => (row.messages ? `${count(row.first_offset)}–${count(row.next_offset - 1)}` : "–") },
       { head: "Messages", number: true, cell: (row) => count(row.messages) },
       { head: "Size", number: true, cell: (row) => bytes(row.bytes) },
@@ -95,7 +95,7 @@ export function leases(held, topic) {
     table(
       "Deliveries under lease",
       [
-        { head: "Message", number: true, cell: (row) => link(to("messages", topic, row.offset), `${row.partition}:${row.offset}`) },
+        { head: "Message", cell: (row) => link(to("messages", topic, row.offset), `${row.partition}:${row.offset}`) },
         { head: "Group", cell: (row) => row.group },
         { head: "Owner", wide: true, cell: (row) => row.owner },
         { head: "Attempt", number: true, cell: (row) => row.attempt },

@@ -14,13 +14,12 @@ const GAP_MS = 6_000;
 export function chart({ title, note, series, points, end, wide }) {
   const seen = points.filter((point) => end - Date.parse(point.at) <= SPAN_MS);
   const top = nice(Math.max(0, ...series.flatMap((one) => seen.map((point) => one.value(point) ?? 0))));
-  const last = seen.at(-1);
-  const says = series.map((one) => `${one.label} ${last ? one.text(one.value(last)) : "unknown"}`).join(", ");
+  const says = series.map((one) => `${one.label} ${one.text(known(one, seen))}`).join(", ");
   return h(
     "section",
     { class: wide ? "card chart wide" : "card chart", "data-key": title },
     h("h2", {}, title, note && h("small", {}, note)),
-    h("dl", { class: "figures" }, series.map((one, number) => figure(one, number, last, series.length > 1))),
+    h("dl", { class: "figures" }, series.map((one, number) => figure(one, number, seen, series.length > 1))),
     h(
       "div",
       { class: "plot" },
@@ -36,8 +35,14 @@ export function chart({ title, note, series, points, end, wide }) {
   );
 }
 
-function figure(one, number, last, isNamed) {
-  const value = last ? one.value(last) : null;
+/** The newest value: of a rate there is none in the first second. */
+function known(one, points) {
+  const point = points.findLast((point) => one.value(point) !== null && one.value(point) !== undefined);
+  return point ? one.value(point) : null;
+}
+
+function figure(one, number, points, isNamed) {
+  const value = known(one, points);
   return h(
     "div",
     { class: `series-${number}` },

@@ -36,7 +36,8 @@ export function duration(ms) {
   if (seconds < 60) return `${fine.format(seconds)} s`;
   if (seconds < 3600) return `${Math.round(seconds / 60)} min`;
   if (seconds < 172800) return `${fine.format(seconds / 3600)} h`;
-  return `${Math.round(seconds / 86400)} days`;
+  const days = Math.round(seconds / 86400);
+  return days < 730 ? `${days} days` : `${Math.round(days / 365)} years`;
 }
 
 /** How far a moment is from now, with the exact time as its title. */
@@ -49,6 +50,7 @@ export function when(text) {
 function relative(ms) {
   const away = Math.abs(ms);
   if (away < 1500) return "now";
+  if (away < 60_000) return ms < 0 ? `${Math.round(away / 1000)} s ago` : `in ${Math.round(away / 1000)} s`;
   return ms < 0 ? `${duration(away)} ago` : `in ${duration(away)}`;
 }
 

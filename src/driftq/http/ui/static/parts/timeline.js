@@ -35,7 +35,7 @@ function sentence(entry, topic) {
     case "expired":
       return ["at ", owner ?? "its owner", group, attempt, ": no ack before the lease ended"];
     case "dead":
-      return ["after ", plural(entry.attempt ?? 0, "attempt"), group, entry.reason ? `: ${entry.reason}` : ""];
+      return ["after ", plural(entry.attempt ?? 0, "attempt"), group, entry.reason ? `: ${entry.reason.replaceAll("_", " ")}` : ""];
     case "redriven":
       return ["", entry.by ? ["by ", h("b", {}, entry.by)] : "", " as ", entry.new_offset === undefined ? "a new message" : link(to("messages", topic, entry.new_offset), `offset ${entry.new_offset}`)];
     case "released":

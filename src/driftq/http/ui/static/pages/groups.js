@@ -66,7 +66,7 @@ function holders(held, topic) {
   return h(
     "div",
     { class: "inside" },
-    held ? leases(held, topic) : h("p", { class: "note" }, "Looking…"),
+    held ? leases(held, topic, true) : h("p", { class: "note" }, "Looking…"),
     h("p", { class: "pager" }, link(to("topics", topic), `Topic ${topic}`)),
   );
 }

@@ -40,11 +40,10 @@ function claims(found, query, refresh) {
           [
             { head: "Handler", cell: (row) => row.handler },
             { head: "State", cell: (row) => state(row.state, row.state === "unknown" ? "UNKNOWN" : row.state) },
-            { head: "Event", wide: true, cell: (row) => (row.aggregate_type ? link(to("events", row.aggregate_type, row.aggregate_id), row.event_id) : row.event_id) },
+            { head: "Event", wide: true, cell: event },
             { head: "Attempts", number: true, cell: (row) => row.attempts },
             { head: "Owner", cell: (row) => row.owner },
             { head: "Claimed", cell: (row) => when(row.claimed_at) },
-            { head: "Last error", wide: true, cell: (row) => short(row.last_error || row.reason || "", 60) },
             { head: "", cell: (row) => buttons(row, refresh) },
           ],
           found.claims,
@@ -52,6 +51,14 @@ function claims(found, query, refresh) {
         )
       : empty("No claims here", query.state ? "Choose another state." : "Claims appear while the pipeline’s workers run.", "driftq pipeline run worker --once --app app.py"),
     more(to("registry"), query, found.next),
+  ];
+}
+
+function event(row) {
+  const error = row.last_error || row.reason;
+  return [
+    row.aggregate_type ? link(to("events", row.aggregate_type, row.aggregate_id), row.event_id) : row.event_id,
+    error && [h("br"), h("small", {}, short(error, 70))],
   ];
 }
 

@@ -89,18 +89,18 @@ function partitions(rows) {
   );
 }
 
-export function leases(held, topic) {
+export function leases(held, topic, isOneGroup) {
   if (!held.leases.length) return h("p", { class: "calm-note" }, "Nobody holds a message of this topic.");
   return [
     table(
       "Deliveries under lease",
       [
         { head: "Message", cell: (row) => link(to("messages", topic, row.offset), `${row.partition}:${row.offset}`) },
-        { head: "Group", cell: (row) => row.group },
+        !isOneGroup && { head: "Group", cell: (row) => row.group },
         { head: "Owner", wide: true, cell: (row) => row.owner },
         { head: "Attempt", number: true, cell: (row) => row.attempt },
         { head: "Lease ends", cell: (row) => when(row.lease_until) },
-      ],
+      ].filter(Boolean),
       held.leases,
       (row) => `${row.group}/${row.offset}`,
     ),

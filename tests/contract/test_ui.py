@@ -72,7 +72,7 @@ def with_cookie(
 # Files
 
 
-@pytest.mark.clause("Y1", "Y6b")
+@pytest.mark.clause("Y1", "Y6", "Y6b")
 @pytest.mark.parametrize("path", PAGES)
 def test_every_address_is_the_same_page_with_a_strict_policy(server: Server, path: str) -> None:
     answer = server.get(f"/v1/ui/{path}")

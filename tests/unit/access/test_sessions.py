@@ -10,7 +10,7 @@ def a_key(name: str = "ada") -> ApiKey:
     return new_key(name, roles=[Role.READ])[0]
 
 
-@pytest.mark.clause("Y6b")
+@pytest.mark.clause("Y6", "Y6b")
 def test_a_session_stands_for_its_key_until_its_time_is_over() -> None:
     sessions, key = Sessions(), a_key()
     name = sessions.open(key, now=100.0)

@@ -21,7 +21,7 @@ from driftq.errors import DriftQError
 from driftq.http.api.params import Form
 from driftq.http.reads import state_of
 from driftq.http.ui.overview import Totals, add_part, count_jobs, parts_of
-from driftq.http.ui.scope import Scope
+from driftq.http.ui.scope import VisibleScope
 from driftq.http.wire.edge import Edge
 from driftq.http.wire.exchange import EVENTS, LAST_CHUNK, Exchange, chunk, encode
 from driftq.model.time import rfc3339
@@ -50,7 +50,7 @@ class OverviewStream:
 
     def __init__(self, exchange: Exchange, feed: LiveFeed) -> None:
         self.exchange = exchange
-        self.scope = Scope.of(exchange)
+        self.scope = VisibleScope.of(exchange)
         self.has_past = False
         self._feed = feed
         self._connection = exchange.connection
@@ -150,7 +150,7 @@ class LiveFeed:
             for stream in [one for one in self._streams if not guard.is_open(one.exchange)]:
                 stream.end()
 
-    def _send(self, scope: Scope, overview: LiveOverview | None) -> None:
+    def _send(self, scope: VisibleScope, overview: LiveOverview | None) -> None:
         """One text for all streams of a scope; those that are new also get the past."""
         streams = [stream for stream in self._streams if stream.scope == scope]
         if overview is None:
@@ -166,7 +166,7 @@ class LiveFeed:
                 past = list(self._past)[:-1] if scope.is_whole else []
                 stream.send(_event(_with_past(overview, past)) if past else event)
 
-    async def _overview(self, scope: Scope) -> LiveOverview:
+    async def _overview(self, scope: VisibleScope) -> LiveOverview:
         self.rounds += 1
         edge, engine = self._edge, self._edge.engine
         began = self._monotonic()

@@ -13,7 +13,7 @@ from driftq.model.topic import DEAD_LETTER_PREFIX
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class VisibleScope:
     """Equal scopes see the same, so that one computation serves them."""
 
     name: str
@@ -21,7 +21,7 @@ class Scope:
     exchange: Exchange = field(compare=False)
 
     @classmethod
-    def of(cls, exchange: Exchange) -> Scope:
+    def of(cls, exchange: Exchange) -> VisibleScope:
         key = exchange.caller
         limited = key is not None and (bool(key.topics) or key.tenant is not None)
         return cls(key.id if key is not None and limited else "", exchange)

@@ -10,7 +10,7 @@ from driftq.core.state import State, Topic
 from driftq.errors import TopicNotFound
 from driftq.http.api.params import Form
 from driftq.http.ui.overview import group_load, message_count, open_dead_letters
-from driftq.http.ui.scope import Scope
+from driftq.http.ui.scope import VisibleScope
 from driftq.http.wire.exchange import Exchange
 from driftq.model import StreamView
 from driftq.model.time import rfc3339
@@ -38,7 +38,7 @@ PAGE = 100
 def topics(exchange: Exchange) -> None:
     """Topics by name, without dead-letter topics: those have a list of their own."""
     asked = TOPICS.read(exchange.body, exchange.query)
-    scope = Scope.of(exchange)
+    scope = VisibleScope.of(exchange)
     streams_of = exchange.edge.engine.stages.consumers.streams
     limit, match = asked.limit or PAGE, asked.match or ""
 
@@ -50,7 +50,7 @@ def topics(exchange: Exchange) -> None:
     exchange.edge.engine.read(ReadRequest(query, exchange.answering(exchange.reply_json)))
 
 
-def _names(state: State, scope: Scope, *, after: str | None) -> Iterator[str]:
+def _names(state: State, scope: VisibleScope, *, after: str | None) -> Iterator[str]:
     for name in topic_names(state):
         if (after is None or name > after) and not name.startswith(DEAD_LETTER_PREFIX):
             if scope.sees_topic(name):
@@ -76,7 +76,7 @@ def _topic(state: State, topic: Topic, streams: Sequence[StreamView]) -> TopicSu
 
 def groups(exchange: Exchange) -> None:
     asked = GROUPS.read(exchange.body, exchange.query)
-    scope = Scope.of(exchange)
+    scope = VisibleScope.of(exchange)
     streams_of = exchange.edge.engine.stages.consumers.streams
     limit, match = asked.limit or PAGE, asked.match or ""
 
@@ -89,7 +89,9 @@ def groups(exchange: Exchange) -> None:
     exchange.edge.engine.read(ReadRequest(query, exchange.answering(exchange.reply_json)))
 
 
-def _groups(state: State, scope: Scope, asked: GroupsViewQuery, match: str) -> Iterator[tuple[str, str]]:
+def _groups(
+    state: State, scope: VisibleScope, asked: GroupsViewQuery, match: str
+) -> Iterator[tuple[str, str]]:
     """Topic and name of each group, in order, after the given one."""
     first_topic, _, first_group = (asked.after or "").partition("/")
     for name in topic_names(state):
@@ -116,7 +118,7 @@ def _group(topic: Topic, name: str, streams: Sequence[StreamView]) -> GroupSumma
 def leases(exchange: Exchange) -> None:
     """Deliveries of a topic, those that end first, with the settings that no other reply has."""
     asked = LEASES.read(exchange.body, exchange.query)
-    if asked.topic.startswith(INTERNAL_PREFIX) or not Scope.of(exchange).sees_topic(asked.topic):
+    if asked.topic.startswith(INTERNAL_PREFIX) or not VisibleScope.of(exchange).sees_topic(asked.topic):
         raise TopicNotFound(asked.topic)
 
     def query(state: State) -> LeasesReply:

@@ -29,7 +29,9 @@ SECTIONS = {
     "Idempotent effects": ("idempotency",),
     "Events": ("events",),
     "History and pipeline": ("messages", "runs", "registry", "pipelines"),
-    "The server": ("healthz", "readyz", "whoami", "version", "seal", "metrics", "docs", "openapi.json"),
+    "The server": (
+        *("healthz", "readyz", "whoami", "version", "seal", "metrics", "docs", "openapi.json", "ui"),
+    ),
 }
 """Headings, with the first word of the paths below each."""
 

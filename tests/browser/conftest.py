@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.contract.serving import Server
+from tests.support.npm import PackageUnavailable, package
 
 REBOUND = "rebound.example"
 """A stranger's name, which the browser takes to be at this machine, as the stranger's DNS could tell it."""
@@ -40,3 +41,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder: Path = tmp_path_factory.mktemp("server") / "log"
     with Server(folder) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The accessibility checker, as a script."""
+    try:
+        return (package("axe-core") / "axe.min.js").read_text(encoding="utf-8")
+    except PackageUnavailable as problem:
+        pytest.skip(str(problem))

@@ -114,7 +114,7 @@ def ask(server: Server, method: str, target: str, body: bytes, kind: str) -> tup
     try:
         connection.request(method, target, body, {"Content-Type": kind})
         response = connection.getresponse()
-        streams = response.status == 200 and target.startswith("/v1/consume")
+        streams = response.status == 200 and target.startswith(("/v1/consume", "/v1/ui/live"))
         content = b"" if streams else response.read()
         return response.status, response.headers.get("Content-Type", ""), content
     finally:
@@ -197,7 +197,8 @@ def lines(_: Any, text: Any) -> bytes:
     return text if isinstance(text, bytes) else str(text).encode("utf-8", "replace")
 
 
-schema = schemathesis.openapi.from_dict(DOCUMENT)
+# A redirect is followed, and a stream has no end.
+schema = schemathesis.openapi.from_dict(DOCUMENT).exclude(path=["/v1/ui", "/v1/ui/live"])
 
 
 @pytest.mark.clause("H5", "H2")

@@ -24,6 +24,7 @@ NO_PATHS = {
     "producing/",
     "consuming/",
     "sync/",
+    "ui/",
     "routes.py",
 }
 """A route, and folders that are named beside the package that they are in."""

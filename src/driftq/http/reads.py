@@ -28,8 +28,18 @@ _T = TypeVar("_T")
 
 async def ask_state(exchange: Exchange, query: Callable[[State], _T]) -> _T:
     """A reply from durable state."""
+    return await state_of(exchange.edge.engine, query)
+
+
+async def state_of(engine: Engine, query: Callable[[State], _T]) -> _T:
+    """The same without a request."""
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    exchange.edge.engine.read(ReadRequest(query, answer.set_result))
+
+    def give(result: Any) -> None:
+        if not answer.done():  # The task that waited may be gone.
+            answer.set_result(result)
+
+    engine.read(ReadRequest(query, give))
     return await result_of(answer)  # type: ignore[no-any-return]
 
 

@@ -7,6 +7,9 @@ tenant with those of the route. What a route needs is part of the route (`Route.
 With a tenant's key, everything that the request names must be the tenant's; the rest is answered as if it
 did not exist. A request that may make things also returns the names that are new: their owner becomes durable
 before the handler runs (`owning.py`). Handlers leave out of their lists what `Exchange.owns` denies.
+
+A browser that has logged in to the dashboard sends a cookie instead of a key; it counts as the key that
+opened the session, as long as that key is current.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from collections.abc import Callable
 from driftq.access.file import file_state, read_keys
 from driftq.access.keys import ApiKey, Role, bearer
 from driftq.access.rates import Allowance, FailedTries
+from driftq.access.sessions import Sessions, session_in
 from driftq.core.decide.owners import OwnedName, may_become_owner, owner_of
 from driftq.errors import (
     DriftQError,
@@ -61,6 +65,7 @@ class Guard:
         self._state = file_state(keys_file)
         self._keys = _by_id(read_keys(keys_file))
         self._tries = FailedTries()
+        self._sessions = Sessions()
         self._rates: dict[str, KeyRates] = {}
         self._tenancies: dict[tuple[str, str], Tenancy | None] = {}
         """Of each route by method and path, once it was asked for with a tenant's key."""
@@ -76,11 +81,11 @@ class Guard:
                 self._count(key, len(exchange.body))
         return key
 
-    def stranger(self, authorization: bytes) -> Unauthenticated | None:
-        """The error for a header without a valid key; nothing is counted."""
-        return (
-            None if self._find(authorization) is not None else KeyUnknown() if authorization else KeyMissing()
-        )
+    def stranger(self, authorization: bytes, cookie: bytes) -> Unauthenticated | None:
+        """The error for headers without a valid key or session; nothing is counted."""
+        if authorization:
+            return None if self._find(authorization) is not None else KeyUnknown()
+        return None if self._find_session(cookie) is not None else KeyMissing()
 
     def admit(self, exchange: Exchange, route: Route) -> list[OwnedName]:
         """Return when the request's key may make this request; else raise the reply.
@@ -144,23 +149,58 @@ class Guard:
                 exchange.caller = None
 
     def _identify(self, exchange: Exchange) -> ApiKey:
-        key = self._find(exchange.authorization)
+        authorization = exchange.authorization
+        key = self._find(authorization) if authorization else self._browser(exchange)
         if key is not None:
             return key
         self._counters.unauthenticated += 1
-        if exchange.authorization:
-            wait_s = self._tries.failed(address_of(exchange.connection), now=self._monotonic())
-            if wait_s:
-                exchange.ends_connection = True  # Each further try costs a connection.
-                raise TooManyTries(retry_after_ms=_ms(wait_s))
-            raise KeyUnknown
+        if authorization:
+            raise self._failed(exchange)
         raise KeyMissing
+
+    def _failed(self, exchange: Exchange) -> KeyUnknown | TooManyTries:
+        """Count a wrong key; the error to reply with."""
+        wait_s = self._tries.failed(address_of(exchange.connection), now=self._monotonic())
+        if not wait_s:
+            return KeyUnknown()
+        exchange.ends_connection = True  # Each further try costs a connection.
+        return TooManyTries(retry_after_ms=_ms(wait_s))
 
     def _find(self, authorization: bytes) -> ApiKey | None:
         """The key that the header proves to have; an unknown id is not worth a hash."""
         given = bearer(authorization)
         key = self._keys.get(given[0]) if given else None
         return key if key is not None and given is not None and key.is_secret(given[1]) else None
+
+    # Sessions of the dashboard
+
+    def log_in(self, exchange: Exchange, text: str) -> tuple[ApiKey, str]:
+        """Open a session for the key with this text; raises as for any other request with a wrong key."""
+        key = self._find(b"Bearer " + text.strip().encode())
+        if key is None:
+            self._counters.unauthenticated += 1
+            raise self._failed(exchange)
+        return key, self._sessions.open(key, now=self._monotonic())
+
+    def log_out(self, cookie: bytes) -> None:
+        name = session_in(cookie)
+        if name is not None:
+            self._sessions.close(name)
+
+    def is_open(self, exchange: Exchange) -> bool:
+        """Whether a stream that was admitted may go on: its session, if it came with one, has not ended."""
+        return bool(exchange.authorization) or self._find_session(exchange.cookie) is not None
+
+    def _browser(self, exchange: Exchange) -> ApiKey | None:
+        """The key of the session. Only a page of this server may change anything with it."""
+        if exchange.method != b"GET" and not exchange.by_own_page:
+            return None
+        return self._find_session(exchange.cookie)
+
+    def _find_session(self, cookie: bytes) -> ApiKey | None:
+        name = session_in(cookie) if cookie else None
+        key = self._sessions.key_of(name, now=self._monotonic()) if name is not None else None
+        return key if key is not None and self.is_current(key) else None
 
     def _count(self, key: ApiKey, body_bytes: int) -> None:
         now = self._monotonic()

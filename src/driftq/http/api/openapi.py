@@ -18,6 +18,7 @@ from driftq.model.wire.system import ErrorReply
 _KEY = "key"
 _REFERENCE = "#/components/schemas/{name}"
 _NAME = re.compile(r"\{(\w+)\}")
+_WITHOUT_BODY = (204, 302, 304)
 _ERRORS = {
     400: "INVALID_ARGUMENT: malformed, unknown, missing or out of range",
     401: "UNAUTHENTICATED: the server has a keys file, and the request carries no valid key",
@@ -207,7 +208,7 @@ def _responses(route: Route, schemas: _Schemas) -> dict[str, Any]:
     responses: dict[str, Any] = {}
     for status, spec in route.responses.items():
         responses[str(status)] = response = {"description": spec.text}
-        if status != 204:
+        if status not in _WITHOUT_BODY:
             is_json = spec.content_type == "application/json"
             schema = schemas.of(spec.body) if is_json else {"type": "string"}
             if spec.body is not None and not is_json:

@@ -23,6 +23,7 @@ from driftq.http.queues.routes import QUEUE_ROUTES
 from driftq.http.registry.routes import REGISTRY_ROUTES
 from driftq.http.schedules.routes import SCHEDULE_ROUTES
 from driftq.http.topics import handlers as topics
+from driftq.http.ui.routes import UI_PATHS, UI_ROUTES
 from driftq.http.wire.exchange import Exchange
 
 
@@ -46,6 +47,7 @@ ROUTES = (
     *EVENT_ROUTES,
     *REGISTRY_ROUTES,
     *PIPELINE_ROUTES,
+    *UI_ROUTES,
     Route(
         method="GET",
         path="/v1/openapi.json",
@@ -76,7 +78,7 @@ def dispatch(exchange: Exchange) -> None:
         route = methods.get(exchange.method) if methods else None
         guard = exchange.edge.guard
         if route is None:
-            if guard is not None:
+            if guard is not None and not exchange.path.startswith(UI_PATHS):
                 guard.require_key(exchange)  # Without a key, not even what exists is told.
             route = find(exchange)
         if route.streams:

@@ -1,6 +1,6 @@
 """What the server says about itself: alive, ready, which version, how busy."""
 
-from driftq.access.keys import Role
+from driftq.access.keys import ApiKey, Role
 from driftq.errors import Unavailable
 from driftq.http.api.docs_page import PAGE
 from driftq.http.api.params import Form
@@ -43,12 +43,15 @@ def readyz(exchange: Exchange) -> None:
 def whoami(exchange: Exchange) -> None:
     """Without a keys file every caller may do everything, and has no name."""
     NOTHING.read(exchange.body, exchange.query)
-    key = exchange.caller
+    exchange.reply_json(whoami_of(exchange.caller))
+
+
+def whoami_of(key: ApiKey | None) -> WhoamiReply:
+    """What a key may do; None where no key is needed."""
     if key is None:
-        exchange.reply_json(WhoamiReply(name="", roles=list(Role), tenant=None, topics=[]))
-        return
+        return WhoamiReply(name="", roles=list(Role), tenant=None, topics=[])
     roles: list[str] = [role for role in Role if role in key.roles]
-    exchange.reply_json(WhoamiReply(name=key.name, roles=roles, tenant=key.tenant, topics=list(key.topics)))
+    return WhoamiReply(name=key.name, roles=roles, tenant=key.tenant, topics=list(key.topics))
 
 
 def version(exchange: Exchange) -> None:

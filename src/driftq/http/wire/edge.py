@@ -18,6 +18,7 @@ from driftq.server.registry_claims import RegistryClaims
 
 if TYPE_CHECKING:
     from driftq.http.api.guard import Guard
+    from driftq.http.ui.live import LiveFeed
     from driftq.http.wire.connection import ServerConnection
 
 
@@ -163,6 +164,8 @@ class Edge:
         self.streams: set[EndableStream] = set()
         self.registry_claims = RegistryClaims.of(broker.options.events)
         """None where the server has no registry."""
+        self.live: LiveFeed | None = None
+        """What the dashboard shows; None until one asks for it."""
         self.tick = 0
         """Seconds since the start."""
         self.reading = asyncio.Semaphore(1)

@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from driftq.http.wire.edge import Edge
 
 logger = logging.getLogger("driftq.http")
-_encode = msgspec.json.Encoder().encode
+encode = msgspec.json.Encoder().encode
 
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson; charset=utf-8"
 HTML = b"text/html; charset=utf-8"
+EVENTS = b"text/event-stream; charset=utf-8"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 
@@ -40,6 +41,8 @@ REASONS = {
     200: "OK",
     201: "Created",
     204: "No Content",
+    302: "Found",
+    304: "Not Modified",
     400: "Bad Request",
     401: "Unauthorized",
     403: "Forbidden",
@@ -67,11 +70,14 @@ class Exchange:
         "answer",
         "authorization",
         "body",
+        "by_own_page",
         "caller",
         "connection",
         "content_type",
+        "cookie",
         "edge",
         "ends_connection",
+        "etags",
         "group",
         "method",
         "names",
@@ -99,6 +105,12 @@ class Exchange:
         """The client's, if it is valid; else it is made up with the reply."""
         self.traceparent: str | None = None
         """The trace that the client asks to continue."""
+        self.cookie = b""
+        """The header, if there is one."""
+        self.etags = b""
+        """Of what a browser has already (`If-None-Match`)."""
+        self.by_own_page = False
+        """With a cookie: a browser says that a page of this server sent the request."""
         self.caller: ApiKey | None = None
         """The key that the guard has found; None without a guard."""
         self.topic = ""
@@ -156,7 +168,7 @@ class Exchange:
         return answer.replace(b"\r\n", b"\r\nX-Request-Id: %b\r\n" % request_id, 1)
 
     def reply_json(self, content: object, *, status: int = 200) -> None:
-        self.reply(self.edge.heads.whole(status, _encode(content)))
+        self.reply(self.edge.heads.whole(status, encode(content)))
 
     def reply_ok(self, body: bytes) -> None:
         """The hottest replies name the request only if its client did."""
@@ -276,6 +288,10 @@ class Heads:
             body,
         )
 
+    def bare(self, status: int, *, extra: bytes = b"") -> bytes:
+        """A reply without a body, of a status that never has one."""
+        return b"%b%b\r\n" % (self._by_status[status], extra)
+
     def stream(self, *, content_type: bytes, chunked: bool, close: bool) -> bytes:
         """The head of a reply of unknown length; without chunks it ends with the connection."""
         return b"%bContent-Type: %b\r\nCache-Control: no-store\r\n%b%b\r\n" % (
@@ -314,7 +330,7 @@ def _short(text: str) -> str:
 
 
 def error_body(error: DriftQError) -> bytes:
-    return _encode(error_fields(error))
+    return encode(error_fields(error))
 
 
 def error_headers(error: DriftQError) -> bytes:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _WATCHED = (
     *("content-length", "content-type", "transfer-encoding", "expect", "connection", "upgrade"),
     *("host", "origin", "sec-fetch-site", "authorization", "x-request-id", "traceparent"),
+    *("cookie", "if-none-match"),
 )
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 """A client's own id for a request; any other text is ignored, and the server makes an id up."""
@@ -109,6 +110,8 @@ class RequestReader:
         self._authorization = b""
         self._request_id = b""
         self._traceparent: str | None = None
+        self._cookie = b""
+        self._etags = b""
         self._denial: DriftQError | None = None
 
     def feed(self, received: bytes) -> None:
@@ -155,7 +158,8 @@ class RequestReader:
     def _learn(self, exchange: Exchange) -> None:
         odd = exchange.old or exchange.ends_connection or self._chunked or self._expects or self._says_upgrade
         odd = odd or bool(exchange.request_id or exchange.traceparent)
-        if not odd and self._denial is None and len(exchange.body) == self._content_length:
+        of_browser = bool(self._cookie or self._etags)  # Seldom twice the same: not worth a place.
+        if not (odd or of_browser) and self._denial is None and len(exchange.body) == self._content_length:
             facts = (exchange.method, exchange.path, exchange.query, exchange.content_type)
             head = CachedHead(*facts, exchange.authorization, self._content_length)
             self._known.learn(self._new_head, self._url, head)
@@ -175,6 +179,7 @@ class RequestReader:
             b"Authorization": self._authorization or None,
             b"X-Request-Id": self._request_id or None,
             b"Traceparent": self._traceparent.encode() if self._traceparent else None,
+            b"Cookie": self._cookie or None,
             b"Connection": b", ".join(word for word in words if word.lower() != b"upgrade") or None,
             b"Content-Type": self._content_type or b"application/json",
             b"Content-Length": None if self._chunked else b"%d" % self._content_length,
@@ -230,6 +235,10 @@ class RequestReader:
         elif name == b"traceparent":
             text = value.decode(errors="replace")
             self._traceparent = text if is_traceparent(text) else None
+        elif name == b"cookie":
+            self._cookie = value if not self._cookie else self._cookie + b"; " + value
+        elif name == b"if-none-match":
+            self._etags = value
         elif name == b"connection":
             self._says_connection += b"," + value
         elif name == b"transfer-encoding":
@@ -253,7 +262,7 @@ class RequestReader:
             self._stop(PayloadTooLarge(limit_bytes=self._options.body_bytes_max))
         guard = self._edge.guard
         if guard is not None and (self._chunked or self._content_length > self._options.stranger_bytes_max):
-            stranger = guard.stranger(self._authorization)
+            stranger = guard.stranger(self._authorization, self._cookie)
             if stranger is not None:
                 self._stop(stranger)  # Its body is not worth the memory.
         if self._expects and self._version == "1.1":
@@ -288,6 +297,9 @@ class RequestReader:
         exchange.content_type = self._content_type
         exchange.authorization = self._authorization
         exchange.request_id, exchange.traceparent = self._request_id, self._traceparent
+        if self._cookie or self._etags:
+            exchange.cookie, exchange.etags = self._cookie, self._etags
+            exchange.by_own_page = self._origin is not None or self._site == b"same-origin"
         exchange.ends_connection = not parser.should_keep_alive()
         if self._says_connection or exchange.ends_connection:
             exchange.old = self._version == "1.0"

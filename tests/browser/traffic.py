@@ -1,0 +1,132 @@
+"""A server with something of everything: messages, deliveries, dead letters, a run, jobs and events."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from tests.contract.serving import Server, Stream
+
+HOSTILE = "<script>window.hit = 1</script><img src=x onerror='window.hit = 2'>"
+RUN = "nightly-7"
+
+
+def fill(server: Server) -> None:
+    """Everything that stays: the server may be looked at for as long as one likes."""
+    for name, partitions in (("orders", 3), ("payments", 1), ("shipments", 2)):
+        assert server.post("/v1/topics", {"name": name, "partitions": partitions}).status == 201
+    for number in range(40):
+        order = {
+            "order": number,
+            "customer": f"user:{number % 7}",
+            "total": 12.5 + number,
+            "items": [{"sku": "A-17", "count": 2}],
+        }
+        server.produce(
+            "orders", json.dumps(order), f"user:{number % 7}", tenant_id="acme" if number % 2 else "globex"
+        )
+    for number in range(6):
+        server.produce("payments", json.dumps({"payment": number, "amount": 10 * number}), f"order-{number}")
+    give_up(server, "payments", "ledger", 3)
+    steps(server)
+    jobs(server)
+    events(server)
+
+
+def give_up(server: Server, topic: str, group: str, count: int) -> None:
+    """A group that has no use for these messages, after two attempts each."""
+    with server.consume(topic, group=group, owner="ledger-1", lease_ms=60_000) as stream:
+        for _ in range(count):
+            line = stream.next()
+            server.settle(
+                "nack",
+                topic,
+                line,
+                group=group,
+                owner="ledger-1",
+                reason="ValueError: account 4711 is closed\n  at ledger.py:42",
+                retryable=False,
+            )
+        for line in stream.take(6 - count):
+            server.settle("ack", topic, line, group=group, owner="ledger-1")
+
+
+def steps(server: Server) -> None:
+    """A run of five steps, one of which failed."""
+    tree = [("plan", None), ("collect", "plan"), ("clean", "collect"), ("report", "plan"), ("mail", "report")]
+    for step, parent in tree:
+        envelope: dict[str, Any] = {"run_id": RUN, "step_id": step}
+        if parent:
+            envelope["parent_step_id"] = parent
+        server.produce("shipments", json.dumps({"step": step}), step, **envelope)
+    with server.consume("shipments", group="agents", owner="agent-1", lease_ms=60_000) as stream:
+        for line in stream.take(len(tree)):
+            if json.loads(line["value"])["step"] == "mail":
+                fields = {"reason": "SMTPError: mailbox full", "retryable": False}
+                server.settle("nack", "shipments", line, group="agents", owner="agent-1", **fields)
+            else:
+                server.settle("ack", "shipments", line, group="agents", owner="agent-1")
+
+
+def jobs(server: Server) -> str:
+    """Jobs in every state; the id of the dead one."""
+    assert (
+        server.post(
+            "/v1/jobs", {"queue": "mail", "task": "send", "payload": {"to": "ada@example.com"}}
+        ).status
+        == 201
+    )
+    [done] = claim(server, "mail")
+    assert (
+        server.post(
+            f"/v1/jobs/{done['job_id']}/complete", {"token": done["token"], "result": {"sent": True}}
+        ).status
+        == 204
+    )
+    dead = {"queue": "mail", "task": "send", "payload": {"to": "bob@example.com", "note": HOSTILE}}
+    assert server.post("/v1/jobs", dead).status == 201
+    [failed] = claim(server, "mail")
+    error = "ConnectionRefusedError: smtp.example.com:25\n  at mailer.py:17"
+    body = {"token": failed["token"], "error": error, "retryable": False}
+    assert server.post(f"/v1/jobs/{failed['job_id']}/fail", body).status == 204
+    for number in range(3):
+        server.post("/v1/jobs", {"queue": "reports", "task": "render", "payload": {"page": number}})
+    server.post(
+        "/v1/jobs", {"queue": "mail", "task": "digest", "payload": None, "run_at": "2100-01-01T00:00:00Z"}
+    )
+    claim(server, "reports")
+    return str(failed["job_id"])
+
+
+def claim(server: Server, queue: str) -> list[dict[str, Any]]:
+    body = {"queues": [queue], "owner": "worker-7", "lease_ms": 600_000, "max": 1, "wait_ms": 5_000}
+    return list(server.post("/v1/jobs/claim", body).json["jobs"])
+
+
+def events(server: Server) -> None:
+    for number, (kind, operation) in enumerate(
+        [("order.opened", "create"), ("order.paid", "update"), ("order.shipped", "update")], 1
+    ):
+        event = {
+            "event_id": f"o-1-{number}",
+            "aggregate_type": "order",
+            "aggregate_id": "o-1",
+            "event_type": kind,
+            "operation": operation,
+            "kind": "order",
+            "expected_seq": number - 1,
+            "payload": {"total": 12, "state": kind.removeprefix("order.")},
+            "metadata": {"by": "shop"},
+        }
+        answer = server.post("/v1/events", event)
+        assert answer.status == 201, answer
+
+
+@contextlib.contextmanager
+def reading(server: Server, topic: str = "orders", group: str = "billing") -> Iterator[Stream]:
+    """A consumer that holds a few messages."""
+    with server.consume(topic, group=group, owner="billing-1", lease_ms=300_000, prefetch=8) as stream:
+        stream.take(8)
+        yield stream

@@ -82,7 +82,7 @@ class TenantServer(KeyedServer):
     def create(self, topic: str, *, key: str, **options: Any) -> Answer:
         return self.ask("POST", "/v1/topics", {"name": topic, **options}, key=key)
 
-    def put(self, topic: str, value: str, *, key: str, **envelope: Any) -> Answer:
+    def send(self, topic: str, value: str, *, key: str, **envelope: Any) -> Answer:
         body: dict[str, Any] = {"topic": topic, "value": value}
         return self.ask("POST", "/v1/produce", body | ({"envelope": envelope} if envelope else {}), key=key)
 

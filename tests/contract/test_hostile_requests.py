@@ -83,7 +83,7 @@ def prepared(server: TenantServer) -> list[ExampleRequest]:
     topic = f"{MARKER}.topic"
     assert server.create(topic, key=server.acme).status == 201
     dead_letter(server, topic, server.acme)
-    assert server.put(topic, f"{MARKER} value", key=server.acme, run_id=f"{MARKER}.run").status == 200
+    assert server.send(topic, f"{MARKER} value", key=server.acme, run_id=f"{MARKER}.run").status == 200
     job = server.enqueue(f"{MARKER}.queue", key=server.acme, payload=f"{MARKER} payload").json["job_id"]
     assert server.append_event(f"{MARKER}.type", f"{MARKER}.event", key=server.acme).status == 201
     names = {"topic": topic, "queue": f"{MARKER}.queue", "job_id": job, "aggregate_type": f"{MARKER}.type"}

@@ -39,7 +39,7 @@ def owned(server: TenantServer) -> dict[str, Any]:
     dead_letter(server, f"{MARKER}.topic", key)
     for number in range(3):
         run = {"run_id": f"{MARKER}.run", "step_id": f"{MARKER}.step-{number}"}
-        assert server.put(f"{MARKER}.topic", f"{MARKER} value", key=key, **run).status == 200
+        assert server.send(f"{MARKER}.topic", f"{MARKER} value", key=key, **run).status == 200
     job = server.enqueue(f"{MARKER}.queue", key=key, payload=f"{MARKER} payload").json["job_id"]
     assert server.append_event(f"{MARKER}.type", f"{MARKER}.event", key=key).status == 201
     effect = {"topic": f"{MARKER}.topic", "group": "g", "idempotency_key": "k", "owner": MARKER}

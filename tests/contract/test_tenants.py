@@ -54,8 +54,8 @@ def test_a_name_that_another_tenant_has_cannot_be_made(server: TenantServer) -> 
 
 def test_what_is_produced_carries_the_tenant_of_the_key(server: TenantServer) -> None:
     assert server.create("stamped", key=server.acme, partitions=1).status == 201
-    assert server.put("stamped", "bare", key=server.acme).status == 200
-    assert server.put("stamped", "said", key=server.acme, tenant_id="acme", run_id="r").status == 200
+    assert server.send("stamped", "bare", key=server.acme).status == 200
+    assert server.send("stamped", "said", key=server.acme, tenant_id="acme", run_id="r").status == 200
     assert server.ask("POST", "/v1/produce?topic=stamped&value=query", key=server.acme).status == 200
     batch = {"messages": [{"topic": "stamped", "value": "batch"}, {"topic": "stamped", "value": "more"}]}
     assert server.ask("POST", "/v1/produce/batch", batch, key=server.acme).status == 200
@@ -86,7 +86,7 @@ def test_a_produce_that_names_another_tenant_stores_nothing(server: TenantServer
         assert (error["kind"], error["given"]) == ("TenantMismatch", "globex")
     assert server.records("honest") == []
     assert (
-        server.put("honest", "free", key=server.admin, tenant_id="globex").status == 200
+        server.send("honest", "free", key=server.admin, tenant_id="globex").status == 200
     )  # No tenant: free.
 
 
@@ -117,9 +117,9 @@ def test_an_operator_sets_the_owner_and_never_changes_it(server: TenantServer) -
 
 def test_what_nobody_owns_needs_a_key_without_tenant_until_it_is_given(server: TenantServer) -> None:
     assert server.create("old", key=server.admin).status == 201
-    assert server.put("old", "x", key=server.admin).status == 200
+    assert server.send("old", "x", key=server.admin).status == 200
     assert server.ask("GET", "/v1/topics/old/records", key=server.acme).status == 404
-    assert server.put("old", "x", key=server.acme).status == 404
+    assert server.send("old", "x", key=server.acme).status == 404
     assert server.create("old", key=server.acme).status == 404
     assert server.create("old", key=server.admin, tenant="acme").status == 201
     assert len(server.ask("GET", "/v1/topics/old/records", key=server.acme).lines) == 1
@@ -127,7 +127,7 @@ def test_what_nobody_owns_needs_a_key_without_tenant_until_it_is_given(server: T
 
 def dead_letter(server: TenantServer, topic: str, key: str) -> None:
     """Produce a message and give it up."""
-    assert server.put(topic, f"secret of {topic}", key=key).status == 200
+    assert server.send(topic, f"secret of {topic}", key=key).status == 200
     place = {"topic": topic, "group": "g", "owner": "o"}
     query = "&".join(f"{name}={value}" for name, value in place.items())
     head = f"GET /v1/consume?{query} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n"
@@ -295,11 +295,11 @@ def test_a_run_shows_only_what_the_tenant_owns(server: TenantServer) -> None:
     """Two tenants may have runs of one id: neither sees the other's."""
     for topic, key in (("run.a", server.acme), ("run.g", server.globex)):
         assert server.create(topic, key=key).status == 201
-    assert server.put("run.a", "x", key=server.acme, run_id="r-1", step_id="first").status == 200
+    assert server.send("run.a", "x", key=server.acme, run_id="r-1", step_id="first").status == 200
     assert server.ask("GET", "/v1/runs/r-1", key=server.acme).status == 200
     foreign = server.ask("GET", "/v1/runs/r-1", key=server.globex)
     assert is_missing(foreign, server.ask("GET", "/v1/runs/r-2", key=server.globex), "r-1", "r-2")
-    assert server.put("run.g", "y", key=server.globex, run_id="r-1", step_id="other").status == 200
+    assert server.send("run.g", "y", key=server.globex, run_id="r-1", step_id="other").status == 200
     steps = server.ask("GET", "/v1/runs/r-1", key=server.globex).json["steps"]
     assert [step["step_id"] for step in steps] == ["other"]
     assert len(server.ask("GET", "/v1/runs/r-1", key=server.admin).json["steps"]) == 2

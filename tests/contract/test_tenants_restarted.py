@@ -41,7 +41,7 @@ def owners_survive(server: TenantServer, *, snapshots: bool) -> None:
     assert server.create("given", key=server.admin, tenant="acme").status == 201
     assert server.create("nobody", key=server.admin).status == 201
     for number in range(40):
-        assert server.put("acme.topic", str(number), key=server.acme).status == 200
+        assert server.send("acme.topic", str(number), key=server.acme).status == 200
     if snapshots:
         assert server.ask("POST", "/v1/seal", key=server.admin).status == 200
         log = server.keys_file.parent / "log"
@@ -57,7 +57,7 @@ def owners_survive(server: TenantServer, *, snapshots: bool) -> None:
             assert server.ask("GET", f"/v1/topics/{other}.topic", key=key).status == 404
             assert server.enqueue(f"{other}.queue", key=key).status == 404
             assert server.append_event(f"{other}-type", "stolen", key=key).status == 404
-            assert server.put("nobody", "x", key=key).status == 404
+            assert server.send("nobody", "x", key=key).status == 404
 
 
 def test_a_confirmed_owner_is_durable_with_the_first_use(tmp_path: Path) -> None:
@@ -75,14 +75,14 @@ def test_a_router_does_not_send_a_message_out_of_its_tenant(tmp_path: Path) -> N
     with TenantServer(tmp_path, broker={"router": "tests.contract.routers:route"}) as server:
         for topic, key in (("in", server.acme), ("own", server.acme), ("foreign", server.globex)):
             assert server.create(topic, key=key).status == 201
-        assert server.put("in", "to own", key=server.acme).json["topic"] == "own"
-        assert server.put("in", "to foreign", key=server.acme).json["topic"] == "in"
+        assert server.send("in", "to own", key=server.acme).json["topic"] == "own"
+        assert server.send("in", "to foreign", key=server.acme).json["topic"] == "in"
         batch = {"messages": [{"topic": "in", "value": "to foreign"}, {"topic": "in", "value": "to own"}]}
         results = server.ask("POST", "/v1/produce/batch", batch, key=server.acme).json["results"]
         assert [result["topic"] for result in results] == ["in", "own"]
         assert server.records("foreign") == []
         assert {line["envelope"]["tenant_id"] for line in server.records("own")} == {"acme"}
-        assert server.put("in", "to foreign", key=server.admin).json["topic"] == "foreign"
+        assert server.send("in", "to foreign", key=server.admin).json["topic"] == "foreign"
 
 
 def test_a_job_from_the_history_is_shown_to_its_owner_alone(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_job_from_the_history_is_shown_to_its_owner_alone(tmp_path: Path) -> N
         assert server.ask("POST", f"/v1/jobs/{job}/complete", done, key=server.acme).status == 204
         assert server.create("more", key=server.acme).status == 201
         for number in range(40):
-            assert server.put("more", str(number), key=server.acme).status == 200  # Seals segments.
+            assert server.send("more", str(number), key=server.acme).status == 200  # Seals segments.
 
         def forgotten() -> bool:
             return not server.ask("GET", "/v1/jobs?queue=mail", key=server.acme).json["jobs"]

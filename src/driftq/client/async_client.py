@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
-import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self, Unpack
@@ -15,6 +13,7 @@ from typing import Any, Literal, Self, Unpack
 import msgspec
 
 from driftq.client import explaining
+from driftq.client.closing import send_and_close
 from driftq.client.consuming.consumer import AsyncConsumer, LineSource
 from driftq.client.consuming.subscription import LEASE_MS, Settling, Subscription, new_owner
 from driftq.client.dead_letters import AsyncDeadLetters
@@ -45,7 +44,6 @@ from driftq.transport.paths import Query, group_path, topic_path
 DEFAULT_URL = "http://127.0.0.1:8080"
 
 _decode_records = msgspec.json.Decoder(RecordedMessage).decode_lines
-logger = logging.getLogger("driftq.client")
 
 
 class AsyncClient:
@@ -389,14 +387,7 @@ class AsyncClient:
         owing: list[Producer | Settling] = [*self._settlings.values()]
         if self._producing is not None:
             owing.append(self._producing)
-        try:
-            async with asyncio.timeout(self._options.close_timeout_s):
-                for batcher in owing:
-                    await batcher.flush()
-        except TimeoutError:
-            logger.warning("the client closed before it could send everything that was waiting")
-        for batcher in owing:
-            batcher.close()
+        await send_and_close(owing, timeout_s=self._options.close_timeout_s)
         self._calls.close()
         await self._calls.connector.close()
 

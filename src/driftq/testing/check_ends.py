@@ -16,7 +16,7 @@ _ENDED = ("succeeded", "dead", None)
 
 
 @dataclass(slots=True, eq=False)
-class EndWait:
+class AwaitedEnd:
     """A request that waits."""
 
     offset: int
@@ -29,18 +29,18 @@ class EndChecker:
     """Observes those who wait for the ends of jobs in one life of the server after the other."""
 
     def __init__(self) -> None:
-        self._open: list[EndWait] = []
+        self._open: list[AwaitedEnd] = []
         self._ended_at: dict[int, int] = {}
         """When the end of a job was confirmed to its worker, in this life."""
         self.told_ended: dict[int, str] = {}
         """The final states that were told."""
 
-    def asked(self, offset: int, *, until: int, now: int) -> EndWait:
-        wait = EndWait(offset, now, until)
+    def asked(self, offset: int, *, until: int, now: int) -> AwaitedEnd:
+        wait = AwaitedEnd(offset, now, until)
         self._open.append(wait)
         return wait
 
-    def answered(self, wait: EndWait, state: str | None, *, now: int) -> None:
+    def answered(self, wait: AwaitedEnd, state: str | None, *, now: int) -> None:
         """The durable state when the answer came."""
         wait.answered = True
         name = f"job {wait.offset}"
@@ -71,7 +71,7 @@ class EndChecker:
             told = f"job {wait.offset} was awaited until {wait.until}, it is {now}"
             require(now - wait.until <= SLOW_MS, "J16", told)
 
-    def _judge_delay(self, wait: EndWait, *, now: int) -> None:
+    def _judge_delay(self, wait: AwaitedEnd, *, now: int) -> None:
         """How long the job has ended by now, if it has."""
         ended_at = self._ended_at.get(wait.offset)
         if ended_at is None:

@@ -368,7 +368,7 @@ class Jobs(Hooked, BackgroundWork):
         sweeping = asyncio.ensure_future(keep_clean(self._processed)) if self._processed else None
         try:
             if self._schedules:
-                await register_schedules(self._client.awaited, self._schedules.values())
+                await register_schedules(self._loop.awaited, self._schedules.values())
             await loop.run(stopping)
         finally:
             if sweeping is not None:

@@ -15,6 +15,7 @@ import psycopg
 import driftq
 from driftq import outbox
 from driftq.worker import Task
+from driftq.worker.running.client_loop import ClientLoop
 
 ROWS_MAX = 20
 
@@ -31,7 +32,7 @@ def main(database: str, seed: str) -> None:
     chance = random.Random(seed)
     # A task needs no server to be written down; nothing listens at this address.
     with driftq.Client("http://127.0.0.1:9") as client:
-        task = Task(client, send, name="send", queue="mail", max_retries=None, timeout_ms=None)
+        task = Task(ClientLoop(client), send, name="send", queue="mail", max_retries=None, timeout_ms=None)
         connection, mark = connect(database)
         while not connection.execute("SELECT 1 FROM enough").fetchone():
             connection.rollback()

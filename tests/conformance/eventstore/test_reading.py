@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from driftq.errors import InvalidArgument
-from driftq.eventstore import EventStore
+from driftq.eventstore import EventFilter, EventStore
 from tests.conformance.eventstore.conftest import Setup
 from tests.unit.eventstore.making import NOW, command
 
@@ -101,11 +101,11 @@ def test_the_log_of_some_types_has_gaps_and_full_pages(setup: Setup) -> None:
     sealer.step()
     positions = {event.event_id: event.position or 0 for event in store.read_log().events}
     orders = [positions[f"e{number}"] for number, kind in enumerate(kinds) if kind == "order"]
-    page = store.read_log(limit=2, types=["order"])
+    page = store.read_log(limit=2, wanted=EventFilter(types=("order",)))
     assert [event.position for event in page.events] == sorted(orders)[:2]
-    rest = store.read_log(from_position=page.next_position, types=["order"])
+    rest = store.read_log(from_position=page.next_position, wanted=EventFilter(types=("order",)))
     assert [event.position for event in rest.events] == sorted(orders)[2:]
-    stored = store.read_stored(types=["bill", "order"])
+    stored = store.read_stored(wanted=EventFilter(types=("bill", "order"))).events
     assert {event.aggregate_type for event in stored} == {"bill", "order"}
-    assert store.read_log(types=[]).events == []
+    assert store.read_log(wanted=EventFilter(types=())).events == []
     assert [store.has_type(name) for name in ("order", "Order", "none")] == [True, False, False]

@@ -19,7 +19,10 @@ from driftq.client.sync.consumer import Consumer
 from driftq.client.sync.dead_letters import DeadLetters
 from driftq.client.sync.effects import Idempotency
 from driftq.client.sync.job_calls import JobCalls
+from driftq.client.sync.message_search import MessageSearch
+from driftq.client.sync.pipelines import Pipelines
 from driftq.client.sync.queue_calls import QueueCalls
+from driftq.client.sync.registry_calls import RegistryCalls
 from driftq.client.sync.schedule_calls import ScheduleCalls
 from driftq.client.sync.threads import ThreadClient
 from driftq.model import TopicView
@@ -56,6 +59,9 @@ class Client(ThreadClient):
         self.schedules = ScheduleCalls(awaited.schedules, thread)
         self.queues = QueueCalls(awaited.queues, thread)
         self.dead_letters = DeadLetters(awaited.dead_letters, thread)
+        self.messages = MessageSearch(awaited.messages, thread)
+        self.registry = RegistryCalls(awaited.registry, thread)
+        self.pipelines = Pipelines(awaited.pipelines, thread)
 
     @property
     def url(self) -> str:

@@ -45,15 +45,17 @@ class JobCalls:
         metadata: Mapping[str, str] | None = None,
         limit_key: str | None = None,
         after: Sequence[str] | None = None,
+        traceparent: str | None = None,
     ) -> EnqueuedJob:
         """Returns when the job is durable. Without a key the client makes one up: a retry adds no second job.
 
         `delay_s` counts from now, by this machine's clock unless the broker runs in this process; `run_at`
         is an instant. Jobs with a larger priority run first. `max_retries` n is a `retry` with n + 1
         attempts: give one of them. The limits per key of a queue count jobs by their `limit_key`. `after`
-        are the ids of jobs that have to succeed first.
+        are the ids of jobs that have to succeed first. The job's runs continue the trace that `traceparent`
+        names; by default that of the current span, if OpenTelemetry is in use.
         """
-        return self._thread.run(self._awaited.enqueue(queue, task, payload, priority=priority, delay_s=delay_s, run_at=run_at, idempotency_key=idempotency_key, max_retries=max_retries, timeout_ms=timeout_ms, retry=retry, metadata=metadata, limit_key=limit_key, after=after))
+        return self._thread.run(self._awaited.enqueue(queue, task, payload, priority=priority, delay_s=delay_s, run_at=run_at, idempotency_key=idempotency_key, max_retries=max_retries, timeout_ms=timeout_ms, retry=retry, metadata=metadata, limit_key=limit_key, after=after, traceparent=traceparent))
 
     def enqueue_many(
         self,

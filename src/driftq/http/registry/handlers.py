@@ -15,7 +15,7 @@ from driftq.http.api.params import Form
 from driftq.http.wire.exchange import Exchange
 from driftq.model.time import rfc3339
 from driftq.model.wire.fields import Request
-from driftq.model.wire.pipelines import ClaimsQuery, ClaimsReply, ClaimView, ResolveBody
+from driftq.model.wire.pipelines import ClaimDecisionBody, ClaimsQuery, ClaimsReply, ClaimView
 from driftq.registry import ClaimState, Resolution, StoredClaim
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from driftq.registry.sql_registry import SqlRegistry
 
 CLAIMS = Form(ClaimsQuery)
-RESOLVE = Form(ResolveBody)
+RESOLVE = Form(ClaimDecisionBody)
 NOTHING = Form(Request)
 _PAGE = 100
 _place = msgspec.json.Decoder(tuple[str, int, str, str])
@@ -65,7 +65,7 @@ def resolve(exchange: Exchange) -> None:
     exchange.edge.spawn(exchange, _resolve(exchange, asked))
 
 
-async def _resolve(exchange: Exchange, asked: ResolveBody) -> None:
+async def _resolve(exchange: Exchange, asked: ClaimDecisionBody) -> None:
     service = exchange.edge.broker.registry
     key = exchange.caller
     by = asked.by or (key.name if key is not None else "an operator")

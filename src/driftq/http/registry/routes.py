@@ -2,7 +2,7 @@
 
 from driftq.http.api.route import ADMIN, READ_OR_CONSUME, ResponseSpec, Route
 from driftq.http.registry import handlers as registry
-from driftq.model.wire.pipelines import ClaimsQuery, ClaimsReply, ResolveBody
+from driftq.model.wire.pipelines import ClaimDecisionBody, ClaimsQuery, ClaimsReply
 
 REGISTRY_ROUTES = (
     Route(
@@ -27,7 +27,7 @@ REGISTRY_ROUTES = (
         handler=registry.resolve,
         roles=ADMIN,
         summary="Record the outcome of an effect that is unknown, or retry a dead claim",
-        body=ResolveBody,
+        body=ClaimDecisionBody,
         responses={204: ResponseSpec(text="Resolved: workers act on it within seconds")},
         errors=(404, 409),
         notes="`done` and `dead` are for `unknown` claims, `retry` also for `dead` ones; else 409 "

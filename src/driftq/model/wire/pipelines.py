@@ -63,7 +63,7 @@ class ClaimsReply(msgspec.Struct, frozen=True, omit_defaults=True):
     """The `after` of the next page; absent at the end."""
 
 
-class ResolveBody(Request, frozen=True):
+class ClaimDecisionBody(Request, frozen=True):
     """What became of an effect: `done` it happened, `retry` it did not, `dead` give it up."""
 
     handler: Name

@@ -20,7 +20,7 @@ from driftq.errors import DriftQError
 from driftq.model.options.pipeline import PipelineOptions
 from driftq.model.wire.pipelines import PipelineReport, ReportedState
 from driftq.pipeline.runtime.status import JobStatus, PipelineJobState
-from driftq.pipeline.server import Server
+from driftq.transport.server import Server
 
 EVERY_S = 1.0
 REPEAT_S = 10.0

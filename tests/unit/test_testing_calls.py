@@ -226,6 +226,11 @@ def append_by_position(broker: VirtualBroker) -> None:
     assert broker.append("orders", [message], writer="importer", epoch=opened.epoch).appended == 1
 
 
+def follow(broker: VirtualBroker) -> None:
+    with append(broker).follow(group="mailer") as events:
+        assert next(events).event_id == "e-1"
+
+
 CALLS: dict[str, Callable[[VirtualBroker], object]] = {
     "Client.create_topic": create_topic,
     "Client.delete_topic": delete_topic,
@@ -258,6 +263,10 @@ CALLS: dict[str, Callable[[VirtualBroker], object]] = {
     "Idempotency.status": status,
     "Idempotency.resolve": lambda broker: broker.idempotency.resolve(**EFFECT, by="me", happened=True),
     "JobCalls.enqueue": enqueue,
+    "JobCalls.enqueue_many": lambda broker: broker.jobs.enqueue_many(
+        "mail", "send", [{"to": "a"}, {"to": "b"}]
+    ),
+    "JobCalls.requeue_dead": lambda broker: broker.jobs.requeue_dead(queue="mail", dry_run=True),
     "JobCalls.claim": claim_in_vain,
     "JobCalls.heartbeat": lambda broker: broker.jobs.heartbeat(claim(broker)),
     "JobCalls.complete": lambda broker: broker.jobs.complete(claim(broker), result=1),
@@ -274,6 +283,7 @@ CALLS: dict[str, Callable[[VirtualBroker], object]] = {
     "EventStore.append": append_event,
     "EventStore.append_all": lambda broker: EventStore(broker).append_all([(event(1), None)]),
     "EventStore.read": lambda broker: list(append(broker).read("order", "o-1")),
+    "EventStore.follow": follow,
     "EventStore.log": lambda broker: list(append(broker).log()),
 }
 

@@ -7,13 +7,11 @@ import sys
 from typing import Annotated, Any, Literal
 from uuid import uuid4
 
-import msgspec
 import typer
 
 from driftq.cli.connection import Connection
 from driftq.cli.lines import InputLines
 from driftq.cli.screen import Json, Url, examples, say, say_aside, say_error, say_json, show_or, table
-from driftq.model.wire.events import EventLine
 from driftq.settings import load_url
 
 app = typer.Typer(help="Append events and read them back.", no_args_is_help=True, rich_markup_mode=None)
@@ -156,7 +154,10 @@ def follow(
     url: Url = None,
 ) -> None:
     """Print events as they are appended, one JSON object per line, from the group's position on."""
+    import msgspec
+
     from driftq.client import Client, EventStore
+    from driftq.model.wire.events import EventLine
 
     with Client(load_url(url)) as client:
         store = EventStore(client)

@@ -100,5 +100,5 @@ def test_every_statement_that_gets_rows_gets_every_column() -> None:
 
 def test_every_statement_that_reads_events_reads_every_column() -> None:
     read = re.findall(r"SELECT (p\.position, .*?)\nFROM", READ, re.DOTALL)
-    assert len(read) == 3
-    assert [names(columns) for columns in read] == [TABLE | {"position"}] * 3
+    assert len(read) == 5
+    assert [names(columns) for columns in read] == [TABLE | {"position"}] * 5

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from driftq.model.options.jobs import JobOptions
 from driftq.model.options.limits import Limits
 from driftq.settings import PROFILES, SETTINGS, load_settings
 
@@ -13,7 +14,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/settings.md").read
 
 def number(cell: str) -> int:
     """`10,000 messages`, `2,000 ms` and the like."""
-    match = re.fullmatch(r"([\d,]+) (messages|bytes|ms)", cell)
+    match = re.fullmatch(r"([\d,]+) (messages|bytes|ms|attempts)", cell)
     assert match, cell
     return int(match[1].replace(",", ""))
 
@@ -27,8 +28,11 @@ def profile_table() -> dict[str, tuple[str, str]]:
     return {limit: (default, v1_dev) for limit, default, v1_dev in rows[2:]}
 
 
-def described(limits: Limits) -> dict[str, int]:
+def described(limits: Limits, jobs: JobOptions) -> dict[str, int]:
     return {
+        "`DRIFTQ_JOBS_RETRY_MAX_ATTEMPTS`": jobs.max_attempts,
+        "`DRIFTQ_JOBS_RETRY_BASE_MS`": jobs.base_ms,
+        "`DRIFTQ_JOBS_RETRY_CAP_MS`": jobs.cap_ms,
         "`DRIFTQ_BROKER_IN_FLIGHT_MAX`": limits.in_flight_max,
         "`DRIFTQ_BROKER_ACK_TIMEOUT_MS`": limits.ack_timeout_ms,
         "`DRIFTQ_BROKER_PARTITION_MESSAGES_MAX`": limits.partition_messages_max,
@@ -40,10 +44,13 @@ def described(limits: Limits) -> dict[str, int]:
 @pytest.mark.clause("N2")
 @pytest.mark.parametrize(("column", "profile"), enumerate(["default", "v1-dev"]))
 def test_the_profile_tables_show_what_is_in_force(column: int, profile: str) -> None:
-    limits = load_settings(PROFILES[profile], environ={}).limits
+    settings = load_settings(PROFILES[profile], environ={})
+    limits = settings.limits
     table = profile_table()
     unread = table.pop("Messages of a topic without a group or reader")
-    assert {limit: number(cells[column]) for limit, cells in table.items()} == described(limits)
+    assert {limit: number(cells[column]) for limit, cells in table.items()} == described(
+        limits, settings.jobs
+    )
     assert unread[column] == ("count" if limits.count_unread else "do not count")
 
 

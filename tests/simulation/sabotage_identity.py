@@ -82,7 +82,7 @@ IDENTITY_CAUGHT: list[tuple[Sabotage, set[str]]] = [
     (number_attempts_anew_after_a_reset, {"A7"}),
     (number_attempts_anew_in_a_group_that_comes_again, {"A7"}),
     (forget_the_base_of_attempts_at_a_restart, {"A7"}),
-    (count_offsets_anew_in_a_topic_that_is_made_again, {"T4"}),
+    (count_offsets_anew_in_a_topic_that_is_made_again, {"T4", "W4"}),
     (forget_deleted_topics_at_a_restart, {"T4"}),
     (leave_deleted_topics_out_of_the_snapshot, {"T4"}),
     (let_effects_of_a_deleted_topic_count, {"T4"}),

@@ -73,7 +73,7 @@ def write_each_job_of_a_batch_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 CAUGHT: list[tuple[Sabotage, set[str]]] = [
-    (retry_at_once, {"J14"}),
+    (retry_at_once, {"J14", "D2"}),
     (forget_those_who_wait, {"J16"}),
     (answer_those_who_wait_at_a_failed_attempt, {"J16"}),
     (answer_those_who_wait_before_the_commit, {"J16"}),

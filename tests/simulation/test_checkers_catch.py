@@ -14,7 +14,7 @@ from driftq.testing.simulator import SimulationFailed, simulate
 from tests.simulation.sabotage import CAUGHT, Sabotage
 from tests.simulation.sabotage_identity import IDENTITY_CAUGHT
 
-SEEDS = 80
+SEEDS = 240
 STEPS = 250
 
 

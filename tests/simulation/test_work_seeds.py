@@ -186,7 +186,7 @@ def test_a_broken_broker_is_caught(
 ) -> None:
     caplog.set_level(logging.CRITICAL + 1, logger="driftq")
     monkeypatch.setattr(Machine, "compare_with_log", lambda self: None)
-    for seed in range(80):
+    for seed in range(240):
         failure = _run(seed, sabotage, monkeypatch)
         if failure is not None:
             assert isinstance(failure.cause, Violation), failure

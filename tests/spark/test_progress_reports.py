@@ -17,6 +17,7 @@ from driftq.settings import load_settings
 from driftq.sinks import SqliteSink
 from tests.harness import ServerProcess
 from tests.spark.events import create, history, send
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,6 +52,8 @@ def test_a_projection_reports_its_batches_and_the_server_keeps_the_last(
     assert known["sinks"] == [f"sqlite:///{tmp_path}/rows.db"]
     assert known["checkpoint"].endswith("checkpoints/projection-reported")
     assert known["started_at"] <= known["reported_at"]
+    written = server.data / "pipelines.json"
+    wait_until("the last report is on disk", lambda: written.exists() and '"ended"' in written.read_text())
     server.kill()
     server.start()
     assert reported(server, "projection-reported") == known

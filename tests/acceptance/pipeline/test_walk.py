@@ -14,7 +14,7 @@ from tests.support.waiting import wait_until
 
 WALK = 2
 """The event's, on the page."""
-FILES_MAX = 65
+FILES_MAX = 72
 JOBS = ("publisher", "projection-latest")
 STARTING, IDLE, WALKING, ENDING = range(4)
 SOON = "spark.sql.streaming.noDataProgressEventInterval=200"
@@ -27,6 +27,9 @@ server.content("/v1/version")
 server.post("/v1/topics/events.order/spans", {}, dict)
 """
 BY_THE_CLOCK = (
+    "pipeline/projection/traces.py",
+    "server/histograms.py",
+    "telemetry/",
     "cli/pipeline_lines.py",
     "core/decide/retention.py",
     "core/decide/skip.py",

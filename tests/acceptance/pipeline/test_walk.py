@@ -29,6 +29,7 @@ server.post("/v1/topics/events.order/spans", {}, dict)
 BY_THE_CLOCK = (
     "pipeline/projection/traces.py",
     "server/histograms.py",
+    "server/wakeup.py",
     "telemetry/",
     "cli/pipeline_lines.py",
     "core/decide/retention.py",

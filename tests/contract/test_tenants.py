@@ -352,3 +352,35 @@ def test_the_audit_log_has_what_a_tenant_tried_on_another(server: TenantServer) 
         return {"key": "globex", "target": {"topic": "watched"}, "status": 404}.items() <= entries[-1].items()
 
     wait_until("the attempt is in the audit log", tried)
+
+
+@pytest.mark.clause("Y3", "J17", "J19")
+def test_a_batch_of_jobs_and_what_they_wait_for_stay_within_a_tenant(server: TenantServer) -> None:
+    foreign = server.enqueue("batch.globex", key=server.globex).json["job_id"]
+    jobs = [
+        {"queue": "batch.acme", "task": "t", "payload": 1},
+        {"queue": "batch.acme", "task": "t", "payload": 2},
+    ]
+    taken = server.ask("POST", "/v1/jobs/batch", {"jobs": jobs}, key=server.acme)
+    assert [one["state"] for one in taken.json["results"]] == ["ready", "ready"]
+    other = [{**jobs[0], "queue": "batch.globex"}]
+    assert server.ask("POST", "/v1/jobs/batch", {"jobs": other}, key=server.acme).status == 404
+    waiting = server.ask(
+        "POST", "/v1/jobs/batch", {"jobs": [{**jobs[0], "after": [foreign]}, jobs[1]]}, key=server.acme
+    )
+    assert [one.get("kind", "stored") for one in waiting.json["results"]] == ["JobNotFound", "stored"]
+    server.enqueue("batch.acme", key=server.acme, after=[foreign]).refused(404, "NOT_FOUND")
+
+
+@pytest.mark.clause("Y3", "J18", "J20")
+def test_queues_with_their_limits_are_their_tenants(server: TenantServer) -> None:
+    limits = {"concurrency": 2, "tenant": "acme"}
+    assert server.ask("PUT", "/v1/queues/given/limits", limits, key=server.admin).status == 200
+    assert server.ask("PUT", "/v1/queues/made/limits", {"concurrency": 1}, key=server.globex).status == 200
+    assert server.ask("PUT", "/v1/queues/given/limits", {}, key=server.globex).status == 404
+    assert server.ask("POST", "/v1/queues/given/pause", key=server.globex).status == 404
+    assert server.ask("POST", "/v1/queues/given/pause", key=server.acme).json["paused"]
+    server.enqueue("given", key=server.acme)
+    server.enqueue("made", key=server.globex)
+    shown = server.ask("GET", "/v1/queues", key=server.acme).json["queues"]
+    assert [one["queue"] for one in shown if one["queue"] in ("given", "made")] == ["given"]

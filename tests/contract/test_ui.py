@@ -272,6 +272,24 @@ def test_a_key_for_some_topics_gets_sums_over_those(keyed: KeyedServer) -> None:
     refused.refused(403, "PERMISSION_DENIED")
 
 
+@pytest.mark.clause("Y3", "O4")
+def test_a_tenants_key_gets_sums_over_what_the_tenant_owns(keyed: KeyedServer) -> None:
+    acme = keyed.add_key("acme", "admin", tenant="acme")
+    keyed.hang_up_signal()
+    wait_until("the key is known", lambda: keyed.ask("GET", "/v1/whoami", key=acme).status == 200)
+    for name, key in (("acmes", acme), ("secrets", keyed.admin)):
+        assert keyed.ask("POST", "/v1/topics", {"name": name}, key=key).status == 201
+        keyed.ask("POST", "/v1/produce", {"topic": name, "value": "v"}, key=key)
+    with Overviews(keyed, {"Authorization": f"Bearer {acme}"}) as stream:
+        stream.next()
+        found = stream.next()
+    assert (found["topics"], found["messages"], found["rates"]) == (1, 1, None)
+    assert "secrets" not in json.dumps(found)
+    shown = keyed.ask("GET", "/v1/ui/view/topics", key=acme).json
+    assert [row["topic"] for row in shown["topics"]] == ["acmes"]
+    assert keyed.ask("GET", "/v1/ui/view/leases", key=acme, topic="secrets").status == 404
+
+
 # Lists
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 import msgspec
 
 from driftq.errors import DriftQError
 from driftq.http.api.params import Form, body_problem, check_count, read_many
-from driftq.http.jobs.requested import requested_job
+from driftq.http.api.tenancy import NamedThing, queue_thing
+from driftq.http.jobs.requested import requested_job, require_own_jobs
 from driftq.http.wire.exchange import Exchange, error_body
 from driftq.model.job import JobRequest
 from driftq.model.wire.job_batch import JobBatchBody, JobBatchParts
@@ -30,7 +32,9 @@ def enqueue_batch(exchange: Exchange) -> None:
     given: list[JobBody | msgspec.Raw] = [*asked.jobs]
     for slot, body in enumerate(given):
         try:
-            jobs.append(requested_job(_decoded(body), options))
+            job = requested_job(_decoded(body), options, traceparent=exchange.traceparent)
+            require_own_jobs(exchange, job.after)
+            jobs.append(job)
         except DriftQError as refused:
             errors[slot] = refused
     exchange.edge.engine.submit(
@@ -47,8 +51,21 @@ def _decoded(body: JobBody | msgspec.Raw) -> JobBody:
         raise body_problem(error) from None
 
 
-def _enqueued(exchange: Exchange, errors: dict[int, DriftQError], outcomes: list[EnqueuedJob]) -> None:
-    results = [_encode(outcome) for outcome in outcomes]
+def queues_of(exchange: Exchange) -> Iterator[NamedThing]:
+    """The queues of all jobs of a batch that are valid."""
+    for body in read_many(exchange, BATCH, _parts).jobs:
+        try:
+            yield queue_thing(_decoded(body).queue)
+        except DriftQError:
+            continue  # It is refused alone, and names no queue.
+
+
+def _enqueued(
+    exchange: Exchange, errors: dict[int, DriftQError], outcomes: list[EnqueuedJob | DriftQError]
+) -> None:
+    results = [
+        error_body(outcome) if isinstance(outcome, DriftQError) else _encode(outcome) for outcome in outcomes
+    ]
     for slot, refused in sorted(errors.items()):
         results.insert(slot, error_body(refused))
     exchange.reply_ok(b'{"results":[%b]}' % b",".join(results))

@@ -13,7 +13,7 @@ from driftq.core.state import State
 from driftq.errors import DriftQError, InvalidArgument
 from driftq.http.api.params import Form, body_problem, check_count, check_json, check_name, read_many
 from driftq.http.api.tenancy import job_things
-from driftq.http.jobs.requested import offset_of, requested_job
+from driftq.http.jobs.requested import offset_of, requested_job, require_own_jobs
 from driftq.http.reads import read_job_entries, read_jobs
 from driftq.http.wire.exchange import Exchange, reply_each, reply_only, reply_outcome
 from driftq.model.job import JOB_PAYLOAD_MAX
@@ -65,6 +65,7 @@ _decode_part = msgspec.json.Decoder(JobSettlement).decode
 def enqueue(exchange: Exchange) -> None:
     asked = JOB.read(exchange.body, exchange.query)
     job = requested_job(asked, exchange.edge.broker.options.jobs, traceparent=exchange.traceparent)
+    require_own_jobs(exchange, job.after)
     exchange.edge.engine.submit(EnqueueRequest([job], exchange.answering(partial(_enqueued, exchange))))
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from driftq.core.jobs.table import job_offset
+from collections.abc import Iterable
+
+from driftq.core.jobs.table import job_id, job_offset
 from driftq.errors import InvalidArgument, JobNotFound, PayloadTooLarge
 from driftq.http.api.params import check_json, check_name
+from driftq.http.api.tenancy import job_things
+from driftq.http.wire.exchange import Exchange
 from driftq.model.job import JOB_PAYLOAD_MAX, JobRequest, RetryTiming
 from driftq.model.options.jobs import JobOptions
 from driftq.model.time import parse_rfc3339
@@ -21,6 +25,14 @@ def offset_of(name: str) -> int:
     if offset is None:
         raise JobNotFound(name[:100])
     return offset
+
+
+def require_own_jobs(exchange: Exchange, offsets: Iterable[int]) -> None:
+    """Raise JobNotFound for a job that the tenant of the request does not own."""
+    for offset in offsets:
+        for named in job_things(exchange, job_id(offset)):
+            if not exchange.owns(named.thing.kind, named.thing.name):
+                raise named.missing
 
 
 def requested_job(asked: JobBody, options: JobOptions, *, traceparent: str | None = None) -> JobRequest:

@@ -47,6 +47,7 @@ JOB_ROUTES = (
         path="/v1/jobs/batch",
         handler=batch.enqueue_batch,
         roles=PRODUCE,
+        tenants=Tenancy(names=batch.queues_of, makes=True),
         summary="Enqueue many jobs in one durable write",
         query=JobBatchBody,
         body=JobBatchBody,

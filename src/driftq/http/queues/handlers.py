@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
+from driftq.core.decide.owners import OwnedName
 from driftq.core.jobs.flow_records import QueueLimited, QueuePaused
 from driftq.core.jobs.limits import ClaimLimit, ClaimRate, QueueLimits
+from driftq.core.owners import OwnedKind
 from driftq.core.state import State
 from driftq.errors import DriftQError, InvalidArgument
+from driftq.http.api.owning import give_to
 from driftq.http.api.params import Form, check_name
+from driftq.http.api.tenancy import NamedThing, queue_thing
 from driftq.http.reads import ask_state
 from driftq.http.wire.exchange import Exchange
 from driftq.model.wire.fields import NAME_MAX, Request
-from driftq.model.wire.queues import KeyLimits, LimitsBody, QueuesQuery, QueuesReply
+from driftq.model.wire.queues import KeyLimits, QueuesQuery, QueuesReply, SetLimitsBody
 from driftq.server.jobs.queue_views import QueuesTally, list_queues, queue_reply
 from driftq.server.jobs.requests import JobAction
 
 PAGE = 1_000
 QUEUES = Form(QueuesQuery)
-LIMITS = Form(LimitsBody)
+LIMITS = Form(SetLimitsBody)
 NOTHING = Form(Request)
 
 
@@ -33,7 +38,13 @@ async def _list(exchange: Exchange, asked: QueuesQuery) -> None:
         pass
 
     def query(state: State) -> QueuesReply:
-        return list_queues(state.jobs, tally, limit=asked.limit or PAGE, after=asked.after or "")
+        return list_queues(
+            state.jobs,
+            tally,
+            limit=asked.limit or PAGE,
+            after=asked.after or "",
+            shows=partial(exchange.owns, OwnedKind.QUEUE),
+        )
 
     exchange.reply_json(await ask_state(exchange, query))
 
@@ -43,12 +54,20 @@ def limit(exchange: Exchange) -> None:
     asked = LIMITS.read(exchange.body, exchange.query)
     queue = _queue(exchange)
     limits = QueueLimits(_limit(asked), _limit(asked.per_key or KeyLimits()))
-    exchange.edge.engine.submit(
-        JobAction(
-            lambda jobs, now, wall: QueueLimited(at=now, queue=queue, limits=limits),
-            partial(_changed, exchange, queue),
+
+    def set_limits() -> None:
+        exchange.edge.engine.submit(
+            JobAction(
+                lambda jobs, now, wall: QueueLimited(at=now, queue=queue, limits=limits),
+                partial(_changed, exchange, queue),
+            )
         )
-    )
+
+    give_to(exchange, OwnedName(OwnedKind.QUEUE, queue), asked.tenant, then=set_limits)
+
+
+def queue_in_path(exchange: Exchange) -> Iterator[NamedThing]:
+    yield queue_thing(exchange.names["queue"])
 
 
 def _limit(asked: KeyLimits) -> ClaimLimit:

@@ -1,8 +1,9 @@
 """The routes of queues."""
 
 from driftq.http.api.route import ADMIN, READ, ResponseSpec, Route
+from driftq.http.api.tenancy import OWN, Tenancy
 from driftq.http.queues import handlers as queues
-from driftq.model.wire.queues import LimitsBody, QueueReply, QueuesQuery, QueuesReply
+from driftq.model.wire.queues import QueueReply, QueuesQuery, QueuesReply, SetLimitsBody
 
 QUEUE_ROUTES = (
     Route(
@@ -10,6 +11,7 @@ QUEUE_ROUTES = (
         path="/v1/queues",
         handler=queues.list_all,
         roles=READ,
+        tenants=OWN,
         summary="List queues with their jobs, limits and pauses",
         query=QueuesQuery,
         responses={200: ResponseSpec(text="A page of queues, by name", body=QueuesReply)},
@@ -19,11 +21,13 @@ QUEUE_ROUTES = (
         path="/v1/queues/{queue}/limits",
         handler=queues.limit,
         roles=ADMIN,
+        tenants=Tenancy(names=queues.queue_in_path, makes=True),
         summary="Limit the jobs of a queue that run at once or start in a time",
-        query=LimitsBody,
-        body=LimitsBody,
+        query=SetLimitsBody,
+        body=SetLimitsBody,
         responses={200: ResponseSpec(text="These limits hold from now on, and no others", body=QueueReply)},
-        notes="`per_key` limits each limit key of the queue. An empty object removes all limits.",
+        notes="`per_key` limits each limit key of the queue. An empty object removes all limits. "
+        "`tenant` gives a queue that nobody owns to a tenant.",
     ),
     Route(
         method="POST",

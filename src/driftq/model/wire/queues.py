@@ -37,6 +37,12 @@ class LimitsBody(KeyLimits, frozen=True, omit_defaults=True):
     per_key: KeyLimits | None = None
 
 
+class SetLimitsBody(LimitsBody, frozen=True, omit_defaults=True):
+    """The limits of a queue, and perhaps the tenant that owns it from now on."""
+
+    tenant: Name | None = None
+
+
 class QueueReply(msgspec.Struct, frozen=True):
     """The flow control of a queue."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -65,9 +66,11 @@ class QueuesTally:
                 tally.oldest_age_ms = waited
 
 
-def list_queues(jobs: JobTable, tally: QueuesTally, *, limit: int, after: str) -> QueuesReply:
-    """Queues by name, those after a name."""
-    names = sorted(name for name in jobs.queues if name > after)
+def list_queues(
+    jobs: JobTable, tally: QueuesTally, *, limit: int, after: str, shows: Callable[[str], bool]
+) -> QueuesReply:
+    """Queues by name, those after a name that `shows` allows."""
+    names = sorted(name for name in jobs.queues if name > after and shows(name))
     views = [_view(jobs, name, tally.queues.get(jobs.queues[name].number)) for name in names[:limit]]
     return QueuesReply(views, names[limit - 1] if len(names) > limit else None)
 

@@ -41,6 +41,7 @@
     │   ├── LeaseLost              (reason stale_lease)
     │   ├── EventSuperseded
     │   ├── WrongClaimState
+    │   ├── KafkaMessagesExpired
     │   ├── KafkaProducerLost
     │   ├── KafkaMessageRefused
     │   └── KafkaRefused

@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 
 from driftq.kafka.reading import PartitionReader
 from driftq.model.options.kafka import KafkaOptions
@@ -26,12 +26,13 @@ from driftq.pipeline.source.options import TopicSourceOptions
 from driftq.pipeline.source.ranges import TopicRange
 from driftq.pipeline.source.topic_readers import TopicStreamReader
 from driftq.pipeline.spark.compat import fitted, register_format
+from driftq.pipeline.spark.unpacking import SaysWhatIsMissing
 from driftq.pipeline.transport.kafka_spans import KafkaSpans
 from driftq.pipeline.transport.port import TopicSubscription
 
 if TYPE_CHECKING:
     import pyarrow as arrow
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from driftq.sinks import TopicPartition
@@ -80,13 +81,33 @@ class KafkaStreamReader(TopicStreamReader):
         return span.first_offset if known is None else self._topics.checked(topic, span, next_offset=0)
 
 
+class KafkaReader(SaysWhatIsMissing, DataSourceReader):
+    """The messages before known ends, from the first of each partition on."""
+
+    def __init__(self, kafka: KafkaOptions, ends: Mapping[tuple[str, int], int]) -> None:
+        self._kafka = kafka
+        self._ends = dict(ends)
+
+    def partitions(self) -> list[TopicRange]:
+        return [
+            TopicRange(topic, number, first, min(first + PIECE_OFFSETS, end))
+            for (topic, number), end in self._ends.items()
+            for first in range(0, end, PIECE_OFFSETS)
+        ]
+
+    def read(self, partition: Any) -> Iterator[arrow.RecordBatch]:
+        return _read(self._kafka, partition) if isinstance(partition, TopicRange) else iter(())
+
+
 class KafkaFormat(DataSource):
-    """What the format of one cluster and subscription is made of."""
+    """What the format of one query is made of."""
 
     named: ClassVar[str]
     kafka: ClassVar[KafkaOptions]
     subscription: ClassVar[TopicSubscription]
     reading: ClassVar[TopicSourceOptions]
+    ends: ClassVar[Mapping[tuple[str, int], int]]
+    """Of a query that is no stream."""
 
     @classmethod
     def name(cls) -> str:
@@ -98,6 +119,9 @@ class KafkaFormat(DataSource):
         from driftq.pipeline.transport.kafka_columns import SCHEMA
 
         return from_arrow_schema(SCHEMA)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return KafkaReader(self.kafka, self.ends)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return fitted(KafkaStreamReader(self.reading, self.kafka, self.subscription))
@@ -125,10 +149,20 @@ def register_kafka(
         messages_max=messages_max,
         newest_by=newest_by,
     )
-    asked = repr((kafka.bootstrap, kafka.options, subscription, reading))
+    return _register(spark, kafka, {"subscription": subscription, "reading": reading})
+
+
+def read_kafka(spark: SparkSession, kafka: KafkaOptions, ends: Mapping[tuple[str, int], int]) -> DataFrame:
+    """The messages of these partitions up to, without, their ends."""
+    return spark.read.format(_register(spark, kafka, {"ends": dict(ends)})).load()
+
+
+def _register(spark: SparkSession, kafka: KafkaOptions, parts: dict[str, Any]) -> str:
+    asked = repr((kafka.bootstrap, kafka.options, parts))
     name = f"driftq-kafka-{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
-    parts = {"named": name, "kafka": kafka, "subscription": subscription, "reading": reading}
-    register_format(spark, type("QueriedKafkaFormat", (KafkaFormat,), parts))
+    register_format(
+        spark, type("QueriedKafkaFormat", (KafkaFormat,), {"named": name, "kafka": kafka, **parts})
+    )
     return name
 
 

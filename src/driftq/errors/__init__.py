@@ -51,6 +51,7 @@
     │   ├── EventSuperseded
     │   ├── FollowerReplaced
     │   ├── WrongClaimState
+    │   ├── KafkaMessagesExpired
     │   ├── KafkaProducerLost
     │   ├── KafkaMessageRefused
     │   └── KafkaRefused

@@ -13,6 +13,7 @@ import pytest
 from driftq.errors import SparkUnusable
 from driftq.pipeline import open_session, register
 from driftq.pipeline.spark.equipped import runs_here
+from driftq.pipeline.transport import TopicSubscription, open_transport
 from driftq.settings import load_settings
 
 if TYPE_CHECKING:
@@ -63,3 +64,6 @@ def test_a_session_without_kafkas_connector_is_refused_before_spark_says_so(
         open_session(options, reads_kafka=True)
     assert "it was opened without Spark's Kafka connector: open it with" in str(refused.value)
     assert "DRIFTQ_SPARK_KAFKA_JARS" in str(refused.value)
+    topics = TopicSubscription(topics=("orders",))
+    with pytest.raises(SparkUnusable, match="was opened without Spark's Kafka connector"):
+        open_transport(options).stream(spark, topics, reader="r", starting={}, messages_max=1)

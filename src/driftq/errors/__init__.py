@@ -51,7 +51,6 @@
     │   ├── EventSuperseded
     │   ├── FollowerReplaced
     │   ├── WrongClaimState
-    │   ├── KafkaMessagesExpired
     │   ├── KafkaProducerLost
     │   ├── KafkaMessageRefused
     │   └── KafkaRefused

@@ -46,24 +46,6 @@ class KafkaTopicNotFound(NotFound):
         self.topic = topic
 
 
-class KafkaMessagesExpired(FailedPrecondition):
-    """A reader's next offset is not on Kafka: retention has removed it, or the topic was created again."""
-
-    reason = "kafka_messages_expired"
-
-    def __init__(self, topic: str, partition: int, *, wanted: int, oldest: int, end: int) -> None:
-        super().__init__(
-            f"partition {partition} of Kafka's topic {topic!r} was to be read from offset {wanted}, and it "
-            f"has {oldest} to {end}: Kafka has removed messages that were not read yet, or the topic was "
-            "created again. 'driftq pipeline run rebuild' makes a read model from the event log"
-        )
-        self.topic = topic
-        self.partition = partition
-        self.wanted = wanted
-        self.oldest = oldest
-        self.end = end
-
-
 class KafkaProducerLost(FailedPrecondition):
     """Another producer has the same transactional id, or Kafka has forgotten this one: open a new one."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from driftq.errors import KafkaUnavailable
@@ -14,9 +13,8 @@ from driftq.model.options.kafka import KafkaOptions
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
-    from confluent_kafka.cimpl import KafkaError
 
-_MESSAGES = 10_000
+_MESSAGES = 1_000
 _POLL_S = 0.2
 
 
@@ -35,11 +33,7 @@ class PartitionReader:
         A transaction that is still open before `end` is waited for: its messages count if it commits. Raises
         KafkaUnavailable when it stays open, or when Kafka does not answer.
         """
-        return chain.from_iterable(self.read_together(topic, partition, start=start, end=end))
-
-    def read_together(self, topic: str, partition: int, *, start: int, end: int) -> Iterator[list[Message]]:
-        """The same, as many at a time as there are."""
-        from confluent_kafka import TopicPartition
+        from confluent_kafka import KafkaError, TopicPartition
 
         if start >= end:
             return
@@ -47,46 +41,21 @@ class PartitionReader:
             self._consumer.assign([TopicPartition(topic, partition, start)])
             until = time.monotonic() + self._patience_s
             while True:
-                found = self._next()
-                wanted, is_end = self._within(found, topic=topic, end=end)
-                if wanted:
-                    yield wanted
-                if is_end:
-                    return
-                if found:
+                for message in self._consumer.consume(_MESSAGES, _POLL_S):
                     until = time.monotonic() + self._patience_s
-                elif time.monotonic() > until:
+                    offset = message.offset()
+                    assert offset is not None  # Only a message of a producer has none.
+                    error = message.error()
+                    if error is None and offset < end:
+                        yield message
+                    if error is None and offset >= end - 1:
+                        return
+                    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                        raise translate(self._options, error, complaints=self._complaints, topic=topic)
+                    if error is not None and offset >= end:
+                        return  # The rest are the marks of transactions.
+                if time.monotonic() > until:
                     self._give_up(topic, partition, end)
-
-    def _next(self) -> list[Message]:
-        """What has arrived; waits for the first one alone, because a full batch may never come."""
-        first = self._consumer.poll(_POLL_S)
-        return [] if first is None else [first, *self._consumer.consume(_MESSAGES - 1, 0)]
-
-    def _within(self, found: list[Message], *, topic: str, end: int) -> tuple[list[Message], bool]:
-        """The messages before `end`, and whether no other follows."""
-        if found and not any(message.error() for message in found) and (found[-1].offset() or 0) < end - 1:
-            return found, False
-        wanted: list[Message] = []
-        for message in found:
-            offset = message.offset()
-            assert offset is not None  # Only a message of a producer has none.
-            error = message.error()
-            if error is None and offset < end:
-                wanted.append(message)
-            if error is None and offset >= end - 1:
-                return wanted, True
-            if error is not None and self._ends(error, topic=topic) and offset >= end:
-                return wanted, True  # The rest are the markers of transactions.
-        return wanted, False
-
-    def _ends(self, error: KafkaError, *, topic: str) -> bool:
-        """Whether this is the end of the partition; another error is raised."""
-        from confluent_kafka import KafkaError as Code
-
-        if error.code() != Code._PARTITION_EOF:
-            raise translate(self._options, error, complaints=self._complaints, topic=topic)
-        return True
 
     def close(self) -> None:
         self._consumer.close()

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from driftq.errors import MessagesGone
 from driftq.eventstore.published import encode_published, topic_of
 from driftq.kafka.cluster import KafkaCluster
@@ -23,7 +25,8 @@ from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.projection.rebuild import RebuildInput, RebuildPiece
 from driftq.pipeline.source.event_options import EventLogOptions
 from driftq.pipeline.source.events import EventLog
-from driftq.pipeline.transport.kafka_topics import KafkaTransport
+from driftq.pipeline.spark.equipped import require_kafka_source
+from driftq.pipeline.transport.kafka_topics import KafkaTransport, java_pattern, source_options
 from driftq.pipeline.transport.port import TopicSubscription
 from driftq.sinks import TopicPartition
 
@@ -149,13 +152,26 @@ def _whole_topics(
     for (topic, _), oldest in begins.items():
         if oldest:
             raise MessagesGone(topic, oldest=oldest, projection=projection.name)
-    read = partial(_read_topics, options=options, ends=ends)
+    read = partial(_read_topics, options=options, subscription=projection.subscription, ends=ends)
     return RebuildPiece(sum(ends.values()), read)
 
 
 def _read_topics(
-    spark: SparkSession, *, options: KafkaOptions, ends: dict[tuple[str, int], int]
+    spark: SparkSession,
+    *,
+    options: KafkaOptions,
+    subscription: TopicSubscription,
+    ends: dict[tuple[str, int], int],
 ) -> DataFrame:
-    from driftq.pipeline.transport.kafka_source import read_kafka
+    from driftq.pipeline.transport.kafka_rows import as_messages
 
-    return read_kafka(spark, options, ends)
+    require_kafka_source(spark)
+    upto: dict[str, dict[str, int]] = {}
+    for (topic, number), end in ends.items():
+        upto.setdefault(topic, {})[str(number)] = end
+    wanted = source_options(options) | {
+        "subscribePattern": java_pattern(subscription),
+        "startingOffsets": "earliest",
+        "endingOffsets": msgspec.json.encode(upto).decode(),
+    }
+    return as_messages(spark.read.format("kafka").options(**wanted).load())

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from driftq.errors import InvalidArgument
+from driftq.model.options.pipeline import KAFKA
 from driftq.pipeline.app.builtin import SHIPPED, Job, is_stream, jobs_for, jobs_of_app
 from driftq.pipeline.app.file import AppFile, load_app_file
 from driftq.pipeline.runtime.posting import ProgressPoster
@@ -64,7 +65,10 @@ def _open(assignment: DriverSpec, file: AppFile | None, jobs: list[Job]) -> Spar
     from driftq.pipeline.spark.session import open_session
 
     title = "driftq " + " ".join(assignment.what)
-    reads_kafka = any(getattr(job, "reads_kafka", False) for job in jobs)
+    on_kafka = assignment.options.transport == KAFKA
+    reads_kafka = any(
+        getattr(job, "reads_kafka", on_kafka and getattr(job, "reads_transport", True)) for job in jobs
+    )
     spark = open_session(
         assignment.options,
         master=assignment.master,

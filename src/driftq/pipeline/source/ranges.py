@@ -17,7 +17,7 @@ from pyspark.sql.datasource import InputPartition
 from driftq.errors import InvalidArgument
 from driftq.model.wire.topics import SpansReply
 from driftq.pipeline.source.offsets import Offsets
-from driftq.pipeline.source.topics import TopicQueries
+from driftq.pipeline.source.topics import Topics
 from driftq.storage.address import read_instance
 from driftq.tables.reader import TableFile, read_table
 
@@ -91,7 +91,7 @@ UNCUT = Cutting()
 
 
 def plan(
-    topics: TopicQueries, start: Offsets, end: Offsets, *, data: str, cutting: Cutting = UNCUT
+    topics: Topics, start: Offsets, end: Offsets, *, data: str, cutting: Cutting = UNCUT
 ) -> list[TopicRange]:
     """The ranges between two offsets; raises MessagesExpired or TopicStartedOver unless loss is allowed."""
     found: dict[str, SpansReply] = {}
@@ -115,7 +115,7 @@ def plan(
 
 
 def _checked(
-    topics: TopicQueries, topic: str, found: SpansReply, ends: Mapping[str, int], *, known: Mapping[str, int]
+    topics: Topics, topic: str, found: SpansReply, ends: Mapping[str, int], *, known: Mapping[str, int]
 ) -> list[OffsetRange]:
     """The range of each span, from where its messages really begin."""
     return [
@@ -131,7 +131,7 @@ def _checked(
 
 
 def _cut(
-    topics: TopicQueries, topic: str, whole: Sequence[OffsetRange], sizes: Sequence[int | None]
+    topics: Topics, topic: str, whole: Sequence[OffsetRange], sizes: Sequence[int | None]
 ) -> list[OffsetRange]:
     """The ranges in pieces of these numbers of messages."""
     queries = [
@@ -149,7 +149,7 @@ def _cut(
 
 
 def _plan_topic(
-    topics: TopicQueries, topic: str, found: SpansReply, pieces: Sequence[OffsetRange], *, data: str
+    topics: Topics, topic: str, found: SpansReply, pieces: Sequence[OffsetRange], *, data: str
 ) -> Iterator[TopicRange]:
     folder = os.path.abspath(os.path.join(data, "tables", topic))
     files = sealed_files(folder) if _is_servers_folder(found, data) else []
@@ -226,7 +226,7 @@ def uncovered(files: Sequence[TableFile], piece: OffsetRange) -> Iterator[Offset
         yield OffsetRange(piece.partition, start, piece.end)
 
 
-def _fetched_ranges(topics: TopicQueries, topic: str, gaps: Sequence[OffsetRange]) -> Iterator[TopicRange]:
+def _fetched_ranges(topics: Topics, topic: str, gaps: Sequence[OffsetRange]) -> Iterator[TopicRange]:
     if not gaps:
         return
     queries = [

@@ -18,7 +18,7 @@ from driftq.pipeline.source.options import TopicSourceOptions
 from driftq.pipeline.source.ranges import Cutting, TopicRange, plan
 from driftq.pipeline.source.reading import read_range
 from driftq.pipeline.source.times import ending_at, starting_at
-from driftq.pipeline.source.topics import TopicQueries, Topics
+from driftq.pipeline.source.topics import Topics
 from driftq.pipeline.spark.compat import (
     ReadAllAvailable,
     ReadLimit,
@@ -66,16 +66,10 @@ class NarrowedTopicReader(TopicReader):
 class TopicStreamReader(SaysWhatIsMissing, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The new messages since the last batch, up to the limit of one batch."""
 
-    def __init__(
-        self,
-        options: TopicSourceOptions,
-        *,
-        topics: TopicQueries | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, options: TopicSourceOptions, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._options = options
         self._clock = clock
-        self._topics: TopicQueries = Topics(options) if topics is None else topics
+        self._topics = Topics(options)
         self._target: Offsets | None = None
         """Where a query with AvailableNow ends."""
         self._reported = False
@@ -211,10 +205,9 @@ def _with_ends(start: Offsets, waiting: Mapping[tuple[str, str], SpanReply]) -> 
 
 
 def _starting(
-    topics: TopicQueries, options: TopicSourceOptions, bounds: Mapping[str, Mapping[str, Bounds]]
+    topics: Topics, options: TopicSourceOptions, bounds: Mapping[str, Mapping[str, Bounds]]
 ) -> Offsets:
     if isinstance(options.starting, Times):
-        assert isinstance(topics, Topics)  # Other topics are read from offsets alone.
         return starting_at(topics, options.starting, bounds, unmatched=options.unmatched)
     return resolve(options.starting, bounds, option="startingOffsets")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -33,27 +33,6 @@ class _DatedLine(msgspec.Struct):
 
 
 _decode_lines = msgspec.json.Decoder(_DatedLine).decode_lines
-
-
-class TopicQueries(Protocol):
-    """What a plan asks about the topics of a query, wherever they are."""
-
-    def names(self) -> Sequence[str]:
-        """The topics that exist now, or all that are named."""
-
-    def bounds(self, *, strict: bool) -> dict[str, dict[str, Bounds]]:
-        """First and end of every partition. A missing topic is left out, or raises if `strict`."""
-
-    def spans(self, topic: str, wanted: Iterable[Mapping[str, Any]] | None = None) -> SpansReply:
-        """These spans of a topic; without any, its partitions from end to end. Raises TopicNotFound."""
-
-    def report(self, offsets: Offsets) -> None:
-        """Report the query's progress."""
-
-    def checked(self, topic: str, span: SpanReply, *, next_offset: int) -> int:
-        """Where reading really begins; raises when messages are gone and the query must not skip them."""
-
-    def close(self) -> None: ...
 
 
 class Topics:

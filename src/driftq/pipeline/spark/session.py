@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftq.model.options.pipeline import PipelineOptions
+from driftq.model.options.pipeline import KAFKA, PipelineOptions
 from driftq.pipeline.spark.connector_jars import connector_settings
 from driftq.pipeline.spark.equipped import connect_refused, require_kafka_source
 from driftq.pipeline.spark.java import require_spark
@@ -46,15 +46,15 @@ def open_session(
     *,
     master: str | None = None,
     app_name: str = "driftq",
-    reads_kafka: bool = False,
+    reads_kafka: bool | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """A session with our formats registered; raises SparkUnusable when Spark or its Java is missing.
 
-    With `reads_kafka` it has Spark's Kafka connector, which is fetched where it is not there yet: a bridge
-    from Kafka needs it, and a program that reads `format("kafka")`. `conf` are settings of Spark that count
-    before ours. A session that is already open in this process is used as it is; one of Spark Connect is
-    refused, and so is one without the connector if `reads_kafka` is True.
+    With `reads_kafka` it has Spark's Kafka connector, which is fetched where it is not there yet; the default
+    is yes where Kafka is the transport. `conf` are settings of Spark that count before ours. A session that
+    is already open in this process is used as it is; one of Spark Connect is refused, and so is one without
+    the connector if `reads_kafka` is True.
     """
     require_spark()
     if uses_spark_connect():
@@ -67,7 +67,7 @@ def open_session(
 
     builder = SparkSession.builder.appName(app_name)
     settings = session_settings(options, master=master or LOCAL)
-    if reads_kafka:
+    if needs_connector(options, reads_kafka=reads_kafka):
         settings |= connector_settings(options.kafka, spark_version)
     settings |= dict(conf or {})
     for name, value in settings.items():
@@ -77,6 +77,11 @@ def open_session(
     if reads_kafka:
         require_kafka_source(spark)
     return spark
+
+
+def needs_connector(options: PipelineOptions, *, reads_kafka: bool | None) -> bool:
+    """Whether a session gets Spark's Kafka connector; None leaves it to the transport."""
+    return options.transport == KAFKA if reads_kafka is None else reads_kafka
 
 
 def session_settings(options: PipelineOptions, *, master: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Kafka's topics as the transport: queries read them with `kafka_source`, bridges with Spark's own source.
+"""Kafka's topics as the transport, read by Spark's own Kafka source.
 
 A topic that is deleted and created again begins at offset 0, so an identity is looked up before the query
 that reads the topic starts. A topic that appears later ends the query, and the next one knows it.
@@ -65,17 +65,11 @@ class KafkaTransport:
         messages_max: int,
         newest_by: str | None = None,
     ) -> DataFrame:
-        from driftq.pipeline.transport.kafka_source import register_kafka
+        from driftq.pipeline.transport.kafka_rows import as_messages
 
-        name = register_kafka(
-            spark,
-            self._options,
-            subscription,
-            starting=starting,
-            messages_max=messages_max,
-            newest_by=newest_by,
+        return as_messages(
+            self.raw_stream(spark, subscription, reader=reader, starting=starting, messages_max=messages_max)
         )
-        return spark.readStream.format(name).load()
 
     def raw_stream(
         self,

@@ -33,6 +33,8 @@ COLUMNS = (
     "sequence_number",
 )
 """What every transport's messages have. The last four are null where a message is no event."""
+VALUE_BYTES = "value_bytes"
+"""A further column of a transport whose values are bytes: the value before it was checked to be text."""
 NOT_TEXT = "not UTF-8, in base64: "
 """Precedes bytes that are no text: no JSON begins like this, so such a message becomes a dead letter."""
 

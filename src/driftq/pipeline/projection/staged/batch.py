@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as f
+
 from driftq.errors import InvalidArgument, ProjectionError, Unavailable
 from driftq.pipeline.dead_letters.projection import DeadLetterContext, ProjectionDeadLetters
 from driftq.pipeline.projection.batch import is_event, read_ends, read_events
@@ -21,6 +23,7 @@ from driftq.pipeline.projection.staged.latest_rows import message_columns
 from driftq.pipeline.projection.staged.reports import SCHEMA, StagedPart, read_reports
 from driftq.pipeline.projection.staged.tasks import FoldLatest, FoldOrdered, SetAside, WriteRows
 from driftq.pipeline.projection.user_fold import DataFrameFold, run_user_fold
+from driftq.pipeline.transport.port import VALUE_BYTES
 from driftq.sinks import (
     ProjectionDeadLetter,
     RefusedChange,
@@ -116,7 +119,9 @@ def stage_latest(
     batch: DataFrame, writer: TaskWriter, context: DeadLetterContext, *, keyed: bool, address: str
 ) -> StagedPart:
     """No shuffle: an aggregate may have a row of several tasks, and the commit takes the newest."""
-    needed = batch.select(*message_columns(keyed=keyed))
+    value = f.col(VALUE_BYTES if VALUE_BYTES in batch.columns else "value").alias("value")
+    named = (value if name == "value" else f.col(name) for name in message_columns(keyed=keyed))
+    needed = batch.select(*named)
     return run_tasks(needed, FoldLatest(writer, context, keyed), address=address)
 
 

@@ -13,7 +13,6 @@ from typing import Any, Literal, Self, Unpack
 import msgspec
 
 from driftq.client import explaining
-from driftq.client.closing import send_and_close
 from driftq.client.consuming.consumer import AsyncConsumer, LineSource
 from driftq.client.consuming.subscription import LEASE_MS, Settling, Subscription, new_owner
 from driftq.client.dead_letters import AsyncDeadLetters
@@ -22,6 +21,7 @@ from driftq.client.job_calls import AsyncJobCalls
 from driftq.client.operating import AsyncMessageSearch, AsyncPipelines, AsyncRegistryCalls
 from driftq.client.options import TIMEOUT_S, ClientOptions
 from driftq.client.producing import append as appending
+from driftq.client.producing.closing import send_and_close
 from driftq.client.producing.outgoing import EnvelopeFields
 from driftq.client.producing.producer import KeyOf, Producer
 from driftq.client.queue_calls import AsyncQueueCalls

@@ -52,6 +52,7 @@ JOB_ROUTES = (
         query=JobBatchBody,
         body=JobBatchBody,
         responses={200: ResponseSpec(text="A result for each, in order", body=JobBatchReply)},
+        errors=(404,),
         notes="A job that is not valid has an error for its result; the others are enqueued.",
     ),
     Route(
@@ -75,6 +76,7 @@ JOB_ROUTES = (
         query=ClaimBody,
         body=ClaimBody,
         responses={200: ResponseSpec(text="Jobs with their leases, or none", body=ClaimReply)},
+        errors=(404,),
     ),
     Route(
         method="POST",

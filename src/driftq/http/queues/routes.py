@@ -26,6 +26,7 @@ QUEUE_ROUTES = (
         query=SetLimitsBody,
         body=SetLimitsBody,
         responses={200: ResponseSpec(text="These limits hold from now on, and no others", body=QueueReply)},
+        errors=(404, 409),
         notes="`per_key` limits each limit key of the queue. An empty object removes all limits. "
         "`tenant` gives a queue that nobody owns to a tenant.",
     ),

@@ -344,6 +344,15 @@ class Writer:
                 yield known[node.id]
 
 
+_WRAPPED = re.compile(r"^( *def \w+)\(\n((?: +.+,\n)+) *(\).*:)$", re.MULTILINE)
+"""A signature that is longer than the formatter's longest line."""
+
+
+def _on_one_line(signature: re.Match[str]) -> str:
+    parameters = " ".join(line.strip() for line in signature[2].splitlines())
+    return f"{signature[1]}({parameters.removesuffix(',')}{signature[3]}"
+
+
 def indented(lines: Iterator[str] | tuple[str, ...] | list[str]) -> Iterator[str]:
     return (f"    {line}" if line else "" for line in lines)
 
@@ -356,7 +365,7 @@ def formatted(text: str, path: Path) -> str:
         text = subprocess.run(
             command, input=text, capture_output=True, text=True, check=True, cwd=ROOT
         ).stdout
-    return text
+    return _WRAPPED.sub(_on_one_line, text)
 
 
 def path_of(module: str) -> Path:

@@ -148,4 +148,4 @@ async def test_a_job_passes_the_files_that_the_page_names(tracer: Tracer, tmp_pa
             (job,) = (await connection.ask("POST", "/v1/jobs/claim", claim))["jobs"]
             await connection.ask("POST", f"/v1/jobs/{job['job_id']}/complete", {"token": job["token"]})
 
-        compare(await walked(tracer, client, act), JOB, at_most=27)
+        compare(await walked(tracer, client, act), JOB, at_most=22)

@@ -90,7 +90,7 @@ def main() -> None:
     from driftq.pipeline.publisher.lane_task import LaneTask
     from driftq.pipeline.publisher.run import SparkPublisherRun
     from driftq.publishing.checkpoint import Checkpoint, CheckpointStore
-    from driftq.publishing.lane_sender import LaneSender
+    from driftq.publishing.lanes import LaneSender
 
     orders = msgspec.json.decode(sys.stdin.buffer.read(), type=_Orders)
     group = os.getpgrp()

@@ -55,10 +55,6 @@ class EventFilter(msgspec.Struct, frozen=True):
     types: tuple[str, ...] | None = None
     """The aggregate types that the reader may see; None for all."""
 
-    @property
-    def takes_all(self) -> bool:
-        return self.aggregate_type is None and self.event_type is None and self.types is None
-
 
 ALL_EVENTS = EventFilter()
 

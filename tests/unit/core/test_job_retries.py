@@ -74,7 +74,7 @@ def test_a_job_of_an_older_log_has_the_timing_of_its_time(jobs: PureJobs) -> Non
 def test_timings_survive_a_snapshot_and_an_older_snapshot_has_none() -> None:
     timings = RetryTimings()
     for timing in (None, PATIENT, STEADY, PATIENT):
-        timings.append(timing)
+        timings.numbers.append(timings.number_of[timing])
     parts = {name: memoryview(part) for name, part in timings.dump().items()}
     loaded = RetryTimings()
     loaded.load(parts, slots=4)
@@ -82,14 +82,14 @@ def test_timings_survive_a_snapshot_and_an_older_snapshot_has_none() -> None:
     older = RetryTimings()
     older.load({}, slots=2)
     assert [older.at(slot) for slot in range(2)] == [FIRST_TIMING, FIRST_TIMING]
-    older.append(STEADY)
+    older.numbers.append(older.number_of[STEADY])
     assert older.at(2) == STEADY
 
 
 def test_timings_that_no_job_has_any_more_are_dropped() -> None:
     timings = RetryTimings()
     for number in range(500):
-        timings.append(RetryTiming(number, 1_000_000))
+        timings.numbers.append(timings.number_of[RetryTiming(number, 1_000_000)])
     timings.drop(499)
     assert timings.at(0) == RetryTiming(499, 1_000_000)
     assert len(msgspec.msgpack.decode(timings.dump()["jobs.timings"])) == 2

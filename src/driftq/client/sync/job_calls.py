@@ -29,24 +29,7 @@ class JobCalls:
         self._awaited = awaited
         self._thread = thread
 
-    def enqueue(
-        self,
-        queue: str,
-        task: str,
-        payload: Any,
-        *,
-        priority: int | None = None,
-        delay_s: float | None = None,
-        run_at: datetime | None = None,
-        idempotency_key: str | None = None,
-        max_retries: int | None = None,
-        timeout_ms: int | None = None,
-        retry: RetryPolicy | None = None,
-        metadata: Mapping[str, str] | None = None,
-        limit_key: str | None = None,
-        after: Sequence[str] | None = None,
-        traceparent: str | None = None,
-    ) -> EnqueuedJob:
+    def enqueue(self, queue: str, task: str, payload: Any, *, priority: int | None = None, delay_s: float | None = None, run_at: datetime | None = None, idempotency_key: str | None = None, max_retries: int | None = None, timeout_ms: int | None = None, retry: RetryPolicy | None = None, metadata: Mapping[str, str] | None = None, limit_key: str | None = None, after: Sequence[str] | None = None, traceparent: str | None = None) -> EnqueuedJob:
         """Returns when the job is durable. Without a key the client makes one up: a retry adds no second job.
 
         `delay_s` counts from now, by this machine's clock unless the broker runs in this process; `run_at`
@@ -57,22 +40,7 @@ class JobCalls:
         """
         return self._thread.run(self._awaited.enqueue(queue, task, payload, priority=priority, delay_s=delay_s, run_at=run_at, idempotency_key=idempotency_key, max_retries=max_retries, timeout_ms=timeout_ms, retry=retry, metadata=metadata, limit_key=limit_key, after=after, traceparent=traceparent))
 
-    def enqueue_many(
-        self,
-        queue: str,
-        task: str,
-        payloads: Iterable[Any],
-        *,
-        priority: int | None = None,
-        delay_s: float | None = None,
-        run_at: datetime | None = None,
-        idempotency_keys: Iterable[str] | None = None,
-        max_retries: int | None = None,
-        timeout_ms: int | None = None,
-        retry: RetryPolicy | None = None,
-        metadata: Mapping[str, str] | None = None,
-        limit_keys: Iterable[str] | None = None,
-    ) -> list[EnqueuedJob]:
+    def enqueue_many(self, queue: str, task: str, payloads: Iterable[Any], *, priority: int | None = None, delay_s: float | None = None, run_at: datetime | None = None, idempotency_keys: Iterable[str] | None = None, max_retries: int | None = None, timeout_ms: int | None = None, retry: RetryPolicy | None = None, metadata: Mapping[str, str] | None = None, limit_keys: Iterable[str] | None = None) -> list[EnqueuedJob]:
         """Returns when a job for each payload is durable, in order; thousands of them share a request.
 
         `idempotency_keys` and `limit_keys` have one for each. Raises BatchRefused when some were refused.

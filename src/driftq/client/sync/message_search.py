@@ -19,21 +19,7 @@ class MessageSearch:
         self._awaited = awaited
         self._thread = thread
 
-    def page(
-        self,
-        topic: str,
-        *,
-        key: str | None = None,
-        run_id: str | None = None,
-        tenant_id: str | None = None,
-        since: Instant | None = None,
-        until: Instant | None = None,
-        offset: int | None = None,
-        partition: int | None = None,
-        order: Literal["oldest", "newest"] = "oldest",
-        limit: int | None = None,
-        after: int | None = None,
-    ) -> MessagesReply:
+    def page(self, topic: str, *, key: str | None = None, run_id: str | None = None, tenant_id: str | None = None, since: Instant | None = None, until: Instant | None = None, offset: int | None = None, partition: int | None = None, order: Literal["oldest", "newest"] = "oldest", limit: int | None = None, after: int | None = None) -> MessagesReply:
         """A page of the messages that fit, by offset; `next` is the `after` of the next page.
 
         A page may be short, or empty, and still have a `next`. Raises TopicNotFound.

@@ -19,39 +19,41 @@ def wait_ms(timing: RetryTiming, attempt: int, jitter: float) -> int:
     return backoff.full_jitter_ms(attempt, jitter) if timing.full_jitter else backoff.limit_ms(attempt)
 
 
+class TimingNumbers(dict[RetryTiming | None, int]):
+    """The number of each timing; a timing that is looked up for the first time gets the next one."""
+
+    def __init__(self) -> None:
+        super().__init__({None: 0, FIRST_TIMING: 0})
+        self.timings = [FIRST_TIMING]
+
+    def __missing__(self, timing: RetryTiming) -> int:
+        number = self[timing] = len(self.timings)
+        self.timings.append(timing)
+        return number
+
+
 class RetryTimings:
     """The timing of every job in the table, by its slot."""
 
     def __init__(self) -> None:
         self.numbers = array("I")
-        self._timings = [FIRST_TIMING]
-        self._number_of = {FIRST_TIMING: 0}
+        """The number of each slot's timing. For a new slot, append `number_of[timing]`."""
+        self.number_of = TimingNumbers()
 
     def at(self, slot: int) -> RetryTiming:
-        return self._timings[self.numbers[slot]]
-
-    def append(self, timing: RetryTiming | None) -> None:
-        self.numbers.append(self._number(timing or FIRST_TIMING))
+        return self.number_of.timings[self.numbers[slot]]
 
     def drop(self, count: int) -> None:
         """Drop the first slots, and timings that no job has any more once there are many."""
         del self.numbers[:count]
-        if len(self._timings) > _SPARE and len(self._timings) > 2 * len(self.numbers):
-            used = [self._timings[number] for number in self.numbers]
-            self.numbers, self._timings, self._number_of = array("I"), [FIRST_TIMING], {FIRST_TIMING: 0}
-            for timing in used:
-                self.append(timing)
-
-    def _number(self, timing: RetryTiming) -> int:
-        number = self._number_of.get(timing)
-        if number is None:
-            number = self._number_of[timing] = len(self._timings)
-            self._timings.append(timing)
-        return number
+        timings = self.number_of.timings
+        if len(timings) > _SPARE and len(timings) > 2 * len(self.numbers):
+            self.number_of = TimingNumbers()
+            self.numbers = array("I", [self.number_of[timings[number]] for number in self.numbers])
 
     def dump(self) -> dict[str, bytes]:
         """For a snapshot."""
-        return {"jobs.retries": self.numbers.tobytes(), "jobs.timings": _encode(self._timings)}
+        return {"jobs.retries": self.numbers.tobytes(), "jobs.timings": _encode(self.number_of.timings)}
 
     def load(self, parts: Mapping[str, memoryview], *, slots: int) -> None:
         """From a snapshot; an older one has none, and its jobs have the first timing."""
@@ -60,4 +62,4 @@ class RetryTimings:
             return
         self.numbers.frombytes(parts["jobs.retries"])
         for timing in _timings.decode(parts["jobs.timings"])[1:]:
-            self._number(timing)
+            self.number_of[timing]  # Numbers it.

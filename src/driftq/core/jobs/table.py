@@ -16,10 +16,12 @@ from collections import deque
 from collections.abc import Container, Iterator
 from enum import IntEnum
 
+import msgspec
+
 from driftq.core.fingerprints import FingerprintTable
 from driftq.core.jobs.dependencies import Dependencies
+from driftq.core.jobs.ended_run import EndedRun
 from driftq.core.jobs.flow import FlowControl, choose_jobs
-from driftq.core.jobs.grants import EndedRun, JobGrant
 from driftq.core.jobs.queue import AGE_STEP_MS, BITS, MASK, JobQueue
 from driftq.core.jobs.records import JobTerms
 from driftq.core.jobs.retries import RetryTimings
@@ -53,6 +55,21 @@ class JobState(IntEnum):
     DEAD = 4
     BLOCKED = 5
     """It waits for other jobs."""
+
+
+class JobGrant(msgspec.Struct, gc=False):
+    """A job under lease."""
+
+    owner: str
+    token: int
+    lease_ms: int
+    lease_until: int
+    times_out_at: int
+    """When its execution times out despite heartbeats; 0 is never."""
+    claimed_at: int
+
+    def ends_at(self) -> int:
+        return min(self.lease_until, self.times_out_at) if self.times_out_at else self.lease_until
 
 
 class JobTable:
@@ -260,10 +277,10 @@ class JobTable:
         if not self.states:
             self.base = terms.offset
         while self.base + len(self.states) < terms.offset:
-            self._append(0, 0, 0, 0, 0, 0)  # An offset that is no job of ours.
+            self._append(0, 0, 0, 0, 0, None)  # An offset that is no job of ours.
         number = self.queue(terms.queue).number
         self._append(
-            JobState.WAITING, terms.priority, number, terms.max_retries, 0, terms.timeout_ms, terms.retry
+            JobState.WAITING, terms.priority, number, terms.max_retries, terms.timeout_ms, terms.retry
         )
         if terms.fingerprint:
             self.keys.add(terms.fingerprint, terms.offset)
@@ -298,24 +315,17 @@ class JobTable:
         return queue
 
     def _append(
-        self,
-        state: int,
-        priority: int,
-        queue: int,
-        max_retries: int,
-        due: int,
-        timeout_ms: int,
-        retry: RetryTiming | None = None,
+        self, state: int, priority: int, queue: int, retries: int, timeout_ms: int, retry: RetryTiming | None
     ) -> None:
         self.states.append(state)
         self.priorities.append(priority)
         self.queue_numbers.append(queue)
         self.attempts.append(0)
-        self.max_retries.append(max_retries)
-        self.due.append(due)
+        self.max_retries.append(retries)
+        self.due.append(0)
         self.by_wall.append(0)
         self.timeouts.append(timeout_ms)
-        self.retries.append(retry)
+        self.retries.numbers.append(self.retries.number_of[retry])
 
     def wait(self, offset: int, due_at: int, *, by_wall: bool = False) -> None:
         """The job is due in engine time, or at an instant of the wall clock."""
@@ -349,7 +359,8 @@ class JobTable:
         if offset in self.prints:
             self.ended_at[offset] = at
             self.leaving.append((at + KEY_TTL_MS, offset))
-        self.dependencies.ended(offset, succeeded=state is JobState.SUCCEEDED)
+        if self.dependencies.children or self.dependencies.unmet:
+            self.dependencies.ended(offset, succeeded=state is JobState.SUCCEEDED)
         if state is JobState.SUCCEEDED:
             self.flow.limit_keys.pop(offset, None)
             self.recent.append(offset)

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
+from driftq.core.jobs.ended_run import EndedRun
 from driftq.core.jobs.flow_records import QueueLimited, QueuePaused, fold_limited, fold_paused
-from driftq.core.jobs.grants import EndedRun, JobGrant
 from driftq.core.jobs.records import (
     CAUSE_FAILED,
     CAUSE_LEASE_ENDED,
@@ -28,7 +28,7 @@ from driftq.core.jobs.records import (
     JobsFailed,
 )
 from driftq.core.jobs.retries import wait_ms
-from driftq.core.jobs.table import JobState, JobTable, job_id
+from driftq.core.jobs.table import JobGrant, JobState, JobTable, job_id
 from driftq.core.jobs.unblocking import JobsUnblocked, fold_unblocked
 from driftq.core.records import Record
 from driftq.errors import DriftQError, InvalidArgument, JobNotFound, StaleLease, WrongJobState

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import msgspec
 
 from driftq.core.effects import EffectTable, FailedEffect, Identity, PendingEffect
-from driftq.core.jobs.grants import EndedRun, JobGrant
-from driftq.core.jobs.table import JobState, JobTable
+from driftq.core.jobs.ended_run import EndedRun
+from driftq.core.jobs.table import JobGrant, JobState, JobTable
 from driftq.core.owners import OwnerTable
 from driftq.core.records import DeliveryTerms
 from driftq.core.snapshot.flow import dump_flow, load_flow

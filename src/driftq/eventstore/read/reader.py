@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from driftq.errors import SegmentLost
-from driftq.eventstore.outcome import AggregatePage, EventFilter, LogPage, StoredPage, TimeMark, TimePage
+from driftq.eventstore.outcome import (
+    ALL_EVENTS,
+    AggregatePage,
+    EventFilter,
+    LogPage,
+    StoredPage,
+    TimeMark,
+    TimePage,
+)
 from driftq.eventstore.stored import (
     SegmentRange,
     StoredEvent,
@@ -77,7 +85,7 @@ class Reader:
     ) -> tuple[Sequence[Any], list[SegmentRange], int]:
         """Rows of the log, their segments, and the position after all that were looked at."""
         with self._database.snapshot() as snapshot:
-            if wanted.takes_all:
+            if wanted == ALL_EVENTS:
                 last = from_position + limit - 1
                 found = snapshot.rows(self._queries["log_events"], first=from_position, last=last)
                 following = from_position + len(found)

@@ -1,19 +1,25 @@
-"""The event log over HTTP: reading it, waiting for the next event, and groups that follow it."""
+"""Groups that follow the event log over HTTP: each keeps its position, and may wait for the next event."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from driftq.errors import InvalidArgument
 from driftq.http.api.params import Form, check_name
-from driftq.http.events.handlers import PAGE_EVENTS, events_service, own_types, replying
-from driftq.http.wire.exchange import NDJSON, Exchange
-from driftq.model import Event
+from driftq.http.events.handlers import (
+    PAGE_EVENTS,
+    events_service,
+    is_at_end,
+    read_waiting,
+    replying,
+    wanted_events,
+)
+from driftq.http.wire.exchange import Exchange
 from driftq.model.time import rfc3339
-from driftq.model.wire.events import EventLine, LogQuery
+from driftq.model.wire.events import EventLine
 from driftq.model.wire.fields import NAME_MAX, PageQuery, Request
 from driftq.model.wire.followers import (
     FollowBody,
@@ -25,12 +31,10 @@ from driftq.model.wire.followers import (
     OpenFollowerBody,
 )
 from driftq.server.events.service import EventQueryRequest
-from driftq.server.events.waiting import EventWaitRequest
 
 if TYPE_CHECKING:
-    from driftq.eventstore import EventFilter, EventStore, LogPage, StoredPage
+    from driftq.eventstore import EventStore
 
-LOG = Form(LogQuery)
 OPEN = Form(OpenFollowerBody)
 FOLLOW = Form(FollowBody)
 MOVE = Form(MoveFollowerBody)
@@ -39,37 +43,6 @@ NOTHING = Form(Request)
 PAGE_GROUPS = 100
 
 _encoder = msgspec.json.Encoder()
-
-
-class _Lines(NamedTuple):
-    body: bytes
-    next_position: int
-
-
-def log(exchange: Exchange) -> None:
-    asked = LOG.read(exchange.body, exchange.query)
-    position = 1 if asked.from_ is None else asked.from_
-    limit = PAGE_EVENTS if asked.limit is None else asked.limit
-    wanted = _wanted(exchange, asked)
-
-    def query(store: EventStore, final: bool) -> _Lines | None:
-        nonlocal position
-        page: LogPage | StoredPage = (
-            store.read_stored(from_position=position, limit=limit, wanted=wanted)
-            if asked.stored
-            else store.read_log(from_position=position, limit=limit, wanted=wanted)
-        )
-        position = page.next_position
-        if not final and _at_end(store, page):
-            return None
-        lines = [EventLine.of(event) if isinstance(event, Event) else event for event in page.events]
-        return _Lines(_encoder.encode_lines(lines), position)
-
-    def send(lines: _Lines) -> None:
-        extra = b"DriftQ-Next-Position: %d\r\n" % lines.next_position
-        exchange.reply(exchange.edge.heads.whole(200, lines.body, content_type=NDJSON, extra=extra))
-
-    _wait(exchange, query, send, wait_ms=asked.wait_ms)
 
 
 def open_group(exchange: Exchange) -> None:
@@ -98,13 +71,13 @@ def read_on(exchange: Exchange) -> None:
             _move(store, group, token=asked.token, position=asked.position)
         handled = store.followers.require_current(group, token=asked.token)
         start = handled + 1 if position is None else position
-        page = store.read_log(from_position=start, limit=limit, wanted=_wanted(exchange, asked))
+        page = store.read_log(from_position=start, limit=limit, wanted=wanted_events(exchange, asked))
         position = page.next_position
-        if not final and _at_end(store, page):
+        if not final and is_at_end(store, page):
             return None
         return _encoder.encode(FollowReply([EventLine.of(event) for event in page.events], position))
 
-    _wait(exchange, query, exchange.reply_ok, wait_ms=asked.wait_ms)
+    read_waiting(exchange, query, exchange.reply_ok, wait_ms=asked.wait_ms)
 
 
 def move_group(exchange: Exchange) -> None:
@@ -136,17 +109,6 @@ def list_groups(exchange: Exchange) -> None:
     events_service(exchange).read(request)
 
 
-def _wait(exchange: Exchange, query: Any, send: Any, *, wait_ms: int | None) -> None:
-    def give(result: Any) -> None:
-        exchange.on_lost = None
-        send(result)
-
-    request = EventWaitRequest(query, replying(exchange, give), wait_ms or 0)
-    withdraw = events_service(exchange).wait(request)
-    if wait_ms:
-        exchange.on_lost = withdraw
-
-
 def _change(exchange: Exchange, change: Any) -> None:
     """A change of a group: reads that wait are asked again, because it may end them."""
     reply = replying(exchange, lambda _: exchange.reply_done())
@@ -158,19 +120,6 @@ def _move(store: EventStore, group: str, *, token: int, position: int) -> None:
     if position > store.log_end():
         raise InvalidArgument("position", "must not be after the end of the event log")
     store.followers.move(group, token=token, position=position)
-
-
-def _at_end(store: EventStore, page: LogPage | StoredPage) -> bool:
-    """Nothing was found, and nothing is left to look at."""
-    return not page.events and page.next_position > store.log_end()
-
-
-def _wanted(exchange: Exchange, asked: LogQuery | FollowBody) -> EventFilter:
-    from driftq.eventstore import EventFilter  # Only where the extra is installed.
-
-    tenant = exchange.tenant
-    types = None if tenant is None else tuple(own_types(exchange.edge.engine.state, tenant))
-    return EventFilter(asked.aggregate_type, asked.event_type, types)
 
 
 def _group(exchange: Exchange) -> str:

@@ -1,4 +1,4 @@
-"""The event store over HTTP: append, read an aggregate, and the end of the log.
+"""The event store over HTTP: append, read an aggregate, read the log, and wait for its next event.
 
 The store's thread encodes the replies to reads, so that a long page costs the event loop nothing.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -16,7 +16,7 @@ from driftq.core.state import State
 from driftq.errors import DriftQError, EventStoreUnusable, InvalidArgument
 from driftq.http.api.params import Form, body_problem
 from driftq.http.api.tenancy import NamedThing, type_thing
-from driftq.http.wire.exchange import Exchange, count_refusals, error_fields
+from driftq.http.wire.exchange import NDJSON, Exchange, count_refusals, error_fields
 from driftq.model.event import Event, Operation
 from driftq.model.wire.events import (
     AggregateQuery,
@@ -26,16 +26,20 @@ from driftq.model.wire.events import (
     EventReceipts,
     EventsReply,
     LogEndReply,
+    LogQuery,
 )
 from driftq.model.wire.fields import Request
+from driftq.model.wire.followers import FollowBody
 from driftq.server.events.service import EventAppendRequest, EventQueryRequest, EventsService
+from driftq.server.events.waiting import EventWaitRequest
 from driftq.server.histograms import stopwatch
 from driftq.telemetry.tracing import TRACEPARENT
 
 if TYPE_CHECKING:
-    from driftq.eventstore import Appended, EventStore, Refused
+    from driftq.eventstore import Appended, EventFilter, EventStore, LogPage, Refused, StoredPage
 
 AGGREGATE = Form(AggregateQuery)
+LOG = Form(LogQuery)
 NOTHING = Form(Request)
 PAGE_EVENTS = 1000
 EVENTS_MAX = 10_000
@@ -172,6 +176,37 @@ def own_types(state: State, tenant: str) -> list[str]:
     return [name for name, owner in state.owners.aggregate_types.items() if owner == tenant]
 
 
+class _Lines(NamedTuple):
+    body: bytes
+    next_position: int
+
+
+def log(exchange: Exchange) -> None:
+    asked = LOG.read(exchange.body, exchange.query)
+    position = 1 if asked.from_ is None else asked.from_
+    limit = PAGE_EVENTS if asked.limit is None else asked.limit
+    wanted = wanted_events(exchange, asked)
+
+    def query(store: EventStore, final: bool) -> _Lines | None:
+        nonlocal position
+        page: LogPage | StoredPage = (
+            store.read_stored(from_position=position, limit=limit, wanted=wanted)
+            if asked.stored
+            else store.read_log(from_position=position, limit=limit, wanted=wanted)
+        )
+        position = page.next_position
+        if not final and is_at_end(store, page):
+            return None
+        lines = [EventLine.of(event) if isinstance(event, Event) else event for event in page.events]
+        return _Lines(_encoder.encode_lines(lines), position)
+
+    def send(lines: _Lines) -> None:
+        extra = b"DriftQ-Next-Position: %d\r\n" % lines.next_position
+        exchange.reply(exchange.edge.heads.whole(200, lines.body, content_type=NDJSON, extra=extra))
+
+    read_waiting(exchange, query, send, wait_ms=asked.wait_ms)
+
+
 def log_end(exchange: Exchange) -> None:
     NOTHING.read(exchange.body, exchange.query)
     instance = exchange.edge.options.instance
@@ -202,3 +237,27 @@ def replying(exchange: Exchange, give: Callable[[Any], None]) -> Callable[[Any],
             answering(result)
 
     return reply
+
+
+def read_waiting(exchange: Exchange, query: Any, send: Any, *, wait_ms: int | None) -> None:
+    def give(result: Any) -> None:
+        exchange.on_lost = None
+        send(result)
+
+    request = EventWaitRequest(query, replying(exchange, give), wait_ms or 0)
+    withdraw = events_service(exchange).wait(request)
+    if wait_ms:
+        exchange.on_lost = withdraw
+
+
+def is_at_end(store: EventStore, page: LogPage | StoredPage) -> bool:
+    """Nothing was found, and nothing is left to look at."""
+    return not page.events and page.next_position > store.log_end()
+
+
+def wanted_events(exchange: Exchange, asked: LogQuery | FollowBody) -> EventFilter:
+    from driftq.eventstore import EventFilter  # Only where the extra is installed.
+
+    tenant = exchange.tenant
+    types = None if tenant is None else tuple(own_types(exchange.edge.engine.state, tenant))
+    return EventFilter(asked.aggregate_type, asked.event_type, types)

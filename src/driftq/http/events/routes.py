@@ -54,7 +54,7 @@ EVENT_ROUTES = (
     Route(
         method="GET",
         path="/v1/events/log",
-        handler=following.log,
+        handler=events.log,
         roles=READ,
         tenants=OWN,
         summary="Events of all aggregates, in log order",

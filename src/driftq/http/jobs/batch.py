@@ -10,7 +10,8 @@ import msgspec
 from driftq.errors import DriftQError
 from driftq.http.api.params import Form, body_problem, check_count, read_many
 from driftq.http.api.tenancy import NamedThing, queue_thing
-from driftq.http.jobs.requested import requested_job, require_own_jobs
+from driftq.http.jobs.handlers import requested_job
+from driftq.http.jobs.requested import require_own_jobs
 from driftq.http.wire.exchange import Exchange, error_body
 from driftq.model.job import JobRequest
 from driftq.model.wire.job_batch import JobBatchBody, JobBatchParts

@@ -10,13 +10,19 @@ from driftq.core.jobs.table import job_id, job_offset
 from driftq.core.jobs.transitions import Settlement
 from driftq.core.owners import OwnedKind
 from driftq.core.state import State
-from driftq.errors import DriftQError, InvalidArgument
+from driftq.errors import DriftQError, InvalidArgument, JobNotFound
 from driftq.http.api.params import Form, body_problem, check_count, check_json, check_name, read_many
 from driftq.http.api.tenancy import job_things
-from driftq.http.jobs.requested import offset_of, requested_job, require_own_jobs
+from driftq.http.jobs.requested import (
+    check_metadata,
+    requested_retry,
+    require_own_jobs,
+    run_at_ms,
+)
 from driftq.http.reads import read_job_entries, read_jobs
 from driftq.http.wire.exchange import Exchange, reply_each, reply_only, reply_outcome
-from driftq.model.job import JOB_PAYLOAD_MAX
+from driftq.model.job import JOB_PAYLOAD_MAX, JobRequest, RetryTiming
+from driftq.model.options.jobs import JobOptions
 from driftq.model.time import rfc3339
 from driftq.model.wire.fields import Request
 from driftq.model.wire.jobs import (
@@ -53,6 +59,7 @@ JOB = Form(JobBody)
 JOBS = Form(JobsQuery)
 NOTHING = Form(Request)
 PAGE = 100
+_PRIORITY = 5
 CLAIM = Form(ClaimBody)
 HEARTBEAT = Form(HeartbeatBody)
 COMPLETE = Form(CompleteBody)
@@ -65,8 +72,38 @@ _decode_part = msgspec.json.Decoder(JobSettlement).decode
 def enqueue(exchange: Exchange) -> None:
     asked = JOB.read(exchange.body, exchange.query)
     job = requested_job(asked, exchange.edge.broker.options.jobs, traceparent=exchange.traceparent)
-    require_own_jobs(exchange, job.after)
+    if job.after:
+        require_own_jobs(exchange, job.after)
     exchange.edge.engine.submit(EnqueueRequest([job], exchange.answering(partial(_enqueued, exchange))))
+
+
+def requested_job(asked: JobBody, options: JobOptions, *, traceparent: str | None = None) -> JobRequest:
+    """The job that the body describes; raises what is wrong with it."""
+    check_name("queue", asked.queue)
+    check_name("task", asked.task)
+    check_json("payload", asked.payload, limit_bytes=JOB_PAYLOAD_MAX)
+    if asked.metadata:
+        check_metadata(asked.metadata)
+    if asked.retry is not None or asked.max_retries is not None:
+        max_retries, retry = requested_retry(asked.retry, asked.max_retries, options)
+    else:
+        max_retries = options.max_attempts - 1
+        retry = RetryTiming(options.base_ms, options.cap_ms, options.full_jitter)
+    return JobRequest(
+        queue=asked.queue,
+        task=asked.task,
+        payload=asked.payload,
+        priority=_PRIORITY if asked.priority is None else asked.priority,
+        run_at=run_at_ms(asked.run_at) if asked.run_at else None,
+        idempotency_key=asked.idempotency_key or "",
+        max_retries=max_retries,
+        timeout_ms=asked.timeout_ms or 0,
+        retry=retry,
+        metadata=asked.metadata or None,
+        limit_key=asked.limit_key or "",
+        traceparent=asked.traceparent or traceparent,
+        after=[offset_of(name) for name in dict.fromkeys(asked.after)] if asked.after else [],
+    )
 
 
 def _enqueued(exchange: Exchange, outcomes: list[EnqueuedJob | DriftQError]) -> None:
@@ -102,6 +139,14 @@ def list_all(exchange: Exchange) -> None:
         exchange.reply_json(JobsReply(views, views[-1].job_id if page.more else None))
 
     exchange.edge.engine.read(ReadRequest(query, exchange.answering(read)))
+
+
+def offset_of(name: str) -> int:
+    """The job that the path or the body names."""
+    offset = job_offset(name)
+    if offset is None:
+        raise JobNotFound(name[:100])
+    return offset
 
 
 def offset_after(name: str) -> int:

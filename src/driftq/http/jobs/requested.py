@@ -4,27 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from driftq.core.jobs.table import job_id, job_offset
-from driftq.errors import InvalidArgument, JobNotFound, PayloadTooLarge
-from driftq.http.api.params import check_json, check_name
+from driftq.core.jobs.table import job_id
+from driftq.errors import InvalidArgument, PayloadTooLarge
+from driftq.http.api.params import check_name
 from driftq.http.api.tenancy import job_things
 from driftq.http.wire.exchange import Exchange
-from driftq.model.job import JOB_PAYLOAD_MAX, JobRequest, RetryTiming
+from driftq.model.job import RetryTiming
 from driftq.model.options.jobs import JobOptions
 from driftq.model.time import parse_rfc3339
 from driftq.model.wire.job_retry import METADATA_BYTES_MAX, JobRetryBody
-from driftq.model.wire.jobs import JobBody
 
-_PRIORITY = 5
 _YEAR_10000_MS = 253_402_300_800_000
-
-
-def offset_of(name: str) -> int:
-    """The job that the path or the body names."""
-    offset = job_offset(name)
-    if offset is None:
-        raise JobNotFound(name[:100])
-    return offset
 
 
 def require_own_jobs(exchange: Exchange, offsets: Iterable[int]) -> None:
@@ -33,31 +23,6 @@ def require_own_jobs(exchange: Exchange, offsets: Iterable[int]) -> None:
         for named in job_things(exchange, job_id(offset)):
             if not exchange.owns(named.thing.kind, named.thing.name):
                 raise named.missing
-
-
-def requested_job(asked: JobBody, options: JobOptions, *, traceparent: str | None = None) -> JobRequest:
-    """The job that the body describes; raises what is wrong with it."""
-    check_name("queue", asked.queue)
-    check_name("task", asked.task)
-    check_json("payload", asked.payload, limit_bytes=JOB_PAYLOAD_MAX)
-    if asked.metadata:
-        _check_metadata(asked.metadata)
-    max_retries, retry = requested_retry(asked.retry, asked.max_retries, options)
-    return JobRequest(
-        queue=asked.queue,
-        task=asked.task,
-        payload=asked.payload,
-        priority=_PRIORITY if asked.priority is None else asked.priority,
-        run_at=_run_at_ms(asked.run_at),
-        idempotency_key=asked.idempotency_key or "",
-        max_retries=max_retries,
-        timeout_ms=asked.timeout_ms or 0,
-        retry=retry,
-        metadata=asked.metadata or None,
-        limit_key=asked.limit_key or "",
-        traceparent=asked.traceparent or traceparent,
-        after=[offset_of(name) for name in dict.fromkeys(asked.after or ())],
-    )
 
 
 def requested_retry(
@@ -80,7 +45,7 @@ def requested_retry(
     return attempts - 1, RetryTiming(base_ms, cap_ms, full_jitter)
 
 
-def _check_metadata(metadata: dict[str, str]) -> None:
+def check_metadata(metadata: dict[str, str]) -> None:
     for name in metadata:
         check_name("metadata", name)
     size = sum(len(name.encode()) + len(value.encode()) for name, value in metadata.items())
@@ -88,9 +53,7 @@ def _check_metadata(metadata: dict[str, str]) -> None:
         raise PayloadTooLarge(limit_bytes=METADATA_BYTES_MAX)
 
 
-def _run_at_ms(text: str | None) -> int | None:
-    if not text:
-        return None
+def run_at_ms(text: str) -> int:
     try:
         run_at = parse_rfc3339(text)
     except (ValueError, OverflowError) as error:

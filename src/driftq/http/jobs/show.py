@@ -14,7 +14,7 @@ from driftq.errors import JobNotFound
 from driftq.history.job import JobTimeline
 from driftq.history.job_writer import read_job_history
 from driftq.http.api.params import Form
-from driftq.http.jobs.requested import offset_of
+from driftq.http.jobs.handlers import offset_of
 from driftq.http.reads import in_thread, read_jobs
 from driftq.http.wire.exchange import Exchange
 from driftq.log.frame import LogEnd

@@ -29,8 +29,7 @@ from driftq.pipeline.bridge.batches import (
 from driftq.pipeline.bridge.messages import ENVELOPE, TRACEPARENT, to_driftq
 from driftq.pipeline.bridge.route import BridgeRoute
 from driftq.pipeline.publisher.lane_task import REPORT_SCHEMA, report_row
-from driftq.publishing.lane_sender import LaneSender
-from driftq.publishing.lanes import Refusal
+from driftq.publishing.lanes import LaneSender, Refusal
 from driftq.transport.paths import topic_path
 from driftq.transport.server import Server
 

@@ -21,7 +21,7 @@ from driftq.pipeline.sink.options import TEXT_COLUMNS, SinkOptions
 from driftq.pipeline.sink.staging import Staging, checked
 from driftq.pipeline.spark.compat import StreamArrowWriter, arrow_batches
 from driftq.pipeline.spark.unpacking import SaysWhatIsMissing
-from driftq.publishing.lane_sender import LaneSender
+from driftq.publishing.lanes import LaneSender
 from driftq.transport.server import Server
 
 if TYPE_CHECKING:

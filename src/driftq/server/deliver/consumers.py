@@ -134,7 +134,8 @@ class Consumers:
 
     def __init__(self) -> None:
         self._groups: dict[tuple[str, str], Members] = {}
-        self._by_topic: dict[str, list[Members]] = {}
+        self.by_topic: dict[str, list[Members]] = {}
+        """The groups of a topic that have consumers; a topic without any is missing."""
         self._awake: dict[Members, None] = {}
         self.alarms: list[tuple[int, int, Members]] = []
         """When a held-back stream may get a message; a number separates equal times."""
@@ -146,7 +147,7 @@ class Consumers:
         members = self._groups.get(name)
         if members is None:
             members = self._groups[name] = Members(*name)
-            self._by_topic.setdefault(consumer.topic, []).append(members)
+            self.by_topic.setdefault(consumer.topic, []).append(members)
         members.add(member)
         members.ready = dict.fromkeys(range(partitions))
         self._awake[members] = None
@@ -162,15 +163,15 @@ class Consumers:
         members.remove(member)
         if not members.members:
             del self._groups[consumer.topic, consumer.group]
-            self._by_topic[consumer.topic].remove(members)
-            if not self._by_topic[consumer.topic]:
-                del self._by_topic[consumer.topic]
+            self.by_topic[consumer.topic].remove(members)
+            if not self.by_topic[consumer.topic]:
+                del self.by_topic[consumer.topic]
             self._awake.pop(members, None)
         return member
 
     def find(self, topic: str, group: str | None = None) -> list[Members]:
         """The members of every group of a topic, or of one."""
-        return [members for members in self._by_topic.get(topic, ()) if group in (None, members.group)]
+        return [members for members in self.by_topic.get(topic, ()) if group in (None, members.group)]
 
     def streams(self, topic: str) -> list[StreamView]:
         """The open streams of a topic, for topic views."""
@@ -189,7 +190,7 @@ class Consumers:
 
     def stored(self, topic: str, partitions: "set[int] | range") -> None:
         """These partitions have new messages."""
-        for members in self._by_topic.get(topic, ()):
+        for members in self.by_topic.get(topic, ()):
             members.ready.update(dict.fromkeys(partitions))
             self._awake[members] = None
 

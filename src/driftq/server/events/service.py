@@ -23,7 +23,7 @@ from driftq.errors import DatabaseDamaged, EventDamaged, ShuttingDown
 from driftq.eventstore.opening import OpenEvents, open_events
 from driftq.model import Event
 from driftq.model.options.events import EventOptions
-from driftq.server.events.waiting import OTHERS_S, EndWait, EventWaitRequest, WaitingReads
+from driftq.server.events.waiting import OTHERS_S, EndWait, EventWaitRequest
 from driftq.server.ports import Clock
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ class EventsService:
         self._requests: SimpleQueue[_Request | None] = SimpleQueue()
         self._left: list[_Request | None] = []
         """A request that was taken from the queue and waits for its turn."""
-        self._waiting = WaitingReads()
+        self._waiting: dict[EventWaitRequest[Any], None] = {}
+        """The reads that wait now, in the order in which they came."""
         self._events: OpenEvents | None = None
         self._sealing: Sealing | None = None
         self._thread: threading.Thread | None = None
@@ -138,7 +139,7 @@ class EventsService:
                     self._first_look(request)
                 case EndWait():
                     self._end_wait(request)
-        for waiting in self._waiting:
+        for waiting in list(self._waiting):
             self._end_wait(EndWait(waiting))
         if self._sealing is not None:
             self._sealing.stop()
@@ -210,7 +211,7 @@ class EventsService:
         except Exception as error:  # noqa: BLE001 - the reads go on waiting, and the sealer logs it
             logger.debug("events have no positions yet: %s", error)
             return
-        for request in self._waiting:
+        for request in list(self._waiting):
             self._look(request, final=False)
 
     def _first_look(self, request: EventWaitRequest[Any]) -> None:
@@ -228,9 +229,9 @@ class EventsService:
         except Exception as error:  # noqa: BLE001 (the request gets it)
             result = error
         if result is None:
-            self._waiting.add(request)
+            self._waiting[request] = None
             return
-        self._waiting.remove(request)
+        self._waiting.pop(request, None)
         self._answer(request.reply, result)
         self._look_for_damage(result)
 
@@ -239,7 +240,9 @@ class EventsService:
             self._sealing.place()
 
     def _end_wait(self, end: EndWait) -> None:
-        if self._waiting.remove(end.request) and not end.lost:
+        waited = end.request in self._waiting
+        self._waiting.pop(end.request, None)
+        if waited and not end.lost:
             self._look(end.request, final=True)
 
     def _look_for_damage(self, result: object) -> None:

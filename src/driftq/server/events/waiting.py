@@ -6,7 +6,7 @@ same database cannot do that, so where there may be one, all that wait are asked
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -34,26 +34,3 @@ class EndWait:
 
     request: EventWaitRequest[Any]
     lost: bool = False
-
-
-class WaitingReads:
-    """The reads that wait now, in the order in which they came."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[EventWaitRequest[Any], None] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
-
-    def __iter__(self) -> Iterator[EventWaitRequest[Any]]:
-        return iter(list(self._waiting))
-
-    def add(self, request: EventWaitRequest[Any]) -> None:
-        self._waiting[request] = None
-
-    def remove(self, request: EventWaitRequest[Any]) -> bool:
-        """Whether it still waited."""
-        if request not in self._waiting:
-            return False
-        del self._waiting[request]
-        return True

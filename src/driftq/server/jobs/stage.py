@@ -144,7 +144,7 @@ class JobsStage:
                 turn.journal.add(record)
         if requests.enqueues:
             _enqueue(turn, requests.enqueues)
-        while (unblocked := decide_unblocked(jobs, now=turn.now)) is not None:
+        while jobs.dependencies.outcomes and (unblocked := decide_unblocked(jobs, now=turn.now)) is not None:
             turn.journal.add(unblocked)  # A dead job may have children of its own.
         if self._waiting:
             self._serve_waiting(turn)
@@ -278,7 +278,7 @@ def _store(turn: Turn, jobs: list[JobRequest]) -> list[EnqueuedJob | DriftQError
         offset = topic.next_offset + len(entries)
         run_at = job.run_at if job.run_at is not None and job.run_at > wall else None
         try:
-            blocked = check_parents(turn.state.jobs, job.after)
+            blocked = check_parents(turn.state.jobs, job.after) if job.after else ""
         except DriftQError as refused:
             outcomes.append(refused)
             continue

@@ -154,7 +154,8 @@ class ProduceStage(RequestQueue[ProduceRequest]):
         stored = 0
         for record, entries in batch.records:
             turn.journal.add_stored(record, entries)
-            self._consumers.stored(topic.name, _partitions(record, topic))
+            if topic.name in self._consumers.by_topic:
+                self._consumers.stored(topic.name, _partitions(record, topic))
             stored += len(entries)
         turn.counters.produced += stored
         if stored < len(batch.outcomes):

@@ -45,6 +45,9 @@ def owned(server: TenantServer) -> dict[str, Any]:
     effect = {"topic": f"{MARKER}.topic", "group": "g", "idempotency_key": "k", "owner": MARKER}
     begun = server.ask("POST", "/v1/idempotency/begin", effect | {"lease_ms": 600_000}, key=key)
     assert begun.status == 200
+    step = {"topic": "steps", "group": "g", "idempotency_key": f"step:{MARKER}.run/{MARKER}.charge"}
+    lease = {"owner": MARKER, "lease_ms": 1, "effect": "unknown"}
+    assert server.ask("POST", "/v1/idempotency/begin", step | lease, key=key).status == 200
     return {
         "topic": f"{MARKER}.topic",
         "source_topic": f"{MARKER}.topic",

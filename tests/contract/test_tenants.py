@@ -305,6 +305,19 @@ def test_a_run_shows_only_what_the_tenant_owns(server: TenantServer) -> None:
     assert len(server.ask("GET", "/v1/runs/r-1", key=server.admin).json["steps"]) == 2
 
 
+@pytest.mark.clause("Y3", "I11")
+def test_a_run_shows_no_steps_of_another_tenant(server: TenantServer) -> None:
+    step = {"topic": "steps", "group": "agent", "idempotency_key": "step:r-7/charge", "owner": "o"}
+    begun = server.ask("POST", "/v1/idempotency/begin", step | {"lease_ms": 60_000}, key=server.acme)
+    commit = step | {"token": begun.json["token"], "result": "secret"}
+    assert server.ask("POST", "/v1/idempotency/commit", commit, key=server.acme).status == 204
+    [shown] = server.ask("GET", "/v1/runs/r-7", key=server.acme).json["steps"]
+    assert shown["effects"][0]["result"] == "secret"
+    foreign = server.ask("GET", "/v1/runs/r-7", key=server.globex)
+    assert is_missing(foreign, server.ask("GET", "/v1/runs/r-8", key=server.globex), "r-7", "r-8")
+    assert len(server.ask("GET", "/v1/runs/r-7", key=server.admin).json["steps"]) == 1
+
+
 def test_effects_of_two_tenants_never_meet(server: TenantServer) -> None:
     effect = {"topic": "steps", "group": "g", "idempotency_key": "k", "owner": "o", "lease_ms": 60_000}
     first = server.ask("POST", "/v1/idempotency/begin", effect, key=server.acme).json

@@ -42,7 +42,7 @@ def show_run(exchange: Exchange) -> None:
 
 async def _show_run(exchange: Exchange, run_id: str) -> None:
     broker = exchange.edge.broker
-    effects = await _effects_of(exchange, run_id)
+    effects = [step for step in await _effects_of(exchange, run_id) if _shows(exchange, step)]
     end: LogEnd = await ask_state(exchange, lambda _: broker.log.confirmed)
     steps = await in_thread(
         exchange, lambda: find_steps(broker.log.folder, broker.options.history, run_id, end=end)
@@ -87,6 +87,11 @@ async def _show_run(exchange: Exchange, run_id: str) -> None:
         )
     views = list(tree(messages, effects))
     exchange.reply_json(ExplainedRun(run_id, most_urgent_step(view.state for view in views), views))
+
+
+def _shows(exchange: Exchange, step: StepRecord) -> bool:
+    """Another tenant may have a run of this id, with steps of its own."""
+    return exchange.tenant in (None, step.identity[0])
 
 
 async def _effects_of(exchange: Exchange, run_id: str) -> list[StepRecord]:

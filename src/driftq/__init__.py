@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from driftq.worker import Effect as Effect
     from driftq.worker import JobContext as JobContext
     from driftq.worker import JobHandle as JobHandle
+    from driftq.worker import JobLimits as JobLimits
     from driftq.worker import Jobs as Jobs
     from driftq.worker import Reject as Reject
     from driftq.worker import Retry as Retry
@@ -77,6 +78,7 @@ _HOMES = {
     "Task": "driftq.worker",
     "JobContext": "driftq.worker",
     "JobHandle": "driftq.worker",
+    "JobLimits": "driftq.worker",
     "EventStore": "driftq.client",
     "AsyncEventStore": "driftq.client",
     "Event": "driftq.model",

@@ -6,6 +6,7 @@ import json
 import threading
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -77,6 +78,32 @@ def test_a_task_computes_the_limit_key_of_its_jobs_and_waits_for_others(client: 
     assert (view.limit_key, view.state, view.after) == ("us/bob", "blocked", [first.job_id])
     with pytest.raises(InvalidArgument, match="no argument 'customer'"):
         jobs.task(queue="mail", name="other", limit_key=lambda customer: customer)(ship.call)
+
+
+@pytest.mark.clause("J18")
+def test_a_worker_sets_the_limits_of_its_queues_when_it_starts(client: driftq.Client) -> None:
+    jobs = driftq.Jobs(client)
+    limits = driftq.JobLimits(concurrency=1, rate=(500, 0.5), key_concurrency=1, key_rate=(100, 60))
+    running, most = [0], [0]
+
+    @jobs.task(queue="limited-queue", limits=limits)
+    def count() -> None:
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        running[0] -= 1
+
+    with pytest.raises(InvalidArgument, match="declared differently"):
+        jobs.task(queue="limited-queue", name="other", limits=driftq.JobLimits())(count.call)
+    with jobs:
+        for handle in count.enqueue_many([()] * 20):
+            handle.result(timeout=30)
+    [queue] = [one for one in client.queues.list() if one.queue == "limited-queue"]
+    assert msgspec.to_builtins(queue.limits) == {
+        "concurrency": 1,
+        "rate": {"count": 500, "per_ms": 500},
+        "per_key": {"concurrency": 1, "rate": {"count": 100, "per_ms": 60_000}},
+    }
+    assert most == [1]
 
 
 @pytest.mark.clause("J15", "J18", "J20")

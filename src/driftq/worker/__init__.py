@@ -4,6 +4,7 @@ from driftq.registry.handler import Effect
 from driftq.registry.verdict import Reject, Retry
 from driftq.worker.context import Context, JobContext
 from driftq.worker.jobs.handle import JobHandle
+from driftq.worker.task_options.limits import JobLimits
 from driftq.worker.tasks import Jobs, Task
 from driftq.worker.worker import Settled, Worker
 
@@ -12,6 +13,7 @@ __all__ = [
     "Effect",
     "JobContext",
     "JobHandle",
+    "JobLimits",
     "Jobs",
     "Reject",
     "Retry",

@@ -20,6 +20,7 @@ from driftq.worker.jobs.sweeping import ExpiringTrace, keep_clean
 from driftq.worker.running.client_loop import ClientLoop
 from driftq.worker.running.hooks import Hook, Hooked, HookRunner, Hooks
 from driftq.worker.task_options.limit_keys import LimitKeyFunction, LimitKeyOf
+from driftq.worker.task_options.limits import DeclaredLimits, JobLimits
 from driftq.worker.task_options.periodic import DeclaredSchedule, register_schedules
 
 _Given = ParamSpec("_Given")
@@ -272,6 +273,7 @@ class Jobs(Hooked, BackgroundWork):
         self._processed = processed
         self._tasks: dict[str, Task[..., Any]] = {}
         self._schedules: dict[str, DeclaredSchedule] = {}
+        self._limits = DeclaredLimits()
 
     def task(
         self,
@@ -282,14 +284,18 @@ class Jobs(Hooked, BackgroundWork):
         timeout_s: float | None = None,
         retry: RetryPolicy | None = None,
         limit_key: LimitKeyOf | None = None,
+        limits: JobLimits | None = None,
     ) -> Callable[[Callable[_Given, _Result]], Task[_Given, _Result]]:
         """Make a task of a function, plain or `async`; its name is the function's. One run takes `timeout_s`.
 
         A parameter called `context` is given a JobContext. `retry` says how often and when a failed job is
         retried, and for which errors; without it the server's policy counts. `max_retries` n is a policy of
         n + 1 attempts: give one of them. `limit_key` is a function of some of the task's arguments; its
-        result, as text, is what the limits per key of the queue count.
+        result, as text, is what the limits per key of the queue count. The worker sets `limits` for the
+        queue when it starts, which needs the role `admin` where the server has keys.
         """
+        if limits is not None:
+            self._limits.declare(queue, limits)
 
         def declare(call: Callable[_Given, _Result]) -> Task[_Given, _Result]:
             made = Task(
@@ -367,6 +373,7 @@ class Jobs(Hooked, BackgroundWork):
         )
         sweeping = asyncio.ensure_future(keep_clean(self._processed)) if self._processed else None
         try:
+            await self._limits.register(self._loop.awaited)
             if self._schedules:
                 await register_schedules(self._loop.awaited, self._schedules.values())
             await loop.run(stopping)

@@ -6,18 +6,14 @@ differently the last one to start decides.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from driftq.client import AsyncClient
-from driftq.client.backoff import RetryBackoff
-from driftq.errors import Unavailable
 from driftq.model import RetryPolicy
-
-logger = logging.getLogger("driftq.worker")
+from driftq.worker.task_options.registering import until_accepted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,26 +34,21 @@ class DeclaredSchedule:
 
 async def register_schedules(client: AsyncClient, schedules: Iterable[DeclaredSchedule]) -> None:
     """Create or replace them on the server, which may still be away; raises what waiting cannot mend."""
-    backoff = RetryBackoff()
     for one in schedules:
-        while True:
-            try:
-                await client.schedules.replace(
-                    one.name,
-                    one.cron,
-                    queue=one.queue,
-                    task=one.task,
-                    payload={},
-                    timezone=one.timezone,
-                    missed=one.missed,
-                    priority=one.priority,
-                    max_retries=one.max_retries,
-                    timeout_ms=one.timeout_ms,
-                    retry=one.retry,
-                )
-            except Unavailable as failure:
-                logger.warning("could not register the schedule %s: %s", one.name, failure)
-                await asyncio.sleep(backoff.next_s())
-                continue
-            backoff.succeeded()
-            break
+        await until_accepted(f"schedule {one.name}", partial(_replace, client, one))
+
+
+async def _replace(client: AsyncClient, one: DeclaredSchedule) -> None:
+    await client.schedules.replace(
+        one.name,
+        one.cron,
+        queue=one.queue,
+        task=one.task,
+        payload={},
+        timezone=one.timezone,
+        missed=one.missed,
+        priority=one.priority,
+        max_retries=one.max_retries,
+        timeout_ms=one.timeout_ms,
+        retry=one.retry,
+    )

@@ -30,12 +30,12 @@ Database = Annotated[
 
 
 @contextmanager
-def _outbox(database: str, url: str | None = None) -> Iterator[Outbox]:
+def _outbox(database: str, url: str | None = None, *, name: str | None = None) -> Iterator[Outbox]:
     from driftq.client import Client
     from driftq.outbox import Outbox
 
     with Client(load_url(url)) as client:
-        outbox = Outbox(database, client)
+        outbox = Outbox(database, client, name=name)
         try:
             yield outbox
         except OutboxMissing as missing:
@@ -75,11 +75,15 @@ def init(
 def run(
     database: Database,
     once: Annotated[bool, typer.Option("--once", help="End when no row is left.")] = False,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", help="The outbox's name in the dashboard (else made of its database's)."),
+    ] = None,
     url: Url = None,
 ) -> None:
     """Send rows until SIGTERM or Ctrl-C. A second relay waits and takes over."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    with _outbox(database, url) as outbox:
+    with _outbox(database, url, name=name) as outbox:
 
         def stop(*_: object) -> None:
             outbox.stop()

@@ -17,6 +17,7 @@ import threading
 from driftq.client import Client
 from driftq.client.backoff import RetryBackoff
 from driftq.errors import DatabaseUnavailable, DriftQError, OutboxRelayReplaced, WriterFenced
+from driftq.outbox.reporting import RelayReports, name_of
 from driftq.outbox.rows import OutboxStatus, ParkedRow
 from driftq.outbox.sending import RowSender, Sent
 from driftq.outbox.store import OutboxStore
@@ -41,17 +42,22 @@ class Outbox:
         database: str,
         client: Client,
         *,
+        name: str | None = None,
         owner: str | None = None,
         batch_rows: int = BATCH_ROWS,
         poll_s: float = POLL_S,
         lease_ms: int = 10_000,
     ) -> None:
-        """`database` is `sqlite:///PATH` or `postgresql://…`. The caller closes the client."""
+        """`database` is `sqlite:///PATH` or `postgresql://…`. The caller closes the client.
+
+        The relay reports to the server as `name`, which is made of the database's where it is not given.
+        """
         self._store = OutboxStore(database, lease_ms=lease_ms)
         self._client = client
         self._owner = owner or f"{socket.gethostname()}:{os.getpid()}"
         self._batch_rows = batch_rows
         self._poll_s = poll_s
+        self._reports = RelayReports(client, name=name or name_of(database), owner=self._owner)
         self._stopping = threading.Event()
         self._sender: RowSender | None = None
         """While this is the one relay."""
@@ -87,6 +93,7 @@ class Outbox:
         total = 0
         outcome = Sent()
         backoff = RetryBackoff(longest_s=LONGEST_WAIT_S)
+        error: str | None = None
         try:
             while not self._stopping.is_set():
                 try:
@@ -99,6 +106,8 @@ class Outbox:
                     )
                     total += len(outcome.sent)
                     outcome = Sent()
+                    if self._reports.due:
+                        self._reports.tell(self._store.status(), is_idle=not rows, sent=total)
                     if not rows:
                         if once:
                             return total
@@ -112,15 +121,20 @@ class Outbox:
                     logger.warning("%s: %s", self._owner, replaced)
                     self._sender, outcome = None, Sent()
                 except (DatabaseUnavailable, DriftQError) as failure:
-                    if not isinstance(failure, DatabaseUnavailable) and not is_transient(failure):
+                    if isinstance(failure, DatabaseUnavailable):
+                        self._reports.tell_away(str(failure), sent=total)
+                    elif not is_transient(failure):
                         self._record(outcome)
                         raise
                     pause_s = backoff.next_s()
                     logger.warning("%s waits %.1f s: %s", self._owner, pause_s, failure)
                     self._stopping.wait(pause_s)
             return total + self._record(outcome)
+        except DriftQError as failure:
+            error = f"{type(failure).__name__}: {failure}"
+            raise
         finally:
-            self._let_go()
+            self._let_go(sent=total, error=error)
 
     def _take_over(self) -> bool:
         if not self._store.take(self._owner):
@@ -142,11 +156,14 @@ class Outbox:
             return 0
         return len(outcome.sent)
 
-    def _let_go(self) -> None:
+    def _let_go(self, *, sent: int, error: str | None) -> None:
         if self._sender is not None:
             self._sender = None
             try:
                 self._store.release()
+                status = self._store.status()
             except DatabaseUnavailable as failure:
                 logger.warning("%s could not end its lease: %s", self._owner, failure)
+                status = None
+            self._reports.end(status, sent=sent, error=error)
         self._store.close()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import uuid
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
-from driftq.client.producing.outgoing import EnvelopeFields, outgoing
+from driftq.client.producing.outgoing import EnvelopeFields, outgoing, with_trace
 from driftq.errors import InvalidArgument
 from driftq.model import Event
+from driftq.telemetry.tracing import current_traceparent
 
 BODY_BYTES_MAX = 64 << 20
 """Far above what a server takes: what it refuses is parked, but no database should hold more than this."""
@@ -80,6 +82,17 @@ class OutboxStatus(msgspec.Struct, frozen=True):
     running: bool
 
 
+class EnqueuedReference(Protocol):
+    """A job that was enqueued: `driftq.JobHandle` and the reply of a client."""
+
+    @property
+    def job_id(self) -> str: ...
+
+
+JobReference = EnqueuedReference | str
+"""A job, or its id."""
+
+
 class RefusedRow(msgspec.Struct, frozen=True):
     """A row that is to be parked, and why; `behind` is the parked row that it waits for."""
 
@@ -107,9 +120,17 @@ def job_row(
     delay: float | None,
     run_at: dt.datetime | None,
     idempotency_key: str | None,
+    metadata: Mapping[str, str] | None,
+    after: Sequence[JobReference],
 ) -> NewRow:
     row_key = uuid.uuid4().hex
     body = task.body(*args, **named)
+    if (traceparent := current_traceparent()) is not None:
+        body["traceparent"] = traceparent
+    if metadata is not None:
+        body["metadata"] = dict(metadata)
+    if after:
+        body["after"] = [job if isinstance(job, str) else job.job_id for job in after]
     if delay is not None:
         run_at = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=delay)
     if run_at is not None:
@@ -123,13 +144,21 @@ def job_row(
 
 
 def message_row(
-    topic: str, value: Any, *, key: str, idempotency_key: str | None, envelope: EnvelopeFields
+    topic: str,
+    value: Any,
+    *,
+    key: str,
+    idempotency_key: str | None,
+    headers: Mapping[str, str] | None,
+    envelope: EnvelopeFields,
 ) -> NewRow:
     if "target_topic" in envelope:
         raise InvalidArgument("target_topic", "the outbox sends to the topic itself and calls no router")
     row_key = uuid.uuid4().hex
-    message = outgoing(topic, value, key, idempotency_key or row_key, envelope)
+    message = outgoing(topic, value, key, idempotency_key or row_key, with_trace(envelope), headers)
     fields: dict[str, Any] = {"value": message.value, "envelope": message.envelope}
+    if message.headers:
+        fields["headers"] = message.headers
     return NewRow(row_key, RowKind.MESSAGE, topic, key, _text(fields, "value"))
 
 

@@ -55,6 +55,7 @@ _Send = Callable[[Sequence[OutboxRow]], Awaitable[None]]
 class _MessageBody(msgspec.Struct, frozen=True):
     value: str
     envelope: Envelope | None = None
+    headers: dict[str, str] | None = None
 
 
 _decode_message = msgspec.json.Decoder(_MessageBody).decode
@@ -142,7 +143,11 @@ class RowSender:
             body = _decode_message(row.body)
             messages.append(
                 PositionedMessage(
-                    position=row.position, value=body.value, key=row.key, envelope=body.envelope
+                    position=row.position,
+                    value=body.value,
+                    key=row.key,
+                    envelope=body.envelope,
+                    headers=body.headers,
                 )
             )
         await self._client.append(topic, messages, writer=self._writer, epoch=self._store.token)

@@ -7,12 +7,13 @@ the row is a transaction of its own.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from driftq.client.producing.outgoing import EnvelopeFields
 from driftq.model import Event
 from driftq.outbox.connections import run, run_async
-from driftq.outbox.rows import JobTask, NewRow, event_row, job_row, message_row
+from driftq.outbox.rows import JobReference, JobTask, NewRow, event_row, job_row, message_row
 
 _INSERT = "INSERT INTO driftq_outbox (row_key, kind, target, key, body) VALUES (?, ?, ?, ?, ?)"
 
@@ -25,11 +26,13 @@ def enqueue(
     delay: float | None = None,
     run_at: dt.datetime | None = None,
     idempotency_key: str | None = None,
+    metadata: Mapping[str, str] | None = None,
+    after: Sequence[JobReference] = (),
     **named: Any,
 ) -> None:
     """Enqueue a job if the transaction commits. Takes what `task.enqueue` takes.
 
-    `delay` (seconds) counts from this call, by this machine's clock.
+    `delay` (seconds) counts from this call, by this machine's clock. `after` are jobs that the server has.
     """
     row = job_row(
         task,
@@ -39,6 +42,8 @@ def enqueue(
         delay=delay,
         run_at=run_at,
         idempotency_key=idempotency_key,
+        metadata=metadata,
+        after=after,
     )
     run(connection, _INSERT, _values(row))
 
@@ -50,10 +55,13 @@ def produce(
     *,
     key: str = "",
     idempotency_key: str | None = None,
+    headers: Mapping[str, str] | None = None,
     **envelope: Unpack[EnvelopeFields],
 ) -> None:
     """Produce a message if the transaction commits. Routers do not see it: it goes to the topic itself."""
-    row = message_row(topic, value, key=key, idempotency_key=idempotency_key, envelope=envelope)
+    row = message_row(
+        topic, value, key=key, idempotency_key=idempotency_key, headers=headers, envelope=envelope
+    )
     run(connection, _INSERT, _values(row))
 
 
@@ -73,6 +81,8 @@ async def enqueue_async(
     delay: float | None = None,
     run_at: dt.datetime | None = None,
     idempotency_key: str | None = None,
+    metadata: Mapping[str, str] | None = None,
+    after: Sequence[JobReference] = (),
     **named: Any,
 ) -> None:
     """`enqueue` on an asynchronous connection."""
@@ -84,6 +94,8 @@ async def enqueue_async(
         delay=delay,
         run_at=run_at,
         idempotency_key=idempotency_key,
+        metadata=metadata,
+        after=after,
     )
     await run_async(connection, _INSERT, _values(row))
 
@@ -95,10 +107,13 @@ async def produce_async(
     *,
     key: str = "",
     idempotency_key: str | None = None,
+    headers: Mapping[str, str] | None = None,
     **envelope: Unpack[EnvelopeFields],
 ) -> None:
     """`produce` on an asynchronous connection."""
-    row = message_row(topic, value, key=key, idempotency_key=idempotency_key, envelope=envelope)
+    row = message_row(
+        topic, value, key=key, idempotency_key=idempotency_key, headers=headers, envelope=envelope
+    )
     await run_async(connection, _INSERT, _values(row))
 
 

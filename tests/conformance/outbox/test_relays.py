@@ -10,6 +10,7 @@ import pytest
 import driftq
 from driftq import outbox
 from driftq.errors import OutboxRelayReplaced
+from driftq.outbox.reporting import name_of
 from driftq.outbox.sending import RowSender, Sent
 from driftq.outbox.store import OutboxStore
 from tests.conformance.outbox.conftest import Site
@@ -109,3 +110,17 @@ def test_a_database_restored_from_a_backup_loses_no_new_row(site: Site) -> None:
         connection.commit()
     assert site.relay() == 1
     assert site.values("orders") == ["before 0", "before 1", "before 2", "after"]
+
+
+@pytest.mark.clause("J21", "O1")
+def test_a_relay_reports_what_it_does(site: Site) -> None:
+    with site.connect() as connection:
+        outbox.produce(connection, "orders", "x")
+        outbox.produce(connection, "nowhere", "x")
+        connection.commit()
+    assert site.relay(name="outbox-of-the-shop", owner="relay-1") == 1
+    [report] = site.broker.pipelines.list()
+    assert (report.name, report.kind, report.state) == ("outbox-of-the-shop", "outbox", "ended")
+    assert (report.rows, report.lag, report.dead_letters, report.driver) == (1, 0, 1, "relay-1")
+    assert name_of("sqlite:////var/lib/shop.db") == "outbox-shop"
+    assert name_of("postgresql://shop@db:5432/orders?sslmode=require") == "outbox-orders"

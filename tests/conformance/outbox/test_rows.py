@@ -46,6 +46,20 @@ def test_committed_rows_become_jobs_messages_and_events(site: Site) -> None:
     assert site.relay() == 0
 
 
+@pytest.mark.clause("J21", "J19", "P8")
+def test_rows_carry_headers_metadata_and_the_jobs_to_wait_for(site: Site) -> None:
+    first = site.send.enqueue("first")
+    with site.connect() as connection:
+        outbox.produce(connection, "orders", "x", headers={"origin": "shop"})
+        outbox.enqueue(connection, site.send, "second", after=[first], metadata={"request": "r-1"})
+        connection.commit()
+    assert site.relay() == 2
+    [message] = site.broker.records("orders")
+    assert message.headers == {"origin": "shop"}
+    second = site.broker.jobs.list(queue="mail")[-1]
+    assert (second.state, second.after, second.metadata) == ("blocked", [first.job_id], {"request": "r-1"})
+
+
 @pytest.mark.clause("J21")
 def test_rolled_back_rows_become_nothing(site: Site) -> None:
     with site.connect() as connection:

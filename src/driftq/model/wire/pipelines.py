@@ -10,6 +10,8 @@ from msgspec import Meta
 from driftq.model.wire.fields import Name, Natural, Reason, Request
 
 PAGE_MAX = 1_000
+OUTBOX_KIND = "outbox"
+"""What the relay of an outbox reports as its kind."""
 
 PageLimit = Annotated[int, Meta(ge=1, le=PAGE_MAX)]
 Text = Annotated[str, Meta(max_length=4_096)]
@@ -80,7 +82,7 @@ class PipelineReport(Request, frozen=True, omit_defaults=True):
     """What a driver reports of one job after a batch, and while it waits."""
 
     kind: Name
-    """publisher, worker, projection, rebuild, compact, bridge; or a word of your own."""
+    """publisher, worker, projection, rebuild, compact, bridge, outbox; or a word of your own."""
     state: ReportedState
     last_batch: Natural | None = None
     batch_rows: Natural | None = None

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.dashboard import Dashboard
-from tests.browser.traffic import HOSTILE, fill
+from tests.browser.traffic import AGENT_RUN, HOSTILE, fill
 from tests.contract.keyed import KeyedServer
 from tests.contract.serving import Server
 from tests.support.waiting import wait_until
@@ -99,6 +99,54 @@ def test_a_dead_job_is_retried_and_a_ready_one_cancelled(browser: Browser, full:
         page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
         expect(page.locator("h1 .state")).to_have_text("dead")
         assert full.get("/v1/jobs/job-1").json["state"] == "dead"
+
+
+@pytest.mark.clause("O4", "I11")
+def test_an_unknown_step_is_resolved_with_its_result(browser: Browser, full: Server) -> None:
+    with Dashboard(browser, origin(full)) as dashboard:
+        page = dashboard.open_live().page
+        page.get_by_role("link", name="Resolve: 1 step of runs has an unknown outcome").click()
+        expect(page.locator("main tbody tr").first).to_contain_text("UNKNOWN")
+        page.get_by_role("link", name=AGENT_RUN).first.click()
+        page.get_by_role("button", name="The step charge happened").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Result").fill('{"charge_id": "ch-17"')
+        dialog.get_by_role("button", name="Mark as done").click()
+        expect(dialog.locator(".problem")).to_contain_text("JSON")
+        dialog.get_by_label("Result").fill('{"charge_id": "ch-17"}')
+        dashboard.shot("resolve-dialog", whole=False)
+        dialog.get_by_role("button", name="Mark as done").click()
+        expect(page.locator("#notices")).to_contain_text("charge is resolved")
+        identity = f"topic=steps&group=agent&idempotency_key=step:{AGENT_RUN}/charge"
+        shown = full.get(f"/v1/idempotency/status?{identity}").json
+        assert (shown["status"], shown["result"]) == ("COMMITTED", {"charge_id": "ch-17"})
+
+
+@pytest.mark.clause("O4", "J15", "J18", "J20")
+def test_queues_and_schedules_are_limited_paused_and_run(browser: Browser, full: Server) -> None:
+    with Dashboard(browser, origin(full)) as dashboard:
+        page = dashboard.open_live("queues").page
+        page.get_by_role("button", name="Limit mail").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog.get_by_label("Jobs at once", exact=True)).to_have_value("20")
+        dialog.get_by_label("Jobs at once, of one limit key").fill("")
+        dialog.get_by_label("in any window of seconds").first.fill("0.5")
+        dashboard.shot("limit-dialog", whole=False)
+        dialog.get_by_role("button", name="Set the limits").click()
+        expect(page.locator("#notices")).to_contain_text("mail: 20 at once, 100 per 500 ms.")
+        page.get_by_role("button", name="Resume video").click()
+        dialog.get_by_role("button", name="Resume").click()
+        expect(page.get_by_role("button", name="Pause video")).to_be_visible()
+        queues = {one["queue"]: one for one in full.get("/v1/queues").json["queues"]}
+        assert queues["mail"]["limits"] == {"concurrency": 20, "rate": {"count": 100, "per_ms": 500}}
+        assert not queues["video"]["paused"]
+        page = dashboard.open_live("schedules").page
+        page.get_by_role("button", name="Run nightly now").click()
+        dialog.get_by_role("button", name="Run").click()
+        expect(page.locator("#notices")).to_contain_text("job-8 of nightly is ready.")
+        page.get_by_role("button", name="Resume poll").click()
+        dialog.get_by_role("button", name="Resume").click()
+        expect(page.get_by_role("button", name="Pause poll")).to_be_visible()
 
 
 @pytest.mark.clause("Y6", "Y6b")

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.dashboard import NARROW, SCREENSHOTS, Dashboard
-from tests.browser.traffic import RUN, fill, reading
+from tests.browser.traffic import AGENT_RUN, CHILD, RUN, fill, reading
 from tests.contract.serving import Server
 
 LISTS = {
@@ -31,7 +31,9 @@ THINGS = {
     "messages/payments/0": "Message 0 of payments",
     "jobs/job-1": "Job job-1",
     "dlq/payments": "Dead letters of payments",
+    f"jobs/{CHILD}": f"Job {CHILD}",
     f"runs/{RUN}": f"Run {RUN}",
+    f"runs/{AGENT_RUN}": f"Run {AGENT_RUN}",
     "events/order/o-1": "order o-1",
 }
 PAGES = LISTS | THINGS
@@ -213,4 +215,4 @@ def test_the_pages_are_small_and_come_at_once(browser: Browser, full: Server) ->
 
 def test_jobs_of_the_story_are_in_every_state(full: Server) -> None:
     states = {job["state"] for job in full.get("/v1/jobs").json["jobs"]}
-    assert states == {"ready", "scheduled", "in_flight", "succeeded", "dead"}
+    assert states == {"ready", "scheduled", "blocked", "in_flight", "succeeded", "dead"}

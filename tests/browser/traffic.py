@@ -11,6 +11,9 @@ from tests.contract.serving import Server, Stream
 
 HOSTILE = "<script>window.hit = 1</script><img src=x onerror='window.hit = 2'>"
 RUN = "nightly-7"
+AGENT_RUN = "order-17"
+CHILD = "job-7"
+"""A job that waits for another one."""
 
 
 def fill(server: Server) -> None:
@@ -33,6 +36,9 @@ def fill(server: Server) -> None:
     steps(server)
     jobs(server)
     events(server)
+    flow(server)
+    unfinished_steps(server)
+    outbox(server)
 
 
 def give_up(server: Server, topic: str, group: str, count: int) -> None:
@@ -98,6 +104,42 @@ def jobs(server: Server) -> str:
     )
     claim(server, "reports")
     return str(failed["job_id"])
+
+
+def flow(server: Server) -> None:
+    """Schedules, limits, a pause, and a job that waits for another one."""
+    for name, cron, missed in (("nightly", "30 2 * * *", "last"), ("poll", "*/5 * * * *", "all")):
+        body = {"name": name, "cron": cron, "timezone": "Europe/Berlin", "queue": "reports", "task": "render"}
+        assert server.post("/v1/schedules", body | {"missed": missed, "payload": {}}).status == 201
+    assert server.post("/v1/schedules/poll/pause", {}).status == 200
+    limits = {"concurrency": 20, "rate": {"count": 100, "per_ms": 60_000}, "per_key": {"concurrency": 2}}
+    assert server.put("/v1/queues/mail/limits", limits).status == 200
+    assert server.post("/v1/queues/video/pause", {}).status == 200
+    part = {"queue": "video", "task": "encode", "payload": {"part": 1}}
+    parent = server.post("/v1/jobs", part).json["job_id"]
+    whole = {"queue": "video", "task": "publish", "payload": None, "after": [parent]}
+    child = server.post("/v1/jobs", whole | {"metadata": {"request": "r-17"}, "limit_key": "acme"})
+    assert child.json == {"job_id": CHILD, "state": "blocked", "duplicate": False}
+
+
+def unfinished_steps(server: Server) -> None:
+    """A run of steps: one is done, the outcome of another is unknown, and one is under way."""
+    for step, lease_ms in (("plan", 600_000), ("charge", 1), ("mail", 600_000)):
+        identity = {"topic": "steps", "group": "agent", "idempotency_key": f"step:{AGENT_RUN}/{step}"}
+        terms = {"effect": "unknown", "parent_step_id": None if step == "plan" else "plan"}
+        held = identity | {"owner": "agent-1"}
+        begun = server.post("/v1/idempotency/begin", held | terms | {"lease_ms": lease_ms})
+        assert begun.json["outcome"] == "proceed"
+        if step == "plan":
+            done = held | {"token": begun.json["token"], "result": {"tools": ["charge", "mail"]}}
+            assert server.post("/v1/idempotency/commit", done).status == 204
+
+
+def outbox(server: Server) -> None:
+    """What the relay of an outbox reports."""
+    report = {"kind": "outbox", "state": "waiting", "last_batch": 1_204, "rows": 1_204, "lag": 3}
+    report |= {"dead_letters": 2, "driver": "shop-1:4711"}
+    assert server.post("/v1/pipelines/outbox-shop/progress", report).status == 204
 
 
 def claim(server: Server, queue: str) -> list[dict[str, Any]]:

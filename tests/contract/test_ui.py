@@ -226,7 +226,8 @@ def test_the_overview_counts_what_there_is(tmp_path: Path) -> None:
                 found = overviews.next()
             assert (found["topics"], found["messages"], found["groups"]) == (1, 10, 1)
             assert (found["streams"], found["lag"]) == (1, 9)
-            assert found["jobs"] == {"ready": 1, "scheduled": 1, "in_flight": 0, "dead": 0}
+            assert found["jobs"] == {"ready": 1, "scheduled": 1, "blocked": 0, "in_flight": 0, "dead": 0}
+            assert found["unknown_steps"] == 0
             assert found["dead_letter_topics"] == [{"topic": topic, "messages": 1}]
             assert found["slowest"] == [{"topic": topic, "lag": 9, "in_flight": 4}]
             assert (found["stalled"], found["unread"]) == ([], [])
@@ -235,6 +236,49 @@ def test_the_overview_counts_what_there_is(tmp_path: Path) -> None:
             while not found["unread"]:
                 found = overviews.next()
             assert found["unread"] == [{"topic": topic, "group": "g", "lag": 9}]
+
+
+def begin(server: Server, step: str, *, lease_ms: int, **fields: Any) -> int:
+    effect = {"topic": "steps", "group": "agent", "idempotency_key": f"step:{step}", "owner": "a"}
+    begun = server.post("/v1/idempotency/begin", effect | {"lease_ms": lease_ms} | fields)
+    assert begun.json["outcome"] == "proceed", begun
+    return int(begun.json["token"])
+
+
+@pytest.mark.clause("O4", "O1", "I11")
+def test_steps_that_are_not_done_are_listed_and_counted(tmp_path: Path) -> None:
+    with Server(tmp_path / "log") as server:
+        begin(server, "run-1/held", lease_ms=600_000, effect="unknown")
+        begin(server, "run-1/again", lease_ms=1, effect="idempotent")
+        begin(server, "run-2/lost", lease_ms=1, effect="unknown", tenant_id="acme")
+        begin(server, "no-step", lease_ms=1)
+        wait_until("two leases are over", lambda: server.get("/v1/ui/view/steps").json["in_flight"] == 1)
+        found = server.get("/v1/ui/view/steps").json
+        assert [(one["run_id"], one["step_id"], one["state"]) for one in found["steps"]] == [
+            ("run-2", "lost", "unknown"),
+            ("run-1", "held", "in_flight"),
+            ("run-1", "again", "lapsed"),
+        ]
+        assert (found["unknown"], found["steps"][0]["tenant_id"]) == (1, "acme")
+        assert len(server.get("/v1/ui/view/steps", limit=1).json["steps"]) == 2
+        server.get("/v1/ui/view/steps", limit=0).refused(400, "INVALID_ARGUMENT")
+        with Overviews(server) as overviews:
+            assert overviews.next()["unknown_steps"] == 1
+        metrics = server.get("/v1/metrics").content.decode()
+        assert "\ndriftq_steps_unknown 1.0\n" in metrics
+        assert "\ndriftq_effects_open 4.0\n" in metrics
+
+
+@pytest.mark.clause("O1")
+def test_what_the_relay_of_an_outbox_reports_becomes_metrics(tmp_path: Path) -> None:
+    with Server(tmp_path / "log") as server:
+        report = {"kind": "outbox", "state": "waiting", "lag": 3, "dead_letters": 2}
+        assert server.post("/v1/pipelines/outbox-shop/progress", report).status == 204
+        assert server.post("/v1/pipelines/latest/progress", report | {"kind": "projection"}).status == 204
+        metrics = server.get("/v1/metrics").content.decode()
+        assert '\ndriftq_outbox_waiting{outbox="outbox-shop"} 3.0\n' in metrics
+        assert '\ndriftq_outbox_parked{outbox="outbox-shop"} 2.0\n' in metrics
+        assert metrics.count("driftq_outbox_waiting{") == 1
 
 
 @pytest.mark.clause("O4")

@@ -146,6 +146,23 @@ QUEUE_LEASES = MetricFamily(
     ("queue",),
 )
 JOBS_BLOCKED = MetricFamily("driftq_jobs_blocked", "gauge", "Jobs that wait for other jobs.")
+EFFECTS_OPEN = MetricFamily(
+    "driftq_effects_open", "gauge", "Effects and steps that began and were neither committed nor failed."
+)
+STEPS_UNKNOWN = MetricFamily(
+    "driftq_steps_unknown",
+    "gauge",
+    "Steps whose outcome is unknown until someone resolves them, among the 5,000 oldest open effects.",
+)
+OUTBOX_WAITING = MetricFamily(
+    "driftq_outbox_waiting", "gauge", "Rows that wait in an outbox, as its relay reported last.", ("outbox",)
+)
+OUTBOX_PARKED = MetricFamily(
+    "driftq_outbox_parked",
+    "gauge",
+    "Rows that are parked in an outbox, as its relay reported last.",
+    ("outbox",),
+)
 REGISTRY_CLAIMS = MetricFamily(
     "driftq_registry_claims",
     "gauge",
@@ -184,6 +201,10 @@ FAMILIES: tuple[MetricFamily, ...] = (
     QUEUE_PAUSED,
     QUEUE_LEASES,
     JOBS_BLOCKED,
+    EFFECTS_OPEN,
+    STEPS_UNKNOWN,
+    OUTBOX_WAITING,
+    OUTBOX_PARKED,
     REGISTRY_CLAIMS,
     *PROCESS,
 )

@@ -26,6 +26,8 @@ from driftq.http.system import families
 from driftq.http.system.families import MetricFamily
 from driftq.http.system.process import process_numbers
 from driftq.model.topic import DEAD_LETTER_PREFIX
+from driftq.model.wire.pipelines import OUTBOX_KIND
+from driftq.server.effects.open_steps import LOOKED_AT_MAX, count_unknown
 from driftq.server.histograms import Histogram
 from driftq.server.requests import ReadRequest
 
@@ -125,6 +127,7 @@ class Scraping:
 
     def _all(self, state: State) -> Iterator[int]:
         yield self._server()
+        yield self._effects(state)
         yield from self._flow(state)
         yield from self._topics(state)
         yield from self._jobs(state.jobs)
@@ -149,11 +152,21 @@ class Scraping:
         self._add(families.DISK_FLOOR, maintenance.floor_bytes)
         for state, count in sorted(self._claims.items()):
             self._add(families.REGISTRY_CLAIMS, count, state)
+        for report in edge.broker.pipelines.views():
+            if report.kind == OUTBOX_KIND:
+                self._add(families.OUTBOX_WAITING, report.lag or 0, report.name)
+                self._add(families.OUTBOX_PARKED, report.dead_letters or 0, report.name)
         numbers = process_numbers()
         for family in families.PROCESS:
             if family.name in numbers:
                 self._add(family, numbers[family.name])
         return sum(map(len, self._lines.values()))
+
+    def _effects(self, state: State) -> int:
+        self._add(families.EFFECTS_OPEN, len(state.effects.pending))
+        unknown = count_unknown(state.effects, now=self._edge.clock.now())
+        self._add(families.STEPS_UNKNOWN, unknown)
+        return 2 + min(len(state.effects.pending), LOOKED_AT_MAX) // 5
 
     def _flow(self, state: State) -> Iterator[int]:
         schedules = state.schedules.schedules

@@ -28,6 +28,7 @@ from driftq.model.time import rfc3339
 from driftq.model.wire.fields import Request
 from driftq.model.wire.ui import LiveJobs, LiveOverview, LivePoint, LiveRates
 from driftq.server.counters import Counters
+from driftq.server.effects.open_steps import count_unknown
 
 NOTHING = Form(Request)
 ROUND_S = 1.0
@@ -183,10 +184,14 @@ class LiveFeed:
         def jobs(state: State) -> LiveJobs:
             return count_jobs(state, now=now, wall=wall)
 
+        def unknown_steps(state: State) -> int:
+            return count_unknown(state.effects, now=now, tenant=scope.tenant)
+
         overview = LiveOverview(
             at=rfc3339(wall),
             rates=self._rates(edge.counters) if scope.is_whole else None,
             jobs=await state_of(engine, jobs) if scope.sees_all_queues else None,
+            unknown_steps=await state_of(engine, unknown_steps) if scope.sees_steps else 0,
             answer_ms=answer_ms,
             topics=totals.topics,
             groups=totals.groups,

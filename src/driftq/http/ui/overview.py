@@ -130,6 +130,7 @@ def count_jobs(state: State, *, now: int, wall: int) -> LiveJobs:
     return LiveJobs(
         ready=waiting - (scheduled or 0),
         scheduled=scheduled,
+        blocked=len(jobs.dependencies.unmet),
         in_flight=len(jobs.grants),
         dead=jobs.states.count(JobState.DEAD),
     )

@@ -3,7 +3,7 @@
 from driftq.http.api.route import OPEN, READ, ResponseSpec, Route
 from driftq.http.api.tenancy import OWN
 from driftq.http.api.topic_access import in_request
-from driftq.http.ui import files, live, session, views
+from driftq.http.ui import files, live, session, steps, views
 from driftq.model.wire.system import WhoamiReply
 from driftq.model.wire.ui import (
     GroupSummaries,
@@ -12,6 +12,8 @@ from driftq.model.wire.ui import (
     LeasesReply,
     LiveOverview,
     LoginBody,
+    OpenStepsQuery,
+    OpenStepsReply,
     TopicSummaries,
     ViewQuery,
 )
@@ -108,6 +110,17 @@ UI_ROUTES = (
         query=LeasesQuery,
         responses={200: ResponseSpec(text="The deliveries that end first", body=LeasesReply)},
         errors=(404,),
+    ),
+    Route(
+        method="GET",
+        path="/v1/ui/view/steps",
+        handler=steps.steps,
+        roles=READ,
+        tenants=OWN,
+        summary="Steps of runs that are not done, for the dashboard",
+        query=OpenStepsQuery,
+        responses={200: ResponseSpec(text="Unknown ones first", body=OpenStepsReply)},
+        notes="It looks at the 5,000 effects that began longest ago.",
     ),
     Route(
         method="GET",

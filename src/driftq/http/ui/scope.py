@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from driftq.core.effects import STEPS_TOPIC
 from driftq.http.wire.exchange import Exchange
 from driftq.model.topic import DEAD_LETTER_PREFIX
 
@@ -34,6 +35,16 @@ class VisibleScope:
     def sees_all_queues(self) -> bool:
         key = self.exchange.caller
         return key is None or key.tenant is None
+
+    @property
+    def tenant(self) -> str | None:
+        return self.exchange.tenant
+
+    @property
+    def sees_steps(self) -> bool:
+        """Steps are effects of one topic, which a key may not reach."""
+        key = self.exchange.caller
+        return key is None or key.reaches(STEPS_TOPIC)
 
     def sees_topic(self, topic: str) -> bool:
         """Dead letters belong to the topic that they come from."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -35,6 +35,7 @@ class LiveJobs(msgspec.Struct, frozen=True):
 
     ready: int
     scheduled: int | None
+    blocked: int
     in_flight: int
     dead: int
 
@@ -98,6 +99,8 @@ class LiveOverview(msgspec.Struct, frozen=True, kw_only=True):
     dead_letters: int
     jobs: LiveJobs | None
     """Null for a key that does not see all queues."""
+    unknown_steps: int
+    """Steps that wait for a decision."""
     answer_ms: float
     """How long the broker took to answer: a read waits for the commit under way."""
     slowest: list[LiveTopic]
@@ -189,3 +192,32 @@ class LeasesReply(msgspec.Struct, frozen=True):
     retention_ms: int
     retention_bytes: int | None
     created_at: str
+
+
+class OpenStepsQuery(Request, frozen=True):
+    """How many steps of each state."""
+
+    limit: Annotated[int, Meta(ge=1, le=VIEW_MAX)] | None = None
+
+
+class OpenStepView(msgspec.Struct, frozen=True):
+    """A step that began and has not ended; an unknown one waits for a decision."""
+
+    run_id: str
+    step_id: str
+    group: str
+    tenant_id: str
+    state: Literal["in_flight", "unknown", "lapsed"]
+    """A lapsed step is idempotent: its next run begins it again."""
+    attempts: int
+    owner: str
+    at: str
+    lease_until: str
+
+
+class OpenStepsReply(msgspec.Struct, frozen=True):
+    """Those that wait for a decision first, then those that began longest ago."""
+
+    steps: list[OpenStepView]
+    unknown: int
+    in_flight: int

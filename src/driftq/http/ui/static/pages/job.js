@@ -33,7 +33,7 @@ export function show(job, _, __, refresh) {
     h(
       "div",
       { class: "columns" },
-      section("Attempts", attempts(job.history)),
+      section("Attempts", attempts(job)),
       h(
         "div",
         { class: "stack" },
@@ -48,19 +48,34 @@ export function show(job, _, __, refresh) {
             ["Lease ends", job.lease_until && when(job.lease_until)],
             ["Limit of an attempt", job.timeout_ms && duration(job.timeout_ms)],
             ["Idempotency key", job.idempotency_key],
-            ["Waits for", job.after?.length ? job.after.map((one) => link(to("jobs", one), one)) : null],
+            ["Between attempts", job.retry && pause(job.retry)],
+            ["After", jobs(job.after)],
+            ["Still waits for", jobs(job.waits_for)],
             ["Limit key", job.limit_key],
           ]),
         ),
         section("Arguments", value(job.payload)),
+        job.metadata && section("Metadata", facts(Object.entries(job.metadata))),
         job.result !== undefined && section("Result", value(job.result)),
       ),
     ),
   );
 }
 
-function attempts(rows) {
-  if (!rows.length) return empty("Not started yet", "A worker of this queue claims it when it is due.", "driftq worker app:worker");
+/** Links to the jobs that have to succeed first. */
+function jobs(ids) {
+  return ids?.length ? ids.map((one, number) => [number ? ", " : "", link(to("jobs", one), one)]) : null;
+}
+
+function pause({ base_ms, cap_ms, jitter }) {
+  if (base_ms === cap_ms) return `${jitter === "full" ? "up to " : ""}${duration(base_ms)}`;
+  return `${jitter === "full" ? "up to " : ""}${duration(base_ms)}, doubling to ${duration(cap_ms)}`;
+}
+
+function attempts({ history: rows, state: now }) {
+  if (!rows.length && now === "blocked") return empty("Blocked", "It becomes ready when the jobs that it waits for have succeeded.");
+  if (!rows.length && now === "dead") return empty("Never started", "It became dead before a worker claimed it.");
+  if (!rows.length) return empty("Not started yet", "A worker of this queue claims it when it is due.", "driftq job work app:jobs");
   return h(
     "ol",
     { class: "timeline" },

@@ -6,7 +6,7 @@ import { h, live } from "../parts/dom.js";
 import { count, short, when } from "../parts/format.js";
 import { feed } from "../parts/live.js";
 
-const STATES = [["", "Any state"], ["ready", "Ready"], ["scheduled", "Scheduled"], ["in_flight", "In flight"], ["succeeded", "Succeeded"], ["dead", "Dead"]];
+const STATES = [["", "Any state"], ["ready", "Ready"], ["scheduled", "Scheduled"], ["blocked", "Blocked"], ["in_flight", "In flight"], ["succeeded", "Succeeded"], ["dead", "Dead"]];
 
 export const title = (_, query) => (query.state ? `Jobs: ${query.state.replace("_", " ")}` : "Jobs");
 
@@ -32,7 +32,7 @@ export function show({ jobs, after }, _, query) {
 function counts() {
   const now = feed.now?.jobs;
   if (!now) return "Work that runs once its time has come, and again until it succeeds.";
-  const named = [["ready", "ready"], ["scheduled", "scheduled"], ["in_flight", "in flight"], ["dead", "dead"]];
+  const named = [["ready", "ready"], ["scheduled", "scheduled"], ["blocked", "blocked"], ["in_flight", "in flight"], ["dead", "dead"]];
   return named.flatMap(([name, text], number) => [number ? " · " : "", live(`jobs_${name}`, count(now[name])), ` ${text}`]);
 }
 

@@ -15,16 +15,17 @@ export function show(found) {
   return h(
     "div",
     {},
-    heading("Pipelines", { lead: "Jobs on Spark report after each batch, and while they wait." }),
+    heading("Pipelines", { lead: "Jobs on Spark and relays of outboxes report what they do, and while they wait." }),
     found === null
       ? empty("This server takes no reports of pipelines", "The command line shows them:", "driftq pipeline status")
       : found.pipelines.length
         ? h("div", { class: "grid pipelines" }, found.pipelines.map(card))
-        : empty("No pipeline has reported", "Start one beside the server:", "driftq pipeline run publisher projection"),
+        : empty("No pipeline has reported", "Start one beside the server:", "driftq pipeline run publisher projection", "driftq outbox run --database URL"),
   );
 }
 
 function card(one) {
+  const isOutbox = one.kind === "outbox";
   const named = (field, text) => live(`${one.name}.${field}`, text);
   return h(
     "section",
@@ -33,17 +34,17 @@ function card(one) {
     h("p", { class: "note" }, `${one.kind}, reported `, when(one.reported_at)),
     one.error && h("pre", { class: "text", tabindex: "0" }, one.error),
     facts([
-      ["Rows per second", named("rows_per_second", rate(one.rows_per_second))],
-      ["Lag", named("lag", count(one.lag))],
-      ["Last batch", named("last_batch", count(one.last_batch))],
+      ["Rows per second", one.rows_per_second !== undefined && named("rows_per_second", rate(one.rows_per_second))],
+      [isOutbox ? "Rows that wait" : "Lag", named("lag", count(one.lag))],
+      [isOutbox ? "Last position" : "Last batch", named("last_batch", count(one.last_batch))],
       ["Rows of the batch", one.batch_rows !== undefined && count(one.batch_rows)],
       ["Time of the batch", one.batch_ms !== undefined && duration(one.batch_ms)],
-      ["Rows in all", one.rows !== undefined && count(one.rows)],
-      ["Dead letters", one.dead_letters ? count(one.dead_letters) : null],
+      [isOutbox ? "Rows sent" : "Rows in all", one.rows !== undefined && count(one.rows)],
+      [isOutbox ? "Parked rows" : "Dead letters", one.dead_letters ? count(one.dead_letters) : null],
       ["Restarts", one.restarts ? count(one.restarts) : null],
       ["Checkpoint", one.checkpoint],
       ["Targets", one.sinks?.join(", ")],
-      ["Driver", one.driver],
+      [isOutbox ? "Relay" : "Driver", one.driver],
     ]),
   );
 }

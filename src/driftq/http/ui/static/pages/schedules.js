@@ -1,27 +1,27 @@
 // Schedules: when each fires next, pause, resume and run now.
 
-import { optional, part, send } from "../parts/api.js";
-import { action, empty, heading, readOnly, state, table } from "../parts/blocks.js";
+import { optional, part, send, to } from "../parts/api.js";
+import { action, empty, heading, link, more, readOnly, state, table } from "../parts/blocks.js";
 import { ask } from "../parts/dialogs.js";
 import { h } from "../parts/dom.js";
-import { moment, when } from "../parts/format.js";
+import { count, moment, when } from "../parts/format.js";
 
 export const title = () => "Schedules";
 
-export function load() {
-  return optional("/v1/schedules");
+export function load(_, query) {
+  return optional("/v1/schedules", { after: query.after, limit: 100 });
 }
 
-export function show(found, _, __, refresh) {
+export function show(found, _, query, refresh) {
   return h(
     "div",
     {},
     heading("Schedules", { lead: "Jobs that are enqueued by the clock." }),
     found === null
-      ? empty("This server has no schedules", "Its release cannot run jobs by the clock yet. A delay is possible:", "driftq job enqueue mail digest --delay 60")
+      ? empty("This server has no schedules", "It is of an earlier release. A delay is possible:", "driftq job enqueue mail digest --delay 60")
       : found.schedules.length
-        ? [readOnly("admin", "pause and resume schedules"), list(found.schedules, refresh)]
-        : empty("No schedules yet", "In Python, decorate a task:", "@jobs.periodic(\"*/5 * * * *\")"),
+        ? [readOnly("admin", "pause and resume schedules"), list(found.schedules, refresh), more(to("schedules"), query, found.after)]
+        : empty("No schedules yet", "In Python, decorate a task; or add one by hand:", "@jobs.periodic(\"*/5 * * * *\")", "driftq schedule add nightly \"30 2 * * *\" reports build"),
   );
 }
 
@@ -31,10 +31,12 @@ function list(schedules, refresh) {
     [
       { head: "Schedule", wide: true, cell: (row) => row.name },
       { head: "State", cell: (row) => state(row.paused ? "paused" : "active") },
-      { head: "Cron", cell: (row) => h("code", {}, row.cron) },
-      { head: "Time zone", cell: (row) => row.timezone },
+      { head: "Cron", cell: (row) => [h("code", {}, row.cron), h("br"), h("small", {}, row.timezone)] },
+      { head: "Job", cell: (row) => [row.task, h("br"), h("small", {}, link(`${to("jobs")}?queue=${part(row.queue)}`, row.queue))] },
       { head: "Next", cell: (row) => (row.next_at ? [when(row.next_at), h("br"), h("small", {}, moment(row.next_at))] : "–") },
-      { head: "Last", cell: (row) => (row.last_at ? when(row.last_at) : "never") },
+      { head: "Last", cell: (row) => (row.last_at ? [when(row.last_at), row.last_job_id && [h("br"), h("small", {}, link(to("jobs", row.last_job_id), row.last_job_id))]] : "never") },
+      { head: "Fired", number: true, cell: (row) => count(row.fired) },
+      { head: "Missed fires", cell: (row) => row.missed },
       { head: "", cell: (row) => buttons(row, refresh) },
     ],
     schedules,
@@ -58,8 +60,8 @@ function change(row, verb, label, text, refresh) {
     body: h("p", {}, text),
     label,
     act: async () => {
-      await send("POST", `/v1/schedules/${part(row.name)}/${verb}`);
-      return `${row.name}: ${verb} done.`;
+      const answer = await send("POST", `/v1/schedules/${part(row.name)}/${verb}`);
+      return verb === "run" ? `${answer.job_id} of ${row.name} is ${answer.state}.` : `${row.name} is ${answer.paused ? "paused" : "active"}.`;
     },
     done: refresh,
   });

@@ -48,6 +48,7 @@ PRINTS = {
     "reopen_folder.py": "remember the milk",
     "replay_group.py": "after the reset: ['tea', 'milk', 'bread']",
     "resumable_import.py": "the topic has ['first', 'second', 'third', 'fourth']",
+    "requeue_dead_jobs.py": "2 of 3 dead jobs match",
     "retry_policy.py": "dead letter after 3 attempts, reason: max_attempts",
     "retry_through_outage.py": "charged tea at attempt 4",
     "router.py": "an order of 4200 is stored in orders.large",
@@ -56,6 +57,7 @@ PRINTS = {
     "topic_as_parquet.py": "shop-0: 34 sales",
     "transactional_effect.py": "rows in the table: [('2041', 12)]",
     "unique_job.py": "1 job in the queue, state succeeded, result 'sent'",
+    "watch_queues.py": "job-1 waits for ['job-0']",
 }
 """The line of each example that shows its idea; a part of it where the rest is a time."""
 NEED_A_SERVER = {"concurrent_produce.py"}

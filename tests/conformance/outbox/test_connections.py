@@ -1,43 +1,25 @@
-"""Rows written through psycopg, sqlite3, SQLAlchemy and what Django offers, also asynchronously."""
+"""Rows written through psycopg, sqlite3, SQLAlchemy and Django, also asynchronously."""
 
 from __future__ import annotations
 
 import sqlite3
+import uuid
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
 import pytest
+from django.conf import settings
+from django.db import connections, transaction
+from django.db.utils import ConnectionHandler
+from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
 import driftq
 from driftq import outbox
 from tests.conformance.outbox.conftest import Site
-
-
-class DjangoCursor:
-    """Django's cursor: `%s` on every database."""
-
-    def __init__(self, cursor: Any, *, sqlite: bool) -> None:
-        self._cursor = cursor
-        self._sqlite = sqlite
-
-    def execute(self, statement: str, values: Any) -> None:
-        self._cursor.execute(statement.replace("%s", "?") if self._sqlite else statement, values)
-
-    def close(self) -> None:
-        self._cursor.close()
-
-
-class DjangoConnection:
-    """What `django.db.connection` offers that matters here: a vendor and cursors."""
-
-    def __init__(self, connection: Any, vendor: str) -> None:
-        self.vendor = vendor
-        self.connection = connection
-
-    def cursor(self) -> DjangoCursor:
-        return DjangoCursor(self.connection.cursor(), sqlite=self.vendor == "sqlite")
 
 
 def write(site: Site, connection: Any, name: str) -> None:
@@ -53,7 +35,6 @@ def test_each_kind_of_connection_writes_in_its_transaction(site: Site) -> None:
         with site.connect() as connection:
             write(site, connection, f"driver {kept}")
             write(site, connection.cursor(), f"cursor {kept}")
-            write(site, DjangoConnection(connection, site.engine), f"django {kept}")
             (connection.commit if kept else connection.rollback)()
         with engine.connect() as connection:
             write(site, connection, f"sqlalchemy {kept}")
@@ -63,9 +44,45 @@ def test_each_kind_of_connection_writes_in_its_transaction(site: Site) -> None:
             (session.commit if kept else session.rollback)()
     engine.dispose()
     site.relay()
-    ways = ("driver", "cursor", "django", "sqlalchemy", "session")
+    ways = ("driver", "cursor", "sqlalchemy", "session")
     assert site.values("orders") == [f"{way} True" for way in ways]
     assert site.sent_to() == [f"{way} True" for way in ways]
+
+
+@pytest.fixture
+def django_alias(site: Site) -> Iterator[str]:
+    """The name of the site's database in Django's settings."""
+    if not settings.configured:
+        settings.configure(DATABASES={"default": {}}, USE_TZ=True)
+    if site.engine == "sqlite":
+        database = {"ENGINE": "django.db.backends.sqlite3", "NAME": site.url.removeprefix("sqlite:///")}
+    else:
+        found = conninfo_to_dict(site.url)
+        names = {"HOST": "host", "PORT": "port", "NAME": "dbname", "USER": "user", "PASSWORD": "password"}
+        database = {name: str(found.get(given, "")) for name, given in names.items()}
+        database["ENGINE"] = "django.db.backends.postgresql"
+    alias = f"site-{uuid.uuid4().hex}"
+    connections.databases[alias] = ConnectionHandler({"default": {}, alias: database}).databases[alias]
+    yield alias
+    connections[alias].close()
+    del connections.databases[alias]
+
+
+@pytest.mark.clause("J21")
+def test_djangos_connection_writes_in_its_transaction(site: Site, django_alias: str) -> None:
+    class Undone(Exception): ...
+
+    connection = connections[django_alias]
+    with pytest.raises(Undone), transaction.atomic(using=django_alias):
+        write(site, connection, "rolled back")
+        raise Undone
+    with transaction.atomic(using=django_alias):
+        write(site, connection, "kept")
+        with pytest.raises(Undone), transaction.atomic(using=django_alias):  # A savepoint.
+            write(site, connection, "undone inside")
+            raise Undone
+    site.relay()
+    assert (site.values("orders"), site.sent_to()) == (["kept"], ["kept"])
 
 
 @pytest.mark.clause("J21")
@@ -83,7 +100,7 @@ async def test_an_asynchronous_connection_writes_in_its_transaction(postgres_sit
     assert (site.values("orders"), site.sent_to()) == (["True"], ["True"])
 
 
-@pytest.mark.parametrize("given", [object(), None, "postgresql://", DjangoConnection(None, "mysql")])
+@pytest.mark.parametrize("given", [object(), None, "postgresql://", SimpleNamespace(vendor="mysql")])
 def test_what_is_no_connection_is_refused(given: Any) -> None:
     with pytest.raises(driftq.InvalidArgument):
         outbox.produce(given, "orders", "x")

@@ -206,6 +206,9 @@ schema = schemathesis.openapi.from_dict(DOCUMENT).exclude(path=["/v1/ui", "/v1/u
 @settings(many, max_examples=10)
 def test_what_the_document_allows(case: Any, crowded: Server) -> None:
     """Requests made from the document, and answers checked against it."""
+    for fields in (case.query, case.body):
+        if isinstance(fields, dict) and isinstance(fields.get("wait_ms"), int):
+            fields["wait_ms"] = min(fields["wait_ms"], 20)  # Else it waits as long as the document allows.
     response = case.call(base_url=f"http://127.0.0.1:{crowded.port}", timeout=PATIENCE_S)
     case.validate_response(
         response,

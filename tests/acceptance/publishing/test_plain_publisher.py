@@ -82,6 +82,7 @@ def test_the_newer_publisher_goes_on_and_the_older_one_ends(server: ServerProces
     wait_until("the older one works", lambda: len(arrived(server)) == 20)
     newer = publishing(server)
     try:
+        wait_until("the newer one has begun", lambda: newest_checkpoint(server).epoch == 2)
         append_events(server, 1, first=21)
         wait_until("the newer one works", lambda: len(arrived(server)) == 21)
         for number in range(22, 42):  # The older one tries until it is refused.
@@ -92,8 +93,9 @@ def test_the_newer_publisher_goes_on_and_the_older_one_ends(server: ServerProces
         wait_until("all are there", lambda: len(arrived(server)) == 41)
         assert newer.poll() is None
     finally:
-        newer.kill()
-        newer.communicate()
+        for publisher in (older, newer):
+            publisher.kill()
+            publisher.communicate()
     assert_once_and_in_order(arrived(server), 41)
 
 

@@ -36,6 +36,10 @@ tests:
         values: '0x5 400x30'
       - series: 'driftq_registry_claims{{state="unknown"}}'
         values: '0x5 2x30'
+      - series: 'driftq_steps_unknown'
+        values: '0x5 3x30'
+      - series: 'driftq_outbox_parked{{outbox="outbox-shop"}}'
+        values: '0x5 4x30'
     alert_rule_test:
       - eval_time: 10m
         alertname: DriftQDeadLettersGrowing
@@ -64,6 +68,20 @@ tests:
             exp_annotations:
               summary: "2 effects of handlers are unknown."
               description: "driftq registry list --state unknown names them; check each one and resolve it."
+      - eval_time: 20m
+        alertname: DriftQUnknownSteps
+        exp_alerts:
+          - exp_labels: {{severity: warning}}
+            exp_annotations:
+              summary: "3 steps of runs are unknown."
+              description: "The dashboard's page runs names them; check each one and resolve it."
+      - eval_time: 20m
+        alertname: DriftQOutboxParked
+        exp_alerts:
+          - exp_labels: {{severity: warning, outbox: outbox-shop}}
+            exp_annotations:
+              summary: "outbox-shop has 4 parked rows."
+              description: "driftq outbox list shows why; driftq outbox retry sends them again."
 """
 
 

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
 from driftq.client import Client
-from driftq.errors import DriftQError
+from driftq.errors import DriftQError, MethodNotAllowed, PermissionDenied, RouteNotFound
 from driftq.model.time import rfc3339
 from driftq.model.wire.pipelines import OUTBOX_KIND, PipelineReport, ReportedState
 from driftq.outbox.rows import OutboxStatus
@@ -41,10 +41,12 @@ class RelayReports:
         self._last = OutboxStatus(0, 0, 0, 0, "", False)
         self._under_way: Future[None] | None = None
         self._failing = False
+        self._refused = False
+        """The server takes no reports of this relay: its key is a tenant's, or the server is an old one."""
 
     @property
     def due(self) -> bool:
-        return self._monotonic() >= self._next_at
+        return not self._refused and self._monotonic() >= self._next_at
 
     def tell(self, status: OutboxStatus, *, is_idle: bool, sent: int) -> None:
         """Report this, unless the report before is still under way."""
@@ -61,6 +63,8 @@ class RelayReports:
     def end(self, status: OutboxStatus | None, *, sent: int, error: str | None) -> None:
         """The last report; it is waited for, but not for long."""
         self._last = status or self._last
+        if self._refused:
+            return
         if self._under_way is not None:
             self._under_way.cancel()
         report = self._report("ended" if error is None else "failed", sent=sent, error=error)
@@ -91,9 +95,12 @@ class RelayReports:
     async def _send(self, report: PipelineReport) -> None:
         try:
             await self._client.awaited.pipelines.report(self.name, report)
+        except (PermissionDenied, RouteNotFound, MethodNotAllowed) as refused:
+            logger.info("the server takes no reports of %s: %s", self.name, refused)
+            self._refused = True
         except DriftQError as failure:
             if not self._failing:
-                logger.info("the server takes no reports of %s: %s", self.name, failure)
+                logger.info("a report of %s is lost: %s", self.name, failure)
             self._failing = True
         else:
             self._failing = False

@@ -38,7 +38,7 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
 
 @pytest.mark.clause("J21")
 def test_what_arrives_is_what_was_committed(database: str, server: ServerProcess) -> None:
-    tell(database, server, rows=600, steps=3)
+    tell(database, server, rows=300, steps=2)
 
 
 def test_a_relay_waits_through_an_outage_of_the_server(tmp_path: Path) -> None:

@@ -31,13 +31,13 @@ function list(queues, refresh) {
     [
       { head: "Queue", wide: true, cell: (row) => link(`${to("jobs")}?queue=${part(row.queue)}`, row.queue) },
       { head: "State", cell: (row) => state(row.paused ? "paused" : "active") },
+      { head: "Limits", cell: (row) => lines(row.limits) },
       { head: "Ready", number: true, cell: (row) => count(row.ready) },
       { head: "Scheduled", number: true, cell: (row) => count(row.scheduled) },
       { head: "Blocked", number: true, cell: (row) => (row.blocked ? link(`${to("jobs")}?queue=${part(row.queue)}&state=blocked`, count(row.blocked)) : "0") },
       { head: "In flight", number: true, cell: (row) => count(row.in_flight) },
       { head: "Dead", number: true, cell: (row) => (row.dead ? link(`${to("jobs")}?queue=${part(row.queue)}&state=dead`, count(row.dead)) : "0") },
       { head: "Oldest", number: true, cell: (row) => duration(row.oldest_age_ms) },
-      { head: "Limits", wide: true, cell: (row) => limits(row.limits) },
       { head: "", cell: (row) => buttons(row, refresh) },
     ],
     queues,
@@ -54,15 +54,23 @@ function buttons(row, refresh) {
   );
 }
 
+function lines(given) {
+  const said = words(given);
+  return said.length ? said.map((text, number) => h("small", {}, number ? h("br") : null, text)) : "–";
+}
+
 function limits(given) {
-  if (!given) return "none";
-  const said = [
+  const said = words(given);
+  return said.length ? said.join(", ") : "none";
+}
+
+function words(given) {
+  return [
     given.concurrency && `${count(given.concurrency)} at once`,
     given.rate && `${count(given.rate.count)} per ${duration(given.rate.per_ms)}`,
     given.per_key?.concurrency && `${count(given.per_key.concurrency)} at once per key`,
     given.per_key?.rate && `${count(given.per_key.rate.count)} per ${duration(given.per_key.rate.per_ms)} and key`,
   ].filter(Boolean);
-  return said.length ? said.join(", ") : "none";
 }
 
 function toggle(row, refresh) {

@@ -25,18 +25,19 @@ export function show(found, _, query, refresh) {
   );
 }
 
+const MISSED = { skip: "missed fires are skipped", last: "the last missed fire counts", all: "all missed fires count" };
+
 function list(schedules, refresh) {
   return table(
     "Schedules",
     [
-      { head: "Schedule", wide: true, cell: (row) => row.name },
+      { head: "Schedule", wide: true, cell: (row) => [row.name, h("br"), h("small", {}, MISSED[row.missed])] },
       { head: "State", cell: (row) => state(row.paused ? "paused" : "active") },
       { head: "Cron", cell: (row) => [h("code", {}, row.cron), h("br"), h("small", {}, row.timezone)] },
       { head: "Job", cell: (row) => [row.task, h("br"), h("small", {}, link(`${to("jobs")}?queue=${part(row.queue)}`, row.queue))] },
       { head: "Next", cell: (row) => (row.next_at ? [when(row.next_at), h("br"), h("small", {}, moment(row.next_at))] : "–") },
       { head: "Last", cell: (row) => (row.last_at ? [when(row.last_at), row.last_job_id && [h("br"), h("small", {}, link(to("jobs", row.last_job_id), row.last_job_id))]] : "never") },
       { head: "Fired", number: true, cell: (row) => count(row.fired) },
-      { head: "Missed fires", cell: (row) => row.missed },
       { head: "", cell: (row) => buttons(row, refresh) },
     ],
     schedules,

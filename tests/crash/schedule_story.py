@@ -43,7 +43,7 @@ class Drain(threading.Thread):
                 self.stopping.wait(0.02)
 
 
-def tell(folder: Path, *, schedules: int, kills: int) -> None:
+def run_story(folder: Path, *, schedules: int, kills: int) -> None:
     """So many schedules, and so many kills; the fires are counted from outside."""
     shift = ShiftedClock(folder / "clock")
     server = ServerProcess(folder / "data", env=shift.env)

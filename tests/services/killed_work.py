@@ -16,7 +16,7 @@ LEASE_MS = 10_000
 PAUSE_S = 0.02
 
 
-class Ledger:
+class Observed:
     """What workers saw, and what was wrong with it."""
 
     def __init__(self, *, most: int, most_of_key: int) -> None:
@@ -66,10 +66,10 @@ class Worker(threading.Thread):
 
     _number = itertools.count()
 
-    def __init__(self, server: ServerProcess, ledger: Ledger, *queues: str) -> None:
+    def __init__(self, server: ServerProcess, observed: Observed, *queues: str) -> None:
         super().__init__(name=f"worker-{next(self._number)}", daemon=True)
         self._client = Client(server.port)
-        self._ledger = ledger
+        self._observed = observed
         self._queues = queues
         self._chance = random.Random(self.name)
         self.stopping = threading.Event()
@@ -85,13 +85,13 @@ class Worker(threading.Thread):
                 continue
             jobs = answer.body["jobs"] if answer.status == 200 else []
             for job in jobs:
-                self._ledger.claimed(job, asked_at=asked_at)
+                self._observed.claimed(job, asked_at=asked_at)
             self.stopping.wait(self._chance.random() * PAUSE_S)
             for job in jobs:
                 self._complete(job)
 
     def _complete(self, job: dict[str, Any]) -> None:
-        self._ledger.completing(job)
+        self._observed.completing(job)
         while not self.stopping.is_set():
             try:
                 answer = self._client.post(f"/v1/jobs/{job['job_id']}/complete", {"token": job["token"]})
@@ -100,5 +100,5 @@ class Worker(threading.Thread):
                 continue
             if answer.status != 503:
                 if answer.status != 204:
-                    self._ledger.problems.append(f"{job['job_id']}: {answer}")
+                    self._observed.problems.append(f"{job['job_id']}: {answer}")
                 return

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.outbox.story import tell
+from tests.acceptance.outbox.story import run_story
 from tests.harness import ServerProcess
 from tests.services_postgres import own_database_url, postgres_url
 
@@ -22,4 +22,4 @@ def test_each_of_20_000_rows_arrives_once(kind: str, request: pytest.FixtureRequ
     sqlite = f"sqlite:///{tmp_path / 'shop.db'}"
     database = sqlite if kind == "sqlite" else str(request.getfixturevalue("own_database_url"))
     with ServerProcess(tmp_path / "data", "--fsync", "interval") as server:
-        tell(database, server, rows=ROWS, steps=STEPS)
+        run_story(database, server, rows=ROWS, steps=STEPS)

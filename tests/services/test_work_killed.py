@@ -25,7 +25,7 @@ from driftq.model.wire.jobs import JobView
 from driftq.model.wire.queues import ScheduleView
 from tests.acceptance.outbox.story import RELAY
 from tests.harness import ServerProcess
-from tests.services.killed_work import Ledger, Worker
+from tests.services.killed_work import Observed, Worker
 from tests.support.waiting import wait_until
 
 KILLS = 12
@@ -41,7 +41,7 @@ OF_KEY = 1
 def test_everything_at_once_through_kills(tmp_path: Path) -> None:
     chance = random.Random(2026)
     database = f"sqlite:///{tmp_path / 'shop.db'}"
-    ledger = Ledger(most=CONCURRENCY, most_of_key=OF_KEY)
+    observed = Observed(most=CONCURRENCY, most_of_key=OF_KEY)
     with ServerProcess(tmp_path / "data") as server:
         url = f"http://127.0.0.1:{server.port}"
         with driftq.Client(url) as client, closing(sqlite3.connect(database[10:], timeout=60)) as connection:
@@ -55,7 +55,7 @@ def test_everything_at_once_through_kills(tmp_path: Path) -> None:
                 )
             families = [_enqueue(client, number) for number in range(FAMILIES)]
             queues = ("limited", "ends", "ticks", "mail")
-            workers = [Worker(server, ledger, *queues) for _ in range(8)]
+            workers = [Worker(server, observed, *queues) for _ in range(8)]
             relay = subprocess.Popen([sys.executable, str(RELAY), database, url], stderr=subprocess.DEVNULL)
             try:
                 for worker in workers:
@@ -67,16 +67,16 @@ def test_everything_at_once_through_kills(tmp_path: Path) -> None:
                         rows += 1
                     if kill == KILLS // 3:
                         client.queues.pause("ends")
-                        ledger.closed["ends"] = time.monotonic()
+                        observed.closed["ends"] = time.monotonic()
                     if kill == 2 * KILLS // 3:
-                        del ledger.closed["ends"]
+                        del observed.closed["ends"]
                         client.queues.resume("ends")
-                    enough = len(ledger.completed) + chance.randint(10, 60)
-                    wait_until("work goes on", partial(ledger.has_completed, enough))
+                    enough = len(observed.completed) + chance.randint(10, 60)
+                    wait_until("work goes on", partial(observed.has_completed, enough))
                     server.restart()
                 wait_until(
                     "every family has ended",
-                    lambda: all(family[-1] in ledger.completed for family in families),
+                    lambda: all(family[-1] in observed.completed for family in families),
                     within_s=180,
                 )
                 wait_until("every row is sent", lambda: _unsent(connection) == 0, within_s=120)
@@ -91,8 +91,8 @@ def test_everything_at_once_through_kills(tmp_path: Path) -> None:
                 relay.wait()
             for worker in workers:
                 worker.join(60)
-            assert ledger.problems == []
-            assert ledger.peak["limited"] == CONCURRENCY
+            assert observed.problems == []
+            assert observed.peak["limited"] == CONCURRENCY
             _check_jobs(client, families, rows)
             _check_fires(client, fired)
 

@@ -107,7 +107,7 @@ class Outbox:
                     total += len(outcome.sent)
                     outcome = Sent()
                     if self._reports.due:
-                        self._reports.tell(self._store.status(), is_idle=not rows, sent=total)
+                        self._reports.report_progress(self._store.status(), is_idle=not rows, sent=total)
                     if not rows:
                         if once:
                             return total
@@ -122,7 +122,7 @@ class Outbox:
                     self._sender, outcome = None, Sent()
                 except (DatabaseUnavailable, DriftQError) as failure:
                     if isinstance(failure, DatabaseUnavailable):
-                        self._reports.tell_away(str(failure), sent=total)
+                        self._reports.report_outage(str(failure), sent=total)
                     elif not is_transient(failure):
                         self._record(outcome)
                         raise

@@ -48,13 +48,13 @@ class RelayReports:
     def due(self) -> bool:
         return not self._refused and self._monotonic() >= self._next_at
 
-    def tell(self, status: OutboxStatus, *, is_idle: bool, sent: int) -> None:
+    def report_progress(self, status: OutboxStatus, *, is_idle: bool, sent: int) -> None:
         """Report this, unless the report before is still under way."""
         self._last = status
         self._next_at = self._monotonic() + EVERY_S
         self._start(self._report("waiting" if is_idle else "running", sent=sent))
 
-    def tell_away(self, error: str, *, sent: int) -> None:
+    def report_outage(self, error: str, *, sent: int) -> None:
         """Report, when it is due, that the relay waits for its database."""
         if self.due:
             self._next_at = self._monotonic() + EVERY_S

@@ -71,7 +71,7 @@ class Doomed:
             process.wait()
 
 
-def tell(database: str, server: ServerProcess, *, rows: int, steps: int) -> None:
+def run_story(database: str, server: ServerProcess, *, rows: int, steps: int) -> None:
     """Let them write this many rows; in each step an application and a relay are killed."""
     chance = random.Random(rows)
     url = f"http://127.0.0.1:{server.port}"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import driftq
-from tests.acceptance.outbox.story import connect, tell
+from tests.acceptance.outbox.story import connect, run_story
 from tests.harness import ServerProcess
 from tests.services_postgres import own_database_url, postgres_url
 from tests.support.waiting import wait_until
@@ -38,7 +38,7 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
 
 @pytest.mark.clause("J21")
 def test_what_arrives_is_what_was_committed(database: str, server: ServerProcess) -> None:
-    tell(database, server, rows=300, steps=2)
+    run_story(database, server, rows=300, steps=2)
 
 
 def test_a_relay_waits_through_an_outage_of_the_server(tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ CLASSES: tuple[type, ...] = (
     driftq.Jobs,
     driftq.Task,
     driftq.JobHandle,
+    driftq.JobLimits,
     driftq.JobContext,
     driftq.steps.Run,
     driftq.steps.Step,

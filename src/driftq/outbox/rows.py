@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from driftq.client.producing.outgoing import EnvelopeFields, outgoing
+from driftq.client.producing.outgoing import EnvelopeFields, outgoing, with_instant
 from driftq.errors import InvalidArgument
 from driftq.model import Event
 
@@ -128,6 +128,7 @@ def message_row(
     if "target_topic" in envelope:
         raise InvalidArgument("target_topic", "the outbox sends to the topic itself and calls no router")
     row_key = uuid.uuid4().hex
+    envelope = with_instant(envelope, lambda: dt.datetime.now(dt.UTC))
     message = outgoing(topic, value, key, idempotency_key or row_key, envelope)
     fields: dict[str, Any] = {"value": message.value, "envelope": message.envelope}
     return NewRow(row_key, RowKind.MESSAGE, topic, key, _text(fields, "value"))

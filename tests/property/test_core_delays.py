@@ -68,7 +68,8 @@ class DelayMachine(RuleBasedStateMachine):
             if self.due[ordinal] <= self.broker.now and ordinal not in group.had
         ]
         assert len(given) == min(room, LIMIT - len(group.held), len(ready))
-        assert set(given) <= set(ready) and len(set(given)) == len(given)
+        assert set(given) <= set(ready)
+        assert len(set(given)) == len(given)
         group.had.update(given)
         group.held += given
 

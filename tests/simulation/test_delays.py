@@ -14,7 +14,6 @@ from driftq.model import Envelope, Message, RetryPolicy
 from driftq.model.time import rfc3339
 from driftq.server.requests import ResetRequest
 from driftq.testing.broker import SimBroker
-from driftq.testing.clock import VirtualClock
 
 MANY = 100_000
 
@@ -62,8 +61,7 @@ def test_a_message_that_waits_survives(broker: SimBroker, kill: str) -> None:
     stream = broker.consume("other")
     wait_ms = instant - broker.clock.machine_wall()
     broker.pass_time(ms=wait_ms - 1)
-    assert values(stream) == ["due before"] * (len(stream.received) or 1) or True
-    stream.take()
+    assert "waits" not in values(stream)
     broker.pass_time(ms=51)
     assert "waits" in values(stream)
 
@@ -192,9 +190,8 @@ def test_many_that_come_due_at_once_all_come(broker: SimBroker) -> None:
 
 @pytest.mark.clause("P9", "W9")
 def test_a_clock_that_jumps_forward_for_a_moment_delivers_nothing(broker: SimBroker) -> None:
-    assert isinstance(broker.clock, VirtualClock)
     stream = broker.consume("worker")
     broker.produce_messages([later(broker, "tomorrow", ms=3_600_000)])
-    broker.clock.set_wall(broker.clock.machine_wall() + 7_200_000)
+    broker.clock.set_wall(by_ms=7_200_000)
     broker.pass_time(ms=30_000)
     assert values(stream) == []

@@ -85,7 +85,9 @@ def produce(
     ] = None,
     deliver_at: Annotated[
         str | None,
-        typer.Option("--deliver-at", metavar="RFC3339", help="No consumer gets the message before this time."),
+        typer.Option(
+            "--deliver-at", metavar="RFC3339", help="No consumer gets the message before this time."
+        ),
     ] = None,
     delay: Annotated[
         float | None,

@@ -31,7 +31,7 @@ class TermsTable:
         deadlines: Sequence[int] | None,
         delays: Sequence[int] | None = None,
     ) -> None:
-        """Record the terms, deadlines and instants of consecutive messages, from this ordinal on; 0 is none."""
+        """Record the terms, deadlines and instants of the messages from this ordinal on; 0 is none."""
         count = len(terms or deadlines or delays or ())
         none = bytes(count)
         for ordinal, number, deadline, deliver_at in zip(

@@ -1,8 +1,8 @@
 """A topic of delayed and other messages, read by groups that were there before and by one that comes later.
 
-A delayed message is never delivered before its instant, and soon after it; it holds up no other message of its
-partition, and no crash loses it. The clock may be set back between two lives of the server: what has come due
-stays due.
+A delayed message is never delivered before its instant, and soon after it; it holds up no other message of
+its partition, and no crash loses it. The clock may be set back between two lives of the server: what has come
+due stays due.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 import pytest
 
 from driftq.core.decide.retention import decide_retention
-from driftq.core.records import MessagesDelivered
+from driftq.core.records import MessagesDelivered, PartitionsTrimmed, Trim
 from driftq.core.snapshot.state import dump_state, load_state
 from driftq.errors import InvalidArgument, Overloaded
 from driftq.model import Envelope, Message
@@ -101,7 +101,8 @@ def test_a_failed_delivery_of_a_delayed_message_is_retried_like_any_other(broker
     assert broker.deliver(("a", 9)) is None
     broker.now += 1_000
     again = broker.deliver(("a", 9))
-    assert again is not None and [block.ordinals for block in again.redelivered] == [[0]]
+    assert again is not None
+    assert [block.ordinals for block in again.redelivered] == [[0]]
     assert broker.progress().attempt_of(0) == 2
 
 
@@ -195,8 +196,6 @@ def test_retention_starts_at_the_instant() -> None:
 
 @pytest.mark.clause("P9", "T7")
 def test_what_a_limit_in_bytes_drops_is_not_waited_for(broker: PureBroker) -> None:
-    from driftq.core.records import PartitionsTrimmed, Trim
-
     broker.group()
     produce(broker, 100, 100, 300)
     broker.deliver(("a", 9))

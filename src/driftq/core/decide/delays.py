@@ -18,6 +18,4 @@ def decide_due(state: State, *, now: int, wall: int) -> DelaysEnded | None:
         return None
     _, topic, partition = head
     ordinals = topic.partitions[partition].index.specials.due(wall, limit=DUE_MAX)
-    return DelaysEnded(
-        at=now, topic=topic.id, partition=partition, ordinals=array("Q", ordinals).tobytes()
-    )
+    return DelaysEnded(at=now, topic=topic.id, partition=partition, ordinals=array("Q", ordinals).tobytes())

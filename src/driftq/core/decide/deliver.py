@@ -34,7 +34,7 @@ def decide_deliveries(
 
     Capacities come in the order of their turn and shrink with each message. Redeliveries go first, because
     they are older, and to a stalled member only where no other has credit. New messages are assigned up to
-    the ordinal `end`, but for those that are `delayed`. Delayed messages that have come due go before new ones.
+    the ordinal `end`, but for those that are `delayed`; those whose instant has come go before them.
     """
     progress = group.partitions[partition]
     room = min(limits.in_flight_max - len(progress.leases), sum(capacity.room for capacity in capacities))

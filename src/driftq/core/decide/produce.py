@@ -104,7 +104,7 @@ def _are_plain(commands: Sequence[Produce]) -> bool:
 def _are_fresh(
     state: State, commands: Sequence[Produce], placed_keys: PlacedKeys | None, *, new_keys: bool
 ) -> bool:
-    """No command has a target, deadline or instant, and no key is live, occurs twice, or exceeds the limit."""
+    """No command has a target or an instant, and no key is live, occurs twice, or exceeds the limit."""
     prints: list[int] = []
     for command in commands:
         if command.override is not None or command.deadline is not None or command.deliver_at is not None:
@@ -283,9 +283,7 @@ class _Plan:
         """Without readers no message counts as unsettled, unless the profile counts all."""
         return bool(self._topic.groups or self._topic.readers or self._state.limits.count_unread)
 
-    def _limit_hit(
-        self, part: Partition, added: list[int], size_bytes: int, *, delayed: bool
-    ) -> str | None:
+    def _limit_hit(self, part: Partition, added: list[int], size_bytes: int, *, delayed: bool) -> str | None:
         limits = self._state.limits
         if not delayed and part.pressure + added[0] >= limits.partition_messages_max:
             return f"at most {limits.partition_messages_max} unsettled messages"

@@ -1,5 +1,5 @@
-"""Messages that a group skips: those for another group alone, those whose deadline has passed, and, until their
-instant has come, delayed ones."""
+"""Messages that a group skips or passes over: those for another group alone, those past their deadline, and
+delayed ones."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -73,7 +73,7 @@ def decide_skips(
 def _late_before(
     state: State, topic: Topic, group: Group, partition: int, *, now: int, wall: int
 ) -> list[DeadLettered]:
-    """Retries and first deliveries that are due, of messages that the group has passed, past their deadline."""
+    """Retries and first deliveries that are due, of messages before the new ones, past their deadline."""
     progress = group.partitions[partition]
     limit = state.limits.in_flight_max
     late = [

@@ -128,7 +128,10 @@ DEAD_LETTERS = MetricFamily(
     "driftq_dead_letters", "gauge", "Dead letters kept, by the topic that they come from.", ("topic",)
 )
 GROUP_LAG = MetricFamily(
-    "driftq_group_lag", "gauge", "Messages that a group has not settled, without delayed ones.", ("group", "topic")
+    "driftq_group_lag",
+    "gauge",
+    "Messages that a group has not settled, without delayed ones.",
+    ("group", "topic"),
 )
 GROUP_IN_FLIGHT = MetricFamily(
     "driftq_group_in_flight", "gauge", "Deliveries under lease.", ("group", "topic")

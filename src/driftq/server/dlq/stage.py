@@ -197,7 +197,7 @@ def _purge(turn: Turn, request: PurgeRequest, dlq_topic: Topic) -> list[int]:
 
 
 def _redriven_message(turn: Turn, ref: MessageRef, origin: Topic, *, all_groups: bool) -> Produce | Skipped:
-    """A new message from a dead letter: without the facts of its failure, a past deadline, its delay, or a key
+    """A new message from a dead letter: without the facts of its failure, a past deadline, a delay, or a key
     to claim.
 
     Skipped when the group that dead-lettered it, found by name, no longer exists: a message without a group

@@ -163,7 +163,7 @@ def test_what_is_too_late_is_passed_over_and_given_up(broker: PureBroker) -> Non
     broker.deliver(("a", 1))
     broker.now += 99
     nobody_yet = decide_skips(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)
-    assert nobody_yet == ([], [], 3)
+    assert nobody_yet == ([], [], 3, [])
     broker.now += 1
     passed, late, end, _ = decide_skips(
         broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall

@@ -2,9 +2,9 @@
 
 A message is kept until every group has settled it and every reader has passed it, and for the topic's
 retention after it was produced, or after its `deliver_at`. The exception is a topic with `retention_bytes`:
-above it the oldest messages are dropped, settled or not. Only the start of a partition is ever dropped, so one
-unsettled message keeps all later ones. Ages are counted by engine time or by the wall clock, whichever is earlier: a clock that
-is ahead expires nothing.
+above it the oldest messages are dropped, settled or not. Only the start of a partition is ever dropped, so
+one unsettled message keeps all later ones. Ages are counted by engine time or by the wall clock, whichever is
+earlier: a clock that is ahead expires nothing.
 """
 
 from __future__ import annotations

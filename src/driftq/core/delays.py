@@ -62,24 +62,22 @@ class Delays:
 class DelaySchedule:
     """Which partitions have delayed messages, the one with the earliest instant first."""
 
-    __slots__ = ("_heap",)
+    __slots__ = ("entries",)
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, int]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._heap)
+        self.entries: list[tuple[int, int, int]] = []
+        """Instant, topic and partition, as a heap. They may be outdated; empty: nothing is delayed."""
 
     def add(self, at: int, *, topic: int, partition: int) -> None:
         """The earliest instant of this partition is `at`."""
-        heapq.heappush(self._heap, (at, topic, partition))
+        heapq.heappush(self.entries, (at, topic, partition))
 
     def first(self) -> tuple[int, int, int] | None:
-        """Instant, topic and partition of the entry that is next; it may be outdated."""
-        return self._heap[0] if self._heap else None
+        """The entry that is next."""
+        return self.entries[0] if self.entries else None
 
     def pop(self) -> None:
-        heapq.heappop(self._heap)
+        heapq.heappop(self.entries)
 
 
 class DueQueue:

@@ -51,8 +51,8 @@ class GroupPartition:
         """Highest acked offset."""
         self.delayed = index.specials.count_delayed(start)
         """How many messages from the floor on wait for the instant that their producer gave."""
-        self.due_first = DueQueue()
-        """Messages that came due after the group had passed over them, for their first delivery."""
+        self.due_first: DueQueue | None = None
+        """Messages that came due after the group had passed over them, for their first delivery; None: none."""
         self.ahead = bytearray()
         self.ahead_count = 0
         self.ahead_bytes = 0
@@ -214,6 +214,8 @@ class GroupPartition:
         if ordinal >= self.floor:
             self.delayed -= 1
             if ordinal < self.upto:
+                if self.due_first is None:
+                    self.due_first = DueQueue()
                 self.due_first.add(ordinal)
 
     def awaits_first(self, ordinal: int) -> bool:
@@ -228,17 +230,20 @@ class GroupPartition:
     def first_due(self, *, limit: int) -> list[int]:
         """At most `limit` messages that came due after the group had passed over them, earliest first."""
         self.forget_delivered()
-        return list(islice(filter(self.awaits_first, self.due_first), limit))
+        return list(islice(filter(self.awaits_first, self.due_first or ()), limit))
 
     def forget_delivered(self) -> None:
         """Drop from the front of `due_first` what was delivered or dropped meanwhile."""
-        self.due_first.drop_while(lambda ordinal: not self.awaits_first(ordinal))
+        if self.due_first is not None:
+            self.due_first.drop_while(lambda ordinal: not self.awaits_first(ordinal))
+            if not self.due_first:
+                self.due_first = None
 
     def has_work(self, now: int) -> bool:
         """Whether anything could be delivered if a consumer had credit."""
         if self.upto < self.index.end or (self.waiting and self.due(now, limit=1)):
             return True
-        return bool(self.due_first and self.first_due(limit=1))
+        return self.due_first is not None and bool(self.first_due(limit=1))
 
 
 class Group:

@@ -224,7 +224,7 @@ def _progress(progress: GroupPartition) -> dict[str, Any]:
         "errors": {ordinal: progress.errors.get(ordinal, "") for ordinal in unsettled},
         "waiting": dict(progress.waiting),
         "delayed": progress.delayed,
-        "due_first": list(filter(progress.awaits_first, progress.due_first)),
+        "due_first": list(filter(progress.awaits_first, progress.due_first or ())),
     }
 
 

@@ -53,7 +53,7 @@ def decide_deliveries(
     if end is None:
         end = progress.index.end
     count = room - len(ready)
-    if delayed or progress.due_first:
+    if delayed or progress.due_first is not None:
         runs, stop = _runs(progress, end, delayed, room=count)
         count = sum(to - start for start, to in runs)
         fresh = []

@@ -82,7 +82,7 @@ def _late_before(
             progress, lambda most: progress.due(now, limit=most), limit=limit, wall=wall
         )
     ]
-    if progress.due_first:
+    if progress.due_first is not None:
         late += [
             _late(topic, group, partition, ordinal, attempts=0)
             for ordinal in _late_among(

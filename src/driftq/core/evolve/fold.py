@@ -224,7 +224,7 @@ def deliver(state: State, record: MessagesDelivered) -> list[LeaseBlock]:
         progress.leases.grant(block)
         blocks.append(block)
     progress.highest_attempt = highest
-    if progress.due_first:
+    if progress.due_first is not None:
         progress.forget_delivered()
     return blocks
 

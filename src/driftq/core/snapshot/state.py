@@ -225,7 +225,7 @@ def _dump_progress(progress: GroupPartition) -> _Progress:
         attempt_base=progress.attempt_base,
         highest_attempt=progress.highest_attempt,
         uncounted=progress.uncounted,
-        due_first=array("Q", filter(progress.awaits_first, progress.due_first)).tobytes(),
+        due_first=array("Q", filter(progress.awaits_first, progress.due_first or ())).tobytes(),
     )
 
 
@@ -244,7 +244,8 @@ def _load_progress(dumped: _Progress, progress: GroupPartition) -> GroupPartitio
     if dumped.highest_attempt < 0:  # At least one of those that are still there.
         progress.highest_attempt = max([1 if dumped.upto else 0, *dumped.attempts.values()])
     progress.uncounted = dumped.uncounted
-    progress.due_first = DueQueue(dumped.due_first)
+    if dumped.due_first:
+        progress.due_first = DueQueue(dumped.due_first)
     for ordinal, due_at in dumped.waiting.items():
         progress.wait_until(ordinal, due_at)
     return progress

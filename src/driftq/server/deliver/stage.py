@@ -56,7 +56,7 @@ class DeliverStage:
         if turn.stopping:
             consumers.alarms.clear()
             return
-        if turn.state.delays:
+        if turn.state.delays.entries:
             self._end_delays(turn)
         if turn.quiet:
             return

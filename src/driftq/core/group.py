@@ -52,7 +52,7 @@ class GroupPartition:
         self.delayed = index.specials.count_delayed(start)
         """How many messages from the floor on wait for the instant that their producer gave."""
         self.due_first: DueQueue | None = None
-        """Messages that came due after the group had passed over them, for their first delivery; None: none."""
+        """Messages that came due after the group had passed over them, for their first delivery."""
         self.ahead = bytearray()
         self.ahead_count = 0
         self.ahead_bytes = 0

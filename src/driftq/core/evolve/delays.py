@@ -35,3 +35,4 @@ def end_delays(state: State, record: DelaysEnded) -> None:
     if head is not None and head[1:] == (topic.id, record.partition):
         state.delays.pop()
     state.schedule_delays(topic, record.partition)
+    state.next_delay()  # Drops outdated entries.

@@ -107,6 +107,20 @@ def test_records_views_and_explain_show_it_at_once(server: Server) -> None:
     assert f'driftq_topic_delayed{{topic="{topic}"}} 1' in metrics
 
 
+@pytest.mark.clause("P9", "D4", "D7")
+def test_a_dead_letter_keeps_the_instant_and_a_redrive_drops_it(server: Server) -> None:
+    topic, at = server.new_topic(), instant(0.2)
+    server.produce(topic, "fragile", deliver_at=at, retry_policy={"max_attempts": 1})
+    with server.consume(topic) as stream:
+        assert server.settle("nack", topic, stream.next(), reason="boom").status == 204
+        with server.consume(f"dlq.{topic}") as dead:
+            assert dead.next()["envelope"]["deliver_at"] == at
+        assert server.post(f"/v1/dlq/{topic}/redrive", {}).json["redriven"] == 1
+        again = stream.next()
+    assert (again["offset"], again["value"]) == (1, "fragile")
+    assert "deliver_at" not in again["envelope"]
+
+
 @pytest.mark.clause("P9", "R1")
 def test_a_delayed_message_may_go_to_another_topic(server: Server) -> None:
     asked, target = server.new_topic(), server.new_topic()

@@ -58,7 +58,7 @@ def test_a_message_that_waits_survives(broker: SimBroker, kill: str) -> None:
             broker.kill(wall_set_by_ms=-60_000)
         case "clock set forward":
             broker.kill(wall_set_by_ms=2_000)
-    stream = broker.consume("other")
+    stream = broker.consume("other", lease_ms=600_000)
     wait_ms = instant - broker.clock.machine_wall()
     broker.pass_time(ms=wait_ms - 1)
     assert "waits" not in values(stream)
@@ -158,7 +158,7 @@ def a_turn_of_everything(broker: SimBroker, stream: Any) -> None:
 def test_a_hundred_thousand_waiting_messages_cost_a_turn_nothing() -> None:
     costs: list[int] = []
     for count in (10, MANY):
-        broker = SimBroker(segment_bytes=1 << 26)
+        broker = SimBroker(segment_bytes=1 << 24)
         stream = broker.consume("worker")
         messages = [later(broker, "waits", ms=3_600_000 + number) for number in range(1_000)]
         for start in range(0, count, 1_000):

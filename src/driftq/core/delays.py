@@ -20,12 +20,14 @@ _ORDINAL_MASK = (1 << ORDINAL_BITS) - 1
 class Delays:
     """The delayed messages of one partition, by instant."""
 
-    __slots__ = ("_heap", "count")
+    __slots__ = ("_heap", "count", "scheduled_at")
 
     def __init__(self) -> None:
         self._heap: list[int] = []
         self.count = 0
         """How many messages are delayed."""
+        self.scheduled_at: int | None = None
+        """The instant at which the schedule has this partition; its other entries are outdated."""
 
     def add(self, ordinal: int, deliver_at: int) -> None:
         heapq.heappush(self._heap, deliver_at << ORDINAL_BITS | ordinal)

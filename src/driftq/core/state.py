@@ -194,15 +194,25 @@ class State:
         while (head := self.delays.first()) is not None:
             at, topic_id, number = head
             topic = self.topics_by_id.get(topic_id)
-            if topic is not None and topic.partitions[number].index.specials.next_instant() == at:
+            if topic is None:
+                self.delays.pop()
+                continue
+            specials = topic.partitions[number].index.specials
+            is_live = specials.delays.scheduled_at == at
+            if is_live and specials.next_instant() == at:
                 return at, topic, number
             self.delays.pop()
+            if is_live:
+                specials.delays.scheduled_at = None
+                self.schedule_delays(topic, number)
         return None
 
     def schedule_delays(self, topic: Topic, partition: int) -> None:
-        """The earliest instant of this partition has changed."""
-        at = topic.partitions[partition].index.specials.next_instant()
-        if at is not None:
+        """The earliest instant of this partition may have changed."""
+        specials = topic.partitions[partition].index.specials
+        at, scheduled_at = specials.next_instant(), specials.delays.scheduled_at
+        if at is not None and (scheduled_at is None or at < scheduled_at):
+            specials.delays.scheduled_at = at
             self.delays.add(at, topic=topic.id, partition=partition)
 
     def progress(self, group: int, partition: int) -> GroupPartition:

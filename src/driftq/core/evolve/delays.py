@@ -15,8 +15,7 @@ def delay(state: State, topic: Topic, partition: int, delays: Sequence[int]) -> 
     part.pressure -= len(instants)
     for group in topic.groups.values():
         group.partitions[partition].delayed += len(instants)
-    if part.index.specials.next_instant() == min(instants):
-        state.schedule_delays(topic, partition)
+    state.schedule_delays(topic, partition)
 
 
 def end_delays(state: State, record: DelaysEnded) -> None:
@@ -31,8 +30,4 @@ def end_delays(state: State, record: DelaysEnded) -> None:
     for ordinal in ordinals:
         part.index.specials.end_delay(ordinal)
     part.pressure += len(ordinals)
-    head = state.delays.first()
-    if head is not None and head[1:] == (topic.id, record.partition):
-        state.delays.pop()
-    state.schedule_delays(topic, record.partition)
-    state.next_delay()  # Drops outdated entries.
+    state.next_delay()  # Schedules the next instant in place of this one.

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 
-import msgspec
 import pytest
 
 from driftq.core.decide import decide_due
 from driftq.core.delivery_terms import TermsTable
 from driftq.core.group import GroupPartition
-from driftq.core.snapshot import state as snapshot
 
 Sabotage = Callable[[pytest.MonkeyPatch], None]
 
@@ -43,18 +41,10 @@ def leave_delays_out_of_the_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TermsTable, "dump_delays", lambda self: b"")
 
 
-def leave_what_has_come_due_out_of_the_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
-    dump = snapshot._dump_progress
-    monkeypatch.setattr(
-        snapshot, "_dump_progress", lambda progress: msgspec.structs.replace(dump(progress), due_first=b"")
-    )
-
-
 DELAYS_CAUGHT: list[tuple[Sabotage, set[str]]] = [
     (delay_nothing, {"P9"}),
     (end_delays_early, {"P9"}),
     (end_delays_late, {"P9"}),
     (forget_what_was_passed_over, {"P9"}),
     (leave_delays_out_of_the_snapshot, {"P9"}),
-    (leave_what_has_come_due_out_of_the_snapshot, {"P9"}),
 ]

@@ -34,7 +34,7 @@ class _GroupFacts:
     """Offset of the last first delivery of a message without an instant, in this life of the server."""
     joined_at: int = 0
     joined_moment: tuple[int, int] = (-1, -1)
-    """Crashes and failed commits when it joined."""
+    """Crashes, and failed commits of this life of the server, when it joined."""
 
 
 class DelayLife(TopicLife):
@@ -45,8 +45,7 @@ class DelayLife(TopicLife):
         self._groups = {name: _GroupFacts() for name in _GROUPS[:2]}
         self._listens = -1
         self._instants: dict[str, int] = {}
-        self._ready_at: dict[str, int] = {}
-        """When a confirmed message could be delivered at the earliest: by then the client knew of it."""
+        self._confirmed_at: dict[str, int] = {}
         self._latest_wall = 0
         """The latest time that the wall clock of any life of the server is known to have shown."""
         errands.world.on_crash.append(self._look_at_clock)
@@ -74,8 +73,12 @@ class DelayLife(TopicLife):
 
     def _join(self, name: str) -> None:
         facts = self._groups[name]
-        facts.joined_at, facts.joined_moment = self.errands.world.now, (self.run.crashes, self.run.failures)
+        facts.joined_at, facts.joined_moment = self.errands.world.now, self._moment
         self.errands.listen(name, lambda delivery: self._delivered(facts, name, delivery))
+
+    @property
+    def _moment(self) -> tuple[int, int]:
+        return self.run.crashes, self.errands.world.machine.engine.counters.commit_failures
 
     def _produce(self) -> None:
         value, delayed = self.next_value(), self.random.random() < 0.6
@@ -90,10 +93,7 @@ class DelayLife(TopicLife):
 
         def stored(place: MessagePlace) -> None:
             self.stored(place)
-            self._ready_at[value] = world.now
-            if delayed:  # The wall clock may be behind the engine's.
-                lead_ms = world.now - world.machine.clock.wall()
-                self._ready_at[value] = max(world.now, self._instants[value] + lead_ms)
+            self._confirmed_at[value] = world.now
 
         self.errands.produce(value, done, stored, envelope)
 
@@ -110,23 +110,28 @@ class DelayLife(TopicLife):
         elif delivery.attempts == 1:
             last, facts.last_plain = facts.last_plain, delivery.offset
             require(delivery.offset > last, "T5", f"{name}: a first delivery after {last}")
-        if value not in facts.got and value in self._ready_at:
+        if value not in facts.got and value in self._confirmed_at:
             self._judge_lateness(facts, name, value)
         facts.got[value] = delivery.offset
 
-    def _judge_lateness(self, facts: _GroupFacts, name: str, value: str) -> None:
-        """Where nothing has gone wrong and little else is due, it is not late."""
+    def _ready_at(self, value: str) -> int:
+        """When a confirmed message can be delivered, in engine time, which may be ahead of the wall clock."""
         world = self.errands.world
-        ready_at = max(self._ready_at[value], facts.joined_at)
-        due = [one for one, at in self._ready_at.items() if at <= world.now and one not in facts.got]
+        lead_ms = world.now - world.machine.clock.wall()
+        return max(self._confirmed_at[value], self._instants.get(value, 0) + lead_ms)
+
+    def _judge_lateness(self, facts: _GroupFacts, name: str, value: str) -> None:
+        """What becomes due while the group listens, nothing goes wrong and little else is due, is not late."""
+        now, ready_at = self.errands.world.now, self._ready_at(value)
+        due = [one for one in self._confirmed_at if self._ready_at(one) <= now and one not in facts.got]
         if (
-            facts.joined_moment != (self.run.crashes, self.run.failures)
+            facts.joined_moment != self._moment
+            or ready_at <= facts.joined_at
             or self.run.limits.in_flight_max < 20
             or len(due) > _FEW
         ):
             return
-        late_ms = world.now - ready_at
-        allowed_ms = LATE_MS + 2 * self.run.slack_ms
+        late_ms, allowed_ms = now - ready_at, LATE_MS + 3 * self.run.slack_ms
         require(late_ms <= allowed_ms, "P9", f"{name} comes {late_ms} ms after it was due")
 
     def drain(self) -> None:

@@ -56,7 +56,7 @@ def decide_deliveries(
     if delayed or progress.due_first is not None:
         runs, stop = _runs(progress, end, delayed, room=count)
         count = sum(to - start for start, to in runs)
-        fresh = []
+        fresh: list[tuple[int, FreshBlock]] = []
         for start, to in runs:
             blocks, free = _assign_fresh(start, to, free, attempt=progress.attempt_base + 1)
             fresh += blocks

@@ -121,7 +121,7 @@ class DelayLife(TopicLife):
         return max(self._confirmed_at[value], self._instants.get(value, 0) + lead_ms)
 
     def _judge_lateness(self, facts: _GroupFacts, name: str, value: str) -> None:
-        """What becomes due while a group listens and nothing goes wrong is not late, if little else is due."""
+        """What becomes due while a group listens is not late, but for trouble, or if much else is due."""
         now, ready_at = self.errands.world.now, self._ready_at(value)
         due = [one for one in self._confirmed_at if self._ready_at(one) <= now and one not in facts.got]
         if (

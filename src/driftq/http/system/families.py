@@ -181,6 +181,7 @@ FAMILIES: tuple[MetricFamily, ...] = (
     TOPIC_MESSAGES,
     TOPIC_PRODUCED,
     TOPIC_BYTES,
+    TOPIC_DELAYED,
     DEAD_LETTERS,
     GROUP_LAG,
     GROUP_IN_FLIGHT,

@@ -25,7 +25,7 @@ _FEW = 5
 
 
 @dataclass(slots=True)
-class _GroupFacts:
+class _ListeningGroup:
     """What one group has had."""
 
     got: dict[str, int] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class DelayLife(TopicLife):
 
     def __init__(self, errands: Errands, run: Circumstances) -> None:
         super().__init__(errands, run)
-        self._groups = {name: _GroupFacts() for name in _GROUPS[:2]}
+        self._groups = {name: _ListeningGroup() for name in _GROUPS[:2]}
         self._listens = -1
         self._instants: dict[str, int] = {}
         self._confirmed_at: dict[str, int] = {}
@@ -57,7 +57,7 @@ class DelayLife(TopicLife):
         elif self._listens != self.run.crashes:
             self._listen()
         elif len(self._groups) < len(_GROUPS) and len(self.sure) > _FEW and self.random.random() < 0.1:
-            self._groups[_GROUPS[-1]] = _GroupFacts()
+            self._groups[_GROUPS[-1]] = _ListeningGroup()
             self._join(_GROUPS[-1])
         else:
             self._produce()
@@ -97,7 +97,7 @@ class DelayLife(TopicLife):
 
         self.errands.produce(value, done, stored, envelope)
 
-    def _delivered(self, facts: _GroupFacts, group: str, delivery: DeliveryLine) -> None:
+    def _delivered(self, facts: _ListeningGroup, group: str, delivery: DeliveryLine) -> None:
         self._look_at_clock()
         value, instant = delivery.value, self._instants.get(delivery.value)
         name = f"{self.errands.name}/{delivery.offset} for {group}"
@@ -120,7 +120,7 @@ class DelayLife(TopicLife):
         lead_ms = world.now - world.machine.clock.wall()
         return max(self._confirmed_at[value], self._instants.get(value, 0) + lead_ms)
 
-    def _judge_lateness(self, facts: _GroupFacts, name: str, value: str) -> None:
+    def _judge_lateness(self, facts: _ListeningGroup, name: str, value: str) -> None:
         """What becomes due while a group listens is not late, but for trouble, or if much else is due."""
         now, ready_at = self.errands.world.now, self._ready_at(value)
         due = [one for one in self._confirmed_at if self._ready_at(one) <= now and one not in facts.got]

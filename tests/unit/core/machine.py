@@ -141,7 +141,7 @@ class PureBroker:
             [Capacity(member, owner, lease_ms, room) for member, (owner, room) in enumerate(capacities)],
             limits=self.state.limits,
             now=self.now,
-            end=coming.end,
+            end=coming.end if coming.delayed else None,
             delayed=coming.delayed,
         )
         if assignment is None:

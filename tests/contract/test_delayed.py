@@ -101,7 +101,7 @@ def test_records_views_and_explain_show_it_at_once(server: Server) -> None:
     [stored] = view["history"]
     assert parse_rfc3339(stored["waits_until"]) == parse_rfc3339(at)
     assert view["groups"][0]["state"] == "waiting"
-    metrics = server.get("/v1/metrics").body.decode()
+    metrics = server.get("/v1/metrics").content.decode()
     assert f'driftq_topic_delayed{{topic="{topic}"}} 1' in metrics
 
 

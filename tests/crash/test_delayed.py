@@ -29,7 +29,7 @@ def test_messages_that_wait_survive_kills_and_come_once_each_and_never_early(ser
     assert (answer.status, answer.body["failed"]) == (200, 0), answer
     got: dict[str, int] = {}
     for life in range(KILLS + 1):
-        stream = server.stream("orders", "billing", "worker", lease_ms=1_500, prefetch=20)
+        stream = server.stream("orders", "billing", "worker", lease_ms=1_500, prefetch=20, timeout_s=60.0)
         wanted = MESSAGES * (life + 1) // (KILLS + 1)
         while len(got) < wanted:
             [delivery] = stream.take(1)

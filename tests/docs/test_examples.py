@@ -27,6 +27,7 @@ PRINTS = {
     "concurrent_produce.py": "5000 messages acked, 0 left",
     "custom_sink.py": "readers see [('o-1', '{\"state\": \"paid in full\"}')]",
     "dead_letter_redrive.py": "shipping gets 0 messages",
+    "delayed_messages.py": "second at offset 0",
     "delayed_and_prioritised_jobs.py": "later: reminder with priority 9",
     "explain_message.py": "group billing is done after 2 attempts",
     "follow_events.py": "second follower: order-3",

@@ -12,6 +12,7 @@ from driftq.testing.checkers import Violation
 from driftq.testing.machine import Machine
 from driftq.testing.simulator import SimulationFailed, simulate
 from tests.simulation.sabotage import CAUGHT, Sabotage
+from tests.simulation.sabotage_delays import DELAYS_CAUGHT
 from tests.simulation.sabotage_identity import IDENTITY_CAUGHT
 
 SEEDS = 240
@@ -19,7 +20,9 @@ STEPS = 250
 
 
 @pytest.mark.parametrize(
-    ("sabotage", "clauses"), [*CAUGHT, *IDENTITY_CAUGHT], ids=lambda case: getattr(case, "__name__", "")
+    ("sabotage", "clauses"),
+    [*CAUGHT, *IDENTITY_CAUGHT, *DELAYS_CAUGHT],
+    ids=lambda case: getattr(case, "__name__", ""),
 )
 def test_a_broken_broker_is_caught(
     sabotage: Sabotage, clauses: set[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

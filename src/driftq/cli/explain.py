@@ -81,7 +81,8 @@ def _details(entry: Mapping[str, Any]) -> str:
     dead_letter = f"{entry['dlq_topic']}/{entry['dlq_offset']}" if "dlq_offset" in entry else ""
     match entry["what"]:
         case "stored":
-            return f"redriven from {dead_letter}" if dead_letter else ""
+            until = f"waits until {entry['waits_until']}" if "waits_until" in entry else ""
+            return f"redriven from {dead_letter}" if dead_letter else until
         case "delivered":
             return f"to {entry['owner']}, lease until {entry['lease_until']}"
         case "dead":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -82,6 +83,16 @@ def produce(
             "--deadline", metavar="RFC3339", help="After this time the message becomes a dead letter."
         ),
     ] = None,
+    deliver_at: Annotated[
+        str | None,
+        typer.Option(
+            "--deliver-at", metavar="RFC3339", help="No consumer gets the message before this time."
+        ),
+    ] = None,
+    delay: Annotated[
+        float | None,
+        typer.Option("--delay", min=0, metavar="SECONDS", help="Deliver it no sooner than this from now."),
+    ] = None,
     header: Annotated[
         list[str] | None,
         typer.Option("--header", metavar="NAME=VALUE", help="A header of the message; may be repeated."),
@@ -104,6 +115,10 @@ def produce(
         raise typer.BadParameter("--key-field goes with --format ndjson or csv")
     if value is not None and kind == "csv":
         raise typer.BadParameter("--format csv goes with --file: a VALUE has no header line")
+    if delay is not None:
+        if deliver_at is not None:
+            raise typer.BadParameter("give either --delay or --deliver-at")
+        deliver_at = (dt.datetime.now(dt.UTC) + dt.timedelta(seconds=delay)).isoformat()
     base_key = f"{MADE_UP_PREFIX}{uuid.uuid4()}" if idempotency_key is None and retries else idempotency_key
     envelope = {
         "run_id": run_id,
@@ -113,6 +128,7 @@ def produce(
         "target_topic": target_topic,
         "partition_override": partition,
         "deadline": deadline,
+        "deliver_at": deliver_at,
     }
     given = {name: setting for name, setting in envelope.items() if setting is not None}
     headers = _headers(header or [])

@@ -14,7 +14,7 @@ app = typer.Typer(
 )
 
 _NUMBERS = frozenset(
-    {"partition", "first", "next", "messages", "bytes", "acked", "floor", "in flight", "lag"}
+    {"partition", "first", "next", "messages", "bytes", "acked", "floor", "in flight", "lag", "delayed"}
 )
 
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
@@ -131,8 +131,9 @@ def _partitions(answer: dict[str, Any]) -> Any:
 
 
 def _groups(answer: dict[str, Any]) -> Any:
-    shown = table("groups", "group", "partition", "acked", "floor", "in flight", "lag", right=_NUMBERS)
+    columns = ("group", "partition", "acked", "floor", "in flight", "lag", "delayed")
+    shown = table("groups", *columns, right=_NUMBERS)
     for one in answer["groups"]:
-        numbers = (one["acked"], one["floor"], one["in_flight"], one["lag"])
+        numbers = (one["acked"], one["floor"], one["in_flight"], one["lag"], one["delayed"])
         shown.add_row(one["group"], str(one["partition"]), *(f"{number:,}" for number in numbers))
     return shown

@@ -28,6 +28,7 @@ class Produce(msgspec.Struct, gc=False):
     idempotency_key: str = ""
     tenant_id: str = ""
     fingerprint: int = 0
+    deliver_at: int | None = None
 
 
 class AppendByPosition(msgspec.Struct, gc=False):

@@ -1,17 +1,19 @@
 """A group's progress in one partition, and the group as a whole.
 
 Every ordinal below `floor` is settled. From there to `upto` each has a byte in `ahead` that is 1 when it was
-settled out of order. What is neither leased nor settled and lies below `upto` waits for its next delivery.
+settled out of order. What is neither leased nor settled and lies below `upto` waits: for its next delivery,
+then it is in `waiting`, or, passed over because its producer's instant had not come, for its first.
 """
 
 import heapq
+from itertools import islice
 
+from driftq.core.delays import ORDINAL_BITS, DueQueue
 from driftq.core.index import PartitionIndex
 from driftq.core.lease import LeaseTable
 
 ACK_TIMEOUT = "ack_timeout"
 CONSUMER_CLOSED = "consumer_closed"
-ORDINAL_BITS = 44
 _ORDINAL_MASK = (1 << ORDINAL_BITS) - 1
 
 
@@ -27,6 +29,8 @@ class GroupPartition:
         "ahead_count",
         "attempt_base",
         "attempts",
+        "delayed",
+        "due_first",
         "errors",
         "floor",
         "highest_attempt",
@@ -45,6 +49,10 @@ class GroupPartition:
         """Ordinal after the last one ever delivered."""
         self.acked = -1
         """Highest acked offset."""
+        self.delayed = index.specials.count_delayed(start)
+        """How many messages from the floor on wait for the instant that their producer gave."""
+        self.due_first: DueQueue | None = None
+        """Messages that came due after the group had passed over them, for their first delivery."""
         self.ahead = bytearray()
         self.ahead_count = 0
         self.ahead_bytes = 0
@@ -143,9 +151,10 @@ class GroupPartition:
         """Everything below `first` was dropped: settled or not, the group no longer waits for it."""
         if first <= self.floor:
             return
+        index = self.index
+        self.delayed -= index.specials.count_delayed(self.floor, first)
         gone = range(self.floor, min(first, self.upto))
         self.leases.release_all(gone)
-        index = self.index
         if self.ahead_count:
             for ordinal in gone:
                 if self.ahead[ordinal - self.floor]:
@@ -200,9 +209,41 @@ class GroupPartition:
             heapq.heappush(heap, ordinal)  # They leave when their delivery is recorded.
         return ready
 
+    def end_delay(self, ordinal: int) -> None:
+        """The instant of a delayed message has come; called while it still counts as delayed."""
+        if ordinal >= self.floor:
+            self.delayed -= 1
+            if ordinal < self.upto:
+                if self.due_first is None:
+                    self.due_first = DueQueue()
+                self.due_first.add(ordinal)
+
+    def awaits_first(self, ordinal: int) -> bool:
+        """Whether the group has passed over this message and not had it since."""
+        return (
+            self.floor <= ordinal < self.upto
+            and not self.ahead[ordinal - self.floor]
+            and ordinal not in self.leases.leased
+            and ordinal not in self.waiting
+        )
+
+    def first_due(self, *, limit: int) -> list[int]:
+        """At most `limit` messages that came due after the group had passed over them, earliest first."""
+        self.forget_delivered()
+        return list(islice(filter(self.awaits_first, self.due_first or ()), limit))
+
+    def forget_delivered(self) -> None:
+        """Drop from the front of `due_first` what was delivered or dropped meanwhile."""
+        if self.due_first is not None:
+            self.due_first.drop_while(lambda ordinal: not self.awaits_first(ordinal))
+            if not self.due_first:
+                self.due_first = None
+
     def has_work(self, now: int) -> bool:
         """Whether anything could be delivered if a consumer had credit."""
-        return self.upto < self.index.end or bool(self.waiting and self.due(now, limit=1))
+        if self.upto < self.index.end or (self.waiting and self.due(now, limit=1)):
+            return True
+        return self.due_first is not None and bool(self.first_due(limit=1))
 
 
 class Group:

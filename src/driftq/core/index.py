@@ -138,10 +138,11 @@ class PartitionIndex:
         sizes: Sequence[int],
         terms: Sequence[int] | None = None,
         deadlines: Sequence[int] | None = None,
+        delays: Sequence[int] | None = None,
     ) -> None:
         """Add messages at the end."""
-        if terms is not None or deadlines is not None:
-            self.specials.add_run(self.end, terms, deadlines)
+        if terms is not None or deadlines is not None or delays is not None:
+            self.specials.add_run(self.end, terms, deadlines, delays)
         if self.chunks and self.chunks[-1].segment == segment:
             chunk = self.chunks[-1]
         else:

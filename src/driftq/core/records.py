@@ -74,6 +74,17 @@ class MessagesStored(Record):
     """For each message its index in `terms`, from 1; 0 is the default."""
     deadlines: bytes = b""
     """For each message its deadline in milliseconds; 0 is none."""
+    delays: bytes = b""
+    """For each message the instant before which no group gets it, in milliseconds; 0 is none."""
+
+
+class DelaysEnded(Record):
+    """The instant of these delayed messages has come: groups may get them."""
+
+    topic: int
+    partition: int
+    ordinals: bytes
+    """In the order of their instants."""
 
 
 class GroupCreated(Record):
@@ -296,6 +307,7 @@ _KINDS: dict[int, type[Record]] = {
     11: EffectCommitted,
     12: DeadLettersRedriven,
     13: DeadLettersPurged,
+    14: DelaysEnded,
     20: PartitionsTrimmed,
     21: TopicDeleted,
     22: GroupReset,

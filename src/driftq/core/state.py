@@ -3,6 +3,7 @@
 import msgspec
 
 from driftq.core.dead_letter_ids import DeadLetterIds
+from driftq.core.delays import DelaySchedule
 from driftq.core.effects import EffectTable
 from driftq.core.group import Group, GroupPartition
 from driftq.core.index import PartitionIndex, TimeIndex
@@ -129,24 +130,30 @@ class Topic:
         return None
 
     def count_pressure(self, partition: int, *, limits: Limits, now: int) -> None:
-        """Count the unsettled messages of the slowest group or reader active within the retention."""
+        """Count the unsettled messages of the slowest group or reader active within the retention.
+
+        A delayed message counts with its bytes alone.
+        """
         part = self.partitions[partition]
         index = part.index
         count = size_bytes = 0
+        delayed_from = index.specials.count_delayed
         if not self.groups and not self.readers and limits.count_unread:
-            count, size_bytes = index.end - index.first, index.total_bytes - index.bytes_before
+            count = index.end - index.first - delayed_from(index.first)
+            size_bytes = index.total_bytes - index.bytes_before
         since = now - self.retention_ms
         for group in self.groups.values():
             if group.seen_at < since:
                 continue  # Its lag is still reported, and its messages are kept.
             progress = group.partitions[partition]
-            count = max(count, progress.unsettled)
+            count = max(count, progress.unsettled - progress.delayed)
             size_bytes = max(size_bytes, progress.unsettled_bytes)
         for reader, positions in self.readers.items():
             if self.seen_at[reader] < since:
                 continue
-            count = max(count, index.end - positions[partition])
-            size_bytes = max(size_bytes, index.total_bytes - index.bytes_upto(positions[partition]))
+            position = positions[partition]
+            count = max(count, index.end - position - delayed_from(position))
+            size_bytes = max(size_bytes, index.total_bytes - index.bytes_upto(position))
         part.pressure, part.pressure_bytes, part.relieved = count, size_bytes, False
         part.counted_at = now
 
@@ -168,6 +175,7 @@ class State:
         self.jobs = JobTable(kept_ms=limits.jobs_kept_ms)
         self.owners = OwnerTable()
         self.schedules = ScheduleTable()
+        self.delays = DelaySchedule()
         self.last_at = 0
         """The latest time in the log: engine time is never earlier."""
         self.next_topic = 1
@@ -180,6 +188,32 @@ class State:
             number = self.terms_numbers[terms] = len(self.terms)
             self.terms.append(terms)
         return number
+
+    def next_delay(self) -> tuple[int, Topic, int] | None:
+        """The earliest instant that a delayed message waits for, with its topic and partition."""
+        while (head := self.delays.first()) is not None:
+            at, topic_id, number = head
+            topic = self.topics_by_id.get(topic_id)
+            if topic is None:
+                self.delays.pop()
+                continue
+            specials = topic.partitions[number].index.specials
+            is_live = specials.delays.scheduled_at == at
+            if is_live and specials.next_instant() == at:
+                return at, topic, number
+            self.delays.pop()
+            if is_live:
+                specials.delays.scheduled_at = None
+                self.schedule_delays(topic, number)
+        return None
+
+    def schedule_delays(self, topic: Topic, partition: int) -> None:
+        """The earliest instant of this partition may have changed."""
+        specials = topic.partitions[partition].index.specials
+        at, scheduled_at = specials.next_instant(), specials.delays.scheduled_at
+        if at is not None and (scheduled_at is None or at < scheduled_at):
+            specials.delays.scheduled_at = at
+            self.delays.add(at, topic=topic.id, partition=partition)
 
     def progress(self, group: int, partition: int) -> GroupPartition:
         return self.groups_by_id[group].partitions[partition]

@@ -77,6 +77,8 @@ class EnvelopeBody(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
     deadline: str | None = None
     retry_policy: MessageRetryPolicy | None = None
     traceparent: str | None = None
+    deliver_at: str | None = None
+    """RFC 3339: no group gets the message before this instant."""
 
 
 class Envelope(EnvelopeBody, frozen=True):

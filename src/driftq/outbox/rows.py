@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from driftq.client.producing.outgoing import EnvelopeFields, outgoing, with_trace
+from driftq.client.producing.outgoing import EnvelopeFields, outgoing, with_instant, with_trace
 from driftq.errors import InvalidArgument
 from driftq.model import Event
 from driftq.telemetry.tracing import current_traceparent
@@ -155,7 +155,8 @@ def message_row(
     if "target_topic" in envelope:
         raise InvalidArgument("target_topic", "the outbox sends to the topic itself and calls no router")
     row_key = uuid.uuid4().hex
-    message = outgoing(topic, value, key, idempotency_key or row_key, with_trace(envelope), headers)
+    envelope = with_instant(with_trace(envelope), lambda: dt.datetime.now(dt.UTC))
+    message = outgoing(topic, value, key, idempotency_key or row_key, envelope, headers)
     fields: dict[str, Any] = {"value": message.value, "envelope": message.envelope}
     if message.headers:
         fields["headers"] = message.headers

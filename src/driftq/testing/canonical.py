@@ -61,18 +61,20 @@ def unsettled(topic: Topic, partition: int, *, limits: Limits, now: int) -> tupl
     index = topic.partitions[partition].index
     kept = range(index.first, index.end)
     sizes = {ordinal: index.bytes_upto(ordinal + 1) - index.bytes_upto(ordinal) for ordinal in kept}
+    is_delayed = index.specials.is_delayed
     counts = [(0, 0)]
     for group in topic.groups.values():
         if group.seen_at < since:
             continue
         progress = group.partitions[partition]
         open_ = [size for ordinal, size in sizes.items() if not progress.is_settled(ordinal)]
-        counts.append((len(open_), sum(open_)))
+        delayed = [ordinal for ordinal in sizes if ordinal >= progress.floor and is_delayed(ordinal)]
+        counts.append((len(open_) - len(delayed), sum(open_)))
     for reader, positions in topic.readers.items():
         if topic.seen_at[reader] < since:
             continue
-        rest = [size for ordinal, size in sizes.items() if ordinal >= positions[partition]]
-        counts.append((len(rest), sum(rest)))
+        rest = {ordinal: size for ordinal, size in sizes.items() if ordinal >= positions[partition]}
+        counts.append((len(rest) - sum(map(is_delayed, rest)), sum(rest.values())))
     return max(count for count, _ in counts), max(size for _, size in counts)
 
 
@@ -86,6 +88,10 @@ def _topic(topic: Topic, now: int) -> dict[str, Any]:
         "created_at": topic.created_at,
         "deleted_groups": sorted(topic.deleted_groups.dump(now=now)),
         "partitions": {number: _index(part.index) for number, part in enumerate(topic.partitions)},
+        "delayed": {
+            number: (part.index.specials.next_instant(), _delayed(part.index))
+            for number, part in enumerate(topic.partitions)
+        },
         "groups": {
             name: {
                 "id": group.id,
@@ -192,6 +198,10 @@ def _index(index: PartitionIndex) -> list[tuple[int, int, int]]:
     ]
 
 
+def _delayed(index: PartitionIndex) -> list[int]:
+    return [ordinal for ordinal, *_, delayed in index.specials.between(index.first, index.end) if delayed]
+
+
 def _progress(progress: GroupPartition) -> dict[str, Any]:
     unsettled = [
         ordinal for ordinal in range(progress.floor, progress.upto) if not progress.is_settled(ordinal)
@@ -213,6 +223,8 @@ def _progress(progress: GroupPartition) -> dict[str, Any]:
         "attempts": {ordinal: progress.attempt_of(ordinal) for ordinal in unsettled},
         "errors": {ordinal: progress.errors.get(ordinal, "") for ordinal in unsettled},
         "waiting": dict(progress.waiting),
+        "delayed": progress.delayed,
+        "due_first": list(filter(progress.awaits_first, progress.due_first or ())),
     }
 
 

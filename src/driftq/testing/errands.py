@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from driftq.core.commands import Ack
 from driftq.errors import DriftQError, Unavailable
-from driftq.model import DeliveryLine, Message
+from driftq.model import DeliveryLine, Envelope, Message
 from driftq.server.produce.prepare import prepare
 from driftq.server.requests import AckRequest, JoinRequest, ProduceRequest
 from driftq.server.topics.stage import TopicsRequest
@@ -69,7 +69,13 @@ class Errands:
         """Any request; `heard` gets its answer, and `done` an Unavailable when there is none."""
         put(self._reply(done, heard))
 
-    def produce(self, value: str, done: Done, stored: Callable[[MessagePlace], None]) -> None:
+    def produce(
+        self,
+        value: str,
+        done: Done,
+        stored: Callable[[MessagePlace], None],
+        envelope: Envelope | None = None,
+    ) -> None:
         """One message without a key, in partition 0 of its topic."""
         self.world.say(f"produce {self.name} {value.rstrip('x')}")
 
@@ -80,7 +86,7 @@ class Errands:
             else:
                 stored(MessagePlace(value, *outcome))
 
-        command = prepare(Message(topic=self.name, value=value), at=self.world.now)
+        command = prepare(Message(topic=self.name, value=value, envelope=envelope), at=self.world.now)
         self.world.machine.engine.submit(ProduceRequest([command], self._reply(done, answered)))
 
     def _reply(self, done: Done, answered: Callable[[Any], None]) -> Callable[[Any], None]:

@@ -34,7 +34,7 @@ class Life(Protocol):
     def judge(self) -> None: ...
 
 
-class _TopicLife:
+class TopicLife:
     """What the server said about one topic's messages."""
 
     def __init__(self, errands: Errands, run: Circumstances) -> None:
@@ -85,7 +85,7 @@ class _TopicLife:
             require(known, clause, f"{self.errands.name} holds {value!r} at {offset}")
 
 
-class Mortal(_TopicLife):
+class Mortal(TopicLife):
     """A topic that is deleted and recreated: nothing of an earlier topic is ever seen."""
 
     def __init__(self, errands: Errands, run: Circumstances) -> None:
@@ -134,7 +134,7 @@ class Mortal(_TopicLife):
             require(not lost, "W1", f"{self.errands.name}: {lost} are lost")
 
 
-class Bounded(_TopicLife):
+class Bounded(TopicLife):
     """A topic with `retention_bytes`: the newest stay, as many as fit and no fewer."""
 
     LIMIT = 700
@@ -167,7 +167,7 @@ class Bounded(_TopicLife):
         require(not fits, "T7", f"{self.errands.name}: {newest} went although it fits beside {held}")
 
 
-class Followed(_TopicLife):
+class Followed(TopicLife):
     """A topic with a registered reader: messages that it has not passed are kept, and cause backpressure."""
 
     def __init__(self, errands: Errands, run: Circumstances) -> None:
@@ -238,7 +238,7 @@ class Followed(_TopicLife):
                 require(found == place.value, "W6", f"{place} was not read and is gone: {found}")
 
 
-class ResetGroupLife(_TopicLife):
+class ResetGroupLife(TopicLife):
     """A topic whose only group is reset sometimes: from there on everything is delivered once more."""
 
     GROUP = "again"

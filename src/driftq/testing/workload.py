@@ -9,6 +9,7 @@ from driftq.server.requests import DrainedRequest
 from driftq.testing.check_delivered import Listener
 from driftq.testing.checkers import LATE_GROUP
 from driftq.testing.consumer import Hand, SimConsumer, SimWorker
+from driftq.testing.delay_life import DELAY_KINDS
 from driftq.testing.disk import Operation
 from driftq.testing.errands import Errands
 from driftq.testing.identity_lives import IDENTITY_KINDS
@@ -32,7 +33,7 @@ class Workload:
         self._known: list[Intent] = []
         self._values = 0
         self._release = random.random() < 0.5
-        kinds = {**KINDS, **IDENTITY_KINDS}
+        kinds = {**KINDS, **IDENTITY_KINDS, **DELAY_KINDS}
         self.lives: list[Life] = [kind(self._errands(name), world.run) for name, kind in kinds.items()]
         trouble = random.choice((0.0, 0.6, 1.5))
         self._actions: list[tuple[float, Callable[[], None]]] = [

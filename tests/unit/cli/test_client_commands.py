@@ -1,5 +1,6 @@
 """What the client commands say to people and to scripts, against a real server."""
 
+import datetime as dt
 import json
 import signal
 import subprocess
@@ -56,6 +57,25 @@ def test_one_message_is_produced_with_its_envelope(run_client: Run, topic: str) 
         "partition_override": 2,
         "deadline": "2100-01-01T00:00:00Z",
     }
+
+
+@pytest.mark.clause("P9")
+def test_a_message_is_delayed_by_seconds_or_until_an_instant(run_client: Run, topic: str) -> None:
+    begin = dt.datetime.now(dt.UTC)
+    assert run_client("produce", topic, "in an hour", "--delay", "3600").exit_code == 0
+    assert (
+        run_client("produce", topic, "at an instant", "--deliver-at", "2100-01-01T00:00:00Z").exit_code == 0
+    )
+    assert run_client("produce", topic, "past", "--deliver-at", "2001-01-01T00:00:00Z").exit_code == 0
+    came = json.loads(run_client("consume", topic, "--group", "g", "--max", "1", "--json").stdout)
+    assert came["value"] == "past"
+    view = json.loads(run_client("topic", "show", topic, "--json").stdout)
+    assert sum(group["delayed"] for group in view["groups"]) <= 2
+    both = run_client("produce", topic, "x", "--delay", "1", "--deliver-at", "2100-01-01T00:00:00Z")
+    assert both.exit_code == 2
+    told = run_client("explain", f"{topic}/0").stdout
+    assert "waits until" in told
+    assert str((begin + dt.timedelta(hours=1)).year) in told
 
 
 @pytest.mark.clause("P7")

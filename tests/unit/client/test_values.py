@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from driftq.client import AppendReceipt, EventReceipt, Receipt
-from driftq.client.producing.outgoing import keys, outgoing, text_of
+from driftq.client.producing.outgoing import keys, outgoing, text_of, with_instant
 from driftq.errors import InvalidArgument
 from driftq.model import Message, RetryPolicy
 from driftq.model.value import BYTES_MARK, bytes_of, json_of
@@ -61,6 +61,7 @@ def test_a_text_has_bytes_too() -> None:
         {"run_id": 5},
         {"unheard": "of"},
         {"labels": {"a": "\ud800"}},
+        {"deliver_at": dt.datetime(2100, 1, 1)},  # noqa: DTZ001 - neither has this.
         {"deadline": dt.datetime(2100, 1, 1)},  # noqa: DTZ001 - that it has no zone is the point.
     ],
     ids=lambda wrong: next(iter(wrong)),
@@ -98,6 +99,26 @@ def test_envelope_fields_are_written_as_they_were_given() -> None:
             "retry_policy": {"max_attempts": 3},
         },
     }
+
+
+@pytest.mark.clause("P9")
+def test_a_delay_becomes_an_instant() -> None:
+    now = dt.datetime(2100, 1, 1, tzinfo=dt.UTC)
+    fields = with_instant({"run_id": "r", "delay": 1.5}, lambda: now)
+    assert fields == {"run_id": "r", "deliver_at": now + dt.timedelta(seconds=1.5)}
+    message = outgoing("t", "v", key="", idempotency_key=None, envelope=fields)
+    envelope = msgspec.json.decode(msgspec.json.encode(message))["envelope"]
+    assert envelope == {"run_id": "r", "deliver_at": "2100-01-01T00:00:01.500000+00:00"}
+    assert with_instant({"deliver_at": now}, lambda: now) == {"deliver_at": now}
+
+
+@pytest.mark.clause("P9")
+@pytest.mark.parametrize(
+    "wrong", [{"delay": 1, "deliver_at": "2100-01-01T00:00:00Z"}, {"delay": "soon"}, {"delay": 1e30}]
+)
+def test_a_delay_that_cannot_be_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidArgument):
+        with_instant(wrong, lambda: dt.datetime.now(dt.UTC))  # type: ignore[arg-type]
 
 
 @pytest.mark.clause("P7")

@@ -9,11 +9,13 @@ from driftq.core.dead_lettered import DeadLettered
 from driftq.core.decide import (
     decide_acks,
     decide_deliveries,
+    decide_due,
     decide_expiries,
     decide_group,
     decide_nack,
     decide_produce,
     decide_release,
+    decide_skips,
     decide_topic,
     settled,
 )
@@ -23,7 +25,14 @@ from driftq.core.evolve.fold import evolve
 from driftq.core.group import GroupPartition
 from driftq.core.keys import MessageRef, fingerprint
 from driftq.core.lease import Credit
-from driftq.core.records import SETTLED_DEAD, DeliveryTerms, MessagesDelivered, MessagesSettled, Record
+from driftq.core.records import (
+    SETTLED_DEAD,
+    DeliveryTerms,
+    MessagesDelivered,
+    MessagesSettled,
+    Record,
+    unpack_array,
+)
 from driftq.core.state import State, Topic
 from driftq.errors import DriftQError
 from driftq.model import Envelope, StoredMessage, TopicOptions
@@ -124,17 +133,29 @@ class PureBroker:
         self, *capacities: tuple[str, int], group: str = "workers", partition: int = 0, lease_ms: int = 2_000
     ) -> MessagesDelivered | None:
         """Deliver to consumers given by owner and room."""
+        found = self.topic.groups[group]
+        coming = decide_skips(self.state, self.topic, found, partition, now=self.now, wall=self.wall)
         assignment = decide_deliveries(
             self.topic.groups[group],
             partition,
             [Capacity(member, owner, lease_ms, room) for member, (owner, room) in enumerate(capacities)],
             limits=self.state.limits,
             now=self.now,
+            end=coming.end if coming.delayed else None,
+            delayed=coming.delayed,
         )
         if assignment is None:
             return None
         self.fold(assignment.record)
         return assignment.record
+
+    def end_delays(self) -> list[int]:
+        """End the delays whose instant has come; their ordinals."""
+        ordinals: list[int] = []
+        while (record := decide_due(self.state, now=self.now, wall=self.wall)) is not None:
+            self.fold(record)
+            ordinals += unpack_array("Q", record.ordinals)
+        return ordinals
 
     def ack(
         self, *offsets: int, owner: str = "a", group: str = "workers", attempt: int | None = None
@@ -234,6 +255,7 @@ def command(
     override: int | None = None,
     deadline: int | None = None,
     terms: DeliveryTerms | None = None,
+    deliver_at: int | None = None,
 ) -> Produce:
     return Produce(
         topic="orders",
@@ -242,11 +264,12 @@ def command(
         value=value,
         size_bytes=len(key.encode()) + len(value.encode()),
         entry=value.encode(),
-        plain=not idempotency_key and override is None and deadline is None and terms is None,
+        plain=not idempotency_key and override is deadline is terms is deliver_at is None,
         override=override,
         deadline=deadline,
         terms=terms,
         idempotency_key=idempotency_key,
         tenant_id=tenant_id,
         fingerprint=fingerprint(tenant_id, "orders", idempotency_key) if idempotency_key else 0,
+        deliver_at=deliver_at,
     )

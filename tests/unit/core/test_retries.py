@@ -163,9 +163,11 @@ def test_what_is_too_late_is_passed_over_and_given_up(broker: PureBroker) -> Non
     broker.deliver(("a", 1))
     broker.now += 99
     nobody_yet = decide_skips(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)
-    assert nobody_yet == ([], [], 3)
+    assert nobody_yet == ([], [], 3, [])
     broker.now += 1
-    passed, late, end = decide_skips(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)
+    passed, late, end, _ = decide_skips(
+        broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall
+    )
     assert (passed, [one.ordinal for one in late], end) == ([], [1], 3)
     assert (late[0].reason, late[0].last_error, late[0].attempts) == (
         "deadline_exceeded",
@@ -183,7 +185,7 @@ def test_a_retry_that_is_too_late_is_given_up_however_many_are_due() -> None:
     broker.now += 2_000
     assert len(broker.expire_or_give_up()[0]) == 1_500
     broker.now += 8_000
-    _, late, _ = decide_skips(
+    _, late, *_ = decide_skips(
         broker.state, broker.topic, broker.topic.groups["workers"], 0, now=broker.now, wall=broker.wall
     )
     assert [(one.ordinal, one.attempts) for one in late] == [(ordinal, 1) for ordinal in range(1_500)]
@@ -201,7 +203,7 @@ def test_what_takes_the_place_of_a_late_retry_is_looked_at_too() -> None:
     broker.now += 8_000
     broker.state.limits = Limits(in_flight_max=2)
     group = broker.topic.groups["workers"]
-    _, late, _ = decide_skips(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)
+    _, late, *_ = decide_skips(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)
     assert [one.ordinal for one in late] == [0, 1, 2, 3]
 
 
@@ -216,7 +218,7 @@ def test_a_deadline_is_judged_by_the_wall_clock(broker: PureBroker) -> None:
     broker.now += 499
     assert not decide_skips(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)[1]
     broker.now += 1
-    _, (late,), _ = decide_skips(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)
+    _, (late,), *_ = decide_skips(broker.state, broker.topic, group, 0, now=broker.now, wall=broker.wall)
     assert late.reason == "deadline_exceeded"
 
 

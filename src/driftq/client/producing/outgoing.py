@@ -12,7 +12,7 @@ import secrets
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from itertools import count
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar, TypedDict, cast
 
 import msgspec
 
@@ -38,6 +38,9 @@ class EnvelopeFields(TypedDict, total=False):
     target_topic: str
     partition_override: int
     deadline: str | dt.datetime
+    deliver_at: str | dt.datetime
+    delay: float
+    """In seconds from now, in place of `deliver_at`."""
     retry_policy: RetryPolicy
     traceparent: str
     labels: dict[str, str]
@@ -144,6 +147,19 @@ def with_trace(envelope: EnvelopeFields) -> EnvelopeFields:
     return envelope if traceparent is None else {**envelope, "traceparent": traceparent}
 
 
+def with_instant(envelope: EnvelopeFields, now: Callable[[], dt.datetime]) -> EnvelopeFields:
+    """The same with `deliver_at` in place of `delay`; raises InvalidArgument."""
+    if "delay" not in envelope:
+        return envelope
+    if envelope.get("deliver_at") is not None:
+        raise InvalidArgument("delay", "goes without deliver_at: give one of them")
+    rest = cast(EnvelopeFields, {name: given for name, given in envelope.items() if name != "delay"})
+    try:
+        return {**rest, "deliver_at": now() + dt.timedelta(seconds=envelope["delay"])}
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgument("delay", f"must be a number of seconds: {error}") from error
+
+
 def _envelope(idempotency_key: str | None, given: EnvelopeFields) -> Envelope:
     fields: dict[str, Any] = dict(given)
     policy = fields.get("retry_policy")
@@ -151,11 +167,12 @@ def _envelope(idempotency_key: str | None, given: EnvelopeFields) -> Envelope:
         raise InvalidArgument(
             "retry_policy", "base, cap, jitter, retry_for and give_up_on are for jobs; give backoff_ms"
         )
-    deadline = fields.get("deadline")
-    if isinstance(deadline, dt.datetime):
-        if deadline.tzinfo is None:
-            raise InvalidArgument("deadline", "needs a time zone")
-        fields["deadline"] = deadline.isoformat()
+    for name in ("deadline", "deliver_at"):
+        instant = fields.get(name)
+        if isinstance(instant, dt.datetime):
+            if instant.tzinfo is None:
+                raise InvalidArgument(name, "needs a time zone")
+            fields[name] = instant.isoformat()
     for name, wish in fields.items():
         try:
             _encode(wish)

@@ -13,7 +13,15 @@ from typing import Any
 
 from driftq.client.producing.batcher import Batcher
 from driftq.client.producing.entry import Waiter
-from driftq.client.producing.outgoing import EnvelopeFields, KeyAlone, Outgoing, keys, outgoing, with_trace
+from driftq.client.producing.outgoing import (
+    EnvelopeFields,
+    KeyAlone,
+    Outgoing,
+    keys,
+    outgoing,
+    with_instant,
+    with_trace,
+)
 from driftq.client.wire.calls import Calls
 from driftq.client.wire.encoding import read_receipts
 from driftq.errors import BatchRefused, DriftQError
@@ -51,6 +59,8 @@ class Producer:
         receipt: asyncio.Future[Receipt] = self._create_future()
         if is_tracing():
             envelope = with_trace(envelope)
+        if "delay" in envelope:
+            envelope = with_instant(envelope, self._calls.connector.now)
         if (
             type(value) is str
             and idempotency_key is None
@@ -90,7 +100,7 @@ class Producer:
         headers: Mapping[str, str] | None = None,
     ) -> list[Receipt]:
         """Returns when all are durable, in the order of the values; raises BatchRefused when some are not."""
-        envelope = with_trace(envelope)
+        envelope = with_instant(with_trace(envelope), self._calls.connector.now)
         messages = (
             outgoing(
                 topic,

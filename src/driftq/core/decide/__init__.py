@@ -1,5 +1,6 @@
 """Decisions: from the state and a command to records, or an error and no change."""
 
+from driftq.core.decide.delays import decide_due
 from driftq.core.decide.deliver import decide_deliveries
 from driftq.core.decide.positions import decide_reader
 from driftq.core.decide.produce import Accepted, Duplicate, Lookup, decide_produce
@@ -20,6 +21,7 @@ __all__ = [
     "Lookup",
     "decide_acks",
     "decide_deliveries",
+    "decide_due",
     "decide_expiries",
     "decide_extend",
     "decide_group",

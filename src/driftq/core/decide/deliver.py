@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from driftq.core.commands import Capacity
-from driftq.core.group import Group
+from driftq.core.group import Group, GroupPartition
 from driftq.core.records import FreshBlock, MessagesDelivered, RedeliveredBlock
 from driftq.model.options.limits import Limits
 
@@ -28,12 +28,13 @@ def decide_deliveries(
     limits: Limits,
     now: int,
     end: int | None = None,
+    delayed: Sequence[int] = (),
 ) -> Assignment | None:
     """Assign due and new messages round-robin; None when there is nothing to assign.
 
     Capacities come in the order of their turn and shrink with each message. Redeliveries go first, because
     they are older, and to a stalled member only where no other has credit. New messages are assigned up to
-    the ordinal `end`.
+    the ordinal `end`, but for those that are `delayed`; those whose instant has come go before them.
     """
     progress = group.partitions[partition]
     room = min(limits.in_flight_max - len(progress.leases), sum(capacity.room for capacity in capacities))
@@ -49,9 +50,21 @@ def decide_deliveries(
         last = free[turn - 1].member
         free = [capacity for capacity in free[turn:] + free[:turn] if capacity.room > 0]
     upto = progress.upto
-    stop = min(upto + room - len(ready), progress.index.end if end is None else end)
-    fresh = _assign_fresh(upto, stop, free, attempt=progress.attempt_base + 1) if stop > upto else []
-    if not fresh and not redelivered:
+    if end is None:
+        end = progress.index.end
+    count = room - len(ready)
+    if delayed or progress.due_first is not None:
+        runs, stop = _runs(progress, end, delayed, room=count)
+        count = sum(to - start for start, to in runs)
+        fresh: list[tuple[int, FreshBlock]] = []
+        for start, to in runs:
+            blocks, free = _assign_fresh(start, to, free, attempt=progress.attempt_base + 1)
+            fresh += blocks
+    else:
+        stop = min(upto + count, end)
+        count = stop - upto
+        fresh = _assign_fresh(upto, stop, free, attempt=progress.attempt_base + 1)[0] if count else []
+    if not fresh and not redelivered and stop == upto:
         return None
     record = MessagesDelivered(
         at=now,
@@ -64,7 +77,7 @@ def decide_deliveries(
     members = [member for member, _ in fresh] + [member for member, _ in redelivered]
     if fresh:
         last = fresh[-1][0]
-    return Assignment(record=record, members=members, count=stop - upto + len(ready), last=last)
+    return Assignment(record=record, members=members, count=count + len(ready), last=last)
 
 
 def _assign_redeliveries(
@@ -90,10 +103,39 @@ def _assign_redeliveries(
     return blocks, turn
 
 
+def _runs(
+    progress: GroupPartition, end: int, delayed: Sequence[int], *, room: int
+) -> tuple[list[tuple[int, int]], int]:
+    """Runs of messages for their first delivery, `room` at most, and the ordinal that the group gets to.
+
+    Messages that came due after the group had passed over them, then the new ones between delayed ones.
+    """
+    runs: list[tuple[int, int]] = []
+    for ordinal in progress.first_due(limit=room):
+        room -= 1
+        if runs and runs[-1][1] == ordinal:
+            runs[-1] = (runs[-1][0], ordinal + 1)
+        else:
+            runs.append((ordinal, ordinal + 1))
+    start = progress.upto
+    for hole in (*delayed, end):
+        stop = min(hole, start + room)
+        if stop > start:
+            runs.append((start, stop))
+            room -= stop - start
+        if stop < hole:
+            return runs, stop
+        start = min(hole + 1, end)
+    return runs, end
+
+
 def _assign_fresh(
     start: int, stop: int, free: list[Capacity], *, attempt: int
-) -> list[tuple[int, FreshBlock]]:
-    """Stripes: with three members each gets every third message, until one of them has no credit left."""
+) -> tuple[list[tuple[int, FreshBlock]], list[Capacity]]:
+    """Stripes: with three members each gets every third message, until one of them has no credit left.
+
+    Also returns who has credit left, in the order of their turn.
+    """
     blocks: list[tuple[int, FreshBlock]] = []
     while start < stop:
         width = min(len(free), stop - start)
@@ -112,4 +154,4 @@ def _assign_fresh(
             capacity.room -= rows
         start = end
         free = [capacity for capacity in free[width:] + free[:width] if capacity.room > 0]
-    return blocks
+    return blocks, free

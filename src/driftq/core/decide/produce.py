@@ -64,7 +64,7 @@ def decide_produce(
     unlimited: bool = False,
     new_keys: bool = False,
 ) -> ProduceBatch:
-    """Decide all of a topic's new messages at once. Deadlines are compared with `wall`.
+    """Decide all of a topic's new messages at once. Deadlines and instants are compared with `wall`.
 
     `placed_keys` is given, and filled, where several topics' parts are decided before any of them is folded.
     No limit applies to `unlimited` messages. `new_keys`: no key among them is live or occurs twice.
@@ -76,7 +76,7 @@ def decide_produce(
     if partitions is not None:
         first = topic.next_offset
         return ProduceBatch(
-            records=_records(topic, commands, partitions, sizes, plain=plain, now=now),
+            records=_records(topic, commands, partitions, sizes, plain=plain, now=now, wall=wall),
             outcomes=list(zip(partitions, range(first, first + len(commands)), strict=True)),
         )
     plan = _Plan(
@@ -90,7 +90,7 @@ def decide_produce(
     )
     outcomes = [plan.place(command) for command in commands]
     sizes = [command.size_bytes for command in plan.accepted]
-    records = _records(topic, plan.accepted, plan.partitions, sizes, plain=False, now=now)
+    records = _records(topic, plan.accepted, plan.partitions, sizes, plain=False, now=now, wall=wall)
     return ProduceBatch(records=records, outcomes=outcomes)
 
 
@@ -104,10 +104,10 @@ def _are_plain(commands: Sequence[Produce]) -> bool:
 def _are_fresh(
     state: State, commands: Sequence[Produce], placed_keys: PlacedKeys | None, *, new_keys: bool
 ) -> bool:
-    """No command has a target or deadline, and no key is live, occurs twice, or exceeds the limit."""
+    """No command has a target or an instant, and no key is live, occurs twice, or exceeds the limit."""
     prints: list[int] = []
     for command in commands:
-        if command.override is not None or command.deadline is not None:
+        if command.override is not None or command.deadline is not None or command.deliver_at is not None:
             return False
         if command.fingerprint:
             prints.append(command.fingerprint)
@@ -148,6 +148,7 @@ def _records(
     *,
     plain: bool,
     now: int,
+    wall: int,
 ) -> list[tuple[MessagesStored, list[bytes]]]:
     """The accepted messages, as records of bounded size."""
     entries = [command.entry for command in accepted]
@@ -171,6 +172,7 @@ def _records(
         prints = [] if plain else [command.fingerprint for command in mine]
         terms = {} if plain else _terms(mine)
         deadlines = [] if plain else [command.deadline or 0 for command in mine]
+        delays = [] if plain else [_later(command.deliver_at, wall) for command in mine]
         record = MessagesStored(
             at=now,
             topic=topic.id,
@@ -186,9 +188,15 @@ def _records(
                 array("H", [terms[one.terms] if one.terms else 0 for one in mine]).tobytes() if terms else b""
             ),
             deadlines=array("Q", deadlines).tobytes() if any(deadlines) else b"",
+            delays=array("Q", delays).tobytes() if any(delays) else b"",
         )
         records.append((record, entries[start:stop]))
     return records
+
+
+def _later(deliver_at: int | None, wall: int) -> int:
+    """The instant; 0 for none, and for one that has come."""
+    return deliver_at if deliver_at is not None and deliver_at > wall else 0
 
 
 def _terms(commands: Sequence[Produce]) -> dict[DeliveryTerms, int]:
@@ -231,6 +239,7 @@ class _Plan:
         try:
             if command.deadline is not None and command.deadline <= self._wall:
                 raise InvalidArgument("deadline", "is already past")
+            delayed = command.deliver_at is not None and command.deliver_at > self._wall
             count = len(topic.partitions)
             if command.override is None:
                 number = partition_of(command.key, partitions=count)
@@ -243,7 +252,7 @@ class _Plan:
                 if known is not None:
                     return known
             if not self._unlimited:
-                self._take_room(number, command.size_bytes)
+                self._take_room(number, command.size_bytes, delayed=delayed)
         except DriftQError as refused:
             return refused
         placed = (number, self._next_offset)
@@ -254,29 +263,29 @@ class _Plan:
             self._placed_keys.setdefault(command.fingerprint, []).append((command, placed))
         return placed
 
-    def _take_room(self, number: int, size_bytes: int) -> None:
+    def _take_room(self, number: int, size_bytes: int, *, delayed: bool) -> None:
         added = self._added.get(number)
         if added is None:
             added = self._added[number] = [0, 0]
         part = self._topic.partitions[number]
-        limit = self._limit_hit(part, added, size_bytes)
+        limit = self._limit_hit(part, added, size_bytes, delayed=delayed)
         if limit and (part.relieved or self._now >= part.counted_at + _RECOUNT_MS):
             self._topic.count_pressure(number, limits=self._state.limits, now=self._now)
-            limit = self._limit_hit(part, added, size_bytes)
+            limit = self._limit_hit(part, added, size_bytes, delayed=delayed)
         if limit and not self._is_bounded():
             limit = None
         if limit:
             raise Overloaded(self._topic.name, partition=number, limit=limit)
-        added[0] += 1
+        added[0] += not delayed
         added[1] += size_bytes
 
     def _is_bounded(self) -> bool:
         """Without readers no message counts as unsettled, unless the profile counts all."""
         return bool(self._topic.groups or self._topic.readers or self._state.limits.count_unread)
 
-    def _limit_hit(self, part: Partition, added: list[int], size_bytes: int) -> str | None:
+    def _limit_hit(self, part: Partition, added: list[int], size_bytes: int, *, delayed: bool) -> str | None:
         limits = self._state.limits
-        if part.pressure + added[0] >= limits.partition_messages_max:
+        if not delayed and part.pressure + added[0] >= limits.partition_messages_max:
             return f"at most {limits.partition_messages_max} unsettled messages"
         if part.pressure_bytes + added[1] + size_bytes > limits.partition_bytes_max:
             return f"at most {limits.partition_bytes_max} unsettled bytes"

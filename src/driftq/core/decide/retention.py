@@ -1,10 +1,10 @@
 """Which messages have passed their retention.
 
 A message is kept until every group has settled it and every reader has passed it, and for the topic's
-retention after it was produced. The exception is a topic with `retention_bytes`: above it the oldest
-messages are dropped, settled or not. Only the start of a partition is ever dropped, so one unsettled message
-keeps all later ones. Ages are counted by engine time or by the wall clock, whichever is earlier: a clock that
-is ahead expires nothing.
+retention after it was produced, or after its `deliver_at`. The exception is a topic with `retention_bytes`:
+above it the oldest messages are dropped, settled or not. Only the start of a partition is ever dropped, so
+one unsettled message keeps all later ones. Ages are counted by engine time or by the wall clock, whichever is
+earlier: a clock that is ahead expires nothing.
 """
 
 from __future__ import annotations
@@ -58,6 +58,9 @@ def _done_upto(topic: Topic, partition: int, old: int) -> int:
         upto = min(upto, group.partitions[partition].floor)
     for positions in topic.readers.values():
         upto = min(upto, positions[partition])
+    specials = part.index.specials
+    if specials.ordinals and upto > first:  # A delayed message is kept from its instant on.
+        upto = specials.first_delivered_after(old, stop=upto)
     return max(first, upto)
 
 

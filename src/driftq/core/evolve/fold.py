@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 from driftq.core.effects import EFFECTS_TOPIC, LONG_EFFECTS_TOPIC, PendingEffect, step_of
+from driftq.core.evolve.delays import delay, end_delays
 from driftq.core.evolve.remove import delete_group, delete_topic, reset_group, roll, trim
 from driftq.core.group import ACK_TIMEOUT, Group, GroupPartition
 from driftq.core.index import pack_places
@@ -17,6 +18,7 @@ from driftq.core.records import (
     SETTLED_SKIPPED,
     DeadLettersPurged,
     DeadLettersRedriven,
+    DelaysEnded,
     DeliveriesEnded,
     EffectBegun,
     EffectCommitted,
@@ -87,16 +89,25 @@ def store(state: State, record: MessagesStored, *, segment: int, blob_at: int) -
     topic.next_offset = record.first_offset + count
     places = pack_places(blob_at, lengths, record.flags)
     terms, deadlines = _special(state, record)
+    delays = unpack_array("Q", record.delays) if record.delays else None
     retention_ms = topic.retention_ms
     if record.partition >= 0:
         part = topic.partitions[record.partition]
         before = part.index.total_bytes
         part.index.add_run(
-            segment, offsets=offsets, places=places, sizes=sizes, terms=terms, deadlines=deadlines
+            segment,
+            offsets=offsets,
+            places=places,
+            sizes=sizes,
+            terms=terms,
+            deadlines=deadlines,
+            delays=delays,
         )
         part.ages.note(record.at, part.index.end, retention_ms=retention_ms)
         part.pressure += count
         part.pressure_bytes += part.index.total_bytes - before
+        if delays:
+            delay(state, topic, record.partition, delays)
     else:
         slots_of: dict[int, list[int]] = {}
         for slot, number in enumerate(unpack_array("H", record.partitions)):
@@ -112,10 +123,13 @@ def store(state: State, record: MessagesStored, *, segment: int, blob_at: int) -
                 sizes=mine(sizes),
                 terms=mine(terms) if terms else None,
                 deadlines=mine(deadlines) if deadlines else None,
+                delays=mine(delays) if delays else None,
             )
             part.ages.note(record.at, part.index.end, retention_ms=retention_ms)
             part.pressure += len(slots)
             part.pressure_bytes += part.index.total_bytes - before
+            if delays:
+                delay(state, topic, number, mine(delays))
     if record.fingerprints:
         _claim_keys(state, topic, record)
 
@@ -210,6 +224,8 @@ def deliver(state: State, record: MessagesDelivered) -> list[LeaseBlock]:
         progress.leases.grant(block)
         blocks.append(block)
     progress.highest_attempt = highest
+    if progress.due_first is not None:
+        progress.forget_delivered()
     return blocks
 
 
@@ -340,6 +356,7 @@ def _set_owner(state: State, record: OwnerSet) -> None:
 _FOLDS: dict[type[Record], Callable[[State, "object"], None]] = {
     TopicCreated: _create_topic,  # type: ignore[dict-item]
     GroupCreated: _create_group,  # type: ignore[dict-item]
+    DelaysEnded: end_delays,  # type: ignore[dict-item]
     MessagesDelivered: _deliver,  # type: ignore[dict-item]
     MessagesSettled: _settle,  # type: ignore[dict-item]
     DeliveriesEnded: _end_deliveries,  # type: ignore[dict-item]

@@ -4,10 +4,12 @@ One pair of functions a component, each with parts of its own. A component that 
 from older snapshots, and its `load` has to do without.
 """
 
+from array import array
 from collections.abc import Mapping
 
 import msgspec
 
+from driftq.core.delays import DueQueue
 from driftq.core.group import Group, GroupPartition
 from driftq.core.lease import LeaseBlock
 from driftq.core.memory import DeletedTopic
@@ -40,6 +42,7 @@ class _Progress(msgspec.Struct, array_like=True):
     highest_attempt: int = -1
     """-1 in a snapshot of an older version, which lacks it."""
     uncounted: dict[int, int] = {}
+    due_first: bytes = b""
 
 
 class _Group(msgspec.Struct, array_like=True):
@@ -57,6 +60,7 @@ class _Partition(msgspec.Struct, array_like=True):
     total_bytes: int
     ages: tuple[bytes, bytes, int]
     specials: tuple[bytes, bytes, bytes] = (b"", b"", b"")
+    delays: bytes = b""
 
 
 class _Topic(msgspec.Struct, array_like=True):
@@ -113,6 +117,8 @@ def load_state(parts: Parts, limits: Limits) -> State:
         state.topics[topic.name] = state.topics_by_id[topic.id] = topic
         for group in topic.groups.values():
             state.groups_by_id[group.id] = group
+        for number in range(len(topic.partitions)):
+            state.schedule_delays(topic, number)
     if "deleted_topics" in parts:
         state.deleted_topics.load(_deleted_topics.decode(parts["deleted_topics"]))
     state.keys.load(parts, "keys")
@@ -142,6 +148,7 @@ def _dump_topic(topic: Topic, *, now: int) -> _Topic:
                 total_bytes=part.index.total_bytes,
                 ages=part.ages.dump(),
                 specials=part.index.specials.dump(),
+                delays=part.index.specials.dump_delays(),
             )
             for part in topic.partitions
         ],
@@ -175,7 +182,7 @@ def _load_topic(dumped: _Topic, limits: Limits) -> Topic:
         index.first, index.first_offset, index.end = facts.first, facts.first_offset, facts.end
         index.bytes_before, index.total_bytes = facts.bytes_before, facts.total_bytes
         part.ages.load(facts.ages)
-        index.specials.load(facts.specials)
+        index.specials.load(facts.specials, facts.delays)
     topic.groups = {group.name: _load_group(group, topic) for group in dumped.groups}
     topic.deleted_groups.load(dumped.deleted_groups)
     topic.readers = dumped.readers
@@ -218,6 +225,7 @@ def _dump_progress(progress: GroupPartition) -> _Progress:
         attempt_base=progress.attempt_base,
         highest_attempt=progress.highest_attempt,
         uncounted=progress.uncounted,
+        due_first=array("Q", filter(progress.awaits_first, progress.due_first or ())).tobytes(),
     )
 
 
@@ -236,6 +244,8 @@ def _load_progress(dumped: _Progress, progress: GroupPartition) -> GroupPartitio
     if dumped.highest_attempt < 0:  # At least one of those that are still there.
         progress.highest_attempt = max([1 if dumped.upto else 0, *dumped.attempts.values()])
     progress.uncounted = dumped.uncounted
+    if dumped.due_first:
+        progress.due_first = DueQueue(dumped.due_first)
     for ordinal, due_at in dumped.waiting.items():
         progress.wait_until(ordinal, due_at)
     return progress

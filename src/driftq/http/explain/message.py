@@ -81,7 +81,12 @@ async def _explain(exchange: Exchange, offset: int) -> None:
             value=stored.value,
             produced_at=rfc3339(at),
             groups=group_statuses(history, found.groups[0]),
-            history=timeline(history, topic=topic, produced_at=at),
+            history=timeline(
+                history,
+                topic=topic,
+                produced_at=at,
+                deliver_at=stored.envelope.deliver_at if stored.envelope is not None else None,
+            ),
             envelope=stored.envelope,
             routing=stored.routing,
             requested_topic=stored.requested_topic,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from driftq.core.group import ACK_TIMEOUT
 from driftq.history.message import DeadLetterEntry, DeliveryAttempt, MessageHistory
-from driftq.model.time import rfc3339
+from driftq.model.time import parse_rfc3339, rfc3339
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.model.wire.explain import GroupState, GroupStatus, StepState, TimelineEntry
 
@@ -18,12 +18,19 @@ _Sortable = tuple[tuple[int, int, int], TimelineEntry]
 """An entry with its sort key: time, attempt, and the kind of entry."""
 
 
-def timeline(history: MessageHistory, *, topic: str, produced_at: int) -> list[TimelineEntry]:
+def timeline(
+    history: MessageHistory, *, topic: str, produced_at: int, deliver_at: str | None = None
+) -> list[TimelineEntry]:
     """All entries in the order in which they happened."""
+    until = parse_rfc3339(deliver_at) if deliver_at else 0
     dlq_topic = DEAD_LETTER_PREFIX + topic
     source = history.redriven_from
     first = TimelineEntry(
-        rfc3339(produced_at), "stored", dlq_topic=dlq_topic if source is not None else None, dlq_offset=source
+        rfc3339(produced_at),
+        "stored",
+        dlq_topic=dlq_topic if source is not None else None,
+        dlq_offset=source,
+        waits_until=rfc3339(until) if until > produced_at else None,
     )
     entries: list[_Sortable] = [((produced_at, -1, 0), first)]
     for (group, attempt), delivery in history.attempts.items():

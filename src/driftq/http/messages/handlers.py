@@ -182,6 +182,7 @@ def _from_query(query: ProduceQuery) -> Produced:
         target_topic=query.target_topic,
         partition_override=query.partition_override,
         deadline=query.deadline,
+        deliver_at=query.deliver_at,
         retry_policy=None if limits == MessageRetryPolicy() else limits,
         traceparent=query.traceparent,
     )

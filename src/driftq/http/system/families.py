@@ -121,11 +121,17 @@ TOPIC_PRODUCED = MetricFamily(
     ("topic",),
 )
 TOPIC_BYTES = MetricFamily("driftq_topic_bytes", "gauge", "Bytes of their keys and values.", ("topic",))
+TOPIC_DELAYED = MetricFamily(
+    "driftq_topic_delayed", "gauge", "Messages that wait for their `deliver_at`.", ("topic",)
+)
 DEAD_LETTERS = MetricFamily(
     "driftq_dead_letters", "gauge", "Dead letters kept, by the topic that they come from.", ("topic",)
 )
 GROUP_LAG = MetricFamily(
-    "driftq_group_lag", "gauge", "Messages that a group has not settled.", ("group", "topic")
+    "driftq_group_lag",
+    "gauge",
+    "Messages that a group has not settled, without delayed ones.",
+    ("group", "topic"),
 )
 GROUP_IN_FLIGHT = MetricFamily(
     "driftq_group_in_flight", "gauge", "Deliveries under lease.", ("group", "topic")
@@ -192,6 +198,7 @@ FAMILIES: tuple[MetricFamily, ...] = (
     TOPIC_MESSAGES,
     TOPIC_PRODUCED,
     TOPIC_BYTES,
+    TOPIC_DELAYED,
     DEAD_LETTERS,
     GROUP_LAG,
     GROUP_IN_FLIGHT,

@@ -196,16 +196,18 @@ class Scraping:
                 yield from self._group(topic.name, group)
 
     def _topic(self, topic: Topic) -> Iterator[int]:
-        messages = size = 0
+        messages = size = delayed = 0
         for some in _chunks(topic.partitions):
             for partition in some:
                 index = partition.index
+                delayed += index.specials.delays.count
                 messages += index.end - index.first
                 size += index.total_bytes - index.bytes_before
             yield len(some)
         self._add(families.TOPIC_MESSAGES, messages, topic.name)
         self._add(families.TOPIC_PRODUCED, topic.next_offset - topic.start_offset, topic.name)
         self._add(families.TOPIC_BYTES, size, topic.name)
+        self._add(families.TOPIC_DELAYED, delayed, topic.name)
         if topic.name.startswith(DEAD_LETTER_PREFIX):
             origin = topic.name.removeprefix(DEAD_LETTER_PREFIX)
             self._add(families.DEAD_LETTERS, messages - len(topic.purged), origin)
@@ -215,7 +217,7 @@ class Scraping:
         lag = in_flight = 0
         for some in _chunks(group.partitions):
             for progress in some:
-                lag += progress.unsettled
+                lag += progress.unsettled - progress.delayed
                 in_flight += len(progress.leases)
             yield len(some)
         self._add(families.GROUP_LAG, lag, group.name, topic)

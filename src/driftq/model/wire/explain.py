@@ -35,6 +35,8 @@ class TimelineEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     by: str | None = None
     new_offset: int | None = None
     """The offset at which a redrive has stored it."""
+    waits_until: str | None = None
+    """Of a delayed message that is stored: when groups get it."""
 
 
 class GroupStatus(msgspec.Struct, frozen=True):

@@ -61,6 +61,7 @@ class ProduceQuery(Request, frozen=True):
     target_topic: str | None = None
     partition_override: Int64 | None = None
     deadline: str | None = None
+    deliver_at: str | None = None
     retry_max_attempts: Int64 | None = None
     retry_backoff_ms: Int64 | None = None
     retry_max_backoff_ms: Int64 | None = None

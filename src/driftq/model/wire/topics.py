@@ -47,6 +47,9 @@ class GroupView(msgspec.Struct, frozen=True):
     floor: int
     in_flight: int
     lag: int
+    """Unsettled messages, without those that are delayed."""
+    delayed: int = 0
+    """Messages that wait for their `deliver_at`."""
 
 
 class ReaderView(msgspec.Struct, frozen=True):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from typing import ClassVar
 
-from driftq.core.decide import decide_deliveries, decide_skips, settled
+from driftq.core.decide import decide_deliveries, decide_due, decide_skips, settled
 from driftq.core.group import Group, GroupPartition
 from driftq.core.keys import MessageRef
 from driftq.core.records import SETTLED_SKIPPED
@@ -17,6 +18,8 @@ from driftq.server.settle.dead_letters import DeadLetterWriter
 from driftq.server.turn import Turn
 
 _READ_RETRY_MS = 1_000
+_DUE_RECORDS_MAX = 20
+"""A turn ends the delays of at most so many thousand messages; the next one goes on at once."""
 
 
 class DeliverStage:
@@ -29,12 +32,16 @@ class DeliverStage:
         self._consumers = consumers
         self._timers = timers
         self._dead_letters = dead_letters
+        self._due_at: int | None = None
+        """When the next delayed message is due. If the wall clock moves, the next turn computes it anew."""
 
     @property
     def next_at(self) -> int | None:
-        """When a held-back stream may get a message."""
-        alarms = self._consumers.alarms
-        return alarms[0][0] if alarms else None
+        """When a held-back stream may get a message, or a delayed message is due."""
+        alarms, due_at = self._consumers.alarms, self._due_at
+        if alarms and (due_at is None or alarms[0][0] < due_at):
+            return alarms[0][0]
+        return due_at
 
     def submit(self, request: DrainedRequest) -> None:
         self._consumers.wake(request.topic, request.group)
@@ -45,9 +52,12 @@ class DeliverStage:
     def decide(self, turn: Turn) -> None:
         """Deliver everything that can be delivered; the batches are sent when the commit is durable."""
         consumers = self._consumers
+        self._due_at = None
         if turn.stopping:
             consumers.alarms.clear()
             return
+        if turn.state.delays.entries:
+            self._end_delays(turn)
         if turn.quiet:
             return
         if consumers.alarms:
@@ -61,13 +71,28 @@ class DeliverStage:
                         if not self._deliver_partition(turn, members, group, partition):
                             break
 
+    def _end_delays(self, turn: Turn) -> None:
+        """Delayed messages whose instant has come: wake the groups of their partitions."""
+        state, now = turn.state, turn.now
+        for _ in range(0 if turn.quiet else _DUE_RECORDS_MAX):
+            record = decide_due(state, now=now, wall=turn.wall)
+            if record is None:
+                break
+            turn.journal.add(record)
+            topic = state.topics_by_id[record.topic]
+            self._consumers.stored(topic.name, {record.partition})
+        head = state.next_delay()
+        if head is not None:
+            self._due_at = head[0] + now - turn.wall
+
     def _deliver_partition(self, turn: Turn, members: Members, group: Group, partition: int) -> bool:
         """Deliver while messages are ready; False when no consumer of the group has credit."""
         progress, now = group.partitions[partition], turn.now
         while progress.has_work(now):
             end = progress.index.end
+            delayed: Sequence[int] = ()
             if progress.index.specials.ordinals:
-                clear, end = self._skip(turn, group, partition)
+                clear, end, delayed = self._skip(turn, group, partition)
                 if not clear:
                     del members.ready[partition]
                     return True
@@ -75,7 +100,13 @@ class DeliverStage:
             if not capacities:
                 return False
             assignment = decide_deliveries(
-                group, partition, capacities, limits=turn.state.limits, now=now, end=end
+                group,
+                partition,
+                capacities,
+                limits=turn.state.limits,
+                now=now,
+                end=end,
+                delayed=delayed,
             )
             if assignment is None:
                 break  # The limit is in flight, and an ack wakes the group; or all were skipped.
@@ -92,29 +123,31 @@ class DeliverStage:
             turn.counters.delivered += assignment.count
             turn.counters.redelivered += sum(len(block.ordinals) for block in record.redelivered)
             self._timers.note(group, partition)
-            members.rotate_behind(with_room[assignment.last])
+            if assignment.count:
+                members.rotate_behind(with_room[assignment.last])
         if progress.has_work(now):
             members.ready[partition] = members.ready.pop(partition)  # After the others.
         else:
             del members.ready[partition]
         return True
 
-    def _skip(self, turn: Turn, group: Group, partition: int) -> tuple[bool, int]:
+    def _skip(self, turn: Turn, group: Group, partition: int) -> tuple[bool, int, Sequence[int]]:
         """Settle messages that this group skips, and dead-letter those past their deadline.
 
-        Returns False while that has to wait, and the ordinal up to which the rest may be delivered.
+        Returns False while that has to wait, the ordinal up to which the rest may be delivered, and the
+        delayed messages before it.
         """
         topic = turn.state.topics[group.topic]
         while True:  # After the dead-lettered ones there may be more past their deadline.
-            skipped, late, end = decide_skips(
+            skipped, late, end, delayed = decide_skips(
                 turn.state, topic, group, partition, now=turn.now, wall=turn.wall
             )
             if skipped:
                 turn.journal.add(settled(group, partition, skipped, cause=SETTLED_SKIPPED, now=turn.now))
             if not self._dead_letters.give_up(turn, late, group, partition):
-                return False, end
+                return False, end, delayed
             if not skipped and not late:
-                return True, end
+                return True, end, delayed
 
 
 class Timers:

@@ -197,7 +197,8 @@ def _purge(turn: Turn, request: PurgeRequest, dlq_topic: Topic) -> list[int]:
 
 
 def _redriven_message(turn: Turn, ref: MessageRef, origin: Topic, *, all_groups: bool) -> Produce | Skipped:
-    """A new message from a dead letter: without the facts of its failure, a past deadline, or a key to claim.
+    """A new message from a dead letter: without the facts of its failure, a past deadline, a delay, or a key
+    to claim.
 
     Skipped when the group that dead-lettered it, found by name, no longer exists: a message without a group
     would go to all of them.
@@ -224,7 +225,7 @@ def _redriven_message(turn: Turn, ref: MessageRef, origin: Topic, *, all_groups:
     if deadline is not None and deadline <= turn.wall:
         deadline = None
         envelope = msgspec.structs.replace(envelope, deadline=None)
-    envelope = msgspec.structs.replace(envelope, dlq=None)
+    envelope = msgspec.structs.replace(envelope, dlq=None, deliver_at=None)
     stored = msgspec.structs.replace(dead_letter, envelope=None if envelope == Envelope() else envelope)
     return Produce(
         topic=origin.name,

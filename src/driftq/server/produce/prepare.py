@@ -111,6 +111,7 @@ def _prepare_keyed(messages: Sequence[Produced], at: int) -> list[Produce | Inva
             or not envelope.idempotency_key
             or envelope.target_topic
             or envelope.deadline
+            or envelope.deliver_at
             or envelope.retry_policy is not None
             or envelope.partition_override is not None
             or message.headers is not None
@@ -161,10 +162,10 @@ def _prepare_enveloped(
     terms = None
     if envelope.deadline:
         flags |= FLAG_DEADLINE
-        try:
-            deadline = parse_rfc3339(envelope.deadline)
-        except (ValueError, OverflowError) as error:
-            raise InvalidArgument("deadline", "must be an RFC 3339 time with a zone") from error
+        deadline = _instant("deadline", envelope.deadline)
+    deliver_at = _instant("deliver_at", envelope.deliver_at) if envelope.deliver_at else None
+    if deadline is not None and deliver_at is not None and deadline <= deliver_at:
+        raise InvalidArgument("deadline", "must be after deliver_at")
     if envelope.retry_policy is not None:
         flags |= FLAG_RETRY_POLICY
         terms = terms_of(envelope.retry_policy)
@@ -199,7 +200,16 @@ def _prepare_enveloped(
         key,
         tenant,
         fingerprint(tenant, requested, key) if key else 0,
+        deliver_at,
     )
+
+
+def _instant(field: str, text: str) -> int:
+    """In milliseconds; raises InvalidArgument."""
+    try:
+        return max(0, parse_rfc3339(text))
+    except (ValueError, OverflowError) as error:
+        raise InvalidArgument(field, "must be an RFC 3339 time with a zone") from error
 
 
 def terms_of(policy: MessageRetryPolicy) -> DeliveryTerms | None:

@@ -25,6 +25,7 @@ function sentence(entry, topic) {
   const attempt = entry.attempt ? `, attempt ${entry.attempt}` : "";
   switch (entry.what) {
     case "stored":
+      if (entry.waits_until) return ["and durable; waits until ", moment(entry.waits_until)];
       return entry.dlq_offset === undefined ? "and durable" : `by a redrive of dead letter ${entry.dlq_offset}`;
     case "delivered":
       return ["to ", owner, group, attempt, ", lease until ", moment(entry.lease_until)];

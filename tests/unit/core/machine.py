@@ -264,7 +264,7 @@ def command(
         value=value,
         size_bytes=len(key.encode()) + len(value.encode()),
         entry=value.encode(),
-        plain=not idempotency_key and override is deadline is terms is deliver_at is None,
+        plain=not idempotency_key and (override, deadline, terms, deliver_at) == (None, None, None, None),
         override=override,
         deadline=deadline,
         terms=terms,

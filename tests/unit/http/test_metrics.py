@@ -36,6 +36,7 @@ def new_edge(counters: Counters | None = None) -> Any:
         streams=(),
         options=HttpOptions(version="9.9", commit="abc"),
         clock=SimpleNamespace(now=lambda: NOW, wall=lambda: NOW),
+        broker=SimpleNamespace(pipelines=SimpleNamespace(views=list)),
         engine=SimpleNamespace(refusal=None, stages=SimpleNamespace(maintenance=maintenance)),
     )
 

@@ -108,7 +108,7 @@ def test_an_unknown_step_is_resolved_with_its_result(browser: Browser, full: Ser
         page.get_by_role("link", name="Resolve: 1 step of runs has an unknown outcome").click()
         expect(page.locator("main tbody tr").first).to_contain_text("UNKNOWN")
         page.get_by_role("link", name=AGENT_RUN).first.click()
-        page.get_by_role("button", name="The step charge happened").click()
+        page.get_by_role("button", name="It happened: step charge").click()
         dialog = page.get_by_role("dialog")
         dialog.get_by_label("Result").fill('{"charge_id": "ch-17"')
         dialog.get_by_role("button", name="Mark as done").click()
@@ -141,7 +141,7 @@ def test_queues_and_schedules_are_limited_paused_and_run(browser: Browser, full:
         assert queues["mail"]["limits"] == {"concurrency": 20, "rate": {"count": 100, "per_ms": 500}}
         assert not queues["video"]["paused"]
         page = dashboard.open_live("schedules").page
-        page.get_by_role("button", name="Run nightly now").click()
+        page.get_by_role("button", name="Run now: nightly").click()
         dialog.get_by_role("button", name="Run").click()
         expect(page.locator("#notices")).to_contain_text("job-8 of nightly is ready.")
         page.get_by_role("button", name="Resume poll").click()

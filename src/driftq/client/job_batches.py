@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -20,6 +21,8 @@ from driftq.transport.errors import rebuild
 JOBS_MAX = 5_000
 BYTES_MAX = 4 << 20
 """Of one request; a request with one job may be larger."""
+_SLICE = 250
+"""Jobs that are written before the loop goes on."""
 
 
 class _BatchResult(msgspec.Struct):
@@ -79,28 +82,57 @@ async def enqueue_many(
     keys: Iterable[str] | None,
     limit_keys: Iterable[str] | None,
 ) -> list[EnqueuedJob]:
-    """A job for each payload; BatchRefused when some were refused. Repeats add no second job."""
-    enqueued: dict[int, object] = {}
-    errors: dict[int, DriftQError] = {}
-    first = 0
-    for part in _parts(_bodies(fields, payloads, keys, limit_keys)):
+    """A job for each payload; BatchRefused when some were refused. Repeats add no second job.
+
+    One request is under way at a time, so the jobs are enqueued in order. Meanwhile the next one is written,
+    and the reply to the one before is read.
+    """
+    outcomes = _Outcomes()
+    parts = _parts(_bodies(fields, payloads, keys, limit_keys))
+    part = await anext(parts, None)
+    replied: bytes | None = None
+    while part is not None:
         octets = calls.writer.request("POST", "/v1/jobs/batch", body=b'{"jobs":[%b]}' % b",".join(part))
-        content = await calls.send(octets, repeatable=True)
+        sending = asyncio.ensure_future(calls.send(octets, repeatable=True))
+        try:
+            await asyncio.sleep(0)  # It is on its way.
+            if replied is not None:
+                outcomes.note(replied)
+            part = await anext(parts, None)
+            replied = await sending
+        except BaseException:
+            sending.cancel()
+            raise
+    if replied is not None:
+        outcomes.note(replied)
+    if outcomes.errors:
+        raise BatchRefused(outcomes.errors, receipts=outcomes.enqueued, what="job")
+    return [job for job in outcomes.enqueued.values() if isinstance(job, EnqueuedJob)]
+
+
+class _Outcomes:
+    """What became of each job, by its place among all."""
+
+    def __init__(self) -> None:
+        self.enqueued: dict[int, object] = {}
+        self.errors: dict[int, DriftQError] = {}
+        self._first = 0
+
+    def note(self, content: bytes) -> None:
+        """The reply to the next request."""
         results = _decode(content).results
+        first = self._first
         if any(not result.job_id for result in results):
             raw = msgspec.json.decode(content)["results"]
-            errors.update(
+            self.errors.update(
                 (first + slot, rebuild(raw[slot])) for slot, one in enumerate(results) if not one.job_id
             )
-        enqueued.update(
+        self.enqueued.update(
             (first + slot, EnqueuedJob(one.job_id, one.state, one.duplicate, one.payload_mismatch))
             for slot, one in enumerate(results)
             if one.job_id
         )
-        first += len(part)
-    if errors:
-        raise BatchRefused(errors, receipts=enqueued, what="job")
-    return [job for job in enqueued.values() if isinstance(job, EnqueuedJob)]
+        self._first += len(results)
 
 
 def _bodies(
@@ -131,7 +163,8 @@ def _next(keys: Iterator[str], name: str) -> str:
     return key
 
 
-def _parts(bodies: Iterable[bytes]) -> Iterator[list[bytes]]:
+async def _parts(bodies: Iterable[bytes]) -> AsyncIterator[list[bytes]]:
+    """Bodies of one request each. Between jobs the loop goes on, for a request under way."""
     part: list[bytes] = []
     size = 0
     for body in bodies:
@@ -140,6 +173,8 @@ def _parts(bodies: Iterable[bytes]) -> Iterator[list[bytes]]:
             part, size = [], 0
         part.append(body)
         size += len(body)
+        if not len(part) % _SLICE:
+            await asyncio.sleep(0)
     if part:
         yield part
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import django
 import psycopg
 import pytest
 from django.conf import settings
@@ -54,6 +55,7 @@ def django_alias(site: Site) -> Iterator[str]:
     """The name of the site's database in Django's settings."""
     if not settings.configured:
         settings.configure(DATABASES={"default": {}}, USE_TZ=True)
+        django.setup()
     if site.engine == "sqlite":
         database = {"ENGINE": "django.db.backends.sqlite3", "NAME": site.url.removeprefix("sqlite:///")}
     else:

@@ -10,7 +10,7 @@ from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from driftq.core.jobs.limits import FREE, NO_LIMITS, ClaimMeter, QueueLimits
-from driftq.core.jobs.queue import AGE_STEP_MS, BITS, MASK, PRIORITIES, JobQueue
+from driftq.core.jobs.queue import AGE_STEP_MS, BITS, MASK, JobQueue
 from driftq.core.jobs.turns import KeyTurns
 
 if TYPE_CHECKING:
@@ -184,6 +184,7 @@ def choose_jobs(jobs: JobTable, names: list[str], *, limit: int, now: int, wall:
         ranks = [(rank, source) for source in sources if (rank := source.rank(jobs, taken)) is not None]
         if not ranks:
             break
+        sources = [source for _, source in ranks]  # One without a job now gets none in this decision.
         _, source = min(ranks, key=lambda one: one[0])
         offset = source.take(jobs, taken)
         if offset is None:
@@ -215,7 +216,7 @@ def _sources(jobs: JobTable, names: list[str], *, now: int, wall: int) -> list[P
             flow.turns.wake(jobs, flow.limits.per_key, now=now, wall=wall)
             found += [
                 TurnSource(flow, flow.turns, priority=priority, now=now, wall=wall)
-                for priority in range(PRIORITIES)
+                for priority in flow.turns.priorities()
             ]
             continue
         for by_wall, heaps, time in ((0, queue.heaps, now), (1, queue.wall_heaps, wall)):

@@ -200,6 +200,10 @@ class KeyTurns:
 
     # Claiming
 
+    def priorities(self) -> list[int]:
+        """Those in which a key queue may have a job that is due, once `wake` was called."""
+        return [priority for priority, heaps in enumerate(self._oldest) if heaps[False] or heaps[True]]
+
     def longest_waiting(
         self, jobs: JobTable, priority: int, taken: Container[int], limit: ClaimLimit, *, now: int, wall: int
     ) -> tuple[int, int] | None:

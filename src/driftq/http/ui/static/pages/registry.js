@@ -67,8 +67,8 @@ function buttons(row, refresh) {
   return h(
     "div",
     { class: "actions" },
-    row.state === "unknown" && action("admin", "It happened", () => resolve(row, "done", refresh), { "aria-label": `The effect of ${row.handler} on ${row.event_id} happened` }),
-    action("admin", row.state === "dead" ? "Retry" : "It did not", () => resolve(row, "retry", refresh), { "aria-label": `Run ${row.handler} for ${row.event_id} again` }),
+    row.state === "unknown" && action("admin", "It happened", () => resolve(row, "done", refresh), { "aria-label": `It happened: ${row.handler} on ${row.event_id}` }),
+    action("admin", row.state === "dead" ? "Retry" : "It did not", () => resolve(row, "retry", refresh), { "aria-label": `${row.state === "dead" ? "Retry" : "It did not"}: ${row.handler} on ${row.event_id}` }),
   );
 }
 

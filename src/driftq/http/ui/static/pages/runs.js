@@ -98,8 +98,8 @@ function outcome(step, effect, context) {
       h(
         "div",
         { class: "actions" },
-        action("admin", "It happened", () => resolve(step, effect, "committed", context), { "aria-label": `The step ${step.step_id} happened` }),
-        action("admin", "It did not", () => resolve(step, effect, "retry", context), { "aria-label": `Run the step ${step.step_id} again` }),
+        action("admin", "It happened", () => resolve(step, effect, "committed", context), { "aria-label": `It happened: step ${step.step_id}` }),
+        action("admin", "It did not", () => resolve(step, effect, "retry", context), { "aria-label": `It did not: step ${step.step_id}` }),
       ),
   );
 }

@@ -50,7 +50,7 @@ function buttons(row, refresh) {
   return h(
     "div",
     { class: "actions" },
-    action("produce", "Run now", () => change(row, "run", "Run", "It fires once more, now. Its next regular time stays.", refresh), { "aria-label": `Run ${row.name} now` }),
+    action("produce", "Run now", () => change(row, "run", "Run", "It fires once more, now. Its next regular time stays.", refresh), { "aria-label": `Run now: ${row.name}` }),
     action("admin", row.paused ? "Resume" : "Pause", () => change(row, verb, row.paused ? "Resume" : "Pause", row.paused ? "It fires again from its next time on." : "It does not fire until it is resumed. Jobs that it has made stay.", refresh), { "aria-label": `${row.paused ? "Resume" : "Pause"} ${row.name}` }),
   );
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -25,8 +26,8 @@ SECRET = "hunter2"
 
 def refused(address: str, kind: type[Exception] = DatabaseUnavailable) -> str:
     """What a run with this target is told."""
-    with pytest.raises(kind) as problem:
-        open_sink(address).connect("orders").take_over()
+    with pytest.raises(kind) as problem, closing(open_sink(address).connect("orders")) as model:
+        model.take_over()
     said = str(problem.value)
     assert SECRET not in said
     assert "\n" not in said

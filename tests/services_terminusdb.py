@@ -22,6 +22,8 @@ from pathlib import Path
 import pytest
 
 from driftq.errors import DriftQError, ServerUnreachable
+from driftq.sinks.documents.control import read_control
+from driftq.sinks.terminusdb import TerminusSink
 from driftq.sinks.terminusdb.address import TerminusAddress
 from driftq.transport.blocking import BlockingConnection
 from driftq.transport.endpoint import Endpoint
@@ -116,6 +118,15 @@ def create_database(url: str) -> str:
 def drop_database(url: str) -> None:
     address = TerminusAddress.of(url)
     _call(url.rpartition("/")[0], "DELETE", f"/api/db/{address.path}")
+
+
+def count_document_commits(url: str, read_model: str) -> int:
+    """How many commits in this database have stored one document of a read model, at most 100."""
+    store = TerminusSink(url).open_store(read_model)
+    branch = store._schema.place_branch(read_control(store).live.place)
+    log = store._server._call("GET", f"/api/log/{store._server.branch_path(branch)}", query={"count": 100})
+    store.close()
+    return sum(commit["message"] == "1 documents" for commit in log)
 
 
 @functools.cache

@@ -10,11 +10,13 @@ class DatabaseUnavailable(Unavailable):
 
     reason = "database_unavailable"
 
-    def __init__(self, address: str, *, cause: str, unconfirmed: bool = False) -> None:
+    def __init__(self, address: str, *, cause: str, advice: str = "", unconfirmed: bool = False) -> None:
         doubt = "; the last commit may or may not have happened" if unconfirmed else ""
-        super().__init__(f"the database {address} is not available ({cause}){doubt}")
+        hint = f": {advice}" if advice else ""
+        super().__init__(f"the database {address} is not available ({cause}){hint}{doubt}")
         self.address = address
         self.cause = cause
+        self.advice = advice
         self.unconfirmed = unconfirmed
 
 

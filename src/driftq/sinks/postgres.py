@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import psycopg
 
 _LOCK = 0x6472_6966_7472  # Any number, as long as every release uses the same.
+_NOT_ALLOWED = "42501"
 _COPY = b"COPY driftq_stage (aggregate_type, aggregate_id, sequence_number, event_id, state) FROM STDIN"
 
 
@@ -57,7 +58,17 @@ class PostgresReadModel(SqlReadModel):
         self._target = target
 
     def take_over(self) -> WriterEpoch:
-        writer_epoch = super().take_over()
+        try:
+            writer_epoch = super().take_over()
+        except exc.ProgrammingError as refused:
+            if getattr(refused.orig, "sqlstate", None) != _NOT_ALLOWED:
+                raise
+            said = str(refused.orig).splitlines()[0]
+            raise InvalidArgument(
+                "sink",
+                f"{self.address} refuses its user ({said}): grant it CREATE on the database, "
+                f"or make the schema {self._target.schema} its own",
+            ) from refused
         drop_older_stages(self.database, self.name, epoch=writer_epoch.epoch)
         return writer_epoch
 

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, exc
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
-from driftq.errors import DatabaseUnsuitable
+from driftq.errors import DatabaseUnsuitable, InvalidArgument
 from driftq.forking import in_forked_child, leave_behind
 from driftq.sql.clock import DatabaseClock, WallClock
 from driftq.sql.database import session
@@ -27,6 +27,8 @@ from driftq.sql.dialect import Dialect, SqlRenderer
 from driftq.sql.transaction import Transaction
 
 OLDEST_VERSION = 15
+_SECRETS = ("password", "sslpassword")
+"""Options of an address that are never shown."""
 _TRY_AFTER_IDLE_S = 1.0
 _USED_AT = "driftq_used_at"
 
@@ -53,7 +55,8 @@ class PostgresDatabase:
         connect_timeout_s: int = 5,
         lock_timeout_ms: int = 10_000,
     ) -> None:
-        self.address = url.set(drivername="postgresql").render_as_string(hide_password=True)
+        shown = url.set(drivername="postgresql").difference_update_query(_SECRETS)
+        self.address = shown.render_as_string(hide_password=True)
         self.renderer = SqlRenderer(
             Dialect.POSTGRES, schema=schema, schemas=schemas or {}, clock_given=clock is not None
         )
@@ -82,6 +85,12 @@ class PostgresDatabase:
         self._planned_once = self._engine.execution_options(**{_BEGIN: _PLANNED_ONCE})
         try:
             self.check()
+        except exc.ProgrammingError as refused:
+            self.close()
+            if getattr(refused.orig, "sqlstate", None) is None:  # No server has seen it.
+                problem = f"{self.address} cannot be used: {refused.orig}"
+                raise InvalidArgument("database url", " ".join(problem.split())) from None
+            raise
         except BaseException:
             self.close()
             raise

@@ -22,7 +22,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import QueuePool
 
-from driftq.errors import DatabaseBusy, DatabaseUnsuitable, UsedAfterFork
+from driftq.errors import DatabaseBusy, DatabaseUnavailable, DatabaseUnsuitable, UsedAfterFork
 from driftq.forking import around_fork, in_forked_child, leave_behind
 from driftq.sql.checkpoints import Checkpoints
 from driftq.sql.clock import DatabaseClock, WallClock
@@ -72,7 +72,7 @@ class SqliteDatabase:
         self._left_to_parent = False
         self._writer_lock = FairLock()
         if path != MEMORY:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(Path(path).parent, self.address)
         self._writing = _engine(path, begin="BEGIN IMMEDIATE", connections=1, busy_ms=busy_timeout_ms)
         self._reading = self._writing
         if path != MEMORY:
@@ -147,6 +147,15 @@ class SqliteDatabase:
         return session(
             engine, self.renderer, self._clock, address=self.address, waited_ms=waited_ms, reading=reading
         )
+
+
+def _make_folder(folder: Path, address: str) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DatabaseUnavailable(
+            address, cause=str(error), advice="name a file in a folder that this user may write"
+        ) from error
 
 
 def _engine(path: str, *, begin: str, connections: int, busy_ms: int) -> Engine:

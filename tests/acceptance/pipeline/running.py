@@ -18,10 +18,17 @@ class PipelineCommands:
     """The commands for one server and its folder."""
 
     def __init__(
-        self, url: str, data: Path, env: dict[str, str] | None = None, *, folder: Path | None = None
+        self,
+        url: str,
+        data: Path,
+        env: dict[str, str] | None = None,
+        *,
+        folder: Path | None = None,
+        within_s: float = ENDS_WITHIN_S,
     ) -> None:
         """In `folder`, else in that of the test."""
         self._folder = folder
+        self._within_s = within_s
         self._where = ["--url", url, "--data", str(data)]
         self._status = StatusFolder(str(data / "pipeline"))
         kept = {name: value for name, value in os.environ.items() if not name.startswith("DRIFTQ_")}
@@ -35,7 +42,7 @@ class PipelineCommands:
             cwd=self._folder,
             capture_output=True,
             text=True,
-            timeout=ENDS_WITHIN_S,
+            timeout=self._within_s,
             check=False,
         )
 

@@ -50,7 +50,7 @@ def main(url: str, folder: Path, postgres_url: str) -> None:
     def job(site: Site) -> WorkerJob:
         on_postgres = {"DRIFTQ_DATABASE_URL": postgres_url} if site.engine == "postgres" else {}
         options = load_settings(environ=os.environ | on_postgres).pipeline(url=url, data=site.folder)
-        spec = WorkerSpec(name=site.name, call=site, topics=(TOPIC,), effect=site.effect)
+        spec = WorkerSpec(name=site.name, call=site, topics=(TOPIC,), effect=site.effect, sinks=site.sinks())
         return WorkerJob(spec, options)
 
     crew = Crew([job(site) for site in sites(folder)])

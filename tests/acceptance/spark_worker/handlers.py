@@ -4,8 +4,8 @@ A site is an effect on an engine, and there are two of each. In each of two roun
 at different points, so that every effect on every engine sees all four. The round is in the environment as
 ROUND; the event that stops belongs to the aggregate `round-N`. Whoever gets there says so with a file and
 waits for its end.
-What a handler does can be counted from outside: a row, a file for each event, a line, and a call of the API
-in the environment as API, if there is one.
+What a handler does can be counted from outside: a row, a file for each event, a line, and, if the environment
+names them, a call of the API in API and a document in each sink whose address is in DOCUMENTS.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ POINTS = {
     for which, points in (("a", ("claimed", "before_mark_done")), ("b", ("after_apply", "before_apply")))
 }
 API = os.environ.get("API")
+DOCUMENTS = os.environ.get("DOCUMENTS", "").split()
 APPLIED = ("after_apply", "before_mark_done")
 """Where the effect has happened."""
 
@@ -55,6 +56,12 @@ class Site:
     def engine(self) -> str:
         return self.name.split("-")[1]
 
+    def sinks(self, addresses: Sequence[str] = DOCUMENTS) -> dict[str, str]:
+        """By the names of their read models; only an idempotent handler may write to sinks."""
+        name = self.name.replace("-", "_")
+        given = addresses if self.effect is Effect.IDEMPOTENT else []
+        return {f"{name}_{number}": address for number, address in enumerate(given)}
+
     def __call__(self, event: PublishedEvent, context: WorkerContext) -> None:
         self.stop("before_apply", event.aggregate_id)
         self._apply(event, context)
@@ -71,6 +78,8 @@ class Site:
             keyed.joinpath(event.event_id).write_text(str(context.token))
         if API and self.effect is not Effect.TRANSACTIONAL:
             bank(self.effect).post(context, json=[self.name, event.event_id])
+        for sink in self.sinks():
+            context.sink(sink).upsert({"event": event.event_id})
         with Path(self.folder, "runs").open("a") as runs:
             runs.write(f"{event.event_id}\n")
             runs.flush()

@@ -24,6 +24,7 @@ from sqlalchemy import text
 from driftq.pipeline.worker.store import WorkerStore
 from driftq.registry import ClaimState, Effect, Resolution
 from driftq.registry.sql_registry import MIGRATIONS, SqlRegistry
+from driftq.sinks import open_sink
 from driftq.sql import Database, open_database, upgrade
 from tests.acceptance.spark_worker.handlers import APPLIED, POINTS, TOPIC, Site, sites
 from tests.harness import ServerProcess
@@ -195,3 +196,14 @@ def resolve(theatre: Theatre, site: Site) -> None:
         answer = Resolution.DONE if event_id in runs(site) else Resolution.RETRY
         registry.resolve(site.name, event_id, answer, by="the test")
     database.close()
+
+
+def assert_documents(theatre: Theatre, addresses: Sequence[str]) -> None:
+    """Each idempotent handler has a document for each event in each of these sinks."""
+    wanted = {event_id.rpartition("-")[0]: (1, {"event": event_id}) for event_id in EVERY}
+    for site in sites(theatre.folder):
+        for name, address in site.sinks(addresses).items():
+            model = open_sink(address).connect(name)
+            stored = {row.aggregate_id: (row.sequence_number, row.state) for row in model.rows()}
+            model.close()
+            assert stored == wanted, name

@@ -79,7 +79,7 @@ def test_without_the_extra_the_sentence_says_how_to_get_it(tmp_path: Path) -> No
 @pytest.mark.clause("V8", "V3")
 def test_a_folder_that_cannot_be_made_is_an_outage(tmp_path: Path) -> None:
     (tmp_path / "in_the_way").write_text("a file where a folder should be")
-    with pytest.raises(ReadModelUnavailable, match="in_the_way") as away:
+    with pytest.raises(ReadModelUnavailable, match=r"in_the_way.*: name a folder that this user may") as away:
         DeltaSink(str(tmp_path / "in_the_way")).connect("orders").take_over()
     assert "\n" not in str(away.value)
 
@@ -91,14 +91,17 @@ def test_a_bucket_that_is_missing_or_closed_is_an_outage_in_one_sentence(s3_serv
     keys = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
     assert SECRET not in repr(DeltaSink(right.address, storage_options=wrong_key))
     for sink, cause in (
-        (DeltaSink(right.address, storage_options=wrong_key, s3_endpoint=right.s3_endpoint), "Signature"),
+        (
+            DeltaSink(right.address, storage_options=wrong_key, s3_endpoint=right.s3_endpoint),
+            "Signature.*check the access key",
+        ),
         (
             DeltaSink(
                 "delta+s3://no-such-bucket/a",
                 storage_options=right.storage_options,
                 s3_endpoint=right.s3_endpoint,
             ),
-            "NoSuchBucket",
+            "NoSuchBucket.*create the bucket",
         ),
     ):
         with pytest.raises(ReadModelUnavailable, match=cause) as away:

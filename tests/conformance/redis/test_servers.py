@@ -325,7 +325,7 @@ def test_a_wrong_password_is_a_sentence_without_it(make_redis: MakeRedis) -> Non
         with pytest.raises(InvalidArgument) as refused:
             RedisSink(wrong).connect(NAME)
         assert str(refused.value) == (
-            f"sink: redis://127.0.0.1:{server.port}/0 refuses the user or the password"
+            f"sink: redis://127.0.0.1:{server.port}/0 refuses the user or the password: check both"
         )
     model = RedisSink(server.url).connect(NAME)
     assert "pa55word" not in model.address + repr(RedisSink(server.url))

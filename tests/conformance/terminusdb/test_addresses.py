@@ -65,7 +65,7 @@ def test_what_is_wrong_is_said_in_a_sentence(
     private_terminus: TerminusProcess, old_server: TerminusProcess
 ) -> None:
     url = create_database(private_terminus.url)
-    assert "refuses the password of user 'admin'" in problem(url.replace("root", SECRET))
+    assert "refuses the password of user 'admin': check both" in problem(url.replace("root", SECRET))
     assert "takes this address for 'anonymous'" in problem(url.replace("admin:root@", ""))
     assert "has no database admin/none: create it first" in problem(f"{private_terminus.url}/none")
     assert "TerminusDB 12 or newer is needed" in problem(f"{old_server.url}/orders")

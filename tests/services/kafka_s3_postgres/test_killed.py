@@ -1,4 +1,7 @@
-"""Workers and projections killed at every point, over Kafka, S3 and PostgreSQL."""
+"""Workers and projections killed at every point, over Kafka, S3 and PostgreSQL.
+
+The workers' effects are documents in OpenSearch and Redis, among others.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Any
 import pytest
 
 from driftq.eventstore.published import topic_of
-from tests.acceptance.spark_worker.theatre import Theatre
+from tests.acceptance.spark_worker.theatre import Theatre, assert_documents
 from tests.acceptance.spark_worker.theatre import play as play_workers
 from tests.services.kafka_s3_postgres.stack import Stack, new_kind
 from tests.services_kafka import KafkaServer
@@ -39,15 +42,18 @@ class KafkaTheatre(Theatre):
         self.stack.wait_for(self.kind, before + len(events))
 
 
-@pytest.mark.clause("X2", "K2", "K4", "K6")
-def test_workers_killed_at_each_point_leave_one_effect_each_or_ask(stack: Stack, tmp_path: Path) -> None:
+@pytest.mark.clause("X2", "X9b", "V5", "V6", "K2", "K4", "K6")
+def test_workers_killed_at_each_point_leave_one_effect_each_or_ask(
+    stack: Stack, documents: list[str], tmp_path: Path
+) -> None:
     kind = new_kind("killed")
-    environ = stack.environ | {"TOPIC": topic_of(kind)}
+    environ = stack.environ | {"TOPIC": topic_of(kind), "DOCUMENTS": " ".join(documents)}
     del environ["DRIFTQ_DATABASE_URL"]  # Each worker is told its own: half of them are on SQLite.
     theatre = KafkaTheatre(
         stack.server, tmp_path, stack.database_url, without_lease(environ), stack=stack, kind=kind
     )
     play_workers(theatre)
+    assert_documents(theatre, documents)
 
 
 def without_lease(environ: dict[str, str]) -> dict[str, str]:

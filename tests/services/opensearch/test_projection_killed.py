@@ -26,7 +26,7 @@ KILLED_WITHIN_S = 300.0
 RUN = ("run", "projection", "--name", NAME, "--once", "--app", str(mortal_app.__file__))
 
 
-@pytest.mark.clause("X3", "Z6", "V1", "V5", "V10")
+@pytest.mark.clause("X3", "X9", "X9b", "Z6", "V1", "V5", "V10")
 @pytest.mark.timeout(1200)
 def test_killed_before_its_write_after_it_and_before_the_offset_commit(
     spark: SparkSession, tmp_path: Path, search_url: str, prefix: str

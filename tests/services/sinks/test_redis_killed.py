@@ -21,7 +21,7 @@ NAME = "mortal_lights"
 TOPIC = "events.mortal_redis"
 
 
-@pytest.mark.clause("X3", "X9", "Z6", "V1", "V6", "V10")
+@pytest.mark.clause("X3", "X9", "X9b", "Z6", "V1", "V6", "V10")
 @pytest.mark.timeout(1200)
 def test_killed_at_every_point_the_read_model_in_redis_is_whole(
     server: ServerProcess, url: str, tmp_path: Path, redis_sink: RedisSink

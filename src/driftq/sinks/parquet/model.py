@@ -301,5 +301,8 @@ class ParquetReadModel:
     def reaching(self) -> Iterator[None]:
         try:
             yield
+        except (NotADirectoryError, PermissionError) as error:
+            cause = f"{error}: name a folder that this user may write"
+            raise ReadModelUnavailable(self.address, cause=cause) from error
         except OSError as error:
             raise ReadModelUnavailable(self.address, cause=str(error)) from error

@@ -26,7 +26,9 @@ def translating(address: str, *, opening: bool = False) -> Iterator[None]:
         yield
     except exceptions.AuthenticationError as error:
         if opening:
-            raise InvalidArgument("sink", f"{address} refuses the user or the password") from error
+            raise InvalidArgument(
+                "sink", f"{address} refuses the user or the password: check both"
+            ) from error
         raise ReadModelUnavailable(address, cause="it refuses the user or the password") from error
     except (exceptions.NoPermissionError, exceptions.ResponseError) as error:
         if is_transient(error):

@@ -53,7 +53,7 @@ class TerminusServer:
             answer = self._call("GET", "/api/info")
         except TerminusRefusal as refusal:
             if refusal.status == 401:
-                problem = f"refuses the password of user {self.address.user!r}"
+                problem = f"refuses the password of user {self.address.user!r}: check both"
                 raise self._unusable(problem) from refusal
             raise self._unusable(f"answers {refusal.status}: is it a TerminusDB server?") from refusal
         info = answer.get("api:info") if isinstance(answer, dict) else None

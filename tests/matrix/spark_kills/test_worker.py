@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from driftq.registry import Effect
-from tests.acceptance.spark_worker.handlers import sites
-from tests.acceptance.spark_worker.theatre import EVERY, Theatre, play
 from tests.harness import ServerProcess
 from tests.services_postgres import postgres_database_url, postgres_url
+from tests.spark.killed_worker.handlers import sites
+from tests.spark.killed_worker.theatre import EVERY, Theatre, play
 from tests.support.http_api.process import HttpApi
 
 __all__ = ["postgres_database_url", "postgres_url"]

@@ -149,7 +149,7 @@ class ServerProcess:
             command = ["serve", *where, *self.options]
             if is_forkable(self._env):
                 files = {"out": out.fileno(), "err": err.fileno()}
-                self._process = start_forked("driftq", command, env=self._env, **files)
+                self._process = start_forked("driftq", command, env=self._env, folder=Path.cwd(), **files)
                 return
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "driftq", *command],

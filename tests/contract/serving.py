@@ -103,6 +103,7 @@ class Server:
             "tests.contract.launcher",
             [json.dumps(self._asked)],
             env=os.environ,
+            folder=ROOT,
             out=writable,
             err=self._logged.fileno(),
         )

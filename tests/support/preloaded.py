@@ -95,10 +95,10 @@ class Preloading:
         atexit.register(self.close)
 
     def start(
-        self, module: str, args: Sequence[str], *, env: Mapping[str, str], out: int, err: int
+        self, module: str, args: Sequence[str], *, env: Mapping[str, str], folder: Path, out: int, err: int
     ) -> ForkedProcess:
         ended, told = os.pipe()
-        asked = {"module": module, "args": list(args), "env": dict(env), "folder": str(Path.cwd())}
+        asked = {"module": module, "args": list(args), "env": dict(env), "folder": str(folder)}
         try:
             with self._asking:
                 socket.send_fds(self._socket, [json.dumps(asked).encode()], [out, err, told])
@@ -108,7 +108,8 @@ class Preloading:
         return ForkedProcess([module, *args], pid, ended)
 
     def close(self) -> None:
-        self._socket.close()
+        with self._socket:
+            self._socket.shutdown(socket.SHUT_RDWR)  # Its end, whoever else has inherited the socket.
         self._process.wait()
 
 
@@ -124,7 +125,7 @@ def is_forkable(env: Mapping[str, str]) -> bool:
 
 
 def start_forked(
-    module: str, args: Sequence[str], *, env: Mapping[str, str], out: int, err: int
+    module: str, args: Sequence[str], *, env: Mapping[str, str], folder: Path, out: int, err: int
 ) -> ForkedProcess:
-    """`python -m module args`, one of `preloading.MAINS`, with these files as stdout and stderr."""
-    return _preloading(os.getpid()).start(module, args, env=env, out=out, err=err)
+    """`python -m module args`, one of `preloading.MAINS`, in this folder and with these stdout and stderr."""
+    return _preloading(os.getpid()).start(module, args, env=env, folder=folder, out=out, err=err)

@@ -29,8 +29,17 @@ class Part:
     """Its folder; the Makefile makes it, if there is a rule for it."""
     small: bool = False
     """It takes at most ten minutes."""
+    thorough: bool = False
+    """Its long stories are whole: DRIFTQ_THOROUGH is set."""
 
 
+STORMS = (
+    "tests/crash/test_kill_storm.py",
+    "tests/crash/test_client_storm.py",
+    "tests/acceptance/dead_letters/test_relay.py",
+    "tests/acceptance/eventstore/test_killed.py",
+    "tests/conformance/sinks/test_killed_writer.py",
+)
 PARTS = (
     Part("spark-4.0", ("tests/spark_versions",), ".venv-spark-4.0", small=True),
     Part("spark-4.1", ("tests/spark_versions",), ".venv-spark-4.1", small=True),
@@ -39,6 +48,16 @@ PARTS = (
     Part("kafka-4.0", ("tests/services/transport",), ".venv-spark-4.0.0"),
     Part("python-3.12", ("tests/unit", "tests/contract"), ".venv-python-3.12"),
     Part("python-3.13", ("tests/unit", "tests/contract"), ".venv-python-3.13"),
+    Part("seeds", ("tests/simulation",), small=True, thorough=True),
+    Part("storms", STORMS, small=True, thorough=True),
+    Part("kills", ("tests/matrix/kills",), small=True),
+    Part("kills-on-spark", ("tests/matrix/spark_kills",), small=True),
+    Part(
+        "volume-on-spark",
+        ("tests/matrix/volume", "tests/spark/test_dead_letters.py"),
+        small=True,
+        thorough=True,
+    ),
     Part("cluster", ("tests/matrix/cluster",)),
     Part("replayed", ("tests/matrix/replayed",)),
     Part("two-brokers", ("tests/matrix/two_brokers",)),
@@ -80,7 +99,8 @@ def run_parts(parts: Sequence[Part], run: Run, *, options: Sequence[str] = ()) -
     for part in parts:
         print(f"--- {part.name}", flush=True)
         made = run(["make", f"{part.environment}/.driftq-setup"])
-        if made or run([f"{part.environment}/bin/python", "-m", "pytest", *part.tests, *options]):
+        thorough = ["env", "DRIFTQ_THOROUGH=1"] if part.thorough else []
+        if made or run([*thorough, f"{part.environment}/bin/python", "-m", "pytest", *part.tests, *options]):
             failed.append(part.name)
     return failed
 

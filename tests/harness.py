@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
 
+from tests.support.preloaded import ForkedProcess, is_forkable, start_forked
+
 READY_S = 30.0
 CALL_S = 20.0
 _POLL_S = 0.01
@@ -117,14 +119,14 @@ class ServerProcess:
         self.starts = 0
         self._env = {name: value for name, value in os.environ.items() if not name.startswith("DRIFTQ_")}
         self._env.update(env or {})
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
 
     @property
     def log_folder(self) -> Path:
         return self.data / "log"
 
     @property
-    def process(self) -> subprocess.Popen[bytes]:
+    def process(self) -> subprocess.Popen[bytes] | ForkedProcess:
         assert self._process is not None, "not started"
         return self._process
 
@@ -144,8 +146,13 @@ class ServerProcess:
         self.data.parent.mkdir(parents=True, exist_ok=True)
         where = ["--host", "127.0.0.1", "--port", str(self.port), "--data", str(self.data)]
         with self._written("out").open("wb") as out, self._written("err").open("wb") as err:
+            command = ["serve", *where, *self.options]
+            if is_forkable(self._env):
+                files = {"out": out.fileno(), "err": err.fileno()}
+                self._process = start_forked("driftq", command, env=self._env, folder=Path.cwd(), **files)
+                return
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "driftq", "serve", *where, *self.options],
+                [sys.executable, "-m", "driftq", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,

@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
 import select
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlencode
+
+from tests.support.preloaded import ForkedProcess, start_forked
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
@@ -90,17 +91,25 @@ class Server:
 
     def __init__(self, folder: Path | None, **options: Any) -> None:
         self._asked = {"folder": str(folder) if folder else None, "port": 0} | options
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkedProcess | None = None
         self._connection: http.client.HTTPConnection | None = None
         self._topics = 0
         self.port = 0
 
     def start(self) -> Self:
-        command = [sys.executable, "-m", "tests.contract.launcher", json.dumps(self._asked)]
         self._logged = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process is gone
-        self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=self._logged)
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        readable, writable = os.pipe()
+        self._process = start_forked(
+            "tests.contract.launcher",
+            [json.dumps(self._asked)],
+            env=os.environ,
+            folder=ROOT,
+            out=writable,
+            err=self._logged.fileno(),
+        )
+        os.close(writable)
+        with open(readable, "rb") as said:
+            line = said.readline()
         assert line, self._gone()
         self.port = self._asked["port"] = int(line)
         return self
@@ -126,8 +135,6 @@ class Server:
     def _gone(self) -> str:
         assert self._process is not None
         self._process.wait(PATIENCE_S)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
         self._process = None
         self.hang_up()
         self._logged.seek(0)

@@ -32,6 +32,7 @@ NAMES = sorted(
     | {"tenant", "idem_key", "retry_backoff_ms", "limit", "after", "from", "to"}
 )
 TOPIC = "odd"
+WAIT_MS_MAX = 20
 
 many = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 

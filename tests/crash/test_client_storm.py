@@ -9,9 +9,11 @@ import pytest
 
 import driftq
 from tests.harness import ServerProcess
+from tests.support.thorough import rounds
 
-ROUNDS = 10
-LEASE_MS = 20_000
+ROUNDS = rounds(5, thorough=10)
+LEASE_MS = 4_000
+"""What a kill leaves on its way comes again after it."""
 
 
 @pytest.fixture

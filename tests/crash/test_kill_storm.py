@@ -12,12 +12,15 @@ from tests.crash.checks import check_finished, check_group, check_messages, chec
 from tests.crash.history import History
 from tests.crash.workload import TOPIC, Producer, Worker
 from tests.harness import Broken, ServerProcess
+from tests.support.thorough import rounds
 
 PARTITIONS = 3
 GROUPS = ("billing", "mail")
 PRODUCERS = 8
 WORKERS_PER_GROUP = 4
 DRAIN_S = 150.0
+KILLS = {"always": rounds(6, thorough=14), "interval": rounds(3, thorough=8)}
+"""By the level of fsync."""
 
 
 @pytest.fixture
@@ -100,11 +103,12 @@ def wait_until(reached: Callable[[], bool], *, within_s: float) -> None:
 
 
 @pytest.mark.clause("P1", "W1", "W2", "W3", "A3", "A6", "G4", "G5", "D1", "T4", "T5", "I3")
-@pytest.mark.parametrize(("storm", "rounds"), [("always", 14), ("interval", 8)], indirect=["storm"])
+@pytest.mark.parametrize("storm", ["always", "interval"], indirect=True)
 def test_nothing_is_lost_doubled_or_forgotten_however_often_the_server_is_killed(
-    storm: Storm, rounds: int
+    storm: Storm, request: pytest.FixtureRequest
 ) -> None:
-    for _ in range(rounds):
+    kills = KILLS[request.node.callspec.params["storm"]]
+    for _ in range(kills):
         storm.round()
     storm.drain()
     storm.stop()
@@ -113,7 +117,7 @@ def test_nothing_is_lost_doubled_or_forgotten_however_often_the_server_is_killed
     history = storm.history
     assert not history.surprises
     messages = stored(storm.server.client(), PARTITIONS)
-    assert len(history.confirmed) > 10 * rounds, "hardly anything happened"
+    assert len(history.confirmed) > 10 * kills, "hardly anything happened"
     check_messages(history, messages)
     for name in GROUPS:
         group = history.groups[name]
@@ -122,4 +126,4 @@ def test_nothing_is_lost_doubled_or_forgotten_however_often_the_server_is_killed
         check_finished(group, messages)
     seen = {name: sum(len(lines) for lines in history.groups[name].deliveries.values()) for name in GROUPS}
     outlived = sum(history.groups[name].outlived for name in GROUPS)
-    print(f"{rounds} rounds, {len(messages)} messages, deliveries {seen}, acked after a restart: {outlived}")
+    print(f"{kills} rounds, {len(messages)} messages, deliveries {seen}, acked after a restart: {outlived}")

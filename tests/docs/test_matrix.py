@@ -12,6 +12,7 @@ import pytest
 from driftq.pipeline.spark.connectors import CONNECTORS
 from scripts import matrix
 from scripts.matrix import PARTS, Part, chosen, in_turn, run_parts
+from tests.support.thorough import VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -31,7 +32,7 @@ def test_every_part_has_tests_and_an_environment_that_is_made() -> None:
     assert len({part.name for part in PARTS}) == len(PARTS)
     for part in PARTS:
         assert part.tests
-        assert all(list((ROOT / folder).glob("test_*.py")) for folder in part.tests)
+        assert all((ROOT / one).is_file() or list((ROOT / one).glob("test_*.py")) for one in part.tests)
         kind = part.environment.rpartition("-")
         rule = f"{kind[0]}-%/.driftq-setup:" if kind[0] else "$(STAMP):"
         assert rule in MAKEFILE, part.environment
@@ -80,3 +81,14 @@ def test_a_part_is_named_or_all_run_and_a_failure_ends_none_of_the_others(
     with pytest.raises(ValueError, match=r"no part spark-3\.5; there are spark-4\.0"):
         chosen(["spark-3.5"], PARTS, 5)
     assert run_parts(PARTS[:1], lambda _: 1) == ["spark-4.0"]
+
+
+def test_a_thorough_part_says_so_to_its_tests() -> None:
+    ran: list[str] = []
+
+    def run(command: Sequence[str]) -> int:
+        ran.append(" ".join(command))
+        return 0
+
+    assert run_parts([Part("seeds", ("tests/x",), thorough=True)], run) == []
+    assert ran[1] == f"env {VARIABLE}=1 .venv/bin/python -m pytest tests/x"

@@ -14,8 +14,9 @@ from driftq.testing.flow_simulator import simulate_flow
 from driftq.testing.machine import Machine
 from driftq.testing.simulator import SimulationFailed
 from tests.simulation import sabotage_flow
+from tests.support.thorough import rounds
 
-SEEDS = int(os.environ.get("DRIFTQ_SEEDS", "50"))
+SEEDS = int(os.environ.get("DRIFTQ_SEEDS", rounds(50, thorough=250)))
 FIRST = int(os.environ.get("DRIFTQ_FIRST_SEED", "0"))
 CHUNK = 25
 

@@ -9,8 +9,9 @@ import os
 import pytest
 
 from driftq.testing.simulator import simulate
+from tests.support.thorough import rounds
 
-SEEDS = int(os.environ.get("DRIFTQ_SEEDS", "300"))
+SEEDS = int(os.environ.get("DRIFTQ_SEEDS", rounds(150, thorough=1500)))
 FIRST = int(os.environ.get("DRIFTQ_FIRST_SEED", "0"))
 CHUNK = 25
 

@@ -25,8 +25,9 @@ from driftq.testing.machine import Machine
 from driftq.testing.simulator import SimulationFailed
 from driftq.testing.work_simulator import simulate_work
 from tests.simulation import sabotage_clock, sabotage_dead_letters, sabotage_deliveries, sabotage_jobs
+from tests.support.thorough import rounds
 
-SEEDS = int(os.environ.get("DRIFTQ_SEEDS", "75"))
+SEEDS = int(os.environ.get("DRIFTQ_SEEDS", rounds(50, thorough=375)))
 FIRST = int(os.environ.get("DRIFTQ_FIRST_SEED", "0"))
 CHUNK = 25
 

@@ -17,8 +17,9 @@ from driftq.pipeline.runtime.processes import end_session
 from driftq.sinks import PostgresSink, ReadModelSink, SqliteSink
 from driftq.sinks.postgres import PostgresReadModel
 from tests.conformance.sinks.staging import leftovers
+from tests.harness import ServerProcess
 from tests.spark import mortal_projection
-from tests.spark.events import Event, expected, found
+from tests.spark.events import Event, create, expected, found, history, mixed, send
 from tests.spark.mortal_projection import POINTS, TARGETS
 
 PATIENCE_S = 600
@@ -65,16 +66,34 @@ def play(
     send: Callable[[Sequence[Event]], None],
     *,
     environ: Mapping[str, str] | None = None,
+    points: Sequence[str] = POINTS,
 ) -> None:
-    """A kill at every point, each after a part of the events was sent; then the rest, to the end."""
+    """A kill at each of the points, after a part of the events was sent; then the rest, to the end."""
     environ, folder = environ or {}, told["data"]
-    size = len(arriving) // (len(POINTS) + 1)
+    size = len(arriving) // (len(points) + 1)
     told = told | {"batch_messages_max": size}
-    for number, point in enumerate(POINTS):
+    for number, point in enumerate(points):
         send(arriving[number * size : (number + 1) * size])
         kill_at(point, told, {name: f"{folder}/{name}-{number}" for name in TARGETS}, environ)
-    send(arriving[len(POINTS) * size :])
+    send(arriving[len(points) * size :])
     run_to_the_end(told, environ)
+
+
+def play_on_both_engines(
+    server: ServerProcess, folder: Path, postgres_url: str, *, points: Sequence[str]
+) -> None:
+    """Two projections, each to a file and to a database, through these kills."""
+    create(server, "events.mortal")
+    events = history(60, 10)
+    told: dict[str, Any] = {
+        "url": f"http://127.0.0.1:{server.port}",
+        "data": str(folder),
+        "sqlite": {name: f"{folder}/{name}.db" for name in TARGETS},  # A file has one writer at a time.
+        "postgres": postgres_url,
+        "topic": "events.mortal",
+    }
+    play(told, mixed(events, seed=3), lambda some: send(server, "events.mortal", some), points=points)
+    assert_whole(told, events)
 
 
 def assert_whole(told: dict[str, Any], events: Sequence[Event]) -> None:

@@ -10,13 +10,8 @@ from __future__ import annotations
 
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-OWN_DRIVERS = (
-    "tests/acceptance/pipeline/",
-    "tests/acceptance/spark_worker/",
-    "tests/spark/test_projection_killed.py",
-    "tests/spark/test_publisher_killed.py",
-)
-ON_SPARK = ("tests/spark/", *OWN_DRIVERS)
+OWN_DRIVERS = "tests/acceptance/pipeline/"
+ON_SPARK = ("tests/spark/", "tests/matrix/spark_kills/", "tests/matrix/volume/", OWN_DRIVERS)
 ON_KAFKA = (
     "tests/services/kafka_s3_postgres/test_effects.py",
     "tests/services/test_bridge",

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 import msgspec
 
+from driftq.errors import PublisherReplaced
 from driftq.eventstore.published import TOPIC_PREFIX
 from driftq.model import TopicView
 from driftq.model.options.pipeline import PublisherSettings
@@ -46,9 +47,7 @@ def begin(
     remembered: Iterable[tuple[int, str]] = (),
 ) -> Resume:
     """Take over: from here on the topics and the checkpoint refuse every older run."""
-    found = store.load() or Checkpoint(publisher=f"publisher-{uuid4().hex}")
-    checkpoint = msgspec.structs.replace(found, epoch=found.epoch + 1)
-    store.save(checkpoint)
+    checkpoint = take_epoch(store)
     newest = _newest_epoch(server, checkpoint.publisher)
     if newest >= checkpoint.epoch:  # The checkpoint was rolled back: the topics have a later epoch.
         checkpoint = msgspec.structs.replace(checkpoint, epoch=newest + 1)
@@ -57,6 +56,21 @@ def begin(
     beginning = decide_resume(checkpoint, stored, settings, remembered=remembered, now_ms=now_ms())
     store.save(beginning.checkpoint)
     return beginning
+
+
+def take_epoch(store: CheckpointStore) -> Checkpoint:
+    """Store the next epoch; raises PublisherReplaced when another publisher was first to take it."""
+    while True:
+        found = store.load() or Checkpoint(publisher=f"publisher-{uuid4().hex}")
+        checkpoint = msgspec.structs.replace(found, epoch=found.epoch + 1)
+        try:
+            store.save(checkpoint)
+        except PublisherReplaced:
+            newest = store.load()
+            if newest is None or newest.epoch != found.epoch:
+                raise
+            continue  # The older run has just moved its checkpoint on.
+        return checkpoint
 
 
 def now_ms() -> int:

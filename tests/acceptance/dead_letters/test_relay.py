@@ -18,6 +18,7 @@ from driftq.sinks.dead_letters import DeadLetterOutbox
 from driftq.sql import Transaction
 from tests.acceptance.dead_letters.outboxes import Place
 from tests.contract.serving import Server
+from tests.support.thorough import kinds
 from tests.support.waiting import wait_until
 
 LETTERS = 5
@@ -89,6 +90,11 @@ def run(place: Place, server: Server, *, steps: int = 0, empty: Callable[..., in
 
 
 @pytest.mark.clause("V3", "K5", "K10", "K5d", "V3d")
+@pytest.mark.parametrize(
+    "place",
+    kinds(["projection-postgres", "worker-sqlite"], thorough=["projection-sqlite", "worker-postgres"]),
+    indirect=True,
+)
 def test_a_relay_killed_at_any_step_leaves_each_dead_letter_once(place: Place, server: Server) -> None:
     for step in range(1, 1_000):
         one = place.named("step")

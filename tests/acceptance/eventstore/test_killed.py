@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from tests.acceptance.eventstore import mortal
+from tests.support.thorough import kinds
 
 SENT = [command.event.event_id for commands in mortal.STORY for command in commands]
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=kinds(["postgres"], thorough=["sqlite"]))
 def plan(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """SQLite with a folder, PostgreSQL with S3; FRESH becomes another name for each step."""
     if request.param == "sqlite":

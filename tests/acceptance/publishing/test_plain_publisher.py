@@ -4,6 +4,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tests.support.waiting import wait_until
 
 KILLS = 6
 EVENTS = 1200
+ENDS_WITHIN_S = 60
 
 
 @pytest.fixture
@@ -27,17 +29,24 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
         yield started
 
 
-def publishing(server: ServerProcess, *options: str) -> "subprocess.Popen[str]":
+@contextmanager
+def publishing(server: ServerProcess, *options: str) -> "Iterator[subprocess.Popen[str]]":
+    """A publisher; one that still runs at the end is killed."""
     command = [sys.executable, "-m", "driftq", "publish", *options]
     where = ["--url", f"http://127.0.0.1:{server.port}", "--data", str(server.data)]
-    return subprocess.Popen([*command, *where], stderr=subprocess.PIPE, text=True)
+    publisher = subprocess.Popen([*command, *where], stderr=subprocess.PIPE, text=True)
+    try:
+        yield publisher
+    finally:
+        publisher.kill()
+        publisher.communicate()
 
 
 def publish_once(server: ServerProcess) -> str:
     """What it logs."""
-    publisher = publishing(server, "--once")
-    _, said = publisher.communicate(timeout=60)
-    assert publisher.returncode == 0, said
+    with publishing(server, "--once") as publisher:
+        _, said = publisher.communicate(timeout=ENDS_WITHIN_S)
+        assert publisher.returncode == 0, said
     return said
 
 
@@ -65,38 +74,30 @@ def test_once_publishes_what_is_there_and_exits(server: ServerProcess) -> None:
 
 @pytest.mark.clause("U8")
 def test_it_waits_for_events_and_ends_when_it_is_asked_to(server: ServerProcess) -> None:
-    publisher = publishing(server)
-    for number in range(1, 4):
-        append_events(server, 1, first=number)
-        wait_until("the event is on its topic", lambda count=number: len(arrived(server)) == count)  # type: ignore[misc]
-    publisher.terminate()
-    _, said = publisher.communicate(timeout=30)
-    assert publisher.returncode == 0, said
+    with publishing(server) as publisher:
+        for number in range(1, 4):
+            append_events(server, 1, first=number)
+            wait_until("the event is on its topic", lambda count=number: len(arrived(server)) == count)  # type: ignore[misc]
+        publisher.terminate()
+        _, said = publisher.communicate(timeout=ENDS_WITHIN_S)
+        assert publisher.returncode == 0, said
     assert newest_checkpoint(server).position == 3
 
 
 @pytest.mark.clause("U8")
 def test_the_newer_publisher_goes_on_and_the_older_one_ends(server: ServerProcess) -> None:
     append_events(server, 20)
-    older = publishing(server)
-    wait_until("the older one works", lambda: len(arrived(server)) == 20)
-    newer = publishing(server)
-    try:
-        wait_until("the newer one has begun", lambda: newest_checkpoint(server).epoch == 2)
-        append_events(server, 1, first=21)
-        wait_until("the newer one works", lambda: len(arrived(server)) == 21)
-        for number in range(22, 42):  # The older one tries until it is refused.
-            append_events(server, 1, first=number)
-        _, said = older.communicate(timeout=60)
-        assert older.returncode == 1
-        assert "another publisher has taken over" in said
-        wait_until("all are there", lambda: len(arrived(server)) == 41)
-        assert newer.poll() is None
-    finally:
-        for publisher in (older, newer):
-            publisher.kill()
-            publisher.communicate()
-    assert_once_and_in_order(arrived(server), 41)
+    with publishing(server) as older:
+        wait_until("the older one works", lambda: len(arrived(server)) == 20)
+        with publishing(server) as newer:
+            wait_until("the newer one has taken over", lambda: newest_checkpoint(server).epoch == 2)
+            append_events(server, 20, first=21)  # The older one reads them too, and is refused.
+            _, said = older.communicate(timeout=ENDS_WITHIN_S)
+            assert older.returncode == 1
+            assert "another publisher has taken over" in said
+            wait_until("all are there", lambda: len(arrived(server)) == 40)
+            assert newer.poll() is None
+    assert_once_and_in_order(arrived(server), 40)
 
 
 @pytest.mark.timeout(300)
@@ -108,12 +109,10 @@ def test_killed_at_random_it_loses_and_doubles_nothing(server: ServerProcess) ->
     for kill in range(KILLS):
         append_events(server, part, first=kill * part + 1)
         before = len(arrived(server))
-        publisher = publishing(server)
-        wanted = before + chance.randrange(1, part)
-        wait_until("some are published", lambda count=wanted: len(arrived(server)) >= count)  # type: ignore[misc]
-        if kill % 3 == 2:
-            server.restart()
-        publisher.kill()
-        publisher.communicate()
+        with publishing(server):
+            wanted = before + chance.randrange(1, part)
+            wait_until("some are published", lambda count=wanted: len(arrived(server)) >= count)  # type: ignore[misc]
+            if kill % 3 == 2:
+                server.restart()
     publish_once(server)
     assert_once_and_in_order(arrived(server), EVENTS)

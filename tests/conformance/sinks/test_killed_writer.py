@@ -11,9 +11,10 @@ from driftq.testing.sinks.cast import ORDERS, sequences
 from driftq.testing.sinks.connected import NAME
 from examples.custom_sink import KeyValueSink
 from tests.conformance.sinks.mortal_writer import AGGREGATES
+from tests.support.thorough import rounds
 
 ROOT = Path(__file__).resolve().parents[3]
-KILLS = 6
+KILLS = rounds(3, thorough=6)
 
 
 @pytest.mark.clause("V1", "V9", "V10", "Z6", "K10")

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from driftq.eventstore.published import topic_of
-from tests.acceptance.spark_worker.theatre import Theatre, assert_documents
-from tests.acceptance.spark_worker.theatre import play as play_workers
 from tests.services.kafka_s3_postgres.stack import Stack, new_kind
 from tests.services_kafka import KafkaServer
 from tests.spark.events import history, mixed
+from tests.spark.killed_worker.theatre import Theatre, assert_documents
+from tests.spark.killed_worker.theatre import play as play_workers
 from tests.spark.mortal_projection import TARGETS
 from tests.spark.projection_driver import assert_whole
 from tests.spark.projection_driver import play as play_projections

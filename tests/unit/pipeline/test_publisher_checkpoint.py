@@ -9,7 +9,7 @@ from driftq.errors import PublisherReplaced
 from driftq.eventstore.objects import open_objects
 from driftq.model.options.pipeline import PublisherSettings
 from driftq.publishing.checkpoint import Checkpoint, CheckpointStore
-from driftq.publishing.resume import decide_resume
+from driftq.publishing.resume import decide_resume, take_epoch
 from driftq.settings import load_settings
 
 NOW_MS = 10_000_000
@@ -62,6 +62,33 @@ def test_an_older_publisher_is_told_also_when_its_next_number_is_free_again(tmp_
     found = store(tmp_path).load()
     assert found is not None
     assert found.position == 19
+
+
+class Overtaken(CheckpointStore):
+    """Between its loads and its saves another publisher stores these."""
+
+    meanwhile: list[Checkpoint]
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        if self.meanwhile:
+            other = CheckpointStore(self._objects)
+            other.load()
+            other.save(self.meanwhile.pop(0))
+        super().save(checkpoint)
+
+
+@pytest.mark.clause("U8")
+def test_a_publisher_that_starts_takes_over_from_one_that_moves_its_checkpoint_just_then(
+    tmp_path: Path,
+) -> None:
+    store(tmp_path).save(Checkpoint(publisher="p", epoch=1))
+    starting = Overtaken(open_objects(tmp_path.as_uri()))
+    starting.meanwhile = [Checkpoint(publisher="p", epoch=1, position=at) for at in (5, 6)]
+    taken = take_epoch(starting)
+    assert (taken.epoch, taken.position) == (2, 6)
+    starting.meanwhile = [Checkpoint(publisher="p", epoch=3)]
+    with pytest.raises(PublisherReplaced):
+        take_epoch(starting)
 
 
 @pytest.mark.clause("U2")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.harness import ServerProcess
@@ -17,28 +15,21 @@ from tests.spark.publishing import (
 )
 
 
-@pytest.fixture
-def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server with an event log that no other test writes to."""
-    with ServerProcess(tmp_path_factory.mktemp("publisher") / "data") as started:
-        yield started
-
-
 @pytest.mark.timeout(900)
 @pytest.mark.clause("U1", "U2", "X1", "Z6")
 def test_a_publisher_that_is_killed_and_started_again_loses_and_doubles_nothing(
-    own_server: ServerProcess,
+    server: ServerProcess,
 ) -> None:
     """Killed before it sends, in the middle of a batch, and between the last append and the checkpoint."""
-    options = options_for(own_server, batch_events=10, flush_events=10)
-    append_events(own_server, 300)
+    options = options_for(server, batch_events=10, flush_events=10)
+    append_events(server, 300)
     kill_at(options, KillPoint.BEFORE_APPEND)
-    assert arrived(own_server) == []
+    assert arrived(server) == []
     kill_at(options, KillPoint.MID_BATCH)
-    assert 0 < len(arrived(own_server)) < 300
+    assert 0 < len(arrived(server)) < 300
     kill_at(options, KillPoint.BEFORE_CHECKPOINT)
-    assert_once_and_in_order(arrived(own_server), 300)
-    assert newest_checkpoint(own_server).position == 0
-    append_events(own_server, 20, first=301)
+    assert_once_and_in_order(arrived(server), 300)
+    assert newest_checkpoint(server).position == 0
+    append_events(server, 20, first=301)
     run_to_the_end(options)
-    assert_once_and_in_order(arrived(own_server), 320)
+    assert_once_and_in_order(arrived(server), 320)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from driftq.registry import Effect
-from tests.acceptance.spark_worker.handlers import sites
-from tests.acceptance.spark_worker.theatre import EVERY, Theatre, assert_documents, play
 from tests.harness import ServerProcess
 from tests.services_postgres import postgres_database_url, postgres_url
 from tests.services_terminusdb import count_document_commits, terminus_database_url, terminus_url
+from tests.spark.killed_worker.handlers import sites
+from tests.spark.killed_worker.theatre import EVERY, Theatre, assert_documents, play
 from tests.support.http_api.process import HttpApi
 
 __all__ = ["postgres_database_url", "postgres_url", "terminus_database_url", "terminus_url"]

@@ -26,8 +26,8 @@ from driftq.registry import ClaimState, Effect, Resolution
 from driftq.registry.sql_registry import MIGRATIONS, SqlRegistry
 from driftq.sinks import open_sink
 from driftq.sql import Database, open_database, upgrade
-from tests.acceptance.spark_worker.handlers import APPLIED, POINTS, TOPIC, Site, sites
 from tests.harness import ServerProcess
+from tests.spark.killed_worker.handlers import APPLIED, POINTS, TOPIC, Site, sites
 from tests.spark.order_events import publish
 
 PATIENCE_S = 600

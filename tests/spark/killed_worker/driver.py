@@ -18,7 +18,7 @@ from driftq.pipeline import WorkerSpec, open_session
 from driftq.pipeline.worker.job import WorkerJob
 from driftq.pipeline.worker.task import Task
 from driftq.settings import load_settings
-from tests.acceptance.spark_worker.handlers import TOPIC, Site, sites
+from tests.spark.killed_worker.handlers import TOPIC, Site, sites
 
 if TYPE_CHECKING:
     import pyarrow as arrow

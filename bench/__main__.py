@@ -16,6 +16,7 @@ from bench import (
     kafka_publish,
     keys,
     opensearch_sink,
+    overhead,
     projection,
     publish,
     redis_sink,
@@ -62,6 +63,7 @@ BENCHMARKS = {
     "freshness": freshness.freshness,
     "stages": stages.stages,
     "sink-redis": redis_sink.redis_sink,
+    "overhead": overhead.overhead,
 }
 
 

@@ -22,6 +22,7 @@ logger = logging.getLogger("driftq.tracing")
 TRACEPARENT = "traceparent"
 _VALID = re.compile(r"[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
 _API = "opentelemetry.trace"
+_SAMPLING = "opentelemetry.sdk.trace.sampling"
 _TRACER = "driftq"
 
 Attributes = Mapping[str, str | int]
@@ -62,11 +63,49 @@ def handling_span(
 ) -> AbstractContextManager[Any]:
     """The span of one handler's run, a child of the span that sent its message or job.
 
-    The block gets the span, or None; an exception that leaves the block is recorded on it.
+    The block gets the span, or None; an exception that leaves the block is recorded on it. Where the sender
+    has not sampled the trace and the process follows that, as OpenTelemetry does by default, the block only
+    continues the trace: most of a span's cost would be for nothing.
     """
-    if _API not in sys.modules:
+    api = sys.modules.get(_API)
+    if api is None:
         return nullcontext()
+    if (
+        traceparent is not None
+        and not is_sampled(traceparent)
+        and _drops_unsampled(api.get_tracer_provider())
+    ):
+        return _Continued(traceparent)
     return _started(name, traceparent, attributes())
+
+
+def _drops_unsampled(provider: Any) -> bool:
+    """Whether the sampler follows a remote parent that is not sampled; False where it does not tell."""
+    sampling = sys.modules.get(_SAMPLING)
+    if sampling is None:
+        return False
+    # A ParentBased sampler tells nobody what it asks in this case. Under another name a span is started.
+    asked = getattr(getattr(provider, "sampler", None), "_remote_parent_not_sampled", None)
+    return asked is not None and asked is sampling.ALWAYS_OFF
+
+
+class _Continued(AbstractContextManager[None]):
+    """The trace of a traceparent is the current one in the block, without a span."""
+
+    __slots__ = ("_token", "_traceparent")
+
+    def __init__(self, traceparent: str) -> None:
+        self._traceparent = traceparent
+
+    def __enter__(self) -> None:
+        from opentelemetry import context
+
+        self._token = context.attach(_context_of(self._traceparent) or context.get_current())
+
+    def __exit__(self, *_: object) -> None:
+        from opentelemetry import context
+
+        context.detach(self._token)
 
 
 @contextmanager

@@ -28,6 +28,6 @@ export function show({ dlqs }) {
           dlqs,
           (row) => row.topic,
         )
-      : empty("No dead letters", "A message becomes one when it has used its attempts, or when a consumer says that no retry can help.", "driftq nack orders 0 0 --group billing --owner me --reason \"no such user\""),
+      : empty("No dead letters", "A message becomes one when it has used its attempts, or when a consumer says that no retry can help.", "driftq nack orders 0 0 --group billing --owner me --no-retry --reason \"no such user\""),
   );
 }

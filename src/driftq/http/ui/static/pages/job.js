@@ -60,7 +60,7 @@ export function show(job, _, __, refresh) {
 }
 
 function attempts(rows) {
-  if (!rows.length) return empty("Not started yet", "A worker of this queue claims it when it is due.", "driftq worker app:worker");
+  if (!rows.length) return empty("Not started yet", "A worker of this queue claims it when it is due.", "driftq job work app:jobs");
   return h(
     "ol",
     { class: "timeline" },

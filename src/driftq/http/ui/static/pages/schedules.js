@@ -21,7 +21,7 @@ export function show(found, _, __, refresh) {
       ? empty("This server has no schedules", "Its release cannot run jobs by the clock yet. A delay is possible:", "driftq job enqueue mail digest --delay 60")
       : found.schedules.length
         ? [readOnly("admin", "pause and resume schedules"), list(found.schedules, refresh)]
-        : empty("No schedules yet", "In Python, decorate a task:", "@jobs.periodic(\"*/5 * * * *\")"),
+        : empty("No schedules yet", "A schedule enqueues a job at the times of its cron expression.", "driftq schedule add nightly '30 2 * * *' reports build --timezone Europe/Berlin"),
   );
 }
 

@@ -32,6 +32,9 @@ const TONES = {
   dead: "bad",
 };
 
+/** Tables with more columns than this become lists on a narrow screen. */
+const STACKED_ABOVE = 4;
+
 /** A state: a word with a colour, so that the colour alone says nothing. */
 export function state(word, text) {
   return h("span", { class: `state ${TONES[word] ?? "calm"}` }, text ?? word.replaceAll("_", " "));
@@ -64,16 +67,16 @@ export function table(label, columns, rows, key) {
     { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
     h(
       "table",
-      {},
-      h("thead", {}, h("tr", {}, columns.map((one) => h("th", { scope: "col", class: kind(one) }, one.head)))),
+      { class: columns.length > STACKED_ABOVE ? "stacked" : null, role: "table" }, // The roles outlive a display of blocks.
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, columns.map((one) => h("th", { scope: "col", role: "columnheader", class: kind(one) }, one.head)))),
       h(
         "tbody",
-        {},
+        { role: "rowgroup" },
         rows.map((row) =>
           h(
             "tr",
-            { "data-key": key ? key(row) : null },
-            columns.map((one) => h("td", { class: kind(one), "data-head": one.head }, one.cell(row))),
+            { "data-key": key ? key(row) : null, role: "row" },
+            columns.map((one) => h("td", { class: kind(one), "data-head": one.head, role: "cell" }, one.cell(row))),
           ),
         ),
       ),

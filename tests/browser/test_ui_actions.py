@@ -81,7 +81,7 @@ def test_an_unknown_effect_is_resolved(browser: Browser, full: Server, axe: str)
         page = dashboard.open_live("registry?state=unknown").page
         expect(page.locator("tbody tr")).to_have_count(1)
         expect(page.locator("tbody")).to_contain_text("the worker ended while the handler ran")
-        page.get_by_role("button", name="The effect of charge on o-1-2 happened").click()
+        page.get_by_role("button", name="It happened: the effect of charge on o-1-2").click()
         dialog = page.get_by_role("dialog")
         expect(dialog).to_contain_text("The handler does not run for this event again")
         assert dashboard.grave_problems(axe) == []

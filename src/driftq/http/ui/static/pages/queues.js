@@ -52,7 +52,7 @@ function limits(given) {
     given.per_key?.concurrency && `${count(given.per_key.concurrency)} at once per key`,
     given.per_key?.rate && `${count(given.per_key.rate.count)} per ${duration(given.per_key.rate.per_ms)} and key`,
   ].filter(Boolean);
-  return said.length ? said.join(", ") : "none";
+  return said.length ? said.map((text, place) => [place > 0 && h("br"), text]) : "none";
 }
 
 function toggle(row, refresh) {

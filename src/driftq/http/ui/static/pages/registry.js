@@ -42,8 +42,7 @@ function claims(found, query, refresh) {
             { head: "State", cell: (row) => state(row.state, row.state === "unknown" ? "UNKNOWN" : row.state) },
             { head: "Event", wide: true, cell: event },
             { head: "Attempts", number: true, cell: (row) => row.attempts },
-            { head: "Owner", cell: (row) => row.owner },
-            { head: "Claimed", cell: (row) => when(row.claimed_at) },
+            { head: "Claimed", cell: (row) => [when(row.claimed_at), row.owner && [h("br"), h("small", {}, `by ${row.owner}`)]] },
             { head: "", cell: (row) => buttons(row, refresh) },
           ],
           found.claims,
@@ -64,11 +63,12 @@ function event(row) {
 
 function buttons(row, refresh) {
   if (!["unknown", "dead"].includes(row.state)) return null;
+  const again = row.state === "dead" ? "Retry" : "It did not";
   return h(
     "div",
     { class: "actions" },
-    row.state === "unknown" && action("admin", "It happened", () => resolve(row, "done", refresh), { "aria-label": `The effect of ${row.handler} on ${row.event_id} happened` }),
-    action("admin", row.state === "dead" ? "Retry" : "It did not", () => resolve(row, "retry", refresh), { "aria-label": `Run ${row.handler} for ${row.event_id} again` }),
+    row.state === "unknown" && action("admin", "It happened", () => resolve(row, "done", refresh), { "aria-label": `It happened: the effect of ${row.handler} on ${row.event_id}` }),
+    action("admin", again, () => resolve(row, "retry", refresh), { "aria-label": `${again}: run ${row.handler} for ${row.event_id} again` }),
   );
 }
 

@@ -16,7 +16,7 @@ export function show(found, _, __, refresh) {
   return h(
     "div",
     {},
-    heading("Schedules", { lead: "Jobs that are enqueued by the clock." }),
+    heading("Schedules", { lead: "Jobs that are enqueued by the clock. Next and last are in your time zone." }),
     found === null
       ? empty("This server has no schedules", "Its release cannot run jobs by the clock yet. A delay is possible:", "driftq job enqueue mail digest --delay 60")
       : found.schedules.length
@@ -47,7 +47,7 @@ function buttons(row, refresh) {
   return h(
     "div",
     { class: "actions" },
-    action("produce", "Run now", () => change(row, "run", "Run", "It fires once more, now. Its next regular time stays.", refresh), { "aria-label": `Run ${row.name} now` }),
+    action("produce", "Run now", () => change(row, "run", "Run", "It fires once more, now. Its next regular time stays.", refresh), { "aria-label": `Run now: ${row.name}` }),
     action("admin", row.paused ? "Resume" : "Pause", () => change(row, verb, row.paused ? "Resume" : "Pause", row.paused ? "It fires again from its next time on." : "It does not fire until it is resumed. Jobs that it has made stay.", refresh), { "aria-label": `${row.paused ? "Resume" : "Pause"} ${row.name}` }),
   );
 }

@@ -85,12 +85,14 @@ function welcome() {
   );
 }
 
+const TROUBLES = { silent: "does not report", failed: "has failed", target_away: "waits for a target that is away" };
+
 function attention(now, claims, pipelines) {
   const found = [
     ...claims.map((claim) => ["unknown", to("registry"), `The effect of ${claim.handler} on event ${claim.event_id} is unknown`, "Resolve it"]),
     ...now.dead_letter_topics.map((one) => ["dead", to("dlq", one.topic), `${plural(one.messages, "dead letter")} of ${one.topic}`, "Redrive or purge"]),
     ...(now.jobs?.dead ? [["dead", `${to("jobs")}?state=dead`, `${plural(now.jobs.dead, "dead job")}`, "Retry or leave"]] : []),
-    ...pipelines.filter((one) => one.state === "silent" || one.state === "failed").map((one) => [one.state, to("pipelines"), `The pipeline ${one.name} is ${one.state}`, "See its last report"]),
+    ...pipelines.filter((one) => one.state in TROUBLES).map((one) => [one.state, to("pipelines"), `The pipeline ${one.name} ${TROUBLES[one.state]}`, "See its last report"]),
     ...now.stalled.map((one) => ["stalled", to("topics", one.topic), `${one.owner} of ${one.group} lets leases on ${one.topic} expire`, "See its leases"]),
     ...now.unread.map((one) => ["waiting", to("topics", one.topic), `${plural(one.lag, "message")} of ${one.topic} wait for ${one.group}, which has no consumer`, "See the group"]),
   ];

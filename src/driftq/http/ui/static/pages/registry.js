@@ -1,6 +1,6 @@
 // The registry: claims of the pipeline's handlers, and those whose effect nobody knows.
 
-import { caller, optional, send, to } from "../parts/api.js";
+import { optional, send, to } from "../parts/api.js";
 import { action, empty, filters, heading, link, more, readOnly, state, table } from "../parts/blocks.js";
 import { ask } from "../parts/dialogs.js";
 import { h } from "../parts/dom.js";
@@ -48,7 +48,9 @@ function claims(found, query, refresh) {
           found.claims,
           (row) => `${row.handler}/${row.event_id}`,
         )
-      : empty("No claims here", query.state ? "Choose another state." : "Claims appear while the pipeline’s workers run.", "driftq pipeline run worker --once --app app.py"),
+      : query.state || query.handler
+        ? empty("No claims here", "Choose another state or handler.")
+        : empty("No claims here", "Claims appear while the pipeline’s workers run.", "driftq pipeline run worker --once --app app.py"),
     more(to("registry"), query, found.next),
   ];
 }
@@ -79,7 +81,7 @@ function resolve(row, as, refresh) {
     label: as === "done" ? "Mark as done" : "Run again",
     act: async () => {
       await send("POST", "/v1/registry/resolve", { handler: row.handler, event_id: row.event_id, as });
-      return `${row.event_id} is resolved by ${caller.name || "you"}.`;
+      return `${row.event_id} is resolved.`;
     },
     done: refresh,
   });

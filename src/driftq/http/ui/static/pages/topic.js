@@ -95,7 +95,7 @@ export function leases(held, topic, isOneGroup) {
     table(
       "Deliveries under lease",
       [
-        { head: "Partition:offset", cell: (row) => link(to("messages", topic, row.offset), `${row.partition}:${row.offset}`) },
+        { head: "Offset", cell: (row) => link(to("messages", topic, row.offset), count(row.offset)) },
         !isOneGroup && { head: "Group", cell: (row) => row.group },
         { head: "Owner", wide: true, cell: (row) => row.owner },
         { head: "Attempt", number: true, cell: (row) => row.attempt },

@@ -33,7 +33,7 @@ const TONES = {
 };
 
 /** Tables with more columns than this become lists on a narrow screen. */
-const STACKED_ABOVE = 4;
+const STACKED_ABOVE = 5;
 
 /** A state: a word with a colour, so that the colour alone says nothing. */
 export function state(word, text) {

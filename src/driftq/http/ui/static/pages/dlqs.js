@@ -23,7 +23,7 @@ export function show({ dlqs }) {
             { head: "Topic", wide: true, cell: (row) => link(to("dlq", row.topic), row.topic) },
             { head: "Dead letters", number: true, cell: (row) => count(row.messages) },
             { head: "Oldest", cell: (row) => when(row.oldest_at) },
-            { head: "Stored in", cell: (row) => row.dlq_topic },
+            { head: "Stored in", extra: true, cell: (row) => row.dlq_topic },
           ],
           dlqs,
           (row) => row.topic,

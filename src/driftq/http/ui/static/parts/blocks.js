@@ -60,7 +60,7 @@ export function link(href, text, attributes) {
   return h("a", { href, ...attributes }, text);
 }
 
-/** `columns`: {head, cell(row), number, wide}; `key(row)` keeps a row's identity over refreshes. */
+/** `columns`: {head, cell(row), number, wide, extra: not on a narrow screen}; `key(row)` keeps a row's identity over refreshes. */
 export function table(label, columns, rows, key) {
   return h(
     "div",
@@ -85,7 +85,7 @@ export function table(label, columns, rows, key) {
 }
 
 function kind(column) {
-  return [column.number && "number", column.wide && "grow"].filter(Boolean).join(" ") || null;
+  return [column.number && "number", column.wide && "grow", column.extra && "extra"].filter(Boolean).join(" ") || null;
 }
 
 /** Names and values. */

@@ -24,9 +24,10 @@ import psutil
 
 from bench.machine import folder, server
 from bench.report import Figure
-from bench.work.compare import ROOT, Subject, subject
+from bench.work.compare import Subject, subject
 from bench.work.meter import Meter, best_meter
 from bench.work.scenarios import SCENARIOS, single_produce, traced_produce
+from bench.work.source import ROOT
 
 CONSUMERS = int(os.environ.get("BENCH_IDLE_CONSUMERS", "1000"))
 WATCHED_S = float(os.environ.get("BENCH_IDLE_SECONDS", "30"))
@@ -198,8 +199,8 @@ def _work(url: str, share: str) -> None:
         for number in range(0, MESSAGES, 100):
             for place in range(number, number + 100):
                 flag = place % 100 < ratio * 100
-                envelope = {"traceparent": f"00-{place + 1:032x}-{place + 1:016x}-{int(flag):02x}"}
-                client.produce("orders", "x" * 100, **({} if share == "none" else envelope))
+                parent = f"00-{place + 1:032x}-{place + 1:016x}-{int(flag):02x}"
+                client.produce("orders", "x" * 100, traceparent=None if share == "none" else parent)
         worker = driftq.Worker(client, group="billing")
 
         @worker.on("orders", effect=driftq.Effect.IDEMPOTENT)

@@ -119,7 +119,12 @@ def test_a_tenant_sees_nothing_of_another(browser: Browser, keyed: KeyedServer) 
         assert keyed.ask("POST", "/v1/produce", message, key=key).status == 200
         job = {"queue": f"{name}.queue", "task": f"{name}-task", "payload": name}
         assert keyed.ask("POST", "/v1/jobs", job, key=key).status == 201
-        event = {"event_id": f"{name}-1", "aggregate_type": f"{name}.type", "aggregate_id": "1", "kind": "k"}
+        event: dict[str, Any] = {
+            "event_id": f"{name}-1",
+            "aggregate_type": f"{name}.type",
+            "aggregate_id": "1",
+            "kind": "k",
+        }
         event |= {"event_type": f"{name}.made", "operation": "create", "payload": {}}
         assert keyed.ask("POST", "/v1/events", event, key=key).status == 201
     with Dashboard(browser, origin(keyed)) as dashboard:
@@ -218,7 +223,12 @@ def fill_with_markup(server: Server) -> None:
             fields = {"group": HOSTILE, "owner": HOSTILE, "reason": HOSTILE, "retryable": False}
             assert server.settle("nack", "orders", line, **fields).status == 204
     job = {"queue": HOSTILE, "task": HOSTILE, "payload": {HOSTILE: HOSTILE}, "metadata": {"note": HOSTILE}}
-    event = {"event_id": HOSTILE, "aggregate_type": HOSTILE, "aggregate_id": HOSTILE, "event_type": HOSTILE}
+    event: dict[str, Any] = {
+        "event_id": HOSTILE,
+        "aggregate_type": HOSTILE,
+        "aggregate_id": HOSTILE,
+        "event_type": HOSTILE,
+    }
     event |= {"kind": HOSTILE, "operation": "create", "payload": HOSTILE, "metadata": {HOSTILE: HOSTILE}}
     report = {"kind": HOSTILE, "state": "failed", "error": HOSTILE, "checkpoint": HOSTILE, "sinks": [HOSTILE]}
     sent = [server.post("/v1/jobs", job), server.post("/v1/events", event)]

@@ -107,7 +107,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.timeout(2 * WITHIN_S)
 def test_every_line_of_the_walk_does_what_the_page_says(wheel: Path, tmp_path: Path) -> None:
     machines = subprocess.run([*NEW_ROOT, "true"], capture_output=True, text=True, check=False)
-    assert machines.returncode == 0, f"no namespaces here: {machines.stderr}"
+    if machines.returncode != 0:
+        pytest.skip(f"no network namespaces can be made here: {machines.stderr.strip()}")
     work, notes = tmp_path / "work", tmp_path / "notes"
     work.mkdir()
     notes.mkdir()

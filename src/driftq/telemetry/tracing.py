@@ -22,6 +22,7 @@ logger = logging.getLogger("driftq.tracing")
 TRACEPARENT = "traceparent"
 _VALID = re.compile(r"[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
 _API = "opentelemetry.trace"
+_CONTEXT = "opentelemetry.context"
 _SAMPLING = "opentelemetry.sdk.trace.sampling"
 _TRACER = "driftq"
 
@@ -70,12 +71,9 @@ def handling_span(
     api = sys.modules.get(_API)
     if api is None:
         return nullcontext()
-    if (
-        traceparent is not None
-        and not is_sampled(traceparent)
-        and _drops_unsampled(api.get_tracer_provider())
-    ):
-        return _Continued(traceparent)
+    if traceparent is not None and is_traceparent(traceparent) and not _has_sampled(traceparent):
+        if _drops_unsampled(api.get_tracer_provider()):
+            return _Continued(_remote_context(traceparent))
     return _started(name, traceparent, attributes())
 
 
@@ -90,22 +88,18 @@ def _drops_unsampled(provider: Any) -> bool:
 
 
 class _Continued(AbstractContextManager[None]):
-    """The trace of a traceparent is the current one in the block, without a span."""
+    """This context is the current one in the block; there is no span."""
 
-    __slots__ = ("_token", "_traceparent")
+    __slots__ = ("_context", "_token")
 
-    def __init__(self, traceparent: str) -> None:
-        self._traceparent = traceparent
+    def __init__(self, context: Any) -> None:
+        self._context = context
 
     def __enter__(self) -> None:
-        from opentelemetry import context
-
-        self._token = context.attach(_context_of(self._traceparent) or context.get_current())
+        self._token = sys.modules[_CONTEXT].attach(self._context)
 
     def __exit__(self, *_: object) -> None:
-        from opentelemetry import context
-
-        context.detach(self._token)
+        sys.modules[_CONTEXT].detach(self._token)
 
 
 @contextmanager
@@ -149,21 +143,25 @@ def report_spans(
 
 def is_sampled(traceparent: str) -> bool:
     """Whether the sender records its spans."""
-    return is_traceparent(traceparent) and bool(int(traceparent[53:55], 16) & 1)
+    return is_traceparent(traceparent) and _has_sampled(traceparent)
+
+
+def _has_sampled(valid: str) -> bool:
+    return bool(int(valid[53:55], 16) & 1)
 
 
 def _context_of(traceparent: str | None) -> Any:
     """The remote context; None, which means the current one, where there is no valid traceparent."""
-    if traceparent is None or not is_traceparent(traceparent):
-        return None
-    from opentelemetry import trace
+    return None if traceparent is None or not is_traceparent(traceparent) else _remote_context(traceparent)
 
-    _, trace_id, span_id, flags = traceparent.split("-")[:4]
+
+def _remote_context(valid: str) -> Any:
+    trace = sys.modules[_API]
     remote = trace.SpanContext(
-        trace_id=int(trace_id, 16),
-        span_id=int(span_id, 16),
+        trace_id=int(valid[3:35], 16),
+        span_id=int(valid[36:52], 16),
         is_remote=True,
-        trace_flags=trace.TraceFlags(int(flags, 16)),
+        trace_flags=trace.TraceFlags(int(valid[53:55], 16)),
     )
     return trace.set_span_in_context(trace.NonRecordingSpan(remote))
 

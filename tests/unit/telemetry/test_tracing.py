@@ -87,3 +87,12 @@ def test_a_sampler_that_decides_for_itself_is_asked() -> None:
         with handling_span("process orders", parent, dict):
             pass
         assert len(recorded.named("process orders")) == 1
+
+
+@pytest.mark.clause("O3")
+@pytest.mark.parametrize("given", [None, "nonsense"])
+def test_a_handler_without_a_valid_trace_begins_one(given: str | None) -> None:
+    with recorded_spans() as recorded:
+        with handling_span("process orders", given, dict):
+            pass
+        assert len(recorded.named("process orders")) == 1

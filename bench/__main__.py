@@ -16,6 +16,7 @@ from bench import (
     kafka_publish,
     keys,
     opensearch_sink,
+    overhead,
     projection,
     publish,
     redis_sink,
@@ -66,6 +67,7 @@ BENCHMARKS = {
     "freshness": freshness.freshness,
     "stages": stages.stages,
     "sink-redis": redis_sink.redis_sink,
+    "overhead": overhead.overhead,
 }
 
 

@@ -7,7 +7,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from bench.work.meter import Meter, best_meter
-from bench.work.scenarios import SCENARIOS, Calls
+from bench.work.scenarios import SCENARIOS, Calls, Run
 from bench.work.source import ROOT, source_of
 
 RATIO_MAX = 1.03
@@ -52,7 +52,9 @@ class Subject:
     meter: Meter
 
     def count(self, name: str) -> float:
-        run, operations = SCENARIOS[name]
+        return self.count_run(*SCENARIOS[name])
+
+    def count_run(self, run: Run, operations: int) -> float:
         operations *= self.meter.scale
         self.meter.reset(self.pid)
         run(self.calls, operations)
@@ -60,21 +62,37 @@ class Subject:
 
 
 @contextmanager
-def _subject(source: Path, meter: Meter) -> Iterator[Subject]:
+def subject(
+    source: Path,
+    meter: Meter,
+    *,
+    program: Sequence[str] = ("-m", "driftq"),
+    arguments: Sequence[str] = (),
+    key: str | None = None,
+) -> Iterator[Subject]:
     """A warm server: everything that is counted later was run before."""
     with tempfile.TemporaryDirectory(prefix="work-", dir=ROOT / "build") as name:
         folder = Path(name)
-        command = [sys.executable, "-m", "driftq", "serve", "--port", "0", "--data", str(folder / "data")]
+        command = [
+            sys.executable,
+            *program,
+            "serve",
+            "--port",
+            "0",
+            "--data",
+            str(folder / "data"),
+            *arguments,
+        ]
         process = subprocess.Popen(
             meter.command(command, folder),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
             cwd=folder,
-            env={**_neutral(), "PYTHONPATH": str(source), "PYTHONHASHSEED": "0"},
+            env={**_neutral(), "PYTHONPATH": f"{source}:{ROOT}", "PYTHONHASHSEED": "0"},
         )
         try:
-            calls = Calls(_port(process))
+            calls = Calls(_port(process), key)
             calls.create()
             for run, operations in SCENARIOS.values():
                 run(calls, 2 * operations)
@@ -119,8 +137,8 @@ def compare(revision: str, meter: Meter | None = None) -> list[Counted]:
     meter = meter or best_meter()
     (ROOT / "build").mkdir(exist_ok=True)
     with ExitStack() as stack:
-        before = stack.enter_context(_subject(stack.enter_context(source_of(revision)), meter))
-        now = stack.enter_context(_subject(ROOT / "src", meter))
+        before = stack.enter_context(subject(stack.enter_context(source_of(revision)), meter))
+        now = stack.enter_context(subject(ROOT / "src", meter))
         return [_counted(name, before, now, meter) for name in SCENARIOS]
 
 

@@ -10,12 +10,16 @@ _VALUE = "x" * 100
 _TOPIC, _GROUP, _OWNER, _QUEUE = "orders", "billing", "worker-1", "mail"
 BATCH = 100
 
+Run = Callable[["Calls", int], None]
+"""Makes so many operations."""
+
 
 class Calls:
     """A client that does nothing but send and read."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, key: str | None = None) -> None:
         self._port = port
+        self._authorization = {"Authorization": f"Bearer {key}"} if key else {}
         self._connection = http.client.HTTPConnection("127.0.0.1", port)
         self._count = 0
 
@@ -23,7 +27,7 @@ class Calls:
         self._connection.close()
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
-        head = {"Content-Type": "application/json"}
+        head = {"Content-Type": "application/json", **self._authorization}
         self._connection.request("POST", path, json.dumps(body), head)
         answer = self._connection.getresponse()
         text = answer.read()
@@ -35,9 +39,11 @@ class Calls:
         for topic in (_TOPIC, f"{_TOPIC}.taken"):
             self.post("/v1/topics", {"name": topic, "partitions": 4})
 
-    def message(self, *, topic: str = _TOPIC, keyed: bool = False) -> dict[str, Any]:
+    def message(self, *, topic: str = _TOPIC, keyed: bool = False, traced: bool = False) -> dict[str, Any]:
         self._count += 1
         envelope = {"envelope": {"idempotency_key": f"key-{self._count}"}} if keyed else {}
+        if traced:
+            envelope = {"envelope": {"traceparent": f"00-{self._count:032x}-{self._count:016x}-00"}}
         return {"topic": topic, "key": f"user:{self._count % 100}", "value": _VALUE, **envelope}
 
     @contextmanager
@@ -45,7 +51,7 @@ class Calls:
         """Deliveries one by one: the next comes when the last is acked."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port)
         query = f"topic={_TOPIC}.taken&group={_GROUP}&owner={_OWNER}&prefetch=1&lease_ms=600000"
-        connection.request("GET", f"/v1/consume?{query}")
+        connection.request("GET", f"/v1/consume?{query}", headers=self._authorization)
         try:
             yield connection.getresponse()
         finally:
@@ -55,6 +61,11 @@ class Calls:
 def single_produce(calls: Calls, count: int) -> None:
     for _ in range(count):
         calls.post("/v1/produce", calls.message())
+
+
+def traced_produce(calls: Calls, count: int) -> None:
+    for _ in range(count):
+        calls.post("/v1/produce", calls.message(traced=True))
 
 
 def keyed_produce(calls: Calls, count: int) -> None:
@@ -86,7 +97,7 @@ def run_jobs(calls: Calls, count: int) -> None:
         calls.post(f"/v1/jobs/{job['job_id']}/complete", {"token": job["token"]})
 
 
-SCENARIOS: dict[str, tuple[Callable[[Calls, int], None], int]] = {
+SCENARIOS: dict[str, tuple[Run, int]] = {
     "single produce": (single_produce, 100),
     "single produce with a key": (keyed_produce, 100),
     "batch of 100, a message": (batch_produce, 1_000),

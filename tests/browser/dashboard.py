@@ -9,12 +9,19 @@ from typing import Any, Self
 
 from playwright.sync_api import Browser, Locator, Page, Request
 
+from tests.contract.serving import Server
+
 ROOT = Path(__file__).resolve().parents[2]
 SCREENSHOTS = Path(os.environ.get("DRIFTQ_SCREENSHOTS", ROOT / "build/screenshots"))
 WIDE = (1280, 800)
 NARROW = (390, 844)
 GRAVE = ("serious", "critical")
 _PATIENCE_MS = 20_000
+
+
+def origin(server: Server) -> str:
+    """Where a browser finds the server."""
+    return f"http://127.0.0.1:{server.port}"
 
 
 class Dashboard:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.dashboard import NARROW, SCREENSHOTS, Dashboard
-from tests.browser.traffic import AGENT_RUN, CHILD, RUN, fill, reading
+from tests.browser.dashboard import NARROW, SCREENSHOTS, Dashboard, origin
+from tests.browser.traffic import AGENT_RUN, CHILD, RUN, claims, fill, reading
 from tests.contract.serving import Server
 
 LISTS = {
@@ -41,14 +41,14 @@ PAGES = LISTS | THINGS
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with Server(tmp_path_factory.mktemp("full") / "log") as server:
+    data = tmp_path_factory.mktemp("full")
+    with Server(data / "log") as server:
         fill(server)
+        claims(data)
+        states = {job["state"] for job in server.get("/v1/jobs").json["jobs"]}
+        assert states == {"ready", "scheduled", "blocked", "in_flight", "succeeded", "dead"}
         with reading(server):
             yield server
-
-
-def origin(server: Server) -> str:
-    return f"http://127.0.0.1:{server.port}"
 
 
 def name_of(path: str) -> str:
@@ -78,6 +78,8 @@ def test_a_page_with_everything_is_whole_and_open_to_all(
         dashboard.open_live(path)
         assert dashboard.title == f"{PAGES[path]} · DriftQ"
         assert len(dashboard.headings()) == 1
+        if not path:
+            dashboard.page.locator("main .attention .unknown").wait_for()
         dashboard.shot(f"full-{name_of(path)}")
         dashboard.open_details()
         assert dashboard.overflow() <= 0
@@ -166,8 +168,8 @@ def test_the_search_box_leads_to_anything(browser: Browser, full: Server, text: 
 
 
 @pytest.mark.clause("O4")
-def test_the_chosen_theme_outlives_a_reload(browser: Browser, server: Server) -> None:
-    with Dashboard(browser, origin(server)) as dashboard:
+def test_the_chosen_theme_outlives_a_reload(browser: Browser, full: Server) -> None:
+    with Dashboard(browser, origin(full)) as dashboard:
         page = dashboard.open_live().page
         before = page.evaluate("getComputedStyle(document.body).backgroundColor")
         page.locator("#theme").click()
@@ -177,6 +179,7 @@ def test_the_chosen_theme_outlives_a_reload(browser: Browser, server: Server) ->
         page.locator("main h1").wait_for()
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+        page.locator("main .attention .unknown").wait_for()
         dashboard.shot("dark-overview")
 
 
@@ -191,6 +194,16 @@ def test_a_server_that_was_away_is_found_again(browser: Browser, tmp_path: Path)
         dashboard.errors.clear()  # The browser reports each refused connection.
 
 
+def first_paint(dashboard: Dashboard) -> float:
+    """How long the overview takes to show something, with nothing in the browser's cache: milliseconds."""
+    session = dashboard.page.context.new_cdp_session(dashboard.page)
+    session.send("Network.clearBrowserCache")
+    dashboard.open_live()
+    entry = "performance.getEntriesByName('first-contentful-paint')[0]"
+    dashboard.page.wait_for_function(entry)
+    return float(dashboard.page.evaluate(f"{entry}.startTime"))
+
+
 @pytest.mark.clause("O4")
 def test_the_pages_are_small_and_come_at_once(browser: Browser, full: Server) -> None:
     with Dashboard(browser, origin(full)) as dashboard:
@@ -201,18 +214,11 @@ def test_the_pages_are_small_and_come_at_once(browser: Browser, full: Server) ->
                 sizes.update({answer.url: len(answer.body())}) if "/static/" in answer.url else None
             ),
         )
-        dashboard.open_live()
-        painted = dashboard.page.evaluate(
-            "performance.getEntriesByName('first-contentful-paint')[0].startTime"
-        )
+        painted = min(first_paint(dashboard) for _ in range(3))  # Others use this machine as well.
+        assert painted < 1_000
         assert len(sizes) > 10
         assert sum(sizes.values()) < 150_000
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         (SCREENSHOTS / "budget.txt").write_text(
             f"first paint {painted:.0f} ms, {sum(sizes.values())} bytes in {len(sizes)} files\n"
         )
-
-
-def test_jobs_of_the_story_are_in_every_state(full: Server) -> None:
-    states = {job["state"] for job in full.get("/v1/jobs").json["jobs"]}
-    assert states == {"ready", "scheduled", "blocked", "in_flight", "succeeded", "dead"}

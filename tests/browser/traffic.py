@@ -5,8 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from driftq.registry import Effect, EventKey, GapPolicy, Handler
+from driftq.registry.sql_registry import SqlRegistry
+from driftq.sql.sqlite import SqliteDatabase
 from tests.contract.serving import Server, Stream
 
 HOSTILE = "<script>window.hit = 1</script><img src=x onerror='window.hit = 2'>"
@@ -39,6 +43,7 @@ def fill(server: Server) -> None:
     flow(server)
     unfinished_steps(server)
     outbox(server)
+    pipelines(server)
 
 
 def give_up(server: Server, topic: str, group: str, count: int) -> None:
@@ -164,6 +169,38 @@ def events(server: Server) -> None:
         }
         answer = server.post("/v1/events", event)
         assert answer.status == 201, answer
+
+
+def pipelines(server: Server) -> None:
+    """What drivers report: one that runs, one whose database is away, and one that has failed."""
+    running = {"state": "running", "last_batch": 41, "batch_rows": 1200, "batch_ms": 380, "rows": 48_200}
+    folder = "/var/lib/driftq/pipeline/checkpoints"
+    reports: dict[str, dict[str, Any]] = {
+        "publisher": running | {"kind": "publisher", "lag": 0, "rows_per_second": 3157.9},
+        "projection-latest": running
+        | {"kind": "projection", "state": "target_away", "lag": 1_804, "outages": 1}
+        | {"sinks": ["postgresql://db/app"], "error": "db: connection refused; tried again until it answers"},
+        "worker-billing": {"kind": "worker", "state": "failed", "rows": 12, "restarts": 5, "lag": 7}
+        | {"error": "ModuleNotFoundError: No module named 'stripe'"},
+    }
+    for name, report in reports.items():
+        body = report | {"checkpoint": f"{folder}/{name}", "driver": "etl-1 (pid 4711)"}
+        answer = server.post(f"/v1/pipelines/{name}/progress", body)
+        assert answer.status == 204, answer
+
+
+def claims(data: Path) -> None:
+    """Claims as a worker on the folder leaves them: one in work, one dead, one whose effect is unknown."""
+    database = SqliteDatabase(str(data / "pipeline" / "registry.db"))
+    registry = SqlRegistry(database, owner="etl-1 (pid 4711)")
+    charge = Handler("charge", Effect.UNKNOWN, GapPolicy.FULL_STATE, max_retries=0, lease_ms=600_000)
+    mail = Handler("mail", Effect.IDEMPOTENT, GapPolicy.FULL_STATE, max_retries=0, lease_ms=600_000)
+    refused = registry.claim(mail, EventKey("o-1-1", "order", "o-1", 1))
+    registry.mark_failed(refused, error="SMTPRecipientsRefused: no such user", retryable=False)
+    registry.claim(mail, EventKey("o-1-3", "order", "o-1", 3))
+    asked = registry.claim(charge, EventKey("o-1-2", "order", "o-1", 2))
+    registry.mark_unknown(asked, error="the worker ended while the handler ran")
+    database.close()
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import socket
@@ -132,6 +133,25 @@ def test_a_revoked_key_is_refused_without_a_restart_and_its_stream_ends(keyed: K
         keyed.revoke("leaver")
         read_all(stream)  # Returns when the server closes the stream.
     keyed.ask("GET", "/v1/whoami", key=key, source="127.0.4.2").refused(401, "UNAUTHENTICATED")
+
+
+@pytest.mark.clause("Y4")
+def test_a_connection_that_has_proven_a_key_loses_it_with_the_key(keyed: KeyedServer) -> None:
+    key = keyed.add_key("kept", "read")
+    in_force(keyed, key)
+    connection = http.client.HTTPConnection("127.0.0.1", keyed.port, timeout=PATIENCE_S)
+
+    def status() -> int:
+        connection.request("GET", "/v1/whoami", headers={"Authorization": f"Bearer {key}"})
+        response = connection.getresponse()
+        response.read()
+        return response.status
+
+    assert [status(), status(), status()] == [200, 200, 200]
+    keyed.revoke("kept")
+    keyed.hang_up_signal()
+    wait_until("the key is refused", lambda: status() == 401)
+    connection.close()
 
 
 @pytest.mark.clause("Y4")

@@ -154,6 +154,7 @@ def test_what_another_tenant_owns_looks_like_nothing(server: TenantServer, owned
 
 MAKING = frozenset(
     {"/v1/jobs", "/v1/jobs/batch", "/v1/jobs/claim", "/v1/queues/{queue}/limits", "/v1/events", "/v1/topics"}
+    | {"/v1/schedules", "/v1/schedules/{name}"}
     | {f"/v1/idempotency/{verb}" for verb in ("begin", "commit", "fail", "extend", "resolve", "status")}
 )
 """Here a name that nobody has becomes the tenant's, and effects need no topic."""

@@ -71,7 +71,7 @@ def pages_made_once() -> Iterator[None]:
     """Each page takes a second or more to be made, and the code stays as it is."""
     with pytest.MonkeyPatch.context() as patched:
         for name, page in reference.PAGES.items():
-            patched.setitem(reference.PAGES, name, cache(page))  # type: ignore[arg-type]
+            patched.setitem(reference.PAGES, name, cache(page))
         yield
 
 

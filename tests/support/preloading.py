@@ -64,8 +64,9 @@ def serve(requests: socket.socket) -> Main | None:
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake)
+    listened: list[socket.socket | int] = [requests, woken]
     while True:
-        ready, _, _ = select.select([requests, woken], [], [])
+        ready, _, _ = select.select(listened, [], [])
         if woken in ready:
             with suppress(BlockingIOError):
                 os.read(woken, 4096)

@@ -30,14 +30,14 @@ class Recorded:
 
 
 @contextmanager
-def recorded_spans() -> Iterator[Recorded]:
+def recorded_spans(sampler: Any = None) -> Iterator[Recorded]:
     """Load OpenTelemetry with an exporter in memory; unload it, so that later tests do not trace."""
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-    provider, exporter = TracerProvider(), InMemorySpanExporter()
+    provider, exporter = TracerProvider(sampler=sampler), InMemorySpanExporter()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
     try:

@@ -24,7 +24,7 @@ from driftq.cli.config import CONFIG_EXAMPLES, config
 from driftq.cli.consume import CONSUME_EXAMPLES, consume
 from driftq.cli.doctor import BACKUP_EXAMPLES, DOCTOR_EXAMPLES, RESTORE_EXAMPLES, backup, doctor, restore
 from driftq.cli.explain import EXPLAIN_EXAMPLES, explain
-from driftq.cli.hints import hint_for
+from driftq.cli.hints import hint_for, way_to_a_server
 from driftq.cli.messages import MESSAGES_EXAMPLES, messages
 from driftq.cli.produce import PRODUCE_EXAMPLES, produce
 from driftq.cli.publish import PUBLISH_EXAMPLES, publish
@@ -49,7 +49,7 @@ class Commands(TyperGroup):
                 say_error(str(problem))
         except ServerUnreachable as unreachable:
             say_error(unreachable.message)
-            say_error("start one with `driftq serve`, or name another with --url or DRIFTQ_URL")
+            say_error(way_to_a_server(unreachable))
         except (KeysFileUnusable, CertificateUnusable) as unusable:
             say_error(str(unusable))
         except DriftQError as refused:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+
 from driftq.errors import (
     DiskFull,
     DriftQError,
@@ -11,6 +13,7 @@ from driftq.errors import (
     KeyUnknown,
     ResourceExhausted,
     RoleMissing,
+    ServerUnreachable,
     TopicNotFound,
 )
 
@@ -29,3 +32,15 @@ _HINTS: tuple[tuple[type[DriftQError], str], ...] = (
 def hint_for(error: DriftQError) -> str | None:
     """A sentence for people; None where the error says it all."""
     return next((hint for kind, hint in _HINTS if isinstance(error, kind)), None)
+
+
+def way_to_a_server(error: ServerUnreachable) -> str:
+    """What to do where no server answers, or one whose certificate is not trusted."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, ssl.SSLCertVerificationError):
+            return (
+                "name its authority's certificate in DRIFTQ_CA_FILE, and a host that its own certificate has"
+            )
+        seen = seen.__cause__ or seen.__context__
+    return "start one with `driftq serve`, or name another with --url or DRIFTQ_URL"

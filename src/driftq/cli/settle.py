@@ -44,13 +44,16 @@ def nack(
     reason: Annotated[
         str, typer.Option("--reason", "-r", help="The reason, shown to the next attempt.")
     ] = "",
+    no_retry: Annotated[
+        bool, typer.Option("--no-retry", help="No retry can help: make it a dead letter at once.")
+    ] = False,
     attempt: Attempt = None,
     url: Url = None,
 ) -> None:
     """Nack a message: the server redelivers it after a short wait."""
     delivery = _delivery(topic, partition, offset, group=group, owner=owner, attempt=attempt)
     with Connection(load_url(url)) as connection:
-        connection.post("/v1/nack", {**delivery, "reason": reason})
+        connection.post("/v1/nack", {**delivery, "reason": reason, "retryable": not no_retry})
     say(f"nacked {topic} partition {partition} offset {offset}")
 
 

@@ -22,6 +22,8 @@ logger = logging.getLogger("driftq.tracing")
 TRACEPARENT = "traceparent"
 _VALID = re.compile(r"[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
 _API = "opentelemetry.trace"
+_CONTEXT = "opentelemetry.context"
+_SAMPLING = "opentelemetry.sdk.trace.sampling"
 _TRACER = "driftq"
 
 Attributes = Mapping[str, str | int]
@@ -62,11 +64,42 @@ def handling_span(
 ) -> AbstractContextManager[Any]:
     """The span of one handler's run, a child of the span that sent its message or job.
 
-    The block gets the span, or None; an exception that leaves the block is recorded on it.
+    The block gets the span, or None; an exception that leaves the block is recorded on it. Where the sender
+    has not sampled the trace and the process follows that, as OpenTelemetry does by default, the block only
+    continues the trace: most of a span's cost would be for nothing.
     """
-    if _API not in sys.modules:
+    api = sys.modules.get(_API)
+    if api is None:
         return nullcontext()
+    if traceparent is not None and is_traceparent(traceparent) and not _has_sampled(traceparent):
+        if _drops_unsampled(api.get_tracer_provider()):
+            return _Continued(_remote_context(traceparent))
     return _started(name, traceparent, attributes())
+
+
+def _drops_unsampled(provider: Any) -> bool:
+    """Whether the sampler follows a remote parent that is not sampled; False where it does not tell."""
+    sampling = sys.modules.get(_SAMPLING)
+    if sampling is None:
+        return False
+    # A ParentBased sampler tells nobody what it asks in this case. Under another name a span is started.
+    asked = getattr(getattr(provider, "sampler", None), "_remote_parent_not_sampled", None)
+    return asked is not None and asked is sampling.ALWAYS_OFF
+
+
+class _Continued(AbstractContextManager[None]):
+    """This context is the current one in the block; there is no span."""
+
+    __slots__ = ("_context", "_token")
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._token = sys.modules[_CONTEXT].attach(self._context)
+
+    def __exit__(self, *_: object) -> None:
+        sys.modules[_CONTEXT].detach(self._token)
 
 
 @contextmanager
@@ -110,21 +143,25 @@ def report_spans(
 
 def is_sampled(traceparent: str) -> bool:
     """Whether the sender records its spans."""
-    return is_traceparent(traceparent) and bool(int(traceparent[53:55], 16) & 1)
+    return is_traceparent(traceparent) and _has_sampled(traceparent)
+
+
+def _has_sampled(valid: str) -> bool:
+    return bool(int(valid[53:55], 16) & 1)
 
 
 def _context_of(traceparent: str | None) -> Any:
     """The remote context; None, which means the current one, where there is no valid traceparent."""
-    if traceparent is None or not is_traceparent(traceparent):
-        return None
-    from opentelemetry import trace
+    return None if traceparent is None or not is_traceparent(traceparent) else _remote_context(traceparent)
 
-    _, trace_id, span_id, flags = traceparent.split("-")[:4]
+
+def _remote_context(valid: str) -> Any:
+    trace = sys.modules[_API]
     remote = trace.SpanContext(
-        trace_id=int(trace_id, 16),
-        span_id=int(span_id, 16),
+        trace_id=int(valid[3:35], 16),
+        span_id=int(valid[36:52], 16),
         is_remote=True,
-        trace_flags=trace.TraceFlags(int(flags, 16)),
+        trace_flags=trace.TraceFlags(int(valid[53:55], 16)),
     )
     return trace.set_span_in_context(trace.NonRecordingSpan(remote))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from driftq.settings import load_settings
-from driftq.sinks import DeltaSink, ParquetSink, PostgresSink, SqliteSink
+from driftq.sinks import DeltaSink, ParquetSink, PostgresSink, ReadModelSink, SqliteSink
 from tests.harness import ServerProcess
 from tests.services_postgres import postgres_database_url, postgres_url
 from tests.spark.conftest import spark
@@ -36,7 +36,7 @@ def test_a_hundred_thousand_mixed_events_come_to_what_ordered_single_delivery_gi
 ) -> None:
     options = load_settings().pipeline(url=f"http://127.0.0.1:{server.port}", data=str(tmp_path))
     options = replace(options, registry=replace(options.registry, projection_retries_max=1))
-    sinks = [
+    sinks: list[ReadModelSink] = [
         SqliteSink(f"{tmp_path}/rows.db"),
         PostgresSink(postgres_database_url),
         ParquetSink(f"{tmp_path}/rows"),

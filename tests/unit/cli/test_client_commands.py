@@ -149,6 +149,17 @@ def test_what_is_not_acked_is_settled_by_its_owner(run_client: Run, topic: str) 
     assert again.stdout == 'partition 0  offset 1  attempt 2  last error "out of milk"\nb\n'
 
 
+@pytest.mark.clause("D5")
+def test_a_nack_without_retry_is_a_dead_letter(run_client: Run, topic: str) -> None:
+    run_client("produce", topic, "a")
+    run_client("consume", topic, "--group", "g", "--owner", "me", "--no-ack", "--max", "1")
+    mine = ["--group", "g", "--owner", "me", "--reason", "no such user"]
+    assert run_client("nack", topic, "0", "0", *mine, "--no-retry").exit_code == 0
+    [letter] = json.loads(run_client("dlq", "show", topic, "--json").stdout)["messages"]
+    assert letter["envelope"]["dlq"]["reason"] == "not_retryable"
+    assert letter["envelope"]["dlq"]["last_error"] == "no such user"
+
+
 @pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGTERM])
 def test_consume_ends_cleanly_when_told_to(real_server: ServerProcess, topic: str, ended_by: int) -> None:
     url = f"http://127.0.0.1:{real_server.port}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 import typer.main
 
+import driftq
 from driftq.cli.app import app
 from driftq.registry import Effect, EventKey, GapPolicy, Handler
 from driftq.registry.sql_registry import SqlRegistry
@@ -35,6 +37,7 @@ LASTING = {
 }
 """They run until they are told to stop, start Spark or pack all of it: their examples are only read here."""
 PARKED = Handler("charge", Effect.IDEMPOTENT, GapPolicy.FULL_STATE, max_retries=0, lease_ms=60_000)
+STATIC = Path(driftq.__file__).parent / "http/ui/static"
 UNKNOWN = Handler("charge", Effect.UNKNOWN, GapPolicy.FULL_STATE, max_retries=0, lease_ms=60_000)
 
 
@@ -124,6 +127,18 @@ def test_the_help_of_every_command_ends_with_examples_that_work(
                 continue
             done = run(*example)
             assert done.exit_code == 0, f"driftq {' '.join(example)}: {done.output}"
+
+
+@pytest.mark.clause("O4", "O5")
+def test_every_command_that_the_dashboard_suggests_exists() -> None:
+    """Its empty pages say what to type; names of topics and aggregates stand in the text as `${…}`."""
+    scripts = "\n".join(file.read_text() for file in STATIC.rglob("*.js"))
+    found = re.findall(r'"(driftq (?:\\"|[^"])+)"|`(driftq [^`]+)`', scripts)
+    assert len(found) > 10
+    for plain, template in found:
+        _, *words = shlex.split(re.sub(r"\$\{\w+\}", "orders", template) or plain.replace('\\"', '"'))
+        name = max((name for name in COMMANDS if words[: len(name.split())] == name.split()), key=len)
+        COMMANDS[name].make_context(name, words[len(name.split()) :])  # Raises for what it does not take.
 
 
 def test_the_first_page_of_help_says_how_to_begin(run: Run) -> None:

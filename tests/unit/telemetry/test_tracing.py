@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from driftq.settings import wants_traces
-from driftq.telemetry.tracing import is_sampled, is_traceparent
+from driftq.telemetry.tracing import current_traceparent, handling_span, is_sampled, is_traceparent
+from tests.support.tracing import recorded_spans
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
@@ -58,3 +59,40 @@ def test_importing_driftq_loads_no_opentelemetry() -> None:
     program = "import driftq, driftq.cli.app, sys; print('opentelemetry' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert said.stdout == "False\n"
+
+
+@pytest.mark.clause("O3")
+@pytest.mark.parametrize(
+    ("flags", "spans"), [("00", 0), ("01", 1)], ids=["the sender has not sampled it", "it has"]
+)
+def test_a_handler_of_a_trace_that_is_not_sampled_continues_it_without_a_span(flags: str, spans: int) -> None:
+    parent = f"00-{'a' * 32}-{'b' * 16}-{flags}"
+    with recorded_spans() as recorded:
+        with handling_span("process orders", parent, dict):
+            inside = current_traceparent() or ""
+            with recorded.tracer.start_as_current_span("of the handler"):
+                pass
+        assert inside.split("-")[1] == "a" * 32
+        assert inside[-2:] == flags
+        assert len(recorded.named("process orders")) == len(recorded.named("of the handler")) == spans
+        assert current_traceparent() is None
+
+
+@pytest.mark.clause("O3")
+def test_a_sampler_that_decides_for_itself_is_asked() -> None:
+    from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+
+    parent = f"00-{'a' * 32}-{'b' * 16}-00"
+    with recorded_spans(sampler=ALWAYS_ON) as recorded:
+        with handling_span("process orders", parent, dict):
+            pass
+        assert len(recorded.named("process orders")) == 1
+
+
+@pytest.mark.clause("O3")
+@pytest.mark.parametrize("given", [None, "nonsense"])
+def test_a_handler_without_a_valid_trace_begins_one(given: str | None) -> None:
+    with recorded_spans() as recorded:
+        with handling_span("process orders", given, dict):
+            pass
+        assert len(recorded.named("process orders")) == 1

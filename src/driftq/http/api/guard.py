@@ -14,6 +14,7 @@ opened the session, as long as that key is current.
 
 from __future__ import annotations
 
+import hmac
 import logging
 import time
 from collections.abc import Callable
@@ -150,13 +151,31 @@ class Guard:
 
     def _identify(self, exchange: Exchange) -> ApiKey:
         authorization = exchange.authorization
-        key = self._find(authorization) if authorization else self._browser(exchange)
+        if authorization:
+            proven = exchange.connection.proven
+            if proven is not None and self._still_proves(proven, authorization):
+                return proven[1]
+            key = self._find(authorization)
+            exchange.connection.proven = None if key is None else (authorization, key)
+        else:
+            key = self._browser(exchange)
         if key is not None:
             return key
         self._counters.unauthenticated += 1
         if authorization:
             raise self._failed(exchange)
         raise KeyMissing
+
+    def _still_proves(self, proven: tuple[bytes, ApiKey], authorization: bytes) -> bool:
+        """Whether this connection has proven its key with the same header, and the key is in force.
+
+        It saves the hash: the header itself is compared, in constant time too. A head that the connection
+        has read before comes with the very same header.
+        """
+        before, key = proven
+        if self._keys.get(key.id) is not key:
+            return False
+        return authorization is before or hmac.compare_digest(authorization, before)
 
     def _failed(self, exchange: Exchange) -> KeyUnknown | TooManyTries:
         """Count a wrong key; the error to reply with."""

@@ -97,6 +97,10 @@ def job_things(exchange: Exchange, job: str) -> Iterator[NamedThing]:
         yield NamedThing(OwnedName(OwnedKind.QUEUE, jobs.queue_of(offset)), JobNotFound(job))
 
 
+def topic_in_path(exchange: Exchange) -> Iterator[NamedThing]:
+    yield topic_thing(exchange.topic)
+
+
 def dead_letters_in_path(exchange: Exchange) -> Iterator[NamedThing]:
     """The dead-letter topic of the topic in the path, which may outlive the topic."""
     yield topic_thing(DEAD_LETTER_PREFIX + exchange.topic)

@@ -1,7 +1,7 @@
 """The routes that find messages and explain what happened."""
 
 from driftq.http.api.route import READ, ResponseSpec, Route
-from driftq.http.api.tenancy import OWN
+from driftq.http.api.tenancy import OWN, Tenancy, topic_in_path
 from driftq.http.api.topic_access import every_topic, in_path
 from driftq.http.explain import message as explain
 from driftq.http.explain import runs
@@ -18,6 +18,7 @@ EXPLAIN_ROUTES = (
         topics=in_path,
         summary="Find stored messages by key, run, tenant, offset or time",
         query=MessagesQuery,
+        tenants=Tenancy(names=topic_in_path),  # A run, too, is looked for in this topic alone.
         responses={200: ResponseSpec(text="A page of messages by offset", body=MessagesReply)},
         errors=(404,),
         notes="A message is found as soon as it is durable. One call reads a bounded part of the topic: "

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from driftq.core.owners import OwnedKind
 from driftq.core.state import State
 from driftq.errors import InvalidArgument, WrongJobState
 from driftq.http.api.params import Form
@@ -49,7 +50,7 @@ async def _requeue(
     start: int | None = 0
     while start is not None:
         page, start = await _page(exchange, asked.queue, start)
-        found = [job for job in page if _matches(job, wanted.error, since, until)]
+        found = [job for job in page if _matches(job, wanted.error, since, until) and _is_own(exchange, job)]
         matched += await _of_task(exchange, [job.offset for job in found], wanted.task)
     requeued = 0
     if not asked.dry_run:
@@ -69,6 +70,14 @@ def _matches(job: DeadJob, error: str | None, since: int | None, until: int | No
     if error is not None and error not in job.last_error:
         return False
     return (since is None or job.ended_at >= since) and (until is None or job.ended_at < until)
+
+
+def _is_own(exchange: Exchange, job: DeadJob) -> bool:
+    """With a tenant's key, jobs of other queues match nothing; a job that is gone is nobody's."""
+    if exchange.tenant is None:
+        return True
+    jobs = exchange.edge.engine.state.jobs
+    return jobs.slot(job.offset) is not None and exchange.owns(OwnedKind.QUEUE, jobs.queue_of(job.offset))
 
 
 async def _of_task(exchange: Exchange, offsets: list[int], task: str | None) -> list[int]:

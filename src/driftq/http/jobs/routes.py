@@ -149,6 +149,7 @@ JOB_ROUTES = (
         summary="Requeue dead jobs",
         query=RequeueBody,
         body=RequeueBody,
+        tenants=Tenancy(names=queues_in(RequeueBody, "queue")),
         responses={200: ResponseSpec(text="How many matched and were requeued", body=RequeuedJobs)},
     ),
     Route(

@@ -13,6 +13,7 @@ from driftq.errors import DriftQError, InvalidArgument
 from driftq.http.api.params import Form, check_json, check_name
 from driftq.http.jobs.requested import requested_retry
 from driftq.http.reads import ask_state
+from driftq.http.schedules.tenants import is_own
 from driftq.http.wire.exchange import Exchange
 from driftq.model.job import JOB_PAYLOAD_MAX
 from driftq.model.options.jobs import JobOptions
@@ -43,6 +44,14 @@ REPLACE = Form(ReplaceScheduleBody)
 SCHEDULES = Form(QueuesQuery)
 NOTHING = Form(Request)
 _PRIORITY = 5
+
+
+def name_in_body(exchange: Exchange) -> str:
+    return CREATE.read(exchange.body, exchange.query).name
+
+
+def name_in_path(exchange: Exchange) -> str:
+    return exchange.names["name"]
 
 
 def create(exchange: Exchange) -> None:
@@ -110,7 +119,12 @@ def list_all(exchange: Exchange) -> None:
 
 async def _list(exchange: Exchange, asked: QueuesQuery) -> None:
     def query(state: State) -> SchedulesReply:
-        return list_schedules(state.schedules, limit=asked.limit or PAGE, after=asked.after or "")
+        return list_schedules(
+            state.schedules,
+            limit=asked.limit or PAGE,
+            after=asked.after or "",
+            shown=lambda name: is_own(exchange, name),
+        )
 
     exchange.reply_json(await ask_state(exchange, query))
 

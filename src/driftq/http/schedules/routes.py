@@ -1,7 +1,9 @@
 """The routes of schedules."""
 
 from driftq.http.api.route import ADMIN, PRODUCE, READ, ResponseSpec, Route
+from driftq.http.api.tenancy import OWN
 from driftq.http.schedules import handlers as schedules
+from driftq.http.schedules.tenants import OF_NAMED, setting
 from driftq.model.wire.jobs import EnqueuedJob
 from driftq.model.wire.queues import (
     QueuesQuery,
@@ -21,6 +23,7 @@ SCHEDULE_ROUTES = (
         summary="Create a schedule",
         query=ScheduleBody,
         body=ScheduleBody,
+        tenants=setting(ScheduleBody, schedules.name_in_body),
         responses={
             201: ResponseSpec(text="The schedule is durable", body=ScheduleView),
             200: ResponseSpec(text="It exists already with the same content", body=ScheduleView),
@@ -35,6 +38,7 @@ SCHEDULE_ROUTES = (
         roles=READ,
         summary="List schedules, by name",
         query=QueuesQuery,
+        tenants=OWN,
         responses={200: ResponseSpec(text="A page of schedules", body=SchedulesReply)},
     ),
     Route(
@@ -43,6 +47,7 @@ SCHEDULE_ROUTES = (
         handler=schedules.show,
         roles=READ,
         summary="A schedule, its latest fire and its next one",
+        tenants=OF_NAMED,
         responses={200: ResponseSpec(text="The durable state", body=ScheduleView)},
         errors=(404,),
     ),
@@ -54,6 +59,7 @@ SCHEDULE_ROUTES = (
         summary="Create or replace a schedule",
         query=ReplaceScheduleBody,
         body=ReplaceScheduleBody,
+        tenants=setting(ReplaceScheduleBody, schedules.name_in_path),
         responses={
             200: ResponseSpec(text="It has this content from now on", body=ScheduleView),
             201: ResponseSpec(text="The schedule is new", body=ScheduleView),
@@ -66,6 +72,7 @@ SCHEDULE_ROUTES = (
         handler=schedules.remove,
         roles=ADMIN,
         summary="Remove a schedule; its jobs stay",
+        tenants=OF_NAMED,
         responses={200: ResponseSpec(text="It does not fire any more", body=RemovedSchedule)},
         errors=(404,),
     ),
@@ -75,6 +82,7 @@ SCHEDULE_ROUTES = (
         handler=schedules.pause,
         roles=ADMIN,
         summary="Pause a schedule",
+        tenants=OF_NAMED,
         responses={200: ResponseSpec(text="It is paused", body=ScheduleView)},
         errors=(404,),
     ),
@@ -84,6 +92,7 @@ SCHEDULE_ROUTES = (
         handler=schedules.resume,
         roles=ADMIN,
         summary="Resume a schedule with its next fire time",
+        tenants=OF_NAMED,
         responses={200: ResponseSpec(text="It is not paused", body=ScheduleView)},
         errors=(404,),
     ),
@@ -93,6 +102,7 @@ SCHEDULE_ROUTES = (
         handler=schedules.run,
         roles=PRODUCE,
         summary="Enqueue a schedule's job now, besides its fires",
+        tenants=OF_NAMED,
         responses={201: ResponseSpec(text="The job is durable", body=EnqueuedJob)},
         errors=(404,),
     ),

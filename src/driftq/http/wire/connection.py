@@ -99,6 +99,8 @@ class ServerConnection(asyncio.Protocol):
         self._owes_continue = False
         self._reading_paused = False
         self.writing_paused = False
+        self.proven: tuple[bytes, ApiKey] | None = None
+        """The header of an earlier request here, and the key that it proved to have."""
 
     # The transport's side
 

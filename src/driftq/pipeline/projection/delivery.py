@@ -43,7 +43,7 @@ class RetryBudget:
 
     def pause(self, retry: int) -> None:
         # Only a pause: results do not depend on it.
-        self.sleep(self.backoff.full_jitter_ms(retry, random()) / 1000)  # noqa: S311
+        self.sleep(self.backoff.full_jitter_ms(retry, random()) / 1000)  # noqa: S311 - a pause is no secret
 
     def outlast(self, work: Callable[[], _Result]) -> _Result:
         """The result, even if the target is unavailable for a while; then raises the Unavailable."""

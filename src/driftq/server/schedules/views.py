@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from driftq.core.jobs.table import job_id
@@ -36,8 +38,10 @@ def schedule_view(schedule: Schedule) -> ScheduleView:
     )
 
 
-def list_schedules(table: ScheduleTable, *, limit: int, after: str) -> SchedulesReply:
-    """Schedules by name, those after a name."""
-    names = sorted(name for name in table.schedules if name > after)
+def list_schedules(
+    table: ScheduleTable, *, limit: int, after: str, shown: Callable[[str], bool]
+) -> SchedulesReply:
+    """Schedules by name, those after a name that are to be shown."""
+    names = sorted(name for name in table.schedules if name > after and shown(name))
     views = [schedule_view(table.schedules[name]) for name in names[:limit]]
     return SchedulesReply(views, names[limit - 1] if len(names) > limit else None)

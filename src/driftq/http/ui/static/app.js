@@ -101,10 +101,14 @@ async function render(isNew) {
   menu();
 }
 
+function sentence(text) {
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
+}
+
 function failed(error, title) {
   if (!error.status && error.status !== 0) console.error(error);
   const words = { 0: "No connection", 403: "Not allowed", 404: "Not found" };
-  return h("div", {}, heading(words[error.status] ?? "This page cannot be shown", { kicker: title }), empty(error.message, error.status === 0 ? "The page tries again by itself." : null));
+  return h("div", {}, heading(words[error.status] ?? "This page cannot be shown", { kicker: title }), empty(sentence(error.message), error.status === 0 ? "The page tries again by itself." : null));
 }
 
 function address() {

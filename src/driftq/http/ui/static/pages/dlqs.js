@@ -23,11 +23,11 @@ export function show({ dlqs }) {
             { head: "Topic", wide: true, cell: (row) => link(to("dlq", row.topic), row.topic) },
             { head: "Dead letters", number: true, cell: (row) => count(row.messages) },
             { head: "Oldest", cell: (row) => when(row.oldest_at) },
-            { head: "Stored in", cell: (row) => row.dlq_topic },
+            { head: "Stored in", extra: true, cell: (row) => row.dlq_topic },
           ],
           dlqs,
           (row) => row.topic,
         )
-      : empty("No dead letters", "A message becomes one when it has used its attempts, or when a consumer says that no retry can help.", "driftq nack orders 0 0 --group billing --owner me --reason \"no such user\""),
+      : empty("No dead letters", "A message becomes one when it has used its attempts, or when a consumer says that no retry can help.", "driftq nack orders 0 0 --group billing --owner me --no-retry --reason \"no such user\""),
   );
 }

@@ -85,13 +85,15 @@ function welcome() {
   );
 }
 
+const TROUBLES = { silent: "does not report", failed: "has failed", target_away: "waits for a target that is away" };
+
 function attention(now, claims, pipelines) {
   const found = [
     ...claims.map((claim) => ["unknown", to("registry"), `The effect of ${claim.handler} on event ${claim.event_id} is unknown`, "Resolve it"]),
     ...(now.unknown_steps ? [["unknown", to("runs"), `${plural(now.unknown_steps, "step")} of runs ${now.unknown_steps === 1 ? "has" : "have"} an unknown outcome`, "Resolve"]] : []),
     ...now.dead_letter_topics.map((one) => ["dead", to("dlq", one.topic), `${plural(one.messages, "dead letter")} of ${one.topic}`, "Redrive or purge"]),
     ...(now.jobs?.dead ? [["dead", `${to("jobs")}?state=dead`, `${plural(now.jobs.dead, "dead job")}`, "Retry or leave"]] : []),
-    ...pipelines.filter((one) => one.state === "silent" || one.state === "failed").map((one) => [one.state, to("pipelines"), `${one.kind === "outbox" ? "The relay of" : "The pipeline"} ${one.name} is ${one.state}`, "See its last report"]),
+    ...pipelines.filter((one) => one.state in TROUBLES).map((one) => [one.state, to("pipelines"), `${one.kind === "outbox" ? "The relay of" : "The pipeline"} ${one.name} ${TROUBLES[one.state]}`, "See its last report"]),
     ...pipelines.filter((one) => one.kind === "outbox" && one.dead_letters).map((one) => ["dead", to("pipelines"), `${plural(one.dead_letters, "row")} of ${one.name} ${one.dead_letters === 1 ? "is" : "are"} parked`, "See the relay"]),
     ...now.stalled.map((one) => ["stalled", to("topics", one.topic), `${one.owner} of ${one.group} lets leases on ${one.topic} expire`, "See its leases"]),
     ...now.unread.map((one) => ["waiting", to("topics", one.topic), `${plural(one.lag, "message")} of ${one.topic} wait for ${one.group}, which has no consumer`, "See the group"]),

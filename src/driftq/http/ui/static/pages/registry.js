@@ -1,6 +1,6 @@
 // The registry: claims of the pipeline's handlers, and those whose effect nobody knows.
 
-import { caller, optional, send, to } from "../parts/api.js";
+import { optional, send, to } from "../parts/api.js";
 import { action, empty, filters, heading, link, more, readOnly, state, table } from "../parts/blocks.js";
 import { ask } from "../parts/dialogs.js";
 import { h } from "../parts/dom.js";
@@ -42,14 +42,15 @@ function claims(found, query, refresh) {
             { head: "State", cell: (row) => state(row.state, row.state === "unknown" ? "UNKNOWN" : row.state) },
             { head: "Event", wide: true, cell: event },
             { head: "Attempts", number: true, cell: (row) => row.attempts },
-            { head: "Owner", cell: (row) => row.owner },
-            { head: "Claimed", cell: (row) => when(row.claimed_at) },
+            { head: "Claimed", cell: (row) => [when(row.claimed_at), row.owner && [h("br"), h("small", {}, `by ${row.owner}`)]] },
             { head: "", cell: (row) => buttons(row, refresh) },
           ],
           found.claims,
           (row) => `${row.handler}/${row.event_id}`,
         )
-      : empty("No claims here", query.state ? "Choose another state." : "Claims appear while the pipeline’s workers run.", "driftq pipeline run worker --once --app app.py"),
+      : query.state || query.handler
+        ? empty("No claims here", "Choose another state or handler.")
+        : empty("No claims here", "Claims appear while the pipeline’s workers run.", "driftq pipeline run worker --once --app app.py"),
     more(to("registry"), query, found.next),
   ];
 }
@@ -64,11 +65,12 @@ function event(row) {
 
 function buttons(row, refresh) {
   if (!["unknown", "dead"].includes(row.state)) return null;
+  const again = row.state === "dead" ? "Retry" : "It did not";
   return h(
     "div",
     { class: "actions" },
-    row.state === "unknown" && action("admin", "It happened", () => resolve(row, "done", refresh), { "aria-label": `It happened: ${row.handler} on ${row.event_id}` }),
-    action("admin", row.state === "dead" ? "Retry" : "It did not", () => resolve(row, "retry", refresh), { "aria-label": `${row.state === "dead" ? "Retry" : "It did not"}: ${row.handler} on ${row.event_id}` }),
+    row.state === "unknown" && action("admin", "It happened", () => resolve(row, "done", refresh), { "aria-label": `It happened: the effect of ${row.handler} on ${row.event_id}` }),
+    action("admin", again, () => resolve(row, "retry", refresh), { "aria-label": `${again}: run ${row.handler} for ${row.event_id} again` }),
   );
 }
 
@@ -79,7 +81,7 @@ function resolve(row, as, refresh) {
     label: as === "done" ? "Mark as done" : "Run again",
     act: async () => {
       await send("POST", "/v1/registry/resolve", { handler: row.handler, event_id: row.event_id, as });
-      return `${row.event_id} is resolved by ${caller.name || "you"}.`;
+      return `${row.event_id} is resolved.`;
     },
     done: refresh,
   });

@@ -16,7 +16,7 @@ export function show(found, _, query, refresh) {
   return h(
     "div",
     {},
-    heading("Schedules", { lead: "Jobs that are enqueued by the clock." }),
+    heading("Schedules", { lead: "Jobs that are enqueued by the clock. Next and last are in your time zone." }),
     found === null
       ? empty("This server has no schedules", "It is of an earlier release. A delay is possible:", "driftq job enqueue mail digest --delay 60")
       : found.schedules.length

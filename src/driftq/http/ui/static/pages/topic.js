@@ -95,7 +95,7 @@ export function leases(held, topic, isOneGroup) {
     table(
       "Deliveries under lease",
       [
-        { head: "Message", cell: (row) => link(to("messages", topic, row.offset), `${row.partition}:${row.offset}`) },
+        { head: "Offset", cell: (row) => link(to("messages", topic, row.offset), count(row.offset)) },
         !isOneGroup && { head: "Group", cell: (row) => row.group },
         { head: "Owner", wide: true, cell: (row) => row.owner },
         { head: "Attempt", number: true, cell: (row) => row.attempt },
@@ -143,7 +143,7 @@ function messageList(found, topic, query) {
     filters(path, [
       { name: "key", label: "Key", value: query.key, hint: "user:1" },
       { name: "run_id", label: "Run", value: query.run_id, hint: "nightly-7" },
-      { name: "tenant", label: "Tenant", value: query.tenant },
+      { name: "tenant", label: "Tenant", value: query.tenant, hint: "acme" },
       { name: "offset", label: "From offset", value: query.offset, hint: "0" },
       { name: "since", label: "Since", value: query.since, type: "datetime-local" },
     ], "Find"),

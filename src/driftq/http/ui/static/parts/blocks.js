@@ -32,6 +32,9 @@ const TONES = {
   dead: "bad",
 };
 
+/** Tables with more columns than this become lists on a narrow screen. */
+const STACKED_ABOVE = 5;
+
 /** A state: a word with a colour, so that the colour alone says nothing. */
 export function state(word, text) {
   return h("span", { class: `state ${TONES[word] ?? "calm"}` }, text ?? word.replaceAll("_", " "));
@@ -57,23 +60,23 @@ export function link(href, text, attributes) {
   return h("a", { href, ...attributes }, text);
 }
 
-/** `columns`: {head, cell(row), number, wide}; `key(row)` keeps a row's identity over refreshes. */
+/** `columns`: {head, cell(row), number, wide, extra: not on a narrow screen}; `key(row)` keeps a row's identity over refreshes. */
 export function table(label, columns, rows, key) {
   return h(
     "div",
     { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
     h(
       "table",
-      {},
-      h("thead", {}, h("tr", {}, columns.map((one) => h("th", { scope: "col", class: kind(one) }, one.head)))),
+      { class: columns.length > STACKED_ABOVE ? "stacked" : null, role: "table" }, // The roles outlive a display of blocks.
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, columns.map((one) => h("th", { scope: "col", role: "columnheader", class: kind(one) }, one.head)))),
       h(
         "tbody",
-        {},
+        { role: "rowgroup" },
         rows.map((row) =>
           h(
             "tr",
-            { "data-key": key ? key(row) : null },
-            columns.map((one) => h("td", { class: kind(one), "data-head": one.head }, one.cell(row))),
+            { "data-key": key ? key(row) : null, role: "row" },
+            columns.map((one) => h("td", { class: kind(one), "data-head": one.head, role: "cell" }, one.cell(row))),
           ),
         ),
       ),
@@ -82,7 +85,7 @@ export function table(label, columns, rows, key) {
 }
 
 function kind(column) {
-  return [column.number && "number", column.wide && "grow"].filter(Boolean).join(" ") || null;
+  return [column.number && "number", column.wide && "grow", column.extra && "extra"].filter(Boolean).join(" ") || null;
 }
 
 /** Names and values. */

@@ -94,7 +94,7 @@ def test_records_views_and_explain_show_it_at_once(server: Server) -> None:
         server.produce(topic, "plain")
         assert stream.next()["value"] == "plain"
         [group] = server.get(f"/v1/topics/{topic}").json["groups"]
-    assert (group["lag"], group["delayed"]) == (1, 1)
+    assert (group["lag"], group["delayed"]) == (2, 1)
     records = server.get(f"/v1/topics/{topic}/records").lines
     assert [line["value"] for line in records] == ["later", "plain"]
     view = server.get(f"/v1/messages/{topic}/0").json

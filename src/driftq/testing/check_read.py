@@ -55,7 +55,7 @@ class ReadChecker:
                 require(view.first_offset == before.first_offset, "P1", f"{topic}: {before}, then {view}")
 
     def _judge_group(self, topic: str, view: GroupView, messages: int) -> None:
-        settled = messages - view.lag - view.delayed
+        settled = messages - view.lag
         known = self._groups.get((topic, view.group, view.partition))
         self._groups[topic, view.group, view.partition] = (view, settled)
         if known is not None:

@@ -130,7 +130,7 @@ DEAD_LETTERS = MetricFamily(
 GROUP_LAG = MetricFamily(
     "driftq_group_lag",
     "gauge",
-    "Messages that a group has not settled, without delayed ones.",
+    "Messages that a group has not settled, delayed ones included.",
     ("group", "topic"),
 )
 GROUP_IN_FLIGHT = MetricFamily(

@@ -217,7 +217,7 @@ class Scraping:
         lag = in_flight = 0
         for some in _chunks(group.partitions):
             for progress in some:
-                lag += progress.unsettled - progress.delayed
+                lag += progress.unsettled
                 in_flight += len(progress.leases)
             yield len(some)
         self._add(families.GROUP_LAG, lag, group.name, topic)

@@ -110,9 +110,9 @@ def open_dead_letters(topic: Topic) -> int:
 
 
 def group_load(partitions: Sequence[GroupPartition]) -> tuple[int, int]:
-    """Unsettled messages but for delayed ones, and how many of them are under lease."""
+    """Unsettled messages, and how many of them are under lease."""
     return (
-        sum(progress.unsettled - progress.delayed for progress in partitions),
+        sum(progress.unsettled for progress in partitions),
         sum(len(progress.leases) for progress in partitions),
     )
 

@@ -47,7 +47,7 @@ class GroupView(msgspec.Struct, frozen=True):
     floor: int
     in_flight: int
     lag: int
-    """Unsettled messages, without those that are delayed."""
+    """Unsettled messages, those that are delayed included."""
     delayed: int = 0
     """Messages that wait for their `deliver_at`."""
 

@@ -74,7 +74,7 @@ def _group(topic: Topic, name: str, number: int) -> GroupView:
         acked=progress.acked,
         floor=_offset(topic, number, progress.floor),
         in_flight=len(progress.leases),
-        lag=progress.unsettled - progress.delayed,
+        lag=progress.unsettled,
         delayed=progress.delayed,
     )
 

@@ -15,7 +15,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
 
-from tests.support.preloaded import ForkedProcess, is_forkable, start_forked
+from tests.support.preloaded import ForkedProcess, start_python
 
 READY_S = 30.0
 CALL_S = 20.0
@@ -146,18 +145,13 @@ class ServerProcess:
         self.data.parent.mkdir(parents=True, exist_ok=True)
         where = ["--host", "127.0.0.1", "--port", str(self.port), "--data", str(self.data)]
         with self._written("out").open("wb") as out, self._written("err").open("wb") as err:
-            command = ["serve", *where, *self.options]
-            if is_forkable(self._env):
-                files = {"out": out.fileno(), "err": err.fileno()}
-                self._process = start_forked("driftq", command, env=self._env, folder=Path.cwd(), **files)
-                return
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "driftq", *command],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
+            self._process = start_python(
+                "driftq",
+                ["serve", *where, *self.options],
                 env=self._env,
-                start_new_session=True,
+                folder=Path.cwd(),
+                out=out.fileno(),
+                err=err.fileno(),
             )
 
     def start(self) -> Self:

@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import socket
+import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlencode
 
-from tests.support.preloaded import ForkedProcess, start_forked
+from tests.support.preloaded import ForkedProcess, start_python
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
@@ -91,7 +92,7 @@ class Server:
 
     def __init__(self, folder: Path | None, **options: Any) -> None:
         self._asked = {"folder": str(folder) if folder else None, "port": 0} | options
-        self._process: ForkedProcess | None = None
+        self._process: ForkedProcess | subprocess.Popen[bytes] | None = None
         self._connection: http.client.HTTPConnection | None = None
         self._topics = 0
         self.port = 0
@@ -99,7 +100,7 @@ class Server:
     def start(self) -> Self:
         self._logged = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process is gone
         readable, writable = os.pipe()
-        self._process = start_forked(
+        self._process = start_python(
             "tests.contract.launcher",
             [json.dumps(self._asked)],
             env=os.environ,

@@ -5,7 +5,7 @@ each test process has a child, `preloading.py`, that imports all of it once, wai
 that is asked for. What runs in a fork is what `python -m` runs: the same arguments, environment, files and
 signals, a session of its own, and a life that SIGKILL ends.
 
-`start_forked` returns what tests use of a `subprocess.Popen`.
+`start_python` returns what tests use of a `subprocess.Popen`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,18 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 _FROM_THE_START = ("PYTHON", "LD_", "CLOCK_")
 """Variables of these names are read when Python starts: too late for a fork."""
+_COMPILED = str(Path(__file__).parent / "compiled")
+"""In the path of tests on Spark; it makes starts cheaper and nothing else."""
+
+
+def _from_the_start(env: Mapping[str, str]) -> dict[str, str]:
+    read = {name: value for name, value in env.items() if name.startswith(_FROM_THE_START)}
+    path = [one for one in read.pop("PYTHONPATH", "").split(os.pathsep) if one not in ("", _COMPILED)]
+    return read | ({"PYTHONPATH": os.pathsep.join(path)} if path else {})
+
+
+_OWN = _from_the_start(os.environ)
+"""Before any test has changed it for a while."""
 
 
 class ForkedProcess:
@@ -87,6 +99,7 @@ class Preloading:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.preloading", str(theirs.fileno())],
                 cwd=ROOT,
+                env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | _OWN,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
@@ -118,14 +131,21 @@ def _preloading(pid: int) -> Preloading:
     return Preloading()
 
 
-def is_forkable(env: Mapping[str, str]) -> bool:
-    """Whether a process with this environment is the same when it is forked from one with ours."""
-    names = [name for name in {**env, **os.environ} if name.startswith(_FROM_THE_START)]
-    return all(env.get(name) == os.environ.get(name) for name in names)
-
-
-def start_forked(
+def start_python(
     module: str, args: Sequence[str], *, env: Mapping[str, str], folder: Path, out: int, err: int
-) -> ForkedProcess:
-    """`python -m module args`, one of `preloading.MAINS`, in this folder and with these stdout and stderr."""
-    return _preloading(os.getpid()).start(module, args, env=env, folder=folder, out=out, err=err)
+) -> ForkedProcess | subprocess.Popen[bytes]:
+    """`python -m module args`, one of `preloading.MAINS`, in this folder and with these stdout and stderr.
+
+    A new interpreter where the environment changes how Python starts, as a shifted clock does.
+    """
+    if _from_the_start(env) == _OWN:
+        return _preloading(os.getpid()).start(module, args, env=env, folder=folder, out=out, err=err)
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *args],
+        cwd=folder,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=err,
+        start_new_session=True,
+    )

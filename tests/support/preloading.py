@@ -64,14 +64,13 @@ def serve(requests: socket.socket) -> Main | None:
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake)
-    listened: list[socket.socket | int] = [requests, woken]
     while True:
-        ready, _, _ = select.select(listened, [], [])
+        ready, _, _ = select.select([requests.fileno(), woken], [], [])
         if woken in ready:
             with suppress(BlockingIOError):
                 os.read(woken, 4096)
             children.reap()
-        if requests not in ready:
+        if requests.fileno() not in ready:
             continue
         content, files, _, _ = socket.recv_fds(requests, 1 << 20, 3)
         if not content:

@@ -34,9 +34,8 @@ from driftq.forking import in_forked_child
 from driftq.model import TopicView
 from driftq.model.wire.append import AppendReceipt, OpenWriter, PositionedMessage
 from driftq.model.wire.explain import ExplainedMessage, ExplainedRun
-from driftq.model.wire.messages import RecordedMessage
+from driftq.model.wire.messages import AckPart, RecordedMessage
 from driftq.model.wire.produce import Receipt
-from driftq.model.wire.settle import AckPart
 from driftq.settings import load_credentials
 from driftq.transport.endpoint import Endpoint
 from driftq.transport.paths import Query, group_path, topic_path

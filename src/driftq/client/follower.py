@@ -24,7 +24,7 @@ from driftq.client.backoff import RetryBackoff
 from driftq.client.options import TIMEOUT_S
 from driftq.errors import DriftQError
 from driftq.model import Event
-from driftq.model.wire.followers import FollowerReply
+from driftq.model.wire.events import FollowerReply
 from driftq.transport.errors import is_transient
 
 WAIT_MS = 30_000

@@ -14,8 +14,7 @@ from driftq.client.wire.calls import Calls
 from driftq.client.wire.encoding import encode
 from driftq.errors import BatchRefused, DriftQError, InvalidArgument
 from driftq.model import RetryPolicy
-from driftq.model.wire.job_batch import RequeuedJobs
-from driftq.model.wire.jobs import EnqueuedJob
+from driftq.model.wire.jobs import EnqueuedJob, RequeuedJobs
 from driftq.transport.errors import rebuild
 
 JOBS_MAX = 5_000

@@ -17,8 +17,15 @@ from driftq.client.consuming.subscription import LEASE_MS
 from driftq.client.wire.calls import Calls
 from driftq.errors import DriftQError
 from driftq.model import RetryPolicy
-from driftq.model.wire.job_batch import RequeuedJobs
-from driftq.model.wire.jobs import ClaimedJob, ClaimReply, EnqueuedJob, JobEnd, JobsReply, JobView
+from driftq.model.wire.jobs import (
+    ClaimedJob,
+    ClaimReply,
+    EnqueuedJob,
+    JobEnd,
+    JobsReply,
+    JobView,
+    RequeuedJobs,
+)
 from driftq.telemetry.tracing import current_traceparent
 from driftq.transport.errors import rebuild
 from driftq.transport.paths import Query

@@ -131,16 +131,14 @@ Each package has its own module of errors; this one exports them all.
 
 from driftq.errors.access import *  # noqa: F403 - every error of the module.
 from driftq.errors.broker import *  # noqa: F403 - every error of the module.
-from driftq.errors.client import *  # noqa: F403 - every error of the module.
+from driftq.errors.client import *  # noqa: F403 - every error of the module.  # noqa: F403 - every error of the module.
 from driftq.errors.database import *  # noqa: F403 - every error of the module.
 from driftq.errors.effects import *  # noqa: F403 - every error of the module.
 from driftq.errors.events import *  # noqa: F403 - every error of the module.
-from driftq.errors.forking import *  # noqa: F403 - every error of the module.
-from driftq.errors.jobs import *  # noqa: F403 - every error of the module.
+from driftq.errors.jobs import *  # noqa: F403 - every error of the module.  # noqa: F403 - every error of the module.
 from driftq.errors.kafka import *  # noqa: F403 - every error of the module.
 from driftq.errors.kinds import *  # noqa: F403 - every error of the module.
 from driftq.errors.log import *  # noqa: F403 - every error of the module.
-from driftq.errors.outbox import *  # noqa: F403 - every error of the module.
 from driftq.errors.pipeline import *  # noqa: F403 - every error of the module.
 from driftq.errors.projections import *  # noqa: F403 - every error of the module.
 from driftq.errors.registry import *  # noqa: F403 - every error of the module.

@@ -1,4 +1,4 @@
-"""Errors that the client raises itself, without a server's reply."""
+"""Errors that the client raises itself, without a server's reply, and those of forked children."""
 
 from __future__ import annotations
 
@@ -52,3 +52,12 @@ class ClientClosed(Exception):
 
     def __init__(self) -> None:
         super().__init__("the client is closed")
+
+
+class UsedAfterFork(Exception):
+    """The object belongs to the process that made it; a forked child cannot use it."""
+
+    def __init__(self, what: str, *, instead: str) -> None:
+        super().__init__(f"{what} belongs to the process that this one was forked from: {instead}")
+        self.what = what
+        self.instead = instead

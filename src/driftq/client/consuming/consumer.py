@@ -23,7 +23,7 @@ from driftq.client.wire.connection import ConnectionLost, LineReader
 from driftq.errors import DriftQError
 from driftq.forking import in_forked_child
 from driftq.model import DeliveryLine
-from driftq.model.wire.settle import AckPart
+from driftq.model.wire.messages import AckPart
 from driftq.transport.errors import is_transient
 
 _decode_lines = msgspec.json.Decoder(DeliveryLine).decode_lines

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from driftq.client.consuming.subscription import Settling
 from driftq.model import DeliveryLine, Envelope, Routing
 from driftq.model.value import bytes_of, json_of
-from driftq.model.wire.settle import AckPart
+from driftq.model.wire.messages import AckPart
 
 _T = TypeVar("_T")
 

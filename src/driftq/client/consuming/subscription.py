@@ -17,7 +17,7 @@ from driftq.client.wire.calls import Calls
 from driftq.client.wire.encoding import read_acks
 from driftq.errors import DriftQError, FailedPrecondition, NoCurrentDelivery, StaleAttempt
 from driftq.forking import in_forked_child
-from driftq.model.wire.settle import AckPart
+from driftq.model.wire.messages import AckPart
 from driftq.transport.paths import Query
 
 LEASE_MS = 30_000

@@ -12,11 +12,11 @@ from driftq.client.job_calls import AsyncJobCalls
 from driftq.client.loop_thread import LoopThread
 from driftq.errors import DriftQError
 from driftq.model import RetryPolicy
-from driftq.model.wire.job_batch import RequeuedJobs
 from driftq.model.wire.jobs import ClaimedJob
 from driftq.model.wire.jobs import EnqueuedJob
 from driftq.model.wire.jobs import JobEnd
 from driftq.model.wire.jobs import JobView
+from driftq.model.wire.jobs import RequeuedJobs
 from msgspec import UNSET
 from typing import Any
 from typing import Literal

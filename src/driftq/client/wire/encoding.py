@@ -10,8 +10,8 @@ import msgspec
 
 from driftq.client.producing.outgoing import Outgoing
 from driftq.errors import DriftQError, InvalidArgument
+from driftq.model.wire.messages import AckBatchReply, AckPart
 from driftq.model.wire.produce import BatchReply, Receipt
-from driftq.model.wire.settle import AckBatchReply, AckPart
 from driftq.transport.errors import read_error, rebuild
 from driftq.transport.paths import Query, query_text
 

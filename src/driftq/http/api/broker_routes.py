@@ -22,9 +22,18 @@ from driftq.model.wire.dlq import (
 )
 from driftq.model.wire.fields import PageQuery
 from driftq.model.wire.handler_letters import HandlerLettersBody, PublishedLettersReply
-from driftq.model.wire.messages import ConsumeBody, DeliveryLine, RecordedMessage, RecordsQuery
+from driftq.model.wire.messages import (
+    AckBatchBody,
+    AckBatchReply,
+    AckBody,
+    ConsumeBody,
+    DeliveryLine,
+    ExtendBody,
+    NackBody,
+    RecordedMessage,
+    RecordsQuery,
+)
 from driftq.model.wire.produce import BatchBody, BatchQuery, BatchReply, ProduceBody, ProduceQuery, Receipt
-from driftq.model.wire.settle import AckBatchBody, AckBatchReply, AckBody, ExtendBody, NackBody
 from driftq.model.wire.system import ReadyReply, StatusReply, VersionReply, WhoamiReply
 from driftq.model.wire.topics import (
     CreatedReply,

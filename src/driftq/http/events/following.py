@@ -19,9 +19,8 @@ from driftq.http.events.handlers import (
 )
 from driftq.http.wire.exchange import Exchange
 from driftq.model.time import rfc3339
-from driftq.model.wire.events import EventLine
-from driftq.model.wire.fields import NAME_MAX, PageQuery, Request
-from driftq.model.wire.followers import (
+from driftq.model.wire.events import (
+    EventLine,
     FollowBody,
     FollowerLine,
     FollowerReply,
@@ -30,6 +29,7 @@ from driftq.model.wire.followers import (
     MoveFollowerBody,
     OpenFollowerBody,
 )
+from driftq.model.wire.fields import NAME_MAX, PageQuery, Request
 from driftq.server.events.service import EventQueryRequest
 
 if TYPE_CHECKING:

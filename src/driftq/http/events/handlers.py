@@ -25,11 +25,11 @@ from driftq.model.wire.events import (
     EventReceipt,
     EventReceipts,
     EventsReply,
+    FollowBody,
     LogEndReply,
     LogQuery,
 )
 from driftq.model.wire.fields import Request
-from driftq.model.wire.followers import FollowBody
 from driftq.server.events.service import EventAppendRequest, EventQueryRequest, EventsService
 from driftq.server.events.waiting import EventWaitRequest
 from driftq.server.histograms import stopwatch

@@ -11,18 +11,16 @@ from driftq.model.wire.events import (
     EventReceipt,
     EventReceipts,
     EventsReply,
-    LogEndReply,
-    LogQuery,
-)
-from driftq.model.wire.fields import PageQuery
-from driftq.model.wire.followers import (
     FollowBody,
     FollowerReply,
     FollowersReply,
     FollowReply,
+    LogEndReply,
+    LogQuery,
     MoveFollowerBody,
     OpenFollowerBody,
 )
+from driftq.model.wire.fields import PageQuery
 
 EVENT_ROUTES = (
     Route(

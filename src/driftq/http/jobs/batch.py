@@ -14,8 +14,7 @@ from driftq.http.jobs.handlers import requested_job
 from driftq.http.jobs.requested import require_own_jobs
 from driftq.http.wire.exchange import Exchange, error_body
 from driftq.model.job import JobRequest
-from driftq.model.wire.job_batch import JobBatchBody, JobBatchParts
-from driftq.model.wire.jobs import EnqueuedJob, JobBody
+from driftq.model.wire.jobs import EnqueuedJob, JobBatchBody, JobBatchParts, JobBody
 from driftq.server.jobs.requests import EnqueueRequest
 
 BATCH = Form(JobBatchBody)

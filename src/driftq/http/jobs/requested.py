@@ -12,7 +12,7 @@ from driftq.http.wire.exchange import Exchange
 from driftq.model.job import RetryTiming
 from driftq.model.options.jobs import JobOptions
 from driftq.model.time import parse_rfc3339
-from driftq.model.wire.job_retry import METADATA_BYTES_MAX, JobRetryBody
+from driftq.model.wire.jobs import METADATA_BYTES_MAX, JobRetryBody
 
 _YEAR_10000_MS = 253_402_300_800_000
 

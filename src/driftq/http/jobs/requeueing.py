@@ -18,7 +18,7 @@ from driftq.http.pacing import in_parts
 from driftq.http.reads import ask_state
 from driftq.http.wire.exchange import Exchange
 from driftq.model.time import parse_rfc3339
-from driftq.model.wire.job_batch import DeadJobMatch, RequeueBody, RequeuedJobs
+from driftq.model.wire.jobs import DeadJobMatch, RequeueBody, RequeuedJobs
 from driftq.server.jobs.dead import DeadJob, dead_jobs, read_tasks
 from driftq.server.jobs.requests import requeue
 

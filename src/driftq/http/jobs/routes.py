@@ -5,7 +5,6 @@ from driftq.http.api.tenancy import OWN, Tenancy, queues_in
 from driftq.http.jobs import batch, requeueing
 from driftq.http.jobs import handlers as jobs
 from driftq.http.jobs import show as job_showing
-from driftq.model.wire.job_batch import JobBatchBody, JobBatchReply, RequeueBody, RequeuedJobs
 from driftq.model.wire.jobs import (
     ClaimBody,
     ClaimReply,
@@ -13,12 +12,16 @@ from driftq.model.wire.jobs import (
     EnqueuedJob,
     FailBody,
     HeartbeatBody,
+    JobBatchBody,
+    JobBatchReply,
     JobBody,
     JobQuery,
     JobReply,
     JobsQuery,
     JobsReply,
     JobView,
+    RequeueBody,
+    RequeuedJobs,
     SettleBody,
     SettleReply,
 )

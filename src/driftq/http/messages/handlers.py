@@ -27,9 +27,16 @@ from driftq.http.wire.exchange import (
 )
 from driftq.model import Envelope, Message, MessageRetryPolicy
 from driftq.model.envelope import EnvelopeBody
-from driftq.model.wire.messages import ConsumeBody
+from driftq.model.wire.messages import (
+    AckBatchBody,
+    AckBatchParts,
+    AckBody,
+    AckPart,
+    ConsumeBody,
+    ExtendBody,
+    NackBody,
+)
 from driftq.model.wire.produce import InProcessBody, NullableProduceBody, ProduceBody, ProduceQuery
-from driftq.model.wire.settle import AckBatchBody, AckBatchParts, AckBody, AckPart, ExtendBody, NackBody
 from driftq.server.produce.prepare import Produced, prepare
 from driftq.server.requests import (
     AckRequest,

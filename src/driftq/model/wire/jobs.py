@@ -1,4 +1,4 @@
-"""Jobs: enqueue, claim, settle, show."""
+"""Jobs: enqueue one or many, claim, settle, show, requeue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,41 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from driftq.model.reply import Reply
 from driftq.model.wire.fields import KEY_MAX, OR_ERROR, LeaseMs, Name, Positive, Reason, Request
-from driftq.model.wire.job_retry import JobRetryBody, JobRetryView, Metadata
+
+ATTEMPTS_MAX = 10_000
+WAIT_MS_LONGEST = 366 * 86_400_000
+METADATA_NAMES_MAX = 64
+METADATA_BYTES_MAX = 8_192
+
+Attempts = Annotated[int, Meta(ge=1, le=ATTEMPTS_MAX)]
+WaitMs = Annotated[int, Meta(ge=0, le=WAIT_MS_LONGEST)]
+Jitter = Literal["full", "none"]
+Metadata = Annotated[
+    dict[str, str],
+    Meta(max_length=METADATA_NAMES_MAX, description=f"At most {METADATA_BYTES_MAX} bytes together."),
+]
+
+
+class JobRetryBody(Request, frozen=True, omit_defaults=True):
+    """How a job is retried: before retry k it waits up to `base_ms` · 2^(k-1), at most `cap_ms`.
+
+    With the jitter "none" it waits exactly that long. What is not given is the server's default.
+    """
+
+    max_attempts: Attempts | None = None
+    base_ms: WaitMs | None = None
+    cap_ms: WaitMs | None = None
+    jitter: Jitter | None = None
+
+
+class JobRetryView(msgspec.Struct, frozen=True):
+    """The retry policy of a job."""
+
+    max_attempts: int
+    base_ms: int
+    cap_ms: int
+    jitter: Jitter
+
 
 CLAIM_MAX = 10_000
 WAIT_MS_MAX = 300_000
@@ -207,3 +241,49 @@ class JobsReply(msgspec.Struct, frozen=True, omit_defaults=True):
 
     jobs: list[JobView]
     after: str | None = None
+
+
+class JobBatchBody(Request, frozen=True):
+    """The jobs to enqueue."""
+
+    jobs: list[JobBody]
+
+
+class JobBatchParts(Request, frozen=True):
+    """The same with each job undecoded."""
+
+    jobs: list[msgspec.Raw]
+
+
+class JobBatchReply(msgspec.Struct, frozen=True):
+    """One for each, in order."""
+
+    results: Annotated[list[EnqueuedJob], OR_ERROR]
+
+
+class DeadJobMatch(Request, frozen=True, omit_defaults=True):
+    """A filter for dead jobs; all fields must match. `error` is a substring, times are RFC 3339.
+
+    `since` and `until` are about the time at which the job became dead.
+    """
+
+    task: Name | None = None
+    error: Reason | None = None
+    since: str | None = None
+    until: str | None = None
+
+
+class RequeueBody(Request, frozen=True, omit_defaults=True):
+    """The dead jobs to requeue; without a selection all of them."""
+
+    queue: Name | None = None
+    filter: DeadJobMatch | None = None
+    dry_run: bool | None = None
+    rate_per_s: Positive | None = None
+
+
+class RequeuedJobs(Reply, frozen=True):
+    """How many dead jobs matched, and how many were requeued."""
+
+    matched: int
+    requeued: int

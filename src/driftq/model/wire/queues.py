@@ -8,8 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from driftq.model.wire.fields import Name, Positive, Request
-from driftq.model.wire.job_retry import JobRetryBody, JobRetryView
-from driftq.model.wire.jobs import PAGE_MAX, RETRIES_MAX, Priority, TimeoutMs
+from driftq.model.wire.jobs import PAGE_MAX, RETRIES_MAX, JobRetryBody, JobRetryView, Priority, TimeoutMs
 
 RATE_COUNT_MAX = 100_000
 RATE_PER_MS_MAX = 86_400_000

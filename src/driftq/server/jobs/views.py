@@ -14,8 +14,7 @@ from driftq.core.state import State
 from driftq.errors import JobNotFound, NotConfirmed
 from driftq.model.job import FIRST_TIMING, RetryTiming
 from driftq.model.time import rfc3339
-from driftq.model.wire.job_retry import JobRetryView
-from driftq.model.wire.jobs import JobAttempt, JobView
+from driftq.model.wire.jobs import JobAttempt, JobRetryView, JobView
 from driftq.server.lookup import MessageLookup
 from driftq.storage.entry import decode_job, produced_at
 from driftq.storage.journal import Journal

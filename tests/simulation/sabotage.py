@@ -144,9 +144,9 @@ def keep_the_state_after_a_failed_commit(monkeypatch: pytest.MonkeyPatch) -> Non
 def deliver_more_than_may_be_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     decide = deliver.decide_deliveries
 
-    def greedy(group, partition, capacities, *, limits, now, end):
+    def greedy(group, partition, capacities, *, limits, **rest):
         more = Limits(in_flight_max=limits.in_flight_max + 1)
-        return decide(group, partition, capacities, limits=more, now=now, end=end)
+        return decide(group, partition, capacities, limits=more, **rest)
 
     monkeypatch.setattr("driftq.server.deliver.stage.decide_deliveries", greedy)
 
@@ -195,7 +195,9 @@ def drop_errors_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def take_messages_for_a_full_partition(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("driftq.core.decide.produce._Plan._take_room", lambda self, number, size_bytes: None)
+    monkeypatch.setattr(
+        "driftq.core.decide.produce._Plan._take_room", lambda self, number, size_bytes, *, delayed: None
+    )
 
 
 def refuse_although_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:

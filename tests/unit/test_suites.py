@@ -29,7 +29,7 @@ def test_one_process_has_the_spark_session_one_the_drivers_and_the_rest_goes_by_
     assert all((ROOT / place).exists() for place in ON_SPARK)
     assert scope("tests/spark/test_source.py::test_one") == "spark"
     assert scope("tests/acceptance/pipeline/test_chain.py::test_one") == "drivers"
-    assert not any("spark: " in file.read_text() for place in OWN_DRIVERS for file in files(ROOT / place))
+    assert not any("spark: " in file.read_text() for file in files(ROOT / OWN_DRIVERS))
     assert scope("tests/crash/test_jobs.py::test_one[a::b]") == "tests/crash/test_jobs.py"
     assert not is_on_spark("tests/acceptance/worker/test_killed.py::test_one")
 

@@ -137,9 +137,9 @@ class Topic:
         part = self.partitions[partition]
         index = part.index
         count = size_bytes = 0
-        delayed_from = index.specials.count_delayed
+        delays, delayed_from = index.specials.delays, index.specials.count_delayed
         if not self.groups and not self.readers and limits.count_unread:
-            count = index.end - index.first - delayed_from(index.first)
+            count = index.end - index.first - (delayed_from(index.first) if delays.count else 0)
             size_bytes = index.total_bytes - index.bytes_before
         since = now - self.retention_ms
         for group in self.groups.values():
@@ -152,7 +152,7 @@ class Topic:
             if self.seen_at[reader] < since:
                 continue
             position = positions[partition]
-            count = max(count, index.end - position - delayed_from(position))
+            count = max(count, index.end - position - (delayed_from(position) if delays.count else 0))
             size_bytes = max(size_bytes, index.total_bytes - index.bytes_upto(position))
         part.pressure, part.pressure_bytes, part.relieved = count, size_bytes, False
         part.counted_at = now

@@ -51,6 +51,7 @@ PARTS = (
     Part("seeds", ("tests/simulation",), small=True, thorough=True),
     Part("storms", STORMS, small=True, thorough=True),
     Part("kills", ("tests/matrix/kills",), small=True),
+    Part("pages", ("tests/matrix/pages",), small=True),
     Part("kills-on-spark", ("tests/matrix/spark_kills",), small=True),
     Part(
         "volume-on-spark",

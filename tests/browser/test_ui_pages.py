@@ -179,7 +179,7 @@ def test_the_chosen_theme_outlives_a_reload(browser: Browser, full: Server) -> N
         page.locator("main h1").wait_for()
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
-        page.locator("main .attention .unknown").wait_for()
+        page.locator("main .attention .unknown", has_text="The effect of charge").wait_for()
         dashboard.shot("dark-overview")
 
 

@@ -63,6 +63,21 @@ def test_a_batch_reads_every_message_with_its_columns(
     assert (second.value, second.envelope, second.event_id) == ("no event\nof ours", None, None)
 
 
+@pytest.mark.clause("P9", "Z2")
+def test_a_batch_reads_a_delayed_message_that_no_group_gets_yet(
+    spark: SparkSession, server: ServerProcess, url: str
+) -> None:
+    create(server, "delayed", partitions=1)
+    envelope = {"deliver_at": "2100-01-01T00:00:00Z"}
+    for value, given in (("waits", {"envelope": envelope}), ("plain", {})):
+        answer = server.client().post("/v1/produce", {"topic": "delayed", "value": value, **given})
+        assert answer.status == 200, answer
+    rows = spark.read.format("driftq").option("url", url).option("subscribe", "delayed").load()
+    first, second = rows.orderBy("offset").collect()
+    assert (first.value, json.loads(first.envelope)) == ("waits", envelope)
+    assert (second.value, second.envelope) == ("plain", None)
+
+
 @pytest.mark.clause("Z2", "Z3", "Z6")
 def test_a_query_that_dies_repeats_its_batch_to_the_row_and_goes_on(
     spark: SparkSession, sealing: ServerProcess, checkpoint: str

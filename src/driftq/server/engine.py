@@ -89,8 +89,7 @@ class Engine:
         )
         self.refusal: Unavailable | None = None  # Why nothing is accepted, or None when all is well.
         self._reads: list[ReadRequest] = []
-        self._committing = False
-        self._turn_wanted = False  # A turn is on its way, or wanted as soon as the commit is over.
+        self._committing = self._turn_wanted = False  # Wanted: soon, or as soon as the commit is over.
         self._wakeup, self._backoff = Wakeup(loop, self.want_turn), CommitBackoff()
         self._on_idle: list[Callable[[], None]] = []
 
@@ -198,9 +197,8 @@ class Engine:
 
     def _set_wakeup(self) -> None:
         """Have a turn when a stage needs one, and none before a quiet time is over."""
-        at, quiet_until = self.stages.next_at, self._backoff.quiet_until
-        if quiet_until and self.clock.now() < quiet_until:
-            at = quiet_until
+        quiet_until = self._backoff.quiet_until
+        at = quiet_until if quiet_until and self.clock.now() < quiet_until else self.stages.next_at
         if isinstance(self.refusal, WritingStopped):
             at = None  # Nothing is decided any more: a past alarm would go off endlessly.
         self._wakeup.set(at)

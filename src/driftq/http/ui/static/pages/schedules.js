@@ -4,7 +4,7 @@ import { optional, part, send, to } from "../parts/api.js";
 import { action, empty, heading, link, more, readOnly, state, table } from "../parts/blocks.js";
 import { ask } from "../parts/dialogs.js";
 import { h } from "../parts/dom.js";
-import { count, moment, when } from "../parts/format.js";
+import { count, minute, when } from "../parts/format.js";
 
 export const title = () => "Schedules";
 
@@ -21,7 +21,7 @@ export function show(found, _, query, refresh) {
       ? empty("This server has no schedules", "It is of an earlier release. A delay is possible:", "driftq job enqueue mail digest --delay 60")
       : found.schedules.length
         ? [readOnly("admin", "pause and resume schedules"), list(found.schedules, refresh), more(to("schedules"), query, found.after)]
-        : empty("No schedules yet", "In Python, decorate a task; or add one by hand:", "@jobs.periodic(\"*/5 * * * *\")", "driftq schedule add nightly \"30 2 * * *\" reports build"),
+        : empty("No schedules yet", "In Python, decorate a task with @jobs.periodic. Or add one by hand:", "driftq schedule add nightly \"30 2 * * *\" reports build"),
   );
 }
 
@@ -35,7 +35,7 @@ function list(schedules, refresh) {
       { head: "State", cell: (row) => state(row.paused ? "paused" : "active") },
       { head: "Cron", cell: (row) => [h("code", {}, row.cron), h("br"), h("small", {}, row.timezone)] },
       { head: "Job", cell: (row) => [row.task, h("br"), h("small", {}, link(`${to("jobs")}?queue=${part(row.queue)}`, row.queue))] },
-      { head: "Next", cell: (row) => (row.next_at ? [when(row.next_at), h("br"), h("small", {}, moment(row.next_at))] : "–") },
+      { head: "Next", cell: (row) => (row.next_at ? [when(row.next_at), h("br"), h("small", {}, minute(row.next_at))] : "–") },
       { head: "Last", cell: (row) => (row.last_at ? [when(row.last_at), row.last_job_id && [h("br"), h("small", {}, link(to("jobs", row.last_job_id), row.last_job_id))]] : "never") },
       { head: "Fired", number: true, cell: (row) => count(row.fired) },
       { head: "", cell: (row) => buttons(row, refresh) },

@@ -64,6 +64,12 @@ export function moment(text) {
   return h("time", { datetime: text, title: text }, exact(text));
 }
 
+/** As `moment`, without the seconds: a cron expression has none. */
+export function minute(text) {
+  const at = new Date(text);
+  return h("time", { datetime: text, title: text }, `${day(at)} ${two(at.getHours())}:${two(at.getMinutes())}`);
+}
+
 function day(at) {
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
 }

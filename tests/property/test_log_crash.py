@@ -1,5 +1,6 @@
 """However the power goes, what was confirmed is there, and at most the one frame under way besides it."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from random import Random
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from driftq.errors import LogCorrupt
 from driftq.log import Log
 from driftq.testing.disk import PowerCut, SimFolder
 from tests.unit.log.history import commit, folded, laid_out, opened, recovered
@@ -82,3 +84,47 @@ def test_a_kill_at_any_step_takes_nothing_that_was_written(
     found, recovery = recovered(disk.process_kill(), segment_bytes=segment_bytes)
     assert found == written
     assert recovery.cut is None or recovery.cut.position == 0
+
+
+def commit_of_several(disk: SimFolder, payloads: Sequence[bytes], *, steps: int, cut: bool) -> list[bytes]:
+    """Two commits, the power cut in the second; what the restart finds."""
+    log = opened(disk, segment_bytes=8192)
+    commit(log, b"before")
+    if cut:
+        disk.cut_power_after(steps)
+    with suppress(PowerCut):
+        for frame in [laid_out(log, payload) for payload in payloads]:
+            log.write_durably(frame)
+        log.confirm()
+    return recovered(disk.crash(), segment_bytes=8192)[0]
+
+
+@pytest.mark.clause("W4", "W5")
+@settings(max_examples=300, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 1500), min_size=2, max_size=4),
+    steps=st.integers(0, 8),
+    seed=st.integers(0, 2**32),
+)
+def test_of_a_commit_of_several_frames_a_power_cut_leaves_the_first_ones(
+    sizes: list[int], steps: int, seed: int
+) -> None:
+    payloads = [Random(seed + number).randbytes(size) for number, size in enumerate(sizes)]
+    found = commit_of_several(SimFolder(Random(seed)), payloads, steps=steps, cut=True)
+    assert found == [b"before", *payloads][: len(found)]
+    assert len(found) > min(steps // 2, len(sizes))
+    assert commit_of_several(SimFolder(Random(seed)), payloads, steps=0, cut=False) == [b"before", *payloads]
+
+
+@pytest.mark.clause("W4", "W5")
+def test_two_frames_under_one_sync_can_look_like_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Why each frame is synced before the next is written: this is what the tests above would find."""
+    monkeypatch.setattr(Log, "write_durably", Log.write)
+    payloads = [b"a" * 600, b"b" * 600]
+    corrupt = 0
+    for seed in range(100):
+        with suppress(LogCorrupt):
+            commit_of_several(SimFolder(Random(seed)), payloads, steps=2, cut=True)
+            continue
+        corrupt += 1
+    assert corrupt

@@ -46,6 +46,7 @@ def _every_progress(state: State) -> list[GroupPartition]:
 
 def answer_before_the_sync(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Log, "sync", lambda self: None)
+    monkeypatch.setattr(Log, "write_durably", Log.write)
 
 
 def forget_what_was_settled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,12 @@ from driftq.log.files import Bytes
 
 _PARTS_MAX = min(os.sysconf("SC_IOV_MAX"), 1024)
 _NO_WAIT: int | None = getattr(os, "RWF_NOWAIT", None)
+_THROUGH: int | None = getattr(os, "RWF_DSYNC", None)
+_TRUSTED = {"ext4", "xfs"}
+"""File systems whose kernel code ends such a write with the work of fdatasync.
+
+Others may ignore the flag without an error. A daemon behind FUSE or 9p, for instance, gets it as a hint.
+"""
 _NOT_SUPPORTED = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _ZEROS = bytes(1024 * 1024)
 _sync = getattr(os, "fdatasync", os.fsync)
@@ -22,14 +28,32 @@ _allocate = getattr(os, "posix_fallocate", None)
 class OsFile:
     """A file descriptor. It is closed by `close`, or when the last thread that reads from it releases it."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, *, writes_through: bool = False) -> None:
         self._descriptor = descriptor
+        self._through = _THROUGH if writes_through else None
 
     def write_at(self, position: int, parts: Sequence[Bytes]) -> None:
+        self._write(position, parts, flags=0)
+
+    def write_through(self, position: int, parts: Sequence[Bytes]) -> None:
+        if self._through is not None:
+            try:
+                self._write(position, parts, flags=self._through)
+            except OSError as refusal:
+                if refusal.errno not in _NOT_SUPPORTED:
+                    raise
+                self._through = None
+            else:
+                return
+        self._write(position, parts, flags=0)
+        self.sync()
+
+    def _write(self, position: int, parts: Sequence[Bytes], *, flags: int) -> None:
+        """All parts, however few bytes a call takes, each call with these flags."""
         waiting = [memoryview(part).cast("B") for part in parts if len(part)]
         first = 0
         while first < len(waiting):
-            written = os.pwritev(self._descriptor, waiting[first : first + _PARTS_MAX], position)
+            written = os.pwritev(self._descriptor, waiting[first : first + _PARTS_MAX], position, flags)
             if written == 0:
                 raise OSError(errno.EIO, "the file takes no more bytes")
             position += written
@@ -104,6 +128,7 @@ class OsFolder:
         self._descriptor = -1
         _make_durably(os.path.abspath(self._path))
         self._descriptor = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY)
+        self._writes_through = _file_system(os.fstat(self._descriptor).st_dev) in _TRUSTED
 
     @property
     def path(self) -> str:
@@ -113,10 +138,14 @@ class OsFolder:
         return os.listdir(self._descriptor)
 
     def create(self, name: str) -> OsFile:
-        return OsFile(os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o640, dir_fd=self._descriptor))
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+        return self._file(os.open(name, flags, 0o640, dir_fd=self._descriptor))
 
     def open(self, name: str) -> OsFile:
-        return OsFile(os.open(name, os.O_RDWR, dir_fd=self._descriptor))
+        return self._file(os.open(name, os.O_RDWR, dir_fd=self._descriptor))
+
+    def _file(self, descriptor: int) -> OsFile:
+        return OsFile(descriptor, writes_through=self._writes_through)
 
     def remove(self, name: str) -> None:
         os.unlink(name, dir_fd=self._descriptor)
@@ -153,6 +182,20 @@ class OsFolder:
 
     def __del__(self) -> None:
         self.close()
+
+
+def _file_system(device: int) -> str | None:
+    """The kind of the file system on this device; None where the system does not say."""
+    number = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
+            for line in mounts:
+                fields = line.split()
+                if fields[2] == number:
+                    return fields[fields.index("-") + 1]
+    except (OSError, ValueError, IndexError):
+        return None
+    return None
 
 
 def _make_durably(path: str) -> None:

@@ -19,6 +19,12 @@ class File(Protocol):
     def write_at(self, position: int, parts: Sequence[Bytes]) -> None:
         """Write all parts one after the other. An error may leave any prefix of them written."""
 
+    def write_through(self, position: int, parts: Sequence[Bytes]) -> None:
+        """Write all parts and return when they are on stable storage, with the size that they need.
+
+        It says nothing about bytes that were written before. After an error the state of these is unknown.
+        """
+
     def read_at(self, position: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
 

@@ -1,24 +1,24 @@
 """The log: frames in segment files, laid out by one thread, written by another.
 
 One thread, the loop, lays frames out (`begin`, `append`, `finish`) and reads; one thread writes them in that
-order (`write`, `sync`). `confirm` is for the writer thread, or for the loop while no write is under way: it
-covers everything that is written. `recover` and `cut_back` need the writer thread idle. `read` and `prepare`
-are for any thread.
+order (`write`, `sync`, `write_durably`). `confirm` is for the thread that writes, or for the loop while no
+write is under way: it covers everything that is written. `recover` and `cut_back` need the writer thread
+idle. `read` and `prepare` are for any thread.
 
     log = Log.open(OsFolder(path))
     log.recover(fold)
     frame = log.begin(len(record))
     position = frame.append(record)
     log.finish(frame)
-    log.write(frame); log.sync(); log.confirm()
+    log.write_durably(frame); log.confirm()
 
 Three places matter to the writer: *written* (behind the last whole frame in the file), *synced* (known to be
 on stable storage) and *confirmed* (reported to a client, or about to be: it may not be cut). After a failed
 write or sync nothing more is written until `cut_back` has restored *confirmed*: the kernel drops its dirty
 pages after a failed sync, so that a second sync would succeed and mean nothing.
 
-Where a power cut must do no more than tear the tail, sync after each frame: of two that wait for the same
-sync the second may reach the disk without the first, and recovery takes that for corruption.
+Where a power cut must do no more than tear the tail, use `write_durably` for each frame: of two that wait for
+the same sync the second may reach the disk without the first, and recovery takes that for corruption.
 """
 
 from __future__ import annotations
@@ -131,6 +131,17 @@ class Log:
 
     def write(self, frame: Frame) -> None:
         """Write a finished frame; ValueError if it is not its turn. After OSError, `cut_back` comes next."""
+        self._write(frame, durably=False)
+
+    def write_durably(self, frame: Frame) -> None:
+        """Like `write`, and return when the frame and all before it are on stable storage."""
+        if self._written.lsn == self._synced.lsn:
+            self._write(frame, durably=True)
+        else:  # A write that syncs itself leaves the frames before it where they are.
+            self.write(frame)
+            self.sync()
+
+    def _write(self, frame: Frame, *, durably: bool) -> None:
         waiting = self._layout.waiting
         if not waiting or waiting[0] is not frame:
             raise ValueError(f"frame {frame.lsn} is not the next to be written")
@@ -139,7 +150,14 @@ class Log:
         if frame.segment != self._written.segment:
             self._start_segment(frame)
         assert self._file is not None  # The first frame started a segment.
-        self._file.write_at(frame.position - HEADER_BYTES, frame.encoded())
+        start = frame.position - HEADER_BYTES
+        if durably:
+            self._sync_failed = True
+            self._file.write_through(start, frame.encoded())
+            self._sync_failed = False
+            self._synced = frame.end
+        else:
+            self._file.write_at(start, frame.encoded())
         self._trouble = None
         self._written = frame.end
         self.written_bytes += HEADER_BYTES + frame.size

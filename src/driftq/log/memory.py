@@ -23,6 +23,9 @@ class MemoryFile:
             self._content[position:end] = part
             position = end
 
+    def write_through(self, position: int, parts: Sequence[Bytes]) -> None:
+        self.write_at(position, parts)
+
     def read_at(self, position: int, size: int) -> bytes:
         return bytes(self._content[position : position + size])
 

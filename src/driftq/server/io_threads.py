@@ -69,9 +69,10 @@ class Threads:
             if self._sync_lost is not None:
                 return self._sync_lost
             for frame in frames:
-                self._log.write(frame)
                 if self._fsync is Fsync.ALWAYS:
-                    self._log.sync()
+                    self._log.write_durably(frame)  # The next frame only after this one is on the disk.
+                else:
+                    self._log.write(frame)
             self._log.confirm()
         except (OSError, LogError) as error:
             return error if isinstance(error, OSError) else OSError(str(error))

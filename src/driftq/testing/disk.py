@@ -5,6 +5,9 @@ power cut would leave: the synced content and any part of the waiting sectors, i
 returns what SIGKILL leaves: everything written, of which a later power cut can still lose the unsynced part.
 Both leave this folder unchanged, so that one history can be crashed at every step.
 
+A write that syncs itself is two steps, a write and a sync of its own sectors alone: a power cut between them
+leaves any part of them, and what was written before it goes on waiting.
+
 A failed write leaves a prefix. A failed sync does what kernels do: of the waiting sectors, some are on the
 disk, some are dropped although reads still show them, and some go on waiting.
 
@@ -111,6 +114,14 @@ class SimFile:
             raise _failure(error)
         self._put(position, content)
 
+    def write_through(self, position: int, parts: Sequence[Bytes]) -> None:
+        self.write_at(position, parts)
+        fault = self._faults.step("sync")
+        if fault is not None:
+            self._muddle()
+            raise _failure(fault[0])
+        self._settle(position, position + sum(map(len, parts)))
+
     def read_at(self, position: int, size: int) -> bytes:
         return bytes(self._seen[position : position + size])
 
@@ -180,6 +191,21 @@ class SimFile:
             room = SECTOR_BYTES - (position + done) % SECTOR_BYTES
             self._do(_Write(position + done, content[done : done + room]))
             done += room
+
+    def _settle(self, start: int, end: int) -> None:
+        """The sectors from `start` to `end` are on the disk as they are seen; so is the size of the file."""
+        first, last = start // SECTOR_BYTES, (end - 1) // SECTOR_BYTES
+        waiting: list[_Write] = []
+        for change in self._waiting:
+            if isinstance(change, _Resize):
+                change.apply(self._stable)
+                if change.may_shrink:
+                    waiting = [one for one in waiting if one.position < change.size]
+            elif not first <= change.position // SECTOR_BYTES <= last:
+                waiting.append(change)
+        self._waiting = list(waiting)
+        begin = first * SECTOR_BYTES
+        _Write(begin, bytes(self._seen[begin : (last + 1) * SECTOR_BYTES])).apply(self._stable)
 
     def _muddle(self) -> None:
         still_waiting: list[_Change] = []

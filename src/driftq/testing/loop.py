@@ -1,7 +1,8 @@
 """The engine's loop and threads in virtual time: one seed decides what finishes when, and in which order.
 
-A commit does what the writer thread does, one step at a time, so that a crash may fall between any two. Calls
-made with `soon` keep their order, as on a real loop; what is timed for the same instant does not.
+A commit does what the writer thread does, one step at a time, so that a crash may fall between any two. A
+frame is written by a write that syncs itself, or by a write and a sync, as on a system without such writes.
+Calls made with `soon` keep their order, as on a real loop; what is timed for the same instant does not.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from random import Random
 from typing import TypeVar
@@ -107,7 +109,10 @@ class SimBackground:
     def commit(self, frames: Sequence[Frame], done: Callable[[OSError | None], None]) -> None:
         steps: deque[tuple[int, Callable[[], None]]] = deque()
         for frame in frames:
-            steps.append((self._latency.write_ms, lambda frame=frame: self._log.write(frame)))  # type: ignore[misc]
+            if self._fsync and self._random.random() < 0.7:
+                steps.append((self._latency.sync_ms, partial(self._log.write_durably, frame)))
+                continue
+            steps.append((self._latency.write_ms, partial(self._log.write, frame)))
             if self._fsync:
                 steps.append((self._latency.sync_ms, self._log.sync))
         steps.append((0, self._log.confirm))

@@ -13,23 +13,27 @@ from driftq.testing.disk import Operation, SimFolder
 from tests.unit.log.history import SMALL, commit, commit_all, folded, laid_out, opened, recovered
 
 
-def failing(log: Log, payload: bytes) -> None:
+def failing(log: Log, payload: bytes, *, in_one: bool = False) -> None:
     """One commit that is expected to fail."""
     frame = laid_out(log, payload)
     with pytest.raises(OSError, match=r"error|space"):
-        log.write(frame)
-        log.sync()
+        if in_one:
+            log.write_durably(frame)
+        else:
+            log.write(frame)
+            log.sync()
 
 
 @pytest.mark.clause("P1")
+@pytest.mark.parametrize("in_one", [False, True])
 @pytest.mark.parametrize("operation", ["write", "sync"])
 @pytest.mark.parametrize("seed", range(10))
-def test_a_failed_commit_leaves_no_trace(operation: Operation, seed: int) -> None:
+def test_a_failed_commit_leaves_no_trace(operation: Operation, seed: int, in_one: bool) -> None:
     disk = SimFolder(Random(seed))
     log = opened(disk, segment_bytes=8192)
     commit(log, b"kept")
     disk.fail_next(operation)
-    failing(log, b"lost" * 400)
+    failing(log, b"lost" * 400, in_one=in_one)
     log.cut_back()
     assert recovered(disk.process_kill(), segment_bytes=8192)[0] == [b"kept"]
     assert recovered(disk.crash(), segment_bytes=8192)[0] == [b"kept"]
@@ -75,18 +79,26 @@ def test_frames_laid_out_behind_the_failed_one_are_forgotten_too(disk: SimFolder
 
 
 @pytest.mark.clause("P1")
+@pytest.mark.parametrize("in_one", [False, True])
 @pytest.mark.parametrize("operation", ["write", "sync"])
-def test_nothing_is_written_between_a_failure_and_the_cut(disk: SimFolder, operation: Operation) -> None:
+def test_nothing_is_written_between_a_failure_and_the_cut(
+    disk: SimFolder, operation: Operation, in_one: bool
+) -> None:
     log = opened(disk)
     commit(log, b"kept")
     disk.fail_next(operation)
     lost = laid_out(log, b"lost")
     after = laid_out(log, b"after")
     with pytest.raises(OSError, match="error"):
-        log.write(lost)
-        log.sync()
+        if in_one:
+            log.write_durably(lost)
+        else:
+            log.write(lost)
+            log.sync()
+    following = lost if operation == "write" or in_one else after
     refused: list[Callable[[], object]] = [
-        lambda: log.write(lost if operation == "write" else after),
+        lambda: log.write(following),
+        lambda: log.write_durably(following),
         log.sync,
         log.confirm,
         lambda: folded(log),
@@ -176,3 +188,14 @@ def test_several_segments_can_be_taken_back_at_once() -> None:
     log.cut_back()
     assert log.segments == [1]
     assert folded(log)[0] == [b"kept"]
+
+
+@pytest.mark.clause("P1")
+def test_a_frame_behind_one_that_waits_for_a_sync_takes_it_along(disk: SimFolder) -> None:
+    """A write that syncs itself would leave the frame before it where it is: a hole in front of a frame."""
+    log = opened(disk)
+    log.write(laid_out(log, b"a" * 600))
+    log.write_durably(laid_out(log, b"b" * 100))
+    log.confirm()
+    for _ in range(60):
+        assert recovered(disk.crash())[0] == [b"a" * 600, b"b" * 100]

@@ -11,7 +11,7 @@ import pytest
 from driftq.errors import LogLocked
 from driftq.log import Folder, Log
 from driftq.log import disk as disk_module
-from driftq.log.disk import OsFolder
+from driftq.log.disk import OsFile, OsFolder
 from driftq.log.handles import OpenSegments
 from tests.unit.log.history import commit, commit_all, opened, recovered
 
@@ -70,13 +70,85 @@ def test_a_folder_lists_creates_opens_and_removes(folder: Folder) -> None:
 def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole_write = os.pwritev
 
-    def seven_bytes(descriptor: int, parts: list[memoryview], position: int) -> int:
-        return whole_write(descriptor, [memoryview(b"".join(parts))[:7]], position)
+    def seven_bytes(descriptor: int, parts: list[memoryview], position: int, flags: int) -> int:
+        return whole_write(descriptor, [memoryview(b"".join(parts))[:7]], position, flags)
 
     monkeypatch.setattr(os, "pwritev", seven_bytes)
     file = OsFolder(tmp_path).create("a")
     file.write_at(0, [b"abc", b"", b"defghijklm", b"nopqrstuvwxyz"])
     assert file.read_at(0, 100) == b"abcdefghijklmnopqrstuvwxyz"
+
+
+class Calls:
+    """Counts what reaches the kernel; a write that syncs itself may be refused, and all writes are short."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, refused: int | None = None) -> None:
+        self.flags: list[int] = []
+        self.syncs = 0
+        self._refused = refused
+        self._write = os.pwritev
+        monkeypatch.setattr(os, "pwritev", self.pwritev)
+        monkeypatch.setattr(disk_module, "_sync", self.sync)
+
+    def pwritev(self, descriptor: int, parts: list[memoryview], position: int, flags: int) -> int:
+        self.flags.append(flags)
+        if flags and self._refused is not None and len(self.flags) > 1:
+            raise OSError(self._refused, "not here")
+        return self._write(descriptor, [memoryview(b"".join(parts))[:7]], position)
+
+    def sync(self, descriptor: int) -> None:
+        self.syncs += 1
+
+
+def through(path: Path) -> OsFile:
+    return OsFile(os.open(path, os.O_RDWR | os.O_CREAT), writes_through=True)
+
+
+@pytest.mark.clause("P1", "W5")
+def test_a_short_write_that_syncs_itself_goes_on_with_the_flag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = Calls(monkeypatch)
+    file = through(tmp_path / "a")
+    file.write_through(0, [b"abcdefghij", b"klmnopqrst"])
+    assert file.read_at(0, 100) == b"abcdefghijklmnopqrst"
+    assert (calls.flags, calls.syncs) == ([os.RWF_DSYNC] * 3, 0)
+
+
+@pytest.mark.clause("P1", "W5")
+@pytest.mark.parametrize("answer", [errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL])
+def test_where_no_write_syncs_itself_a_sync_follows_the_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: int
+) -> None:
+    """It is refused in the middle, behind a part that was written."""
+    calls = Calls(monkeypatch, refused=answer)
+    file = through(tmp_path / "a")
+    file.write_through(0, [b"abcdefghijklmnopqrst"])
+    assert file.read_at(0, 100) == b"abcdefghijklmnopqrst"
+    assert (calls.flags, calls.syncs) == ([os.RWF_DSYNC, os.RWF_DSYNC, 0, 0, 0], 1)
+    file.write_through(20, [b"uvw"])
+    assert (calls.flags[5:], calls.syncs) == ([0], 2)  # It is not tried a second time.
+
+
+@pytest.mark.clause("P1")
+def test_a_write_that_fails_to_sync_itself_is_not_repeated_without_the_flag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = Calls(monkeypatch, refused=errno.EIO)
+    with pytest.raises(OSError, match="not here"):
+        through(tmp_path / "a").write_through(0, [b"abcdefghijklmnopqrst"])
+    assert (calls.flags, calls.syncs) == ([os.RWF_DSYNC] * 2, 0)
+
+
+@pytest.mark.clause("P1")
+@pytest.mark.parametrize(("kind", "flag"), [("ext4", os.RWF_DSYNC), ("fuse.sshfs", 0), (None, 0)])
+def test_only_known_file_systems_are_trusted_to_sync_with_the_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str | None, flag: int
+) -> None:
+    monkeypatch.setattr(disk_module, "_file_system", lambda device: kind)
+    calls = Calls(monkeypatch)
+    OsFolder(tmp_path).create("a").write_through(0, [b"abc"])
+    assert (calls.flags, calls.syncs) == ([flag], 0 if flag else 1)
 
 
 def test_short_reads_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +241,7 @@ def test_a_log_in_real_files_is_there_after_a_restart(tmp_path: Path) -> None:
 HOLD = """
 import sys
 from driftq.log import Log
-from driftq.log.disk import OsFolder
+from driftq.log.disk import OsFile, OsFolder
 log = Log.open(OsFolder(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.readline()

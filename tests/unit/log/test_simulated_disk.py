@@ -42,6 +42,48 @@ def test_a_sector_is_never_torn(settled: SimFolder) -> None:
     assert {found.count(b"x") for found in outcomes(settled) if found} == {0, 12, 24}
 
 
+def test_a_write_that_syncs_itself_keeps_its_own_sectors_and_no_others(settled: SimFolder) -> None:
+    file = settled.open("a")
+    file.write_at(0, [b"x" * 512])
+    file.write_through(512, [b"z" * 512])
+    x, y, z = b"x" * 512, b"-" * 512, b"z" * 512
+    assert outcomes(settled) == {x + z, y + z}
+    file.write_through(0, [b"w" * 12])
+    assert outcomes(settled) == {b"w" * 12 + b"x" * 500 + z}  # The rest of the sector went with it.
+
+
+def test_a_power_cut_in_a_write_that_syncs_itself_leaves_any_of_its_sectors(settled: SimFolder) -> None:
+    settled.cut_power_after(1)
+    with pytest.raises(PowerCut):
+        settled.open("a").write_through(0, [b"x" * 1024])
+    x, y = b"x" * 512, b"-" * 512
+    assert outcomes(settled) == {x + x, x + y, y + x, y + y}
+
+
+def test_a_write_that_fails_to_sync_itself_may_be_forgotten_although_it_is_read() -> None:
+    found: set[bytes | None] = set()
+    for seed in range(50):
+        disk = SimFolder(Random(seed))
+        file = disk.create("a")
+        disk.sync()
+        disk.fail_next("sync")
+        with pytest.raises(OSError, match="error"):
+            file.write_through(0, [b"x" * 512])
+        file.sync()
+        assert file.read_at(0, 512) == b"x" * 512
+        found |= outcomes(disk, times=1)
+    assert found == {b"", b"x" * 512}
+
+
+def test_a_write_that_syncs_itself_keeps_the_size_it_needs(settled: SimFolder) -> None:
+    file = settled.open("a")
+    file.write_at(600, [b"x" * 10])
+    file.truncate(512)
+    file.allocate(2048)
+    file.write_through(1024, [b"z" * 512])
+    assert outcomes(settled) == {b"-" * 512 + bytes(512) + b"z" * 512 + bytes(512)}
+
+
 def test_a_new_file_may_vanish_until_its_folder_is_synced(disk: SimFolder) -> None:
     file = disk.create("a")
     file.write_at(0, [b"abc"])

@@ -6,8 +6,11 @@ import pytest
 
 from driftq.log.files import Bytes
 from driftq.log.frame import Frame
+from driftq.server.commit_place import CommitPlace
+from driftq.server.engine import Engine
 from driftq.storage.journal import Journal
 from driftq.testing.disk import SimFile
+from driftq.testing.loop import SimBackground
 from tests.simulation.sabotage import Sabotage
 
 _FRAME_BYTES = 700
@@ -47,6 +50,46 @@ def go_on_after_a_failed_write(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SimFile, "write_through", careless)
 
 
+def answer_before_the_loop_has_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread writes what the loop has answered already."""
+
+    def careless(self: SimBackground, frames: Sequence[Frame]) -> None:
+        self.commit(frames, lambda error: None)
+
+    monkeypatch.setattr(SimBackground, "commit_here", careless)
+
+
+def ignore_a_failure_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    commit_here = SimBackground.commit_here
+
+    def careless(self: SimBackground, frames: Sequence[Frame]) -> None:
+        if commit_here(self, frames) is not None:
+            self._log.cut_back()
+
+    monkeypatch.setattr(SimBackground, "commit_here", careless)
+
+
+def write_on_the_loop_before_earlier_answers_are_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    turn = Engine._turn
+    monkeypatch.setattr(Engine, "_turn", lambda self, *, ahead=False: turn(self))
+    monkeypatch.setattr(SimBackground, "may_commit_here", False)
+
+
+def write_on_the_loop_beside_the_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turns go on while a commit is on its way, and nobody looks at the writer's queue."""
+    never = property(lambda self: False, lambda self, committing: None)
+    monkeypatch.setattr(Engine, "_committing", never, raising=False)
+
+    def here(self: CommitPlace, frames: Sequence[Frame]) -> bool:
+        return self.is_quick and frames[-1].segment == self._log.segment
+
+    monkeypatch.setattr(CommitPlace, "is_here", here)
+
+
 COMMITS_CAUGHT: list[tuple[Sabotage, set[str]]] = [
     (go_on_after_a_failed_write, {"P1", "A3", "W4"}),
+    (answer_before_the_loop_has_written, {"P1", "A3"}),
+    (ignore_a_failure_on_the_loop, {"P1"}),
+    (write_on_the_loop_before_earlier_answers_are_out, {"T5"}),
+    (write_on_the_loop_beside_the_writer, {"ValueError"}),
 ]

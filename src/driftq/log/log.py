@@ -82,6 +82,11 @@ class Log:
         return self._written.lsn
 
     @property
+    def segment(self) -> int:
+        """The segment of the last frame written; 0 in an empty log."""
+        return self._written.segment
+
+    @property
     def segments(self) -> list[int]:
         return list(self._segments)
 

@@ -6,25 +6,27 @@
 
 A turn runs on the loop's thread. It answers reads, then lets every stage turn its requests, and whatever is
 due by now, into records. The journal folds each record into the state at once, so a later stage sees what an
-earlier one decided. Answers and deliveries go into the turn's `Commit`, which is released when another thread
-has written and synced the records. A turn without records releases at once.
+earlier one decided. Answers and deliveries go into the turn's `Commit`, which is released when the records
+are written and synced; without records at once.
+
+While the disk is quick the loop writes them itself; requests wait in their sockets for the next turn. A slow
+disk, a large commit and a new segment are for the writer thread (`commit_place.py`). On a slow disk the next
+turn comes before the answers, so that its commit is on its way while they go out. That commit is never one of
+the loop's: answers and deliveries leave in the order of the log.
 
 One commit is under way at a time, and no turn runs meanwhile: requests queue up undecided. So a turn begins
-with a state that is wholly on disk. Memory is ahead of the disk during a commit; the outside never is,
-because reads are answered before anything is decided and the rest after it is durable.
+with a state that is wholly on disk. The outside never sees memory that is ahead of the disk, because reads
+are answered before anything is decided and the rest after it is durable.
 
 A commit that fails is answered "not confirmed", and nothing of it is delivered. The log is cut back to the
 last confirmed frame, and the state is folded from it once more. For a while, longer after each failure, turns
-are quiet: they decide what is submitted and start nothing on their own. If the log cannot be cut back, or if
-confirmed bytes may be lost, writing stops.
+are quiet: they start nothing on their own. If the log cannot be cut back, writing stops.
 
-A turn never waits for the disk. A stage that needs a message which is not in memory calls
-`turn.requeue_when_read`: another thread reads the message, then the request is submitted to its stage a
-second time, and a later turn decides it against the state of that time.
+A stage that needs a message which is not in memory calls `turn.requeue_when_read`: another thread reads the
+message, then the request is submitted to its stage a second time, and a later turn decides it.
 
-A stop refuses new requests. Everything accepted before, requests that wait for a read among them, is decided,
-committed and answered; then `done` is called. When writing stops, every queue is rejected and reads are
-refused too: the state may stay ahead of the disk, or the disk returned other bytes than were written.
+A stop refuses new requests. What was accepted before, with all that waits for a read, is decided, committed
+and answered; then `done` is called. When writing stops, every queue is rejected and reads are refused too.
 """
 
 from __future__ import annotations
@@ -129,8 +131,6 @@ class Engine:
         self._stop_writing(str(damage))
         self._on_fatal(damage)
 
-    # The turn
-
     def want_turn(self) -> None:
         """Have a turn soon, or as soon as the commit under way is over."""
         if not self._turn_wanted:
@@ -138,7 +138,8 @@ class Engine:
             if not self._committing:
                 self._loop.soon(self._turn)
 
-    def _turn(self) -> None:
+    def _turn(self, *, ahead: bool = False) -> None:
+        """One turn; `ahead` of the answers of the last commit."""
         self._turn_wanted = False
         if self._committing:
             return
@@ -146,12 +147,15 @@ class Engine:
         commit = Commit(self.counters) if isinstance(self.refusal, WritingStopped) else self._decide()
         frames = self._journal.take()
         if frames:
-            self._committing = True
             commit.begin(self.counters, frames)
             waiting = self.stages.pending or self.stages.consumers.is_awake
             self._turn_wanted = bool(self._reads or self._on_idle or waiting)
             self._set_wakeup()
-            self._background.commit(frames, lambda error: self._committed(commit, error))
+            if not ahead and self._background.commits_here(frames):
+                self._committed(commit, self._background.commit_here(frames))
+            else:
+                self._committing = True
+                self._background.commit(frames, lambda error: self._committed(commit, error))
             return
         commit.release()
         commit.measure(self.counters.histograms)
@@ -175,14 +179,9 @@ class Engine:
 
     def _decide(self) -> Commit:
         now = self.clock.now()
+        quiet, stopping, wall = now < self._backoff.quiet_until, self.refusal is not None, self.clock.wall()
         turn = Turn(
-            self._journal,
-            self.stages,
-            self.counters,
-            now=now,
-            wall=self.clock.wall(),
-            quiet=now < self._backoff.quiet_until,
-            stopping=self.refusal is not None,
+            self._journal, self.stages, self.counters, now=now, wall=wall, quiet=quiet, stopping=stopping
         )
         try:
             self.stages.decide(turn)
@@ -203,8 +202,6 @@ class Engine:
             at = None  # Nothing is decided any more: a past alarm would go off endlessly.
         self._wakeup.set(at)
 
-    # The commit
-
     def _committed(self, commit: Commit, error: OSError | None) -> None:
         self._committing = False
         wanted, self._turn_wanted = self._turn_wanted or self._backoff.quiet_until, False
@@ -212,14 +209,16 @@ class Engine:
             self._failed(commit, error)
             return
         commit.durable(self.counters.histograms)
-        if self._backoff.quiet_until:
-            self._backoff.over()
+        self._backoff.over()
         if self._log.sealed > self._journal.adopted:
             self.stages.maintenance.committed(self.clock.now())
-        if wanted:
-            self._turn()  # The next commit is on its way to the disk while the answers of this one go out.
+        ahead = wanted and not self._background.may_commit_here
+        if ahead:
+            self._turn(ahead=True)
         commit.release()
         commit.measure(self.counters.histograms)
+        if wanted and not ahead:
+            self.want_turn()
 
     def _failed(self, commit: Commit, error: OSError) -> None:
         self.counters.commit_failures += 1

@@ -1,4 +1,7 @@
-"""The engine's surroundings in a real process: its loop, the writer thread, the reader thread."""
+"""The engine's surroundings in a real process: its loop, the writer thread, the reader thread.
+
+`commit_place.py` says which commits the loop writes itself.
+"""
 
 import asyncio
 import threading
@@ -10,6 +13,7 @@ from typing import TypeVar
 from driftq.errors import LogError
 from driftq.log.frame import Frame
 from driftq.log.log import Log
+from driftq.server.commit_place import CommitPlace, write_durably
 from driftq.server.ports import Alarm, Clock, SyncLost
 
 _T = TypeVar("_T")
@@ -50,6 +54,7 @@ class Threads:
         self._log = log
         self._loop = loop
         self._fsync = fsync
+        self._place = CommitPlace(log, syncs=fsync is Fsync.ALWAYS)
         self._writes: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._reads: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._sync_due: asyncio.TimerHandle | None = None
@@ -62,17 +67,31 @@ class Threads:
             thread.start()
 
     def commit(self, frames: Sequence[Frame], done: Callable[[OSError | None], None]) -> None:
-        self._writes.put(lambda: self._finish(done, self._write(frames)))
+        def finish(error: OSError | None) -> None:
+            self._place.queued -= 1
+            done(error)
+
+        self._place.queued += 1
+        self._writes.put(lambda: self._finish(finish, self._write(frames)))
+
+    @property
+    def may_commit_here(self) -> bool:
+        return self._place.is_quick
+
+    def commits_here(self, frames: Sequence[Frame]) -> bool:
+        return self._place.is_here(frames)
+
+    def commit_here(self, frames: Sequence[Frame]) -> OSError | None:
+        return self._place.commit(frames)
 
     def _write(self, frames: Sequence[Frame]) -> OSError | None:
+        if self._fsync is Fsync.ALWAYS:
+            return write_durably(self._log, frames)
         try:
             if self._sync_lost is not None:
                 return self._sync_lost
             for frame in frames:
-                if self._fsync is Fsync.ALWAYS:
-                    self._log.write_durably(frame)  # The next frame only after this one is on the disk.
-                else:
-                    self._log.write(frame)
+                self._log.write(frame)
             self._log.confirm()
         except (OSError, LogError) as error:
             return error if isinstance(error, OSError) else OSError(str(error))

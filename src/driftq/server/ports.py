@@ -48,10 +48,23 @@ class Loop(Protocol):
 
 
 class Background(Protocol):
-    """Work that may block, away from the loop; `done` gets its result or error, on the loop."""
+    """Work that may block; away from the loop `done` gets its result or error, on the loop."""
 
     def commit(self, frames: Sequence[Frame], done: Callable[[OSError | None], None]) -> None:
         """Make frames durable at the level in force."""
+        ...
+
+    @property
+    def may_commit_here(self) -> bool:
+        """Whether the disk is quick enough for `commit_here`."""
+        ...
+
+    def commits_here(self, frames: Sequence[Frame]) -> bool:
+        """Whether `commit_here` may take these frames: nothing else is being written, and it is quick."""
+        ...
+
+    def commit_here(self, frames: Sequence[Frame]) -> OSError | None:
+        """Make frames durable on the thread of the caller, the loop; the error when that fails."""
         ...
 
     def read(self, work: Callable[[], _T], done: Callable[[_T | Exception], None]) -> None: ...

@@ -19,6 +19,7 @@ from typing import TypeVar
 from driftq.errors import LogError
 from driftq.log.frame import Frame
 from driftq.log.log import Log
+from driftq.server.commit_place import CommitPlace, write_durably
 from driftq.storage.payloads import EntriesGone
 from driftq.testing.clock import VirtualClock
 
@@ -103,6 +104,7 @@ class SimBackground:
         self._random = random
         self._latency = latency
         self._fsync = fsync
+        self._place = CommitPlace(log, syncs=fsync, now=lambda: clock.now() / 1000)
         self.committing = False
         """Whether frames are on their way to the disk."""
 
@@ -117,7 +119,22 @@ class SimBackground:
                 steps.append((self._latency.sync_ms, self._log.sync))
         steps.append((0, self._log.confirm))
         self.committing = True
+        self._place.queued += 1
         self._go_on(steps, done)
+
+    @property
+    def may_commit_here(self) -> bool:
+        return self._place.is_quick
+
+    def commits_here(self, frames: Sequence[Frame]) -> bool:
+        return self._place.is_here(frames)
+
+    def commit_here(self, frames: Sequence[Frame]) -> OSError | None:
+        error = write_durably(self._log, frames)
+        took_ms = self._random.choice((0, 0, 0, 0, min(1, self._latency.sync_ms), self._latency.sync_ms))
+        self._clock.advance(ms=took_ms)
+        self._place.took(took_ms / 1000)
+        return error
 
     def _go_on(
         self, steps: deque[tuple[int, Callable[[], None]]], done: Callable[[OSError | None], None]
@@ -142,6 +159,7 @@ class SimBackground:
     def _end(self, done: Callable[[OSError | None], None], error: OSError | None) -> None:
         def finish() -> None:
             self.committing = False
+            self._place.queued -= 1
             done(error)
 
         self._loop.soon(finish)

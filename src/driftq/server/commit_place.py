@@ -5,13 +5,16 @@ synced by then. A slow one would keep the loop from its sockets, so it gets the 
 are read meanwhile.
 
 The loop writes when nothing waits for the writer thread, when the commit is small, and when it needs no new
-segment. One slow commit, or a few that are not quick, send commits to the thread for a while; then the loop
-tries once more. Only the loop's are timed: the thread's times include waiting for the interpreter lock.
+segment. When the disk turns out to be slow, commits go to the thread for a while; then the loop tries once
+more. A single commit that takes long says nothing about the disk: on a busy machine the loop may have waited
+for a processor. So the best of several commits counts, or two bad ones in a row. Only the loop's are timed,
+because the thread's times include waiting for the interpreter lock.
 """
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from driftq.errors import LogError
@@ -19,30 +22,28 @@ from driftq.log.frame import Frame
 from driftq.log.log import Log
 
 QUICK_S = 0.0005
-"""The loop goes on writing while a commit takes less than this on average."""
-AWAY_S = 10.0
-"""How long the thread writes when it takes more."""
+"""The loop goes on writing while the best of the last commits takes no longer."""
+RECENT = 8
+"""How many of the last commits count."""
 SLOW_S = 0.002
-"""A single commit that takes longer sends the next ones to the thread, for a time that is in proportion."""
-AWAY_TIMES = 50
-"""Slow commits hold the loop for no more than 2 % of the time, and a hiccup of the machine costs little."""
+"""Two commits in a row that take longer are enough."""
+AWAY_S = 10.0
+"""How long the thread writes then."""
 BYTES_MAX = 256 * 1024
 """Larger commits take a disk longer, and the wake-ups are nothing beside their work."""
-
-_WEIGHT = 1 / 32
 
 
 class CommitPlace:
     """Chooses the place of each commit, and writes those of the loop."""
 
-    __slots__ = ("_average_s", "_away_until", "_log", "_now", "_syncs", "queued")
+    __slots__ = ("_away_until", "_log", "_now", "_recent", "_syncs", "queued")
 
     def __init__(self, log: Log, *, syncs: bool, now: Callable[[], float] = time.perf_counter) -> None:
         self._log = log
         self._syncs = syncs
         """Whether each commit is synced. Else a sync may run in the thread at any time."""
         self._now = now
-        self._average_s = 0.0
+        self._recent: deque[float] = deque(maxlen=RECENT)
         self._away_until = now()
         self.queued = 0
         """Commits that the writer thread has not finished. Counted on the loop."""
@@ -67,12 +68,11 @@ class CommitPlace:
 
     def took(self, seconds: float) -> None:
         """A commit on the loop is over."""
-        average_s = self._average_s + (min(seconds, SLOW_S) - self._average_s) * _WEIGHT
-        if average_s > QUICK_S:
+        recent = self._recent
+        before = recent[-1] if recent else 0.0
+        recent.append(seconds)
+        if min(before, seconds) > SLOW_S or (len(recent) == RECENT and min(recent) > QUICK_S):
             self._away_until = self._now() + AWAY_S
-        elif seconds > SLOW_S:
-            self._away_until = self._now() + min(AWAY_TIMES * seconds, AWAY_S)
-        self._average_s = min(average_s, QUICK_S)
 
 
 def write_durably(log: Log, frames: Sequence[Frame]) -> OSError | None:

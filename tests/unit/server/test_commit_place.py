@@ -9,7 +9,7 @@ import pytest
 
 from driftq.log import Frame, Log
 from driftq.log.memory import MemoryFolder
-from driftq.server.commit_place import AWAY_S, AWAY_TIMES, BYTES_MAX, QUICK_S, SLOW_S, CommitPlace
+from driftq.server.commit_place import AWAY_S, BYTES_MAX, QUICK_S, RECENT, SLOW_S, CommitPlace
 from driftq.server.io_threads import Fsync, Threads
 
 SEGMENT_BYTES = 4 * BYTES_MAX
@@ -64,32 +64,38 @@ def test_without_a_sync_for_each_commit_the_thread_writes_all(log: Log) -> None:
     assert not Place(log, syncs=False).is_here(frames_of(log, 10))
 
 
-def test_one_slow_commit_sends_the_next_ones_away_in_proportion(log: Log) -> None:
+def test_one_slow_commit_says_nothing_and_two_in_a_row_do(log: Log) -> None:
     place = Place(log)
+    for seconds in (2 * SLOW_S, QUICK_S / 5, 2 * SLOW_S):
+        place.took(seconds)
+        assert place.is_quick
     place.took(2 * SLOW_S)
     assert not place.is_quick
-    place.time += 2 * SLOW_S * AWAY_TIMES
-    assert place.is_quick
-    place.took(SLOW_S * 10_000)
     place.time += AWAY_S
+    assert place.is_quick  # The loop tries once more …
+    place.took(2 * SLOW_S)
+    assert not place.is_quick  # … and that one is slow as well.
+    place.time += AWAY_S
+    place.took(QUICK_S / 5)
+    place.took(2 * SLOW_S)
     assert place.is_quick
 
 
-def test_a_disk_that_is_not_quick_gets_the_thread_and_one_try_now_and_then(log: Log) -> None:
+def test_a_disk_that_is_never_quick_gets_the_thread_and_one_try_now_and_then(log: Log) -> None:
     place = Place(log)
-    tries = 0
-    while place.is_quick:
+    for _ in range(RECENT):
+        assert place.is_quick
         place.took(2 * QUICK_S)
-        tries += 1
-    assert 5 < tries < 50
+    assert not place.is_quick
     place.time += AWAY_S
     assert place.is_quick
     place.took(2 * QUICK_S)
     assert not place.is_quick
     place.time += AWAY_S
-    for _ in range(100):
+    place.took(QUICK_S / 5)
+    for _ in range(RECENT - 1):
+        place.took(2 * QUICK_S)  # A busy machine.
         assert place.is_quick
-        place.took(QUICK_S / 5)
 
 
 @contextmanager

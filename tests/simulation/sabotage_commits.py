@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from driftq.log.files import Bytes
+from driftq.log.files import Bytes, File
 from driftq.log.frame import Frame
+from driftq.log.handles import OpenSegments
 from driftq.server.commit_place import CommitPlace
 from driftq.server.engine import Engine
 from driftq.storage.journal import Journal
@@ -86,10 +87,32 @@ def write_on_the_loop_beside_the_writer(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(CommitPlace, "is_here", here)
 
 
+def fill_a_spare_that_has_become_a_segment(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare, files = OpenSegments.prepare_spare, dict[OpenSegments, File]()
+
+    def prepared(self: OpenSegments, size: int) -> None:
+        before = self._spare
+        prepare(self, size)
+        if self._spare is not None and self._spare is not before:
+            files[self] = self._spare
+
+    def heedless(self: OpenSegments, upto: int) -> bool:
+        start = self._filled
+        if self not in files or start >= upto:
+            return False
+        self._filled = start + min(self.fill_bytes, upto - start)
+        files[self].fill(start, self._filled - start)
+        return True
+
+    monkeypatch.setattr(OpenSegments, "prepare_spare", prepared)
+    monkeypatch.setattr(OpenSegments, "fill_spare", heedless)
+
+
 COMMITS_CAUGHT: list[tuple[Sabotage, set[str]]] = [
     (go_on_after_a_failed_write, {"P1", "A3", "W4"}),
     (answer_before_the_loop_has_written, {"P1", "A3"}),
     (ignore_a_failure_on_the_loop, {"P1"}),
     (write_on_the_loop_before_earlier_answers_are_out, {"T5"}),
     (write_on_the_loop_beside_the_writer, {"ValueError"}),
+    (fill_a_spare_that_has_become_a_segment, {"W4"}),
 ]

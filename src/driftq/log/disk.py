@@ -29,7 +29,9 @@ class OsFile:
     """A file descriptor. It is closed by `close`, or when the last thread that reads from it releases it."""
 
     def __init__(self, descriptor: int, *, writes_through: bool = False) -> None:
+        """`writes_through`: it is on one of the trusted file systems, which also write in place."""
         self._descriptor = descriptor
+        self._fills = writes_through
         self._through = _THROUGH if writes_through else None
 
     def write_at(self, position: int, parts: Sequence[Bytes]) -> None:
@@ -104,6 +106,11 @@ class OsFile:
                     raise
         for position in range(present, size, len(_ZEROS)):
             self.write_at(position, [_ZEROS[: size - position]])
+
+    def fill(self, position: int, size: int) -> None:
+        if self._fills:  # Elsewhere later writes may not go to the place of the zeros.
+            for at in range(position, position + size, len(_ZEROS)):
+                self.write_through(at, [_ZEROS[: position + size - at]])
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._descriptor, size)

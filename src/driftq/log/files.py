@@ -37,6 +37,9 @@ class File(Protocol):
     def allocate(self, size: int) -> None:
         """Reserve space up to `size` and grow the file to it with zeros; never shrinks it."""
 
+    def fill(self, position: int, size: int) -> None:
+        """Put zeros on stable storage in reserved space, if later writes there are quicker for it."""
+
     def truncate(self, size: int) -> None: ...
 
     def size(self) -> int: ...

@@ -4,6 +4,8 @@ The number of open files is limited. An evicted file is not closed here: a threa
 it closes when the last reader releases it.
 
 A spare file takes the disk space of the next segment before anything needs it, and becomes that segment.
+Zeros are written into it ahead of time: a sync of bytes that replace written ones is quicker than one of
+bytes in space that is only reserved, because nothing but the data changes. A spare without zeros serves too.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from driftq.log.segment import file_name
 
 SPARE = "next.spare"
 _OPEN_MAX = 256
+_FILL_BYTES = 256 * 1024
 
 
 class OpenSegments:
@@ -24,6 +27,12 @@ class OpenSegments:
         self._files: dict[int, File] = {}
         self._opening = Lock()
         self._spare: File | None = None
+        self._filling = Lock()
+        """Held while zeros are written, and while the spare becomes a segment."""
+        self._filled = 0
+        """Up to here the spare has zeros on the disk."""
+        self.fill_bytes = _FILL_BYTES
+        """Written in one step, for which a new segment may have to wait."""
 
     def at_hand(self, number: int) -> File | None:
         """The file if it is open. This never opens one, because that could block."""
@@ -43,12 +52,13 @@ class OpenSegments:
 
     def create(self, number: int) -> File:
         """A new file, or the spare under the new name."""
-        file = self._spare
-        if file is None:
-            file = self._folder.create(file_name(number))
-        else:
-            self._folder.rename(SPARE, file_name(number))
-            self._spare = None  # Not before: the next preparation removes an unclaimed spare.
+        with self._filling:
+            file = self._spare
+            if file is None:
+                file = self._folder.create(file_name(number))
+            else:
+                self._folder.rename(SPARE, file_name(number))
+                self._spare = None  # Not before: the next preparation removes an unclaimed spare.
         with self._opening:
             self._keep(number, file)
         return file
@@ -62,7 +72,23 @@ class OpenSegments:
         spare = self._folder.create(SPARE)
         spare.allocate(size)
         spare.sync()
+        self._filled = 0
         self._spare = spare
+
+    def fill_spare(self, upto: int) -> bool:
+        """Write the next zeros into the spare; False when it has them up to there, or when there is no spare.
+
+        For any thread, one at a time. OSError if the disk fails; the spare can be used then as it is.
+        """
+        with self._filling:
+            start = self._filled
+            if self._spare is None or start >= upto:
+                return False
+            size = min(self.fill_bytes, upto - start)
+            self._filled = upto  # Should this fail: it is not tried a second time.
+            self._spare.fill(start, size)
+            self._filled = start + size
+            return True
 
     def forget(self, number: int) -> None:
         """Drop a file that is about to be removed, so that no later call finds it."""

@@ -35,6 +35,8 @@ from driftq.log.segment import encode_segment_header, file_name, reserve_again, 
 
 SEGMENT_BYTES = 64 * 1024 * 1024
 SEGMENT_RECORDS = 100_000
+_ZEROS_MIN = 1024 * 1024
+"""Written into a spare file at least, and beyond what the segment in use has."""
 
 
 class Log:
@@ -50,6 +52,8 @@ class Log:
         self._trouble: str | None = None
         """A failure that has not been cut back."""
         self._sync_failed = False
+        self._last_size = 0
+        """Of the segment before the one in use."""
         self._written = self._synced = NOTHING
         self._segments: tuple[int, ...] = ()
         self.confirmed = NOTHING
@@ -185,6 +189,14 @@ class Log:
         """Take the disk space of the next segment ahead of time; any thread. OSError if there is none."""
         self.files.prepare_spare(self._segment_bytes)
 
+    def fill_spare(self) -> bool:
+        """Write some zeros into that space; False when enough are there. Any thread, one at a time.
+
+        As many as segments hold lately, no more: a server that writes little shall not write zeros instead.
+        """
+        expected = max(self._last_size, self._written.position)
+        return self.files.fill_spare(min(expected + expected // 4 + _ZEROS_MIN, self._segment_bytes))
+
     def _require_no_trouble(self) -> None:
         """LogError after a failure that has not been cut back."""
         if self.broken is not None:
@@ -197,6 +209,7 @@ class Log:
         if self._file is not None:
             self._file.truncate(self._written.position)
             self._sync(self._file)
+            self._last_size = self._written.position
         self._file = self.files.create(frame.segment)
         self._segments += (frame.segment,)
         self._file.allocate(max(self._segment_bytes, frame.position + frame.size))

@@ -38,6 +38,9 @@ class MemoryFile:
     def allocate(self, size: int) -> None:
         pass
 
+    def fill(self, position: int, size: int) -> None:
+        pass
+
     def truncate(self, size: int) -> None:
         missing = size - len(self._content)
         if missing > 0:

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -31,6 +32,10 @@ class Fsync(StrEnum):
 
 
 SYNC_INTERVAL_S = 0.05
+STEP_PAUSE_S = 0.005
+"""Between two steps of leisurely work: zeros for the next segment go out at 50 MB/s at most."""
+
+logger = logging.getLogger("driftq.engine")
 
 
 class AsyncioLoop:
@@ -48,7 +53,7 @@ class AsyncioLoop:
 
 
 class Threads:
-    """One thread that writes, one that reads what the page cache does not hold."""
+    """One thread that writes, one that reads what the page cache does not hold, one that works at leisure."""
 
     def __init__(self, log: Log, loop: asyncio.AbstractEventLoop, *, fsync: Fsync) -> None:
         self._log = log
@@ -57,11 +62,18 @@ class Threads:
         self._place = CommitPlace(log, syncs=fsync is Fsync.ALWAYS)
         self._writes: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._reads: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._steps: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._stepping = False
+        self._stopping = threading.Event()
         self._sync_due: asyncio.TimerHandle | None = None
         self._sync_lost: SyncLost | None = None
         self._threads = [
             threading.Thread(target=_work, args=(queue,), name=name, daemon=True)
-            for queue, name in ((self._writes, "driftq-writer"), (self._reads, "driftq-reader"))
+            for queue, name in (
+                (self._writes, "driftq-writer"),
+                (self._reads, "driftq-reader"),
+                (self._steps, "driftq-leisure"),
+            )
         ]
         for thread in self._threads:
             thread.start()
@@ -124,6 +136,20 @@ class Threads:
 
         self._reads.put(run)
 
+    def repeat(self, step: Callable[[], bool]) -> None:
+        if not self._stepping:
+            self._stepping = True
+            self._steps.put(lambda: self._repeat(step))
+
+    def _repeat(self, step: Callable[[], bool]) -> None:
+        try:
+            while not self._stopping.is_set() and step():
+                self._stopping.wait(STEP_PAUSE_S)
+        except OSError as error:
+            logger.warning("zeros could not be written ahead of the log: %s", error)
+        finally:
+            self._stepping = False
+
     def _finish(self, done: Callable[[_T], None], result: _T) -> None:
         try:
             self._loop.call_soon_threadsafe(done, result)
@@ -141,7 +167,8 @@ class Threads:
         """Finish the queued work, sync, end the threads."""
         if self._fsync is not Fsync.ALWAYS:
             self._writes.put(self._sync)
-        for queue, thread in zip((self._writes, self._reads), self._threads, strict=True):
+        self._stopping.set()
+        for queue, thread in zip((self._writes, self._reads, self._steps), self._threads, strict=True):
             queue.put(None)
             thread.join()
 

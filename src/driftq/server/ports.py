@@ -69,6 +69,13 @@ class Background(Protocol):
 
     def read(self, work: Callable[[], _T], done: Callable[[_T | Exception], None]) -> None: ...
 
+    def repeat(self, step: Callable[[], bool]) -> None:
+        """Call `step` away from the loop, at leisure, until it returns False or raises OSError.
+
+        Nothing happens while steps of an earlier call are still under way.
+        """
+        ...
+
     def stop(self) -> None: ...
 
 

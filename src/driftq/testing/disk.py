@@ -141,6 +141,9 @@ class SimFile:
         self._faults.strike("allocate")
         self._do(_Resize(size, may_shrink=False))
 
+    def fill(self, position: int, size: int) -> None:
+        self.write_through(position, [bytes(size)])
+
     def truncate(self, size: int) -> None:
         self._faults.strike("truncate")
         self._do(_Resize(size, may_shrink=True))

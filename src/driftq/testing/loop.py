@@ -105,6 +105,7 @@ class SimBackground:
         self._latency = latency
         self._fsync = fsync
         self._place = CommitPlace(log, syncs=fsync, now=lambda: clock.now() / 1000)
+        self._stepping = False
         self.committing = False
         """Whether frames are on their way to the disk."""
 
@@ -131,7 +132,7 @@ class SimBackground:
 
     def commit_here(self, frames: Sequence[Frame]) -> OSError | None:
         error = write_durably(self._log, frames)
-        took_ms = self._random.choice((0, 0, 0, 0, min(1, self._latency.sync_ms), self._latency.sync_ms))
+        took_ms = self._random.choice((0, 0, min(1, self._latency.sync_ms), self._latency.sync_ms))
         self._clock.advance(ms=took_ms)
         self._place.took(took_ms / 1000)
         return error
@@ -174,6 +175,20 @@ class SimBackground:
             self._after(self._latency.read_ms, lambda: done(result))
 
         self._after(self._latency.read_ms, run)
+
+    def repeat(self, step: Callable[[], bool]) -> None:
+        if not self._stepping:
+            self._stepping = True
+            self._after(self._latency.sync_ms, lambda: self._step(step))
+
+    def _step(self, step: Callable[[], bool]) -> None:
+        try:
+            more = step()
+        except OSError:
+            more = False
+        self._stepping = False
+        if more:
+            self.repeat(step)
 
     def stop(self) -> None:
         """Nothing to end: there are no threads."""

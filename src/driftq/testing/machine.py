@@ -36,10 +36,11 @@ class MachineOptions:
 
 
 class _ColdLog(Log):
-    """A log whose pages are not always in memory."""
+    """A log whose pages are not always in memory, and whose spare files get their zeros in small steps."""
 
     def __init__(self, folder: SimFolder, options: MachineOptions, random: Random) -> None:
         super().__init__(folder, segment_bytes=options.segment_bytes, segment_records=options.segment_records)
+        self.files.fill_bytes = 700
         self._chance = options.cold_reads
         self._random = random
 

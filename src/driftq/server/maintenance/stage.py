@@ -247,6 +247,8 @@ class MaintenanceStage:
         was = self.disk_full
         floor = self._options.free_bytes_min
         self.free_bytes = None if isinstance(free, Exception) else free
+        if self.free_bytes is not None and self.free_bytes >= floor:
+            self._background.repeat(self._log.fill_spare)
         if isinstance(free, OSError) and free.errno in _NO_SPACE:
             self.disk_full = DiskFull(free_bytes=0, floor_bytes=floor)
         elif isinstance(free, Exception):

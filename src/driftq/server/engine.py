@@ -209,7 +209,8 @@ class Engine:
             self._failed(commit, error)
             return
         commit.durable(self.counters.histograms)
-        self._backoff.over()
+        if self._backoff.quiet_until:
+            self._backoff.over()
         if self._log.sealed > self._journal.adopted:
             self.stages.maintenance.committed(self.clock.now())
         ahead = wanted and not self._background.may_commit_here

@@ -111,7 +111,8 @@ class Engine:
         """Queue a request for the next turn. It is answered when its outcome is durable."""
         if self.refusal is None:
             self.stages.by_request[type(request)].submit(request)
-            self.want_turn()
+            if not self._turn_wanted:
+                self.want_turn()
         else:
             request.reply(self.refusal)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -17,8 +17,10 @@ from driftq.core.decide.owners import OwnedName
 from driftq.core.decide.produce import Outcome
 from driftq.core.lease import Credit
 from driftq.core.state import State
+from driftq.errors import DriftQError
 from driftq.model import TopicOptions
 from driftq.server.ports import ConsumerStream
+from driftq.server.produce.prepare import Produced
 
 Reply = Callable[[Any], None]
 
@@ -42,6 +44,39 @@ class ProduceRequest(msgspec.Struct, eq=False):
     atomic: bool = False
     doomed: bool = False
     outcomes: list[Outcome] = []
+
+
+class StoredRun(NamedTuple):
+    """Where the messages of several requests have landed: one topic, consecutive offsets."""
+
+    topic: str
+    partitions: Sequence[int]
+    first_offset: int
+
+
+class SingleAnswers(Protocol):
+    """Answers requests for one message; `asked` is whatever it knows a request by."""
+
+    def answer(self, asked: Any, topic: str, outcome: Outcome) -> None: ...
+
+    def answer_all(self, asked: Sequence[Any], run: StoredRun) -> None: ...
+
+
+class SingleRequest(msgspec.Struct, eq=False):
+    """One simple message. It is prepared in its turn, with all others: that costs half as much.
+
+    It has no callback of its own, so that those of a turn can be answered together.
+    """
+
+    message: Produced
+    size_bytes: int
+    """Of the request: at least what its stored form takes, but for a few bytes."""
+    asked: Any
+    answers: SingleAnswers
+
+    def reply(self, answer: list[Outcome] | DriftQError) -> None:
+        outcome = answer if isinstance(answer, DriftQError) else answer[0]
+        self.answers.answer(self.asked, self.message.topic, outcome)
 
 
 class AppendRequest(ProduceRequest, kw_only=True, eq=False):

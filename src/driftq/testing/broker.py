@@ -14,14 +14,12 @@ from driftq.errors import DriftQError
 from driftq.model import DeliveryLine, Message, TopicOptions
 from driftq.model.options.limits import Limits
 from driftq.server.dlq.stage import RedriveOutcome, RedriveRequest
-from driftq.server.produce.prepare import prepare
 from driftq.server.requests import (
     AckRequest,
     ExtendRequest,
     JoinRequest,
     LeaveRequest,
     NackRequest,
-    ProduceRequest,
     ReadRequest,
     TopicRequest,
 )
@@ -32,6 +30,7 @@ from driftq.testing.consumer import SimConsumer, SimWorker
 from driftq.testing.disk import SimFolder
 from driftq.testing.loop import Latency
 from driftq.testing.machine import Machine, MachineOptions
+from driftq.testing.single_messages import produce_request
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +124,10 @@ class SimBroker:
         return [_placed(outcome)[1] for outcome in outcomes]
 
     def produce_messages(self, messages: Sequence[Message], *, atomic: bool = False) -> list[Outcome]:
-        commands = [prepare(message, at=self.clock.now()) for message in messages]
         outcomes: list[Outcome] = self._ask(
-            lambda reply: self.machine.engine.submit(ProduceRequest(commands, reply, atomic=atomic))
+            lambda reply: self.machine.engine.submit(
+                produce_request(messages, reply, atomic=atomic, now=self.clock.now())
+            )
         )
         return outcomes
 

@@ -8,14 +8,12 @@ from random import Random
 from driftq.core.commands import Ack, Extend, Nack
 from driftq.errors import DriftQError, Unavailable
 from driftq.model import DeliveryLine, TopicOptions
-from driftq.server.produce.prepare import prepare
 from driftq.server.requests import (
     AckRequest,
     ExtendRequest,
     JoinRequest,
     LeaveRequest,
     NackRequest,
-    ProduceRequest,
     ReadRequest,
     TopicRequest,
 )
@@ -31,6 +29,7 @@ from driftq.testing.consumer import Hand, SimConsumer
 from driftq.testing.disk import PowerCut, SimFolder
 from driftq.testing.intent import Intent
 from driftq.testing.machine import MachineOptions, boot
+from driftq.testing.single_messages import produce_request
 
 
 class World:
@@ -163,8 +162,8 @@ class World:
             self.pressure.answered(mine, answer, before, now=self.now)
             self.stored.answered(mine, answer, atomic=atomic, now=self.now)
 
-        commands = [prepare(intent.message(), at=self.now) for intent in mine]
-        self.machine.engine.submit(ProduceRequest(commands, reply, atomic=atomic))
+        messages = [intent.message() for intent in mine]
+        self.machine.engine.submit(produce_request(messages, reply, atomic=atomic, now=self.now))
 
     def join(self, consumer: SimConsumer) -> None:
         name = (consumer.topic, consumer.group)

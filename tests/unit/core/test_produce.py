@@ -3,7 +3,8 @@
 import pytest
 
 from driftq.core.decide import Duplicate
-from driftq.core.decide.produce import RECORD_MESSAGES_MAX, decide_produce
+from driftq.core.decide.new_messages import RECORD_MESSAGES_MAX
+from driftq.core.decide.produce import decide_produce
 from driftq.errors import IdempotencyFull, IdempotencyMismatch, InvalidArgument, Overloaded
 from driftq.model.options.limits import Limits
 from tests.unit.core.machine import PureBroker, command

@@ -4,22 +4,19 @@ One call decides all messages of one turn for a topic, so that they become few r
 refused alone: its neighbours are stored.
 """
 
-from array import array
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 import msgspec
 
 from driftq.core.commands import Produce
+from driftq.core.decide.new_messages import room_for_all, stored_records
 from driftq.core.keys import MessageRef
-from driftq.core.records import DeliveryTerms, MessagesStored
+from driftq.core.records import MessagesStored
 from driftq.core.state import Partition, State, Topic
 from driftq.errors import DriftQError, IdempotencyFull, IdempotencyMismatch, InvalidArgument, Overloaded
 from driftq.model import StoredMessage
 from driftq.model.partitioner import partition_of
 
-RECORD_MESSAGES_MAX = 1_000
-RECORD_BYTES_MAX = 1 << 20
 _RECOUNT_MS = 1_000
 """A full partition is counted again after this time, because an absent group may no longer count."""
 
@@ -72,7 +69,9 @@ def decide_produce(
     plain = _are_plain(commands)
     fresh = plain or _are_fresh(state, commands, placed_keys, new_keys=new_keys)
     sizes = [command.size_bytes for command in commands]
-    partitions = _room_for_all(state, topic, commands, sum(sizes)) if fresh else None
+    partitions = (
+        room_for_all(state, topic, [command.key for command in commands], sum(sizes)) if fresh else None
+    )
     if partitions is not None:
         first = topic.next_offset
         return ProduceBatch(
@@ -121,25 +120,6 @@ def _are_fresh(
     return len(known) + len(prints) < state.limits.idempotency_keys_max
 
 
-def _room_for_all(
-    state: State, topic: Topic, commands: Sequence[Produce], size_bytes: int
-) -> list[int] | None:
-    """The partitions of messages that all fit easily; None when each must be checked alone."""
-    count = len(topic.partitions)
-    if count == 1:
-        partitions = [0] * len(commands)
-    else:
-        partitions = [partition_of(command.key, partitions=count) for command in commands]
-    limits = state.limits
-    messages_max = limits.partition_messages_max - len(commands)
-    bytes_max = limits.partition_bytes_max - size_bytes
-    for number in set(partitions) if count > 1 else (0,):
-        part = topic.partitions[number]
-        if part.pressure > messages_max or part.pressure_bytes > bytes_max:
-            return None
-    return partitions
-
-
 def _records(
     topic: Topic,
     accepted: Sequence[Produce],
@@ -152,60 +132,25 @@ def _records(
 ) -> list[tuple[MessagesStored, list[bytes]]]:
     """The accepted messages, as records of bounded size."""
     entries = [command.entry for command in accepted]
-    lengths = array("I", map(len, entries))
-    cuts = [0]
-    if len(entries) > RECORD_MESSAGES_MAX or sum(lengths) > RECORD_BYTES_MAX:
-        size = 0
-        for slot, length in enumerate(lengths):
-            size += length
-            if slot - cuts[-1] == RECORD_MESSAGES_MAX or (size > RECORD_BYTES_MAX and slot > cuts[-1]):
-                cuts.append(slot)
-                size = length
-    if entries:
-        cuts.append(len(entries))
-    records: list[tuple[MessagesStored, list[bytes]]] = []
-    for start, stop in pairwise(cuts):
-        mine = accepted[start:stop]
-        numbers = partitions[start:stop]
-        alone = numbers[0] if len(topic.partitions) == 1 or len(set(numbers)) == 1 else -1
-        flags = b"" if plain else bytes([command.flags for command in mine])
-        prints = [] if plain else [command.fingerprint for command in mine]
-        terms = {} if plain else _terms(mine)
-        deadlines = [] if plain else [command.deadline or 0 for command in mine]
-        delays = [] if plain else [_later(command.deliver_at, wall) for command in mine]
-        record = MessagesStored(
-            at=now,
-            topic=topic.id,
-            first_offset=topic.next_offset + start,
-            partition=alone,
-            partitions=b"" if alone >= 0 else array("H", numbers).tobytes(),
-            lengths=lengths[start:stop].tobytes(),
-            sizes=array("I", sizes[start:stop]).tobytes(),
-            flags=flags if any(flags) else b"",
-            fingerprints=array("Q", prints).tobytes() if any(prints) else b"",
-            terms=list(terms),
-            terms_of=(
-                array("H", [terms[one.terms] if one.terms else 0 for one in mine]).tobytes() if terms else b""
-            ),
-            deadlines=array("Q", deadlines).tobytes() if any(deadlines) else b"",
-            delays=array("Q", delays).tobytes() if any(delays) else b"",
-        )
-        records.append((record, entries[start:stop]))
-    return records
+    if plain:
+        return stored_records(topic, partitions, sizes, entries, now=now)
+    return stored_records(
+        topic,
+        partitions,
+        sizes,
+        entries,
+        flags=bytes([command.flags for command in accepted]),
+        fingerprints=[command.fingerprint for command in accepted],
+        terms=[command.terms for command in accepted],
+        deadlines=[command.deadline or 0 for command in accepted],
+        delays=[_later(command.deliver_at, wall) for command in accepted],
+        now=now,
+    )
 
 
 def _later(deliver_at: int | None, wall: int) -> int:
     """The instant; 0 for none, and for one that has come."""
     return deliver_at if deliver_at is not None and deliver_at > wall else 0
-
-
-def _terms(commands: Sequence[Produce]) -> dict[DeliveryTerms, int]:
-    """The different terms among them, numbered from 1."""
-    terms: dict[DeliveryTerms, int] = {}
-    for command in commands:
-        if command.terms is not None:
-            terms.setdefault(command.terms, len(terms) + 1)
-    return terms
 
 
 class _Plan:

@@ -18,7 +18,8 @@ from driftq.core.commands import Produce
 from driftq.core.decide.produce import Accepted, Outcome
 from driftq.errors import DriftQError, FailedPrecondition, InvalidArgument
 from driftq.http.api.params import Form, decode
-from driftq.http.messages.handlers import produced, read_message, whole_message
+from driftq.http.messages.handlers import read_message, whole_message
+from driftq.http.messages.singles import produced
 from driftq.http.messages.tenants import of_tenant, topics_of, within_tenant
 from driftq.http.messages.tracing import traced
 from driftq.http.wire.exchange import Exchange, count_refusals, error_body, error_fields, error_headers
@@ -175,7 +176,7 @@ def _stored(
         _refuse(exchange, results, refused[0])
         return
     texts = [
-        produced(command, result)
+        produced(command.topic, result)
         if command is not None and not isinstance(result, DriftQError)
         else error_body(result if isinstance(result, DriftQError) else _NOT_STORED)
         for command, result in zip(placed, results, strict=True)
@@ -190,7 +191,7 @@ def _all_accepted(commands: list[Produce], outcomes: list[Accepted], *, brief: b
         if brief:
             return _in_brief(topic, outcomes)
         return _accepted(topic, len(commands)) % tuple(chain.from_iterable(outcomes))
-    texts = [produced(command, outcome) for command, outcome in zip(commands, outcomes, strict=True)]
+    texts = [produced(command.topic, outcome) for command, outcome in zip(commands, outcomes, strict=True)]
     return _body(len(texts), 0, texts)
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import cast
 
 import msgspec
 
-from driftq.core.commands import Ack, Extend, Nack, Produce
-from driftq.core.decide.produce import Outcome
+from driftq.core.commands import Ack, Extend, Nack
 from driftq.core.lease import Credit
 from driftq.core.owners import OwnedKind
 from driftq.errors import DriftQError, InvalidArgument, TopicNotFound
 from driftq.http.api.params import Form, body_problem, check_count, check_name, read_many
+from driftq.http.messages.singles import store_one
 from driftq.http.messages.tenants import of_tenant, topics_of, within_tenant
 from driftq.http.messages.tracing import traced
 from driftq.http.wire.exchange import (
@@ -37,7 +37,7 @@ from driftq.model.wire.messages import (
     NackBody,
 )
 from driftq.model.wire.produce import InProcessBody, NullableProduceBody, ProduceBody, ProduceQuery
-from driftq.server.produce.prepare import Produced, prepare
+from driftq.server.produce.prepare import Produced
 from driftq.server.requests import (
     AckRequest,
     DrainedRequest,
@@ -45,7 +45,6 @@ from driftq.server.requests import (
     JoinRequest,
     LeaveRequest,
     NackRequest,
-    ProduceRequest,
 )
 from driftq.server.routing.service import RoutingService
 
@@ -54,7 +53,7 @@ _VALUE_HINT = (
     'a value is text, so send JSON as a string, as in "value": "{\\"total\\": 12}"; '
     "the Python client encodes objects as JSON itself"
 )
-_decode = msgspec.json.Decoder(ProduceBody).decode
+_decode = cast(Callable[[bytes | msgspec.Raw], Produced], msgspec.json.Decoder(ProduceBody).decode)
 _decode_nullable = msgspec.json.Decoder(NullableProduceBody).decode
 _decode_in_process = msgspec.json.Decoder(InProcessBody).decode
 CONSUME = Form(ConsumeBody)
@@ -70,22 +69,24 @@ _decode_part = msgspec.json.Decoder(AckPart).decode
 
 
 def produce(exchange: Exchange) -> None:
-    body = exchange.body
+    body, edge = exchange.body, exchange.edge
     if body:
         if exchange.query:
             QUERY.check_query(exchange.query)
-        message = read_message(body, in_process=exchange.edge.options.in_process)
+        try:
+            message = _decode(body)
+        except (ValueError, RecursionError):
+            message = read_message(body, in_process=edge.options.in_process)
     else:
         message = _from_query(QUERY.from_query(exchange.query))
     if exchange.caller is not None and exchange.caller.tenant is not None:
         message = of_tenant(exchange, message)
     if exchange.traceparent is not None:
         message = traced(message, exchange.traceparent)
-    edge = exchange.edge
     if edge.routing is not None and edge.routing.wants(message.topic):
         edge.spawn(exchange, _route(exchange, edge.routing, message))
     else:
-        _store(exchange, message)
+        store_one(exchange, message)
 
 
 async def _route(exchange: Exchange, routing: RoutingService, message: Produced) -> None:
@@ -94,45 +95,15 @@ async def _route(exchange: Exchange, routing: RoutingService, message: Produced)
         with routing.holding([whole]) as (refused,):
             if refused is not None:
                 raise refused
-            _store(exchange, within_tenant(exchange, await routing.route(whole), whole))
+            store_one(exchange, within_tenant(exchange, await routing.route(whole), whole))
     except DriftQError as error:
         exchange.reply_error(error)
-
-
-def _store(exchange: Exchange, message: Produced) -> None:
-    edge = exchange.edge
-    command = prepare(message, at=edge.clock.now())
-    edge.engine.submit(ProduceRequest([command], partial(_stored, exchange, command)))
-
-
-def _stored(exchange: Exchange, command: Produce, outcomes: list[Outcome] | DriftQError) -> None:
-    outcome = outcomes if isinstance(outcomes, DriftQError) else outcomes[0]
-    if isinstance(outcome, DriftQError):
-        exchange.reply_error(outcome)
-    else:
-        exchange.reply_ok(produced(command, outcome))
-
-
-def produced(command: Produce, outcome: Outcome) -> bytes:
-    """The reply for a stored message."""
-    if type(outcome) is tuple:
-        return b'{"status":"produced","topic":"%b","partition":%d,"offset":%d,"duplicate":false}' % (
-            command.topic.encode(),
-            *outcome,
-        )
-    assert not isinstance(outcome, (tuple, DriftQError))
-    return b'{"status":"produced","topic":"%b","partition":%d,"offset":%d,"duplicate":true%b}' % (
-        outcome.topic.encode(),
-        outcome.partition,
-        outcome.offset,
-        b',"payload_mismatch":true' if outcome.payload_mismatch else b"",
-    )
 
 
 def read_message(body: bytes | msgspec.Raw, *, in_process: bool = False) -> Produced:
     """One message from its JSON; raises InvalidArgument."""
     try:
-        return cast(Produced, _decode(body))
+        return _decode(body)
     except msgspec.ValidationError:
         pass
     except (ValueError, RecursionError) as error:

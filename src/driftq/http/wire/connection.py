@@ -218,9 +218,14 @@ class ServerConnection(asyncio.Protocol):
         if self._gone or exchange.answer is not None:
             return
         exchange.answer = answer
-        if self._line[0] is exchange:
+        line = self._line
+        if line[0] is exchange:
             self._transport.write(answer)
-            self._passed()
+            if len(line) > 1 or exchange.ends_connection or self._owes_continue or self._reading_paused:
+                self._passed()
+            else:
+                line.clear()
+                self._seen = self._edge.tick
 
     def begin(self, exchange: Exchange, head: bytes, stream: ResponseStream) -> None:
         """The first exchange in the queue is answered in chunks from now on."""

@@ -63,69 +63,46 @@ class Internal(DriftQError):
     """An unexpected error; the server's log has the details."""
 
 
-class Exchange:
-    """A request with one reply. The reply is written when all earlier ones on the connection are."""
+class Exchange(msgspec.Struct, eq=False):
+    """A request with one reply. The reply is written when all earlier ones on the connection are.
 
-    __slots__ = (
-        "answer",
-        "authorization",
-        "body",
-        "by_own_page",
-        "caller",
-        "connection",
-        "content_type",
-        "cookie",
-        "edge",
-        "ends_connection",
-        "etags",
-        "group",
-        "method",
-        "names",
-        "old",
-        "on_lost",
-        "parked",
-        "path",
-        "query",
-        "request_id",
-        "topic",
-        "traceparent",
-    )
+    A struct, because one is made for each request: its fields are set in C.
+    """
 
-    def __init__(self, edge: Edge, connection: ServerConnection, method: bytes) -> None:
-        self.edge = edge
-        self.connection = connection
-        self.method = method
-        self.path = b""
-        self.query = b""
-        self.body = b""
-        self.content_type = b""
-        self.authorization = b""
-        """The header, if there is one."""
-        self.request_id = b""
-        """The client's, if it is valid; else it is made up with the reply."""
-        self.traceparent: str | None = None
-        """The trace that the client asks to continue."""
-        self.cookie = b""
-        """The header, if there is one."""
-        self.etags = b""
-        """Of what a browser has already (`If-None-Match`)."""
-        self.by_own_page = False
-        """With a cookie: a browser says that a page of this server sent the request."""
-        self.caller: ApiKey | None = None
-        """The key that the guard has found; None without a guard."""
-        self.topic = ""
-        self.group = ""
-        """From the path, where the route has one."""
-        self.names: dict[str, str] = {}
-        """All parameters in the path."""
-        self.on_lost: Callable[[], None] | None = None
-        """Called when the client disconnects before its reply. Only long waits set it."""
-        self.old = False
-        """HTTP/1.0: no chunks, and keep-alive must be stated."""
-        self.ends_connection = False
-        self.answer: bytes | None = None
-        self.parked = False
-        """Its reply is a stream, which waits until all earlier replies are written."""
+    edge: Edge
+    connection: ServerConnection
+    method: bytes
+    path: bytes = b""
+    query: bytes = b""
+    content_type: bytes = b""
+    authorization: bytes = b""
+    """The header, if there is one."""
+    body: bytes = b""
+    request_id: bytes = b""
+    """The client's, if it is valid; else it is made up with the reply."""
+    traceparent: str | None = None
+    """The trace that the client asks to continue."""
+    cookie: bytes = b""
+    """The header, if there is one."""
+    etags: bytes = b""
+    """Of what a browser has already (`If-None-Match`)."""
+    by_own_page: bool = False
+    """With a cookie: a browser says that a page of this server sent the request."""
+    caller: ApiKey | None = None
+    """The key that the guard has found; None without a guard."""
+    topic: str = ""
+    group: str = ""
+    """From the path, where the route has one."""
+    names: dict[str, str] = {}
+    """All parameters in the path."""
+    on_lost: Callable[[], None] | None = None
+    """Called when the client disconnects before its reply. Only long waits set it."""
+    old: bool = False
+    """HTTP/1.0: no chunks, and keep-alive must be stated."""
+    ends_connection: bool = False
+    answer: bytes | None = None
+    parked: bool = False
+    """Its reply is a stream, which waits until all earlier replies are written."""
 
     @property
     def tenant(self) -> str | None:

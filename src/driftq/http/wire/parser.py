@@ -117,6 +117,22 @@ class RequestReader:
     def feed(self, received: bytes) -> None:
         """Parse incoming bytes; raises the error to reply with when they are no valid request."""
         if not self.within:
+            end = received.find(HEAD_END, 0, HEAD_BYTES_MAX) + len(HEAD_END)
+            known = self._known.get(received[:end])
+            if known is not None and end + known.body_bytes == len(received):
+                self._connection.received(
+                    Exchange(
+                        self._edge,
+                        self._connection,
+                        known.method,
+                        known.path,
+                        known.query,
+                        known.content_type,
+                        known.authorization,
+                        received[end:],
+                    )
+                )
+                return
             received = self._take_known(received)
             if not received:
                 return

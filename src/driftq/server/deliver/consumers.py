@@ -12,6 +12,7 @@ pause, and the pause doubles. An ack, a nack or an extension by its owner, even 
 
 import heapq
 import logging
+from collections.abc import Sequence
 from itertools import count
 
 from driftq.core.commands import Capacity
@@ -29,6 +30,15 @@ STALL_PAUSE_MAX_MS = 30_000
 CLOSING_REST_MS = 1_000
 """How long a stream with `release_on_close` gets nothing after its owner returned a message unstarted: one
 sent meanwhile would be released, and counted, when the stream closes."""
+
+RUN_MAX = 16
+"""Messages of one turn that a stream gets in a run, where runs delay nobody."""
+PACE_MS = 100
+"""How often a group's pace is measured."""
+QUIET_MS = 500
+"""A measurement that took longer says nothing: the group was idle, or its handlers are slow."""
+BRISK_MS = 10
+"""A group is brisk when its messages are in flight for no longer than this."""
 
 logger = logging.getLogger("driftq.deliver")
 
@@ -73,6 +83,27 @@ class Member:
         return room if now >= self.rests_until else 0
 
 
+class Pace:
+    """Whether a group settles its messages as soon as it gets them, so that a run of them delays none."""
+
+    __slots__ = ("_since", "brisk", "settled")
+
+    def __init__(self) -> None:
+        self.settled = 0
+        """Messages since the last measurement."""
+        self.brisk = False
+        self._since = 0
+
+    def measure(self, members: Sequence[Member], now: int) -> None:
+        """The mean time in flight is what is in flight divided by the rate at which it is settled."""
+        took = now - self._since
+        if took >= PACE_MS:
+            in_flight = sum([member.credit.in_flight for member in members])
+            is_fast = self.settled >= took and in_flight * took <= self.settled * BRISK_MS
+            self.brisk = took <= QUIET_MS and is_fast
+            self.settled, self._since = 0, now
+
+
 class Members:
     """The consumers of one group, in the order in which they are served."""
 
@@ -83,6 +114,7 @@ class Members:
         self.by_owner: dict[str, list[Member]] = {}
         self.ready: dict[int, None] = {}
         """Partitions that may have something to deliver, the longest waiting first."""
+        self.pace = Pace()
 
     def add(self, member: Member) -> None:
         self.members.append(member)
@@ -95,8 +127,22 @@ class Members:
         if not of_owner:
             del self.by_owner[member.consumer.owner]
 
-    def capacities(self, group: Group, partition: int, now: int) -> tuple[list[Member], list[Capacity]]:
-        """The members with credit, in their order, and the credit of each."""
+    def run_length(self, group: Group, partition: int, now: int, *, in_flight_max: int) -> int:
+        """How many messages a stream gets in its turn: one while others could begin the next ones sooner.
+
+        More where each stream has as many waiting for it, or where the group is brisk.
+        """
+        self.pace.measure(self.members, now)
+        if self.pace.brisk:
+            return RUN_MAX
+        progress = group.partitions[partition]
+        share = min(progress.index.end - progress.upto, in_flight_max) // len(self.members)
+        return max(1, min(share, RUN_MAX))
+
+    def capacities(
+        self, group: Group, partition: int, now: int, *, wanted: int, run: int
+    ) -> tuple[list[Member], list[Capacity]]:
+        """Members in their order, and the credit of each: as many as take what is wanted in runs."""
         members: list[Member] = []
         capacities: list[Capacity] = []
         average = self._average_bytes(group, partition)
@@ -110,6 +156,9 @@ class Members:
                 members.append(member)
                 stalled = member.stall is not None
                 capacities.append(Capacity(len(capacities), consumer.owner, consumer.lease_ms, room, stalled))
+                wanted -= min(room, run)
+                if wanted <= 0:
+                    break
         return members, capacities
 
     @staticmethod
@@ -194,10 +243,11 @@ class Consumers:
             members.ready.update(dict.fromkeys(partitions))
             self._awake[members] = None
 
-    def wake(self, topic: str, group: str, partition: int | None = None) -> None:
-        """Something changed for this group: the next turn looks at it."""
+    def wake(self, topic: str, group: str, partition: int | None = None, *, settled: int = 0) -> None:
+        """Something changed for this group, so many were settled: the next turn looks at it."""
         members = self._groups.get((topic, group))
         if members is not None:
+            members.pace.settled += settled
             if partition is not None:
                 members.ready[partition] = None
             self._awake[members] = None

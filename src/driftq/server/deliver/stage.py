@@ -88,6 +88,7 @@ class DeliverStage:
     def _deliver_partition(self, turn: Turn, members: Members, group: Group, partition: int) -> bool:
         """Deliver while messages are ready; False when no consumer of the group has credit."""
         progress, now = group.partitions[partition], turn.now
+        limit = turn.state.limits.in_flight_max
         while progress.has_work(now):
             end = progress.index.end
             delayed: Sequence[int] = ()
@@ -96,7 +97,17 @@ class DeliverStage:
                 if not clear:
                     del members.ready[partition]
                     return True
-            with_room, capacities = members.capacities(group, partition, now)
+            left = limit - len(progress.leases)
+            if left <= 0:
+                break  # An ack wakes the group.
+            again = bool(progress.waiting) or progress.due_first is not None
+            with_room, capacities = members.capacities(
+                group,
+                partition,
+                now,
+                wanted=left if again else min(left, end - progress.upto),
+                run=1 if again else members.run_length(group, partition, now, in_flight_max=limit),
+            )
             if not capacities:
                 return False
             assignment = decide_deliveries(
@@ -109,7 +120,7 @@ class DeliverStage:
                 delayed=delayed,
             )
             if assignment is None:
-                break  # The limit is in flight, and an ack wakes the group; or all were skipped.
+                break  # All were skipped.
             record = assignment.record
             blocks = turn.journal.add_delivered(record)
             fresh = len(record.fresh)

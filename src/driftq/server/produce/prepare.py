@@ -1,9 +1,12 @@
 """From a message as a client gave it to a command that the core can decide."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from driftq.core.commands import Produce
+from driftq.core.decide.new_messages import NewMessages
 from driftq.core.index import FLAG_DEADLINE, FLAG_KEYED, FLAG_RETRY_POLICY
 from driftq.core.keys import fingerprint, fingerprints
 from driftq.core.records import ORDINARY, DeliveryTerms
@@ -19,6 +22,47 @@ ENTRY_MAX = 16 << 20
 
 
 _FEW = 4
+
+
+def is_simple(message: Produced) -> bool:
+    """Whether nothing in the message can be refused, and nothing but its key decides where it goes."""
+    envelope = message.envelope
+    return message.headers is None and (
+        envelope is None
+        or not (
+            envelope.target_topic
+            or envelope.deadline
+            or envelope.deliver_at
+            or envelope.retry_policy is not None
+            or envelope.partition_override is not None
+        )
+    )
+
+
+def columns_of(messages: Sequence[Produced], *, at: int) -> NewMessages | None:
+    """Simple messages of one topic, prepared together; None when one is too large."""
+    envelopes = [message.envelope for message in messages]
+    prints: list[int] = []
+    if envelopes.count(None) < len(envelopes):
+        prints = [
+            fingerprint(envelope.tenant_id or "", message.topic, envelope.idempotency_key)
+            if envelope is not None and envelope.idempotency_key
+            else 0
+            for message, envelope in zip(messages, envelopes, strict=True)
+        ]
+    entries = encode_entries(
+        [StoredMessage(one.key, one.value, one.envelope, one.routing) for one in messages], at
+    )
+    if max(map(len, entries)) > ENTRY_MAX:
+        return None
+    keys = [message.key for message in messages]
+    sizes = [
+        len(key) + len(one.value)
+        if one.value.isascii() and key.isascii()
+        else size_of(key) + size_of(one.value)
+        for key, one in zip(keys, messages, strict=True)
+    ]
+    return NewMessages(keys, sizes, entries, prints)
 
 
 class Produced(Protocol):

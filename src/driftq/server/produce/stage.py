@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from driftq.core.commands import Produce
 from driftq.core.decide import Duplicate, decide_produce
+from driftq.core.decide.new_messages import NewRun
 from driftq.core.decide.positions import AppendedMessages, decide_append
 from driftq.core.decide.produce import Outcome, PlacedKeys, ProduceBatch
 from driftq.core.records import MessagesStored
@@ -27,7 +28,9 @@ from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.deliver.consumers import Consumers
 from driftq.server.histograms import stopwatch
 from driftq.server.maintenance.stage import MaintenanceStage
-from driftq.server.requests import AppendRequest, ProduceRequest
+from driftq.server.produce.prepare import prepare
+from driftq.server.produce.singles import store_singles
+from driftq.server.requests import AppendRequest, ProduceRequest, SingleRequest
 from driftq.server.turn import RequestQueue, Turn
 from driftq.telemetry.log_context import ids
 
@@ -41,10 +44,10 @@ _LANE_MOVED_BYTES = 2_048
 """An upper bound for the record of a lane's position: a writer's name has at most 255 characters."""
 
 
-class ProduceStage(RequestQueue[ProduceRequest]):
+class ProduceStage(RequestQueue[ProduceRequest | SingleRequest]):
     """Stores messages, or refuses them while the disk is full."""
 
-    handles: ClassVar = (ProduceRequest, AppendRequest)
+    handles: ClassVar = (ProduceRequest, AppendRequest, SingleRequest)
 
     def __init__(self, consumers: Consumers, maintenance: MaintenanceStage) -> None:
         super().__init__()
@@ -52,31 +55,64 @@ class ProduceStage(RequestQueue[ProduceRequest]):
         self._maintenance = maintenance
         self._since = 0.0
         """When the oldest request in the queue was submitted, for the histogram of produce times."""
+        self._messages = self._bytes = 0
+        """In the queue."""
 
-    def submit(self, request: ProduceRequest) -> None:
+    def submit(self, request: ProduceRequest | SingleRequest) -> None:
         disk_full = self._maintenance.disk_full
         if disk_full is None:
             if not self.requests:
                 self._since = stopwatch()
             self.requests.append(request)
+            if type(request) is SingleRequest:
+                self._messages += 1
+                self._bytes += request.size_bytes
+            else:
+                messages, size_bytes = _size_of(request)
+                self._messages += messages
+                self._bytes += size_bytes
         else:
             request.reply(disk_full)
 
     def decide(self, turn: Turn) -> None:
         turn.state.keys.expire(turn.now)
         if self.requests:
-            requests, new_keys = self._take_ready(turn)
-            turn.commit.produce_requests, turn.commit.produce_since = len(requests), self._since
-            self._store_all(turn, requests, new_keys=new_keys)
+            taken = self._take_some()
+            answered = len(taken)
+            if not store_singles(turn, taken, self._add_run):
+                requests, new_keys = self._ready(turn, _prepared(turn, taken))
+                answered = len(requests)
+                self._store_all(turn, requests, new_keys=new_keys)
+            turn.commit.produce_requests, turn.commit.produce_since = answered, self._since
 
     # Which requests this turn decides
 
-    def _take_ready(self, turn: Turn) -> tuple[Sequence[ProduceRequest], bool]:
+    def take(self) -> list[ProduceRequest | SingleRequest]:
+        self._messages = self._bytes = 0
+        return super().take()
+
+    def _take_some(self) -> list[ProduceRequest | SingleRequest]:
+        """As many as make one commit of a bounded size."""
+        if self._messages < COMMIT_MESSAGES_MAX and self._bytes <= COMMIT_BYTES_MAX:
+            return self.take()
+        size = messages = 0
+        for count, request in enumerate(self.requests, start=1):
+            more, more_bytes = _size_of(request)
+            messages += more
+            size += more_bytes
+            if size > COMMIT_BYTES_MAX or messages >= COMMIT_MESSAGES_MAX:
+                taken = self.requests[:count]
+                del self.requests[:count]
+                self._messages -= messages
+                self._bytes -= size
+                return taken
+        return self.take()
+
+    def _ready(self, turn: Turn, requests: list[ProduceRequest]) -> tuple[Sequence[ProduceRequest], bool]:
         """The requests to decide; the others are queued until their reads are done.
 
         Also whether all their keys are certainly new: neither in the table nor twice among them.
         """
-        requests = self._take_some()
         prints = [
             command.fingerprint for request in requests for command in request.commands if command.fingerprint
         ]
@@ -85,22 +121,6 @@ class ProduceStage(RequestQueue[ProduceRequest]):
         if turn.state.keys.has_none(prints):
             return requests, len(set(prints)) == len(prints)
         return [request for request in requests if self._is_ready(turn, request)], False
-
-    def _take_some(self) -> list[ProduceRequest]:
-        """As many as make one commit of a bounded size."""
-        size = messages = 0
-        for count, request in enumerate(self.requests, start=1):
-            commands = request.commands
-            messages += len(commands)
-            if len(commands) == 1:
-                size += len(commands[0].entry)
-            else:
-                size += sum([len(command.entry) for command in commands])
-            if size > COMMIT_BYTES_MAX or messages >= COMMIT_MESSAGES_MAX:
-                taken = self.requests[:count]
-                del self.requests[:count]
-                return taken
-        return self.take()
 
     def _is_ready(self, turn: Turn, request: ProduceRequest) -> bool:
         """Whether everything its keys may be compared with is in memory; if not, the reads begin."""
@@ -151,15 +171,24 @@ class ProduceStage(RequestQueue[ProduceRequest]):
         return batch.outcomes
 
     def _add(self, turn: Turn, topic: Topic, batch: ProduceBatch) -> None:
+        stored = self._add_records(turn, topic, batch.records)
+        if stored < len(batch.outcomes):
+            _count_others(turn, batch.outcomes)
+
+    def _add_run(self, turn: Turn, topic: Topic, run: NewRun) -> None:
+        self._add_records(turn, topic, run.records)
+
+    def _add_records(
+        self, turn: Turn, topic: Topic, records: Sequence[tuple[MessagesStored, list[bytes]]]
+    ) -> int:
         stored = 0
-        for record, entries in batch.records:
+        for record, entries in records:
             turn.journal.add_stored(record, entries)
             if topic.name in self._consumers.by_topic:
                 self._consumers.stored(topic.name, _partitions(record, topic))
             stored += len(entries)
         turn.counters.produced += stored
-        if stored < len(batch.outcomes):
-            _count_others(turn, batch.outcomes)
+        return stored
 
     def _store_atomic(self, turn: Turn, request: ProduceRequest) -> None:
         """All or nothing: every topic's part is decided before any of it is stored."""
@@ -219,6 +248,28 @@ class ProduceStage(RequestQueue[ProduceRequest]):
         self._add(turn, topic, decided.batch)
         turn.journal.add(decided.moved)
         return decided.answer
+
+
+def _size_of(request: ProduceRequest | SingleRequest) -> tuple[int, int]:
+    """Messages and bytes."""
+    if isinstance(request, SingleRequest):
+        return 1, request.size_bytes
+    commands = request.commands
+    return len(commands), sum([len(command.entry) for command in commands])
+
+
+def _prepared(turn: Turn, requests: Sequence[ProduceRequest | SingleRequest]) -> list[ProduceRequest]:
+    """Single messages as requests of the other kind: they have such neighbours, or need a closer look."""
+    prepared: list[ProduceRequest] = []
+    for request in requests:
+        if isinstance(request, ProduceRequest):
+            prepared.append(request)
+            continue
+        try:
+            prepared.append(ProduceRequest([prepare(request.message, at=turn.now)], request.reply))
+        except InvalidArgument as refused:
+            turn.reply(request, refused)
+    return prepared
 
 
 class _TopicBatch:

@@ -109,8 +109,9 @@ class SettleStage(RequestQueue[NackRequest | ExtendRequest | ReleaseRequest]):
             records, outcomes = decide_acks(topic, topic.groups.get(group_name), acks, now=turn.now)
             for record in records:
                 turn.journal.add(record)
-                turn.counters.acked += len(record.deltas) // 4
-                self._consumers.wake(topic_name, group_name, record.partition)
+                acked = len(record.deltas) // 4
+                turn.counters.acked += acked
+                self._consumers.wake(topic_name, group_name, record.partition, settled=acked)
             start = 0
             for request in of_group:
                 stop = start + len(request.acks)

@@ -1,0 +1,74 @@
+"""Storing one message and answering for it: alone, or together with all that a turn has stored.
+
+Most requests of a turn have the same topic, so their replies differ in two numbers: one template is made for
+all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from driftq.core.commands import Produce
+from driftq.core.decide.produce import Outcome
+from driftq.errors import DriftQError
+from driftq.http.wire.exchange import Exchange
+from driftq.server.produce.prepare import Produced, is_simple, prepare
+from driftq.server.requests import ProduceRequest, SingleRequest, StoredRun
+
+_ACCEPTED = b'{"status":"produced","topic":"%b","partition":%%d,"offset":%%d,"duplicate":false}'
+
+
+def store_one(exchange: Exchange, message: Produced) -> None:
+    """Submit the message; raises InvalidArgument."""
+    edge = exchange.edge
+    if (message.envelope is None and message.headers is None) or is_simple(message):
+        size_bytes = len(exchange.body) + len(exchange.query)
+        edge.engine.submit(SingleRequest(message, size_bytes, exchange, _ANSWERS))
+    else:
+        command = prepare(message, at=edge.clock.now())
+        edge.engine.submit(ProduceRequest([command], partial(_stored, exchange, command)))
+
+
+def _stored(exchange: Exchange, command: Produce, outcomes: list[Outcome] | DriftQError) -> None:
+    outcome = outcomes if isinstance(outcomes, DriftQError) else outcomes[0]
+    _ANSWERS.answer(exchange, command.topic, outcome)
+
+
+class _Answers:
+    """The replies of `POST /v1/produce`."""
+
+    def answer(self, exchange: Exchange, topic: str, outcome: Outcome) -> None:
+        if isinstance(outcome, DriftQError):
+            exchange.reply_error(outcome)
+        else:
+            exchange.reply_ok(produced(topic, outcome))
+
+    def answer_all(self, exchanges: Sequence[Exchange], run: StoredRun) -> None:
+        topic, partitions, first = run
+        body = _ACCEPTED % topic.encode()
+        offsets = range(first, first + len(exchanges))
+        alike = max(partitions) < 10 and len(str(offsets[0])) == len(str(offsets[-1]))
+        head = exchanges[0].edge.heads.ok
+        whole = b"%b%d\r\n\r\n%b" % (head, len(body % (0, first)), body)
+        for exchange, place in zip(exchanges, zip(partitions, offsets, strict=True), strict=True):
+            if alike and not (exchange.request_id or exchange.ends_connection or exchange.old):
+                exchange.connection.answered(exchange, whole % place)
+            else:
+                exchange.reply_ok(body % place)
+
+
+_ANSWERS = _Answers()
+
+
+def produced(topic: str, outcome: Outcome) -> bytes:
+    """The reply for a stored message."""
+    if type(outcome) is tuple:
+        return _ACCEPTED % topic.encode() % outcome
+    assert not isinstance(outcome, (tuple, DriftQError))
+    return b'{"status":"produced","topic":"%b","partition":%d,"offset":%d,"duplicate":true%b}' % (
+        outcome.topic.encode(),
+        outcome.partition,
+        outcome.offset,
+        b',"payload_mismatch":true' if outcome.payload_mismatch else b"",
+    )

@@ -3,9 +3,9 @@
 python scripts/sync_client.py            write src/driftq/client/sync
 python scripts/sync_client.py --check    fail if a module is not what would be written
 
-Each public method of an asyncio class becomes a method of its sync class that runs the coroutine on the
-client's loop thread and waits for the result. `AsyncX` becomes `X` in annotations and docstrings, an async
-iterator becomes an iterator, and `__aenter__` becomes `__enter__`. Private methods are left out.
+Each public method of an asyncio class becomes a method of its sync class. A plain call is made on its own
+caller's thread, everything else on the client's loop thread. `AsyncX` becomes `X` in annotations and docstrings,
+an async iterator becomes an iterator, and `__aenter__` becomes `__enter__`. Private methods are left out.
 """
 
 import argparse
@@ -40,6 +40,8 @@ class Twin:
     closing: tuple[str, ...] = ()
     """The body of `close` where more is closed than the asyncio object."""
     slots: bool = False
+    on_loop: frozenset[str] = frozenset()
+    """Methods that are more than plain calls, or EVERY: they wait for other tasks, on the client's loop."""
 
     @property
     def sync_name(self) -> str:
@@ -47,12 +49,14 @@ class Twin:
 
 
 THREADS = "driftq.client.sync.threads"
+EVERY = frozenset({"*"})
 TWINS = (
     Twin(
         source="driftq.client.async_client",
         name="AsyncClient",
         into="driftq.client.sync.client",
         parents=("ThreadClient",),
+        on_loop=frozenset({"produce", "produce_many", "ack", "ack_many", "nack", "extend", "close"}),
         opening=('self._bind(AsyncClient({arguments}), LoopThread("driftq-client"))',),
         closing=(
             "if self._thread.alive:",
@@ -61,7 +65,12 @@ TWINS = (
         ),
     ),
     Twin(source="driftq.client.effects", name="AsyncIdempotency", into="driftq.client.sync.effects"),
-    Twin(source="driftq.client.job_calls", name="AsyncJobCalls", into="driftq.client.sync.job_calls"),
+    Twin(
+        source="driftq.client.job_calls",
+        name="AsyncJobCalls",
+        into="driftq.client.sync.job_calls",
+        on_loop=frozenset({"enqueue_many"}),
+    ),
     Twin(
         source="driftq.client.schedule_calls",
         name="AsyncScheduleCalls",
@@ -87,6 +96,7 @@ TWINS = (
         name="AsyncConsumer",
         into="driftq.client.sync.consumer",
         parents=("DeliveryIterator",),
+        on_loop=EVERY,
     ),
     Twin(
         source="driftq.client.consuming.delivery",
@@ -94,17 +104,20 @@ TWINS = (
         into="driftq.client.sync.delivery",
         binding=("super().__init__(awaited._line, awaited._settling, awaited.lease_ms)",),
         slots=True,
+        on_loop=EVERY,
     ),
     Twin(
         source="driftq.client.follower",
         name="AsyncEventFollower",
         into="driftq.client.sync.follower",
         parents=("EventIterator",),
+        on_loop=EVERY,
     ),
     Twin(
         source="driftq.client.event_store",
         name="AsyncEventStore",
         into="driftq.client.sync.event_store",
+        on_loop=frozenset({"close"}),
         opening=(
             "self._owns_client = isinstance(server, str)",
             "self._client = Client(server) if isinstance(server, str) else server",
@@ -216,7 +229,7 @@ def without(method: Method, names: frozenset[str]) -> Method:
     return method
 
 
-def returned(method: Method, call: str) -> str:
+def returned(method: Method, call: str, *, plain: bool) -> str:
     """The statement that makes a call and turns its result into that of the sync class."""
     kind = ast.unparse(method.returns) if method.returns else "None"
     if kind.startswith("AsyncIterator["):
@@ -224,7 +237,7 @@ def returned(method: Method, call: str) -> str:
     if not isinstance(method, ast.AsyncFunctionDef):
         name, _, passed = call.partition("(")
         return f"return {sync_names(kind)}(self._thread.call(self._awaited.{name}, {passed}, self._thread)"
-    result = f"self._thread.run(self._awaited.{call})"
+    result = f"self._thread.{'ask' if plain else 'run'}(self._awaited.{call})"
     if kind == "None":
         return result
     listed = re.fullmatch(r"list\[(Async\w+)\]", kind)
@@ -319,7 +332,8 @@ class Writer:
         elif method.name == "close" and self._twin.closing:
             yield from indented(self._twin.closing)
         else:
-            yield "    " + returned(method, f"{method.name}({arguments(method)})")
+            plain = self._twin.on_loop.isdisjoint({method.name, *EVERY})
+            yield "    " + returned(method, f"{method.name}({arguments(method)})", plain=plain)
         yield ""
 
     def _dunder(self, method: Method) -> Iterator[str]:

@@ -19,6 +19,7 @@ import msgspec
 
 from driftq.client.async_client import AsyncClient
 from driftq.client.follower import AsyncEventFollower, Following
+from driftq.client.wire.caller import is_stepping
 from driftq.errors import EventStoreUnusable
 from driftq.model import Event
 from driftq.model.wire.events import EventReceipt, EventReceipts
@@ -58,6 +59,8 @@ class AsyncEventStore:
         Any other connection is refused; `driftq.outbox` works with those.
         """
         if transaction is not None:
+            if is_stepping():
+                return self._append_joined(event, expected_seq, transaction)
             return await asyncio.to_thread(self._append_joined, event, expected_seq, transaction)
         receipt: EventReceipt = await self._post(_body(event, expected_seq), EventReceipt)
         return receipt

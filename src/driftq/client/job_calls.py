@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -168,10 +168,9 @@ class AsyncJobCalls:
 
         With `wait_ms` it returns when the job has ended, or when that time is over.
         """
-        loop = asyncio.get_running_loop()
-        end = loop.time() + wait_ms / 1000
+        end = time.monotonic() + wait_ms / 1000
         while True:
-            left_ms = max(0, round((end - loop.time()) * 1000))
+            left_ms = max(0, round((end - time.monotonic()) * 1000))
             view = await self._get(job_id, min(left_ms, _WAIT_MS))
             if left_ms <= _WAIT_MS or view.state in _ENDED:
                 return view

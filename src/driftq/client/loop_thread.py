@@ -8,6 +8,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, ParamSpec, TypeVar
 
+from driftq.client.wire.caller import stepped
 from driftq.errors import ClientClosed
 from driftq.forking import in_forked_child, leave_behind
 
@@ -34,6 +35,8 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self.steps = False
+        """Whether plain calls reach their server without this loop."""
         self._begin()
         in_forked_child(self._reset_in_child)
 
@@ -75,6 +78,15 @@ class LoopThread:
         except BaseException:
             future.cancel()
             raise
+
+    def ask(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """As `run`, for a coroutine that makes plain calls only: on the caller's own thread, where it can."""
+        if not self.steps:
+            return self.run(work)
+        if not self.alive:
+            work.close()
+            raise ClientClosed
+        return stepped(work)
 
     def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """The result of a function that has to run on the loop's thread."""

@@ -85,6 +85,10 @@ class EmbeddedConnector:
             raise ServerUnreachable(self.url, cause="it is closed") from closed
         return connection
 
+    @staticmethod
+    def direct() -> None:
+        """The broker is on the client's loop, and so are the calls."""
+
     async def close(self) -> None:
         if self._left_behind:
             return  # The broker goes on in the parent.

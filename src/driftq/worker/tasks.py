@@ -85,7 +85,7 @@ class Task(Generic[_Given, _Result]):
         `metadata` travels with the job: the worker's context and hooks have it, and so has the job's view.
         `after` are jobs, or their ids, that have to succeed first.
         """
-        return self._client.run(
+        return self._client.ask(
             self._enqueue(
                 self._arguments.payload(args, named),
                 priority=priority,

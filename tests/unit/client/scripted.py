@@ -71,6 +71,10 @@ class Script:
     def monotonic(self) -> float:
         return time.monotonic()
 
+    @staticmethod
+    def direct() -> None:
+        """The script is played on the client's loop alone."""
+
     async def connect(self, *, within_s: float) -> HttpConnection:
         if self.replies and self.replies[0] == REFUSE:
             self.replies.pop(0)

@@ -85,6 +85,8 @@ class AsyncIdempotency:
     assert '"""For `with`, like `Client`."""' in text
     assert "def get(self, topic: str, *, limit: int=5, **where: str) -> Iterator[str]:" in text
     assert "return self._thread.each(self._awaited.get(topic, limit=limit, **where))" in text
+    assert "        self._thread.ask(self._awaited.put(topic))" in text
+    text = sync_client.Writer(replace(twin, source="somewhere", on_loop=frozenset({"put"})), module).text()
     assert "        self._thread.run(self._awaited.put(topic))" in text
     assert "_private" not in text
     assert "async" not in text.split("class Idempotency")[1]

@@ -69,38 +69,38 @@ class Client(ThreadClient):
 
     def create_topic(self, name: str, *, partitions: int = 1, retention_ms: int | None = None, retention_bytes: int | None = None, table: bool | None = None, tenant: str | None = None) -> None:
         """Create a topic, owned by `tenant` or the key's. Repeated, it does nothing. Raises TopicExists."""
-        self._thread.run(self._awaited.create_topic(name, partitions=partitions, retention_ms=retention_ms, retention_bytes=retention_bytes, table=table, tenant=tenant))
+        self._thread.ask(self._awaited.create_topic(name, partitions=partitions, retention_ms=retention_ms, retention_bytes=retention_bytes, table=table, tenant=tenant))
 
     def topics(self) -> list[str]:
         """The names of all topics."""
-        return self._thread.run(self._awaited.topics())
+        return self._thread.ask(self._awaited.topics())
 
     def topic(self, name: str) -> TopicView:
         """A topic's partitions and the progress of its groups and readers. Raises TopicNotFound."""
-        return self._thread.run(self._awaited.topic(name))
+        return self._thread.ask(self._awaited.topic(name))
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with all its messages and groups; its dead letters stay. Raises TopicNotFound."""
-        self._thread.run(self._awaited.delete_topic(name))
+        self._thread.ask(self._awaited.delete_topic(name))
 
     def reset_group(self, topic: str, group: str, *, to: Literal["earliest", "latest"] | int | dt.datetime) -> None:
         """Move a group to an offset, to an end of the topic, or to the first message since an instant.
 
         Deliveries in flight are revoked. Raises TopicNotFound, GroupNotFound.
         """
-        self._thread.run(self._awaited.reset_group(topic, group, to=to))
+        self._thread.ask(self._awaited.reset_group(topic, group, to=to))
 
     def delete_group(self, topic: str, group: str) -> None:
         """Delete a group with its progress. Raises TopicNotFound, GroupNotFound."""
-        self._thread.run(self._awaited.delete_group(topic, group))
+        self._thread.ask(self._awaited.delete_group(topic, group))
 
     def explain(self, topic: str, offset: int) -> ExplainedMessage:
         """Everything that happened to a message. Raises TopicNotFound, MessageNotFound."""
-        return self._thread.run(self._awaited.explain(topic, offset))
+        return self._thread.ask(self._awaited.explain(topic, offset))
 
     def explain_run(self, run_id: str) -> ExplainedRun:
         """The messages of a run as a tree of steps, each with its state. Raises RunNotFound."""
-        return self._thread.run(self._awaited.explain_run(run_id))
+        return self._thread.ask(self._awaited.explain_run(run_id))
 
     def records(self, topic: str, *, partition: int | None = None, from_offset: int | None = None, to_offset: int | None = None, limit: int | None = None) -> Iterator[RecordedMessage]:
         """Stored messages, read without a group: nothing is leased or acked. `to_offset` is exclusive."""
@@ -108,7 +108,7 @@ class Client(ThreadClient):
 
     def seal(self) -> None:
         """Returns when everything that was durable at the call is in the tables and the history."""
-        self._thread.run(self._awaited.seal())
+        self._thread.ask(self._awaited.seal())
 
     def produce(self, topic: str, value: Any, *, key: str = "", idempotency_key: str | None = None, retries: int | None = None, headers: Mapping[str, str] | None = None, **envelope: Unpack[EnvelopeFields]) -> Receipt:
         """Returns when the message is durable. Messages produced at the same time share a request.
@@ -131,7 +131,7 @@ class Client(ThreadClient):
 
         Without `epoch` the server assigns the next one; a writer that keeps its own epochs passes one.
         """
-        return self._thread.run(self._awaited.writer(topic, writer, epoch=epoch))
+        return self._thread.ask(self._awaited.writer(topic, writer, epoch=epoch))
 
     def append(self, topic: str, messages: Sequence[PositionedMessage], *, writer: str, epoch: int, lane: int = 0, after: int | None = None) -> AppendReceipt:
         """Returns when all messages are durable, each stored once however often it is sent.
@@ -139,7 +139,7 @@ class Client(ThreadClient):
         `after` is a position that the lane must have reached. Raises LaneBehind where it has not, and
         WriterFenced when a newer run of the writer is open.
         """
-        return self._thread.run(self._awaited.append(topic, messages, writer=writer, epoch=epoch, lane=lane, after=after))
+        return self._thread.ask(self._awaited.append(topic, messages, writer=writer, epoch=epoch, lane=lane, after=after))
 
     def consume(self, topic: str, group: str, *, owner: str | None = None, lease_ms: int = LEASE_MS, prefetch: int | None = None, start: Literal["earliest", "latest"] | None = None, release_on_close: bool = False) -> Consumer:
         """Deliveries as they arrive, for `for`; reconnects by itself."""
@@ -166,11 +166,11 @@ class Client(ThreadClient):
 
         `attempt_s` is how long one attempt may take, for calls that wait on the server.
         """
-        return self._thread.run(self._awaited.call(method, path, query=query, body=body, repeatable=repeatable, kind=kind, attempt_s=attempt_s))
+        return self._thread.ask(self._awaited.call(method, path, query=query, body=body, repeatable=repeatable, kind=kind, attempt_s=attempt_s))
 
     def call_lines(self, path: str, *, query: Query | None = None, kind: Any = Any) -> list[Any]:
         """Any other call with an NDJSON response: each line decoded as `kind`."""
-        return self._thread.run(self._awaited.call_lines(path, query=query, kind=kind))
+        return self._thread.ask(self._awaited.call_lines(path, query=query, kind=kind))
 
     def close(self) -> None:
         """Send everything that waits to be sent, then close. A second call does nothing."""

@@ -23,7 +23,7 @@ class DeadLetters:
 
     def messages(self, topic: str, *, limit: int | None = None, after: int | None = None) -> list[DeadLetter]:
         """A page of a topic's dead letters, by offset. Raises TopicNotFound if it never had one."""
-        return self._thread.run(self._awaited.messages(topic, limit=limit, after=after))
+        return self._thread.ask(self._awaited.messages(topic, limit=limit, after=after))
 
     def redrive(self, topic: str, *, offsets: Sequence[int] | None = None, dry_run: bool = False, rate_per_s: int | None = None, all_groups: bool = False, by: str | None = None, **where: Unpack[DeadLetterFilter]) -> Redriven:
         """Redrive dead letters to the group that gave them up; without a filter all that were not redriven.
@@ -31,12 +31,12 @@ class DeadLetters:
         `all_groups` redrives them to every group. When the response is lost, some may have been redriven,
         each once: repeat the call. Raises TopicNotFound.
         """
-        return self._thread.run(self._awaited.redrive(topic, offsets=offsets, dry_run=dry_run, rate_per_s=rate_per_s, all_groups=all_groups, by=by, **where))
+        return self._thread.ask(self._awaited.redrive(topic, offsets=offsets, dry_run=dry_run, rate_per_s=rate_per_s, all_groups=all_groups, by=by, **where))
 
     def purge(self, topic: str, *, offsets: Sequence[int] | None = None, dry_run: bool = False, **where: Unpack[DeadLetterFilter]) -> Purged:
         """Delete dead letters; without a filter all of them. Raises TopicNotFound."""
-        return self._thread.run(self._awaited.purge(topic, offsets=offsets, dry_run=dry_run, **where))
+        return self._thread.ask(self._awaited.purge(topic, offsets=offsets, dry_run=dry_run, **where))
 
     def list(self) -> list[DeadLetterTopic]:
         """The topics that have, or had, dead letters."""
-        return self._thread.run(self._awaited.list())
+        return self._thread.ask(self._awaited.list())

@@ -33,31 +33,31 @@ class Idempotency:
         `effect="unknown"` keeps the effect from beginning again when its owner has crashed. `ttl_ms` is how
         long the result lasts.
         """
-        return self._thread.run(self._awaited.begin(topic=topic, group=group, idempotency_key=idempotency_key, owner=owner, lease_ms=lease_ms, tenant_id=tenant_id, offset=offset, source_topic=source_topic, effect=effect, ttl_ms=ttl_ms, parent_step_id=parent_step_id))
+        return self._thread.ask(self._awaited.begin(topic=topic, group=group, idempotency_key=idempotency_key, owner=owner, lease_ms=lease_ms, tenant_id=tenant_id, offset=offset, source_topic=source_topic, effect=effect, ttl_ms=ttl_ms, parent_step_id=parent_step_id))
 
     def mark_success(self, begun: Begun, *, result: Any = UNSET) -> None:
         """Commit the effect: it never runs again, and duplicates get the result. Raises EffectSuperseded."""
-        self._thread.run(self._awaited.mark_success(begun, result=result))
+        self._thread.ask(self._awaited.mark_success(begun, result=result))
 
     def mark_failure(self, begun: Begun, *, error: str) -> None:
         """Record a failure; the effect may begin again. Raises EffectSuperseded."""
-        self._thread.run(self._awaited.mark_failure(begun, error=error))
+        self._thread.ask(self._awaited.mark_failure(begun, error=error))
 
     def commit(self, begun: Begun, *, result: Any = UNSET) -> None:
         """The HTTP interface's name for `mark_success`."""
-        self._thread.run(self._awaited.commit(begun, result=result))
+        self._thread.ask(self._awaited.commit(begun, result=result))
 
     def fail(self, begun: Begun, *, error: str) -> None:
         """The HTTP interface's name for `mark_failure`."""
-        self._thread.run(self._awaited.fail(begun, error=error))
+        self._thread.ask(self._awaited.fail(begun, error=error))
 
     def extend(self, begun: Begun, *, lease_ms: int = LEASE_MS) -> None:
         """Extend the lease to `lease_ms` from now. Raises EffectSuperseded."""
-        self._thread.run(self._awaited.extend(begun, lease_ms=lease_ms))
+        self._thread.ask(self._awaited.extend(begun, lease_ms=lease_ms))
 
     def status(self, *, topic: str, group: str, idempotency_key: str, tenant_id: str = "", offset: int | None = None, source_topic: str | None = None) -> EffectStatus:
         """The state of an effect, addressed as in `begin`. Raises EffectNotFound."""
-        return self._thread.run(self._awaited.status(topic=topic, group=group, idempotency_key=idempotency_key, tenant_id=tenant_id, offset=offset, source_topic=source_topic))
+        return self._thread.ask(self._awaited.status(topic=topic, group=group, idempotency_key=idempotency_key, tenant_id=tenant_id, offset=offset, source_topic=source_topic))
 
     def resolve(self, *, topic: str, group: str, idempotency_key: str, by: str, happened: bool, result: Any = UNSET, tenant_id: str = "") -> AlreadyCommitted | Held | None:
         """Record the outcome of an effect that is unknown; None when it is recorded.
@@ -65,4 +65,4 @@ class Idempotency:
         An effect that happened never runs again. One that did not may: redrive its dead letter. An effect
         that is committed or under way is left as it is and returned.
         """
-        return self._thread.run(self._awaited.resolve(topic=topic, group=group, idempotency_key=idempotency_key, by=by, happened=happened, result=result, tenant_id=tenant_id))
+        return self._thread.ask(self._awaited.resolve(topic=topic, group=group, idempotency_key=idempotency_key, by=by, happened=happened, result=result, tenant_id=tenant_id))

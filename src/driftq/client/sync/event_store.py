@@ -32,14 +32,14 @@ class EventStore:
         DRIFTQ_DATABASE_URL names: the event is stored and numbered only if the caller's transaction commits.
         Any other connection is refused; `driftq.outbox` works with those.
         """
-        return self._thread.run(self._awaited.append(event, expected_seq=expected_seq, transaction=transaction))
+        return self._thread.ask(self._awaited.append(event, expected_seq=expected_seq, transaction=transaction))
 
     def append_all(self, events: Sequence[tuple[Event, int | None]]) -> list[EventReceipt]:
         """Append events, each with its expected_seq or None; all or nothing for each aggregate.
 
         Raises the first error; events of other aggregates may be stored then. Repeating the call is safe.
         """
-        return self._thread.run(self._awaited.append_all(events))
+        return self._thread.ask(self._awaited.append_all(events))
 
     def read(self, aggregate_type: str, aggregate_id: str, *, from_seq: int = 1) -> Iterator[Event]:
         """The events of one aggregate in sequence order, `from_seq` included."""

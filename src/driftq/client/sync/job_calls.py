@@ -38,7 +38,7 @@ class JobCalls:
         are the ids of jobs that have to succeed first. The job's runs continue the trace that `traceparent`
         names; by default that of the current span, if OpenTelemetry is in use.
         """
-        return self._thread.run(self._awaited.enqueue(queue, task, payload, priority=priority, delay_s=delay_s, run_at=run_at, idempotency_key=idempotency_key, max_retries=max_retries, timeout_ms=timeout_ms, retry=retry, metadata=metadata, limit_key=limit_key, after=after, traceparent=traceparent))
+        return self._thread.ask(self._awaited.enqueue(queue, task, payload, priority=priority, delay_s=delay_s, run_at=run_at, idempotency_key=idempotency_key, max_retries=max_retries, timeout_ms=timeout_ms, retry=retry, metadata=metadata, limit_key=limit_key, after=after, traceparent=traceparent))
 
     def enqueue_many(self, queue: str, task: str, payloads: Iterable[Any], *, priority: int | None = None, delay_s: float | None = None, run_at: datetime | None = None, idempotency_keys: Iterable[str] | None = None, max_retries: int | None = None, timeout_ms: int | None = None, retry: RetryPolicy | None = None, metadata: Mapping[str, str] | None = None, limit_keys: Iterable[str] | None = None) -> list[EnqueuedJob]:
         """Returns when a job for each payload is durable, in order; thousands of them share a request.
@@ -52,42 +52,42 @@ class JobCalls:
 
         The client does not repeat a claim: jobs whose response was lost are due again when their leases end.
         """
-        return self._thread.run(self._awaited.claim(queues, owner=owner, lease_ms=lease_ms, limit=limit, wait_ms=wait_ms))
+        return self._thread.ask(self._awaited.claim(queues, owner=owner, lease_ms=lease_ms, limit=limit, wait_ms=wait_ms))
 
     def heartbeat(self, job: ClaimedJob, *, lease_ms: int | None = None) -> None:
         """Extend the lease to `lease_ms` from now, else to its first length from now. Raises StaleLease."""
-        self._thread.run(self._awaited.heartbeat(job, lease_ms=lease_ms))
+        self._thread.ask(self._awaited.heartbeat(job, lease_ms=lease_ms))
 
     def complete(self, job: ClaimedJob, *, result: Any = UNSET) -> None:
         """Complete the job: it never runs again. Raises StaleLease."""
-        self._thread.run(self._awaited.complete(job, result=result))
+        self._thread.ask(self._awaited.complete(job, result=result))
 
     def fail(self, job: ClaimedJob, *, error: str, retryable: bool = True) -> None:
         """Report a failed attempt: the job is retried later, or dead. Raises StaleLease."""
-        self._thread.run(self._awaited.fail(job, error=error, retryable=retryable))
+        self._thread.ask(self._awaited.fail(job, error=error, retryable=retryable))
 
     def settle(self, ends: Sequence[JobEnd], *, owner: str) -> list[DriftQError | None]:
         """Complete and fail many jobs in one durable write; None or an error for each."""
-        return self._thread.run(self._awaited.settle(ends, owner=owner))
+        return self._thread.ask(self._awaited.settle(ends, owner=owner))
 
     def get(self, job_id: str, *, wait_ms: int = 0) -> JobView:
         """A job with its attempts; `result` is None until it has one. Raises JobNotFound.
 
         With `wait_ms` it returns when the job has ended, or when that time is over.
         """
-        return self._thread.run(self._awaited.get(job_id, wait_ms=wait_ms))
+        return self._thread.ask(self._awaited.get(job_id, wait_ms=wait_ms))
 
     def list(self, *, queue: str | None = None, state: Literal["ready", "scheduled", "blocked", "in_flight", "succeeded", "dead"] | None = None, limit: int | None = None, after: str | None = None) -> list[JobView]:
         """Jobs, oldest first; `state="dead"` lists those that were given up."""
-        return self._thread.run(self._awaited.list(queue=queue, state=state, limit=limit, after=after))
+        return self._thread.ask(self._awaited.list(queue=queue, state=state, limit=limit, after=after))
 
     def cancel(self, job_id: str) -> None:
         """Cancel a job: it becomes dead. Raises JobNotFound, WrongJobState."""
-        self._thread.run(self._awaited.cancel(job_id))
+        self._thread.ask(self._awaited.cancel(job_id))
 
     def requeue(self, job_id: str) -> None:
         """Requeue a dead job with all its attempts. Raises JobNotFound, WrongJobState."""
-        self._thread.run(self._awaited.requeue(job_id))
+        self._thread.ask(self._awaited.requeue(job_id))
 
     def requeue_dead(self, *, queue: str | None = None, task: str | None = None, error: str | None = None, since: datetime | None = None, until: datetime | None = None, dry_run: bool = False, rate_per_s: int | None = None) -> RequeuedJobs:
         """Requeue the dead jobs of which all of this is true; without a filter all of them.
@@ -95,4 +95,4 @@ class JobCalls:
         `error` is a part of the last error, `since` and `until` are about the time of the end. When the
         response is lost, some may have been requeued, each once: repeat the call.
         """
-        return self._thread.run(self._awaited.requeue_dead(queue=queue, task=task, error=error, since=since, until=until, dry_run=dry_run, rate_per_s=rate_per_s))
+        return self._thread.ask(self._awaited.requeue_dead(queue=queue, task=task, error=error, since=since, until=until, dry_run=dry_run, rate_per_s=rate_per_s))

@@ -24,7 +24,7 @@ class MessageSearch:
 
         A page may be short, or empty, and still have a `next`. Raises TopicNotFound.
         """
-        return self._thread.run(self._awaited.page(topic, key=key, run_id=run_id, tenant_id=tenant_id, since=since, until=until, offset=offset, partition=partition, order=order, limit=limit, after=after))
+        return self._thread.ask(self._awaited.page(topic, key=key, run_id=run_id, tenant_id=tenant_id, since=since, until=until, offset=offset, partition=partition, order=order, limit=limit, after=after))
 
     def find(self, topic: str, *, key: str | None = None, run_id: str | None = None, tenant_id: str | None = None, since: Instant | None = None, until: Instant | None = None, partition: int | None = None, order: Literal["oldest", "newest"] = "oldest") -> Iterator[RecordedMessage]:
         """All messages that fit, by offset, page by page. Raises TopicNotFound."""

@@ -18,8 +18,8 @@ class Pipelines:
 
     def report(self, name: str, report: PipelineReport) -> None:
         """Report the progress of a job; the server keeps the newest report of each."""
-        self._thread.run(self._awaited.report(name, report))
+        self._thread.ask(self._awaited.report(name, report))
 
     def list(self) -> list[PipelineView]:
         """The jobs that have reported, by name."""
-        return self._thread.run(self._awaited.list())
+        return self._thread.ask(self._awaited.list())

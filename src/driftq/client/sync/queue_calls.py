@@ -18,19 +18,19 @@ class QueueCalls:
 
     def list(self, *, limit: int | None = None, after: str | None = None) -> list[QueueView]:
         """Queues by name, those after a name, with the number of their jobs in each state."""
-        return self._thread.run(self._awaited.list(limit=limit, after=after))
+        return self._thread.ask(self._awaited.list(limit=limit, after=after))
 
     def limit(self, queue: str, *, concurrency: int | None = None, rate: tuple[int, float] | None = None, key_concurrency: int | None = None, key_rate: tuple[int, float] | None = None) -> QueueReply:
         """Set the limits of a queue and of each of its limit keys; what is not given is not limited.
 
         A rate is a number of claims and a number of seconds: no window of that length has more claims.
         """
-        return self._thread.run(self._awaited.limit(queue, concurrency=concurrency, rate=rate, key_concurrency=key_concurrency, key_rate=key_rate))
+        return self._thread.ask(self._awaited.limit(queue, concurrency=concurrency, rate=rate, key_concurrency=key_concurrency, key_rate=key_rate))
 
     def pause(self, queue: str) -> QueueReply:
         """Pause a queue: it accepts jobs, and no worker gets one."""
-        return self._thread.run(self._awaited.pause(queue))
+        return self._thread.ask(self._awaited.pause(queue))
 
     def resume(self, queue: str) -> QueueReply:
         """Resume a paused queue."""
-        return self._thread.run(self._awaited.resume(queue))
+        return self._thread.ask(self._awaited.resume(queue))

@@ -21,7 +21,7 @@ class RegistryCalls:
 
     def page(self, *, state: ClaimStateName | None = None, handler: str | None = None, limit: int | None = None, after: str | None = None) -> ClaimsReply:
         """A page of claims; without a state, those that are not finished."""
-        return self._thread.run(self._awaited.page(state=state, handler=handler, limit=limit, after=after))
+        return self._thread.ask(self._awaited.page(state=state, handler=handler, limit=limit, after=after))
 
     def find(self, *, state: ClaimStateName | None = None, handler: str | None = None) -> Iterator[ClaimView]:
         """All claims that fit, page by page."""
@@ -33,4 +33,4 @@ class RegistryCalls:
         Raises ClaimNotFound, and WrongClaimState when the claim does not wait for this. A repeated call after
         a lost response raises WrongClaimState too.
         """
-        self._thread.run(self._awaited.resolve(handler, event_id, outcome=outcome, by=by))
+        self._thread.ask(self._awaited.resolve(handler, event_id, outcome=outcome, by=by))

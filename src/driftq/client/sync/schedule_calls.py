@@ -21,32 +21,32 @@ class ScheduleCalls:
 
     def create(self, name: str, cron: str, *, queue: str, task: str, payload: Any = None, timezone: str = "UTC", missed: Literal["skip", "last", "all"] = "skip", priority: int | None = None, max_retries: int | None = None, timeout_ms: int | None = None, retry: RetryPolicy | None = None) -> ScheduleView:
         """Create a schedule; the same one again changes nothing. Raises ScheduleExists for other content."""
-        return self._thread.run(self._awaited.create(name, cron, queue=queue, task=task, payload=payload, timezone=timezone, missed=missed, priority=priority, max_retries=max_retries, timeout_ms=timeout_ms, retry=retry))
+        return self._thread.ask(self._awaited.create(name, cron, queue=queue, task=task, payload=payload, timezone=timezone, missed=missed, priority=priority, max_retries=max_retries, timeout_ms=timeout_ms, retry=retry))
 
     def replace(self, name: str, cron: str, *, queue: str, task: str, payload: Any = None, timezone: str = "UTC", missed: Literal["skip", "last", "all"] = "skip", priority: int | None = None, max_retries: int | None = None, timeout_ms: int | None = None, retry: RetryPolicy | None = None) -> ScheduleView:
         """Create a schedule, or replace the one of this name."""
-        return self._thread.run(self._awaited.replace(name, cron, queue=queue, task=task, payload=payload, timezone=timezone, missed=missed, priority=priority, max_retries=max_retries, timeout_ms=timeout_ms, retry=retry))
+        return self._thread.ask(self._awaited.replace(name, cron, queue=queue, task=task, payload=payload, timezone=timezone, missed=missed, priority=priority, max_retries=max_retries, timeout_ms=timeout_ms, retry=retry))
 
     def get(self, name: str) -> ScheduleView:
         """A schedule with its latest fire and its next one. Raises ScheduleNotFound."""
-        return self._thread.run(self._awaited.get(name))
+        return self._thread.ask(self._awaited.get(name))
 
     def list(self, *, limit: int | None = None, after: str | None = None) -> list[ScheduleView]:
         """Schedules by name, those after a name."""
-        return self._thread.run(self._awaited.list(limit=limit, after=after))
+        return self._thread.ask(self._awaited.list(limit=limit, after=after))
 
     def remove(self, name: str) -> None:
         """Remove a schedule; its jobs stay. Raises ScheduleNotFound."""
-        self._thread.run(self._awaited.remove(name))
+        self._thread.ask(self._awaited.remove(name))
 
     def pause(self, name: str) -> ScheduleView:
         """Pause a schedule: fires due meanwhile are not made up for. Raises ScheduleNotFound."""
-        return self._thread.run(self._awaited.pause(name))
+        return self._thread.ask(self._awaited.pause(name))
 
     def resume(self, name: str) -> ScheduleView:
         """Resume a schedule with its next fire time. Raises ScheduleNotFound."""
-        return self._thread.run(self._awaited.resume(name))
+        return self._thread.ask(self._awaited.resume(name))
 
     def run(self, name: str) -> EnqueuedJob:
         """Enqueue the job of a schedule now, besides its fires. Raises ScheduleNotFound."""
-        return self._thread.run(self._awaited.run(name))
+        return self._thread.ask(self._awaited.run(name))

@@ -1,8 +1,9 @@
 """The parts of the sync client that the asyncio client has no counterpart for.
 
-There is one implementation of every call: `AsyncClient` runs on an event loop in a thread of its own, and the
-generated classes wait for it. Any thread may use them; messages that several threads produce at the same time
-share a request.
+There is one implementation of every call, that of `AsyncClient`. A plain call, one request and its
+response, is made on the thread that asks for it. Everything else runs on an event loop in a thread of its
+own, and the generated classes wait for it. Any thread may use them; messages that several threads produce
+at the same time share a request.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class ThreadClient:
     def _bind(self, awaited: AsyncClient, thread: LoopThread) -> None:
         self._awaited = awaited
         self._thread = thread
+        thread.steps = awaited._calls.direct is not None
 
     @property
     def awaited(self) -> AsyncClient:

@@ -7,6 +7,7 @@ repeatable: the server may have processed a call whose response was lost.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import msgspec
 
 from driftq.client.backoff import RetryBackoff
 from driftq.client.options import ClientOptions
+from driftq.client.wire.caller import is_stepping
 from driftq.client.wire.connection import ConnectionLost, HttpConnection, LineReader
 from driftq.client.wire.connector import Connector
 from driftq.client.wire.encoding import RequestWriter, encode
@@ -36,6 +38,8 @@ class Calls:
         self.options = options
         headers = request_headers(options.api_key)
         self.writer = RequestWriter(host=connector.host, prefix=connector.prefix, headers=headers)
+        self.direct = connector.direct()
+        """Takes the requests of stepped calls; None where the server is on this client's own loop."""
         self._kept: list[HttpConnection] = []
         self._unusable: Callable[[], Exception] | None = None
         """Makes the error of every further call."""
@@ -81,22 +85,27 @@ class Calls:
 
     async def send(self, octets: bytes, *, repeatable: bool, attempt_s: float | None = None) -> bytes:
         """The body of the response. `attempt_s` replaces the usual time limit of one attempt."""
-        loop = asyncio.get_running_loop()
         attempt_s = attempt_s or self.options.attempt_timeout_s
-        end = loop.time() + max(attempt_s if not repeatable else 0.0, self.options.timeout_s)
+        end = time.monotonic() + max(attempt_s if not repeatable else 0.0, self.options.timeout_s)
+        direct = self.direct if is_stepping() else None
         backoff = RetryBackoff()
         while True:
-            left_s = max(0.1, min(attempt_s, end - loop.time()))
+            left_s = max(0.1, min(attempt_s, end - time.monotonic()))
             try:
-                return await self._try(octets, within_s=left_s)
+                if direct is None:
+                    return await self._try(octets, within_s=left_s)
+                return _body_of(*direct.request(octets, within_s=left_s))
             except DriftQError as failure:
                 retry_after_s = (
                     failure.retry_after_ms / 1000 if isinstance(failure, ResourceExhausted) else 0.0
                 )
                 pause_s = backoff.next_s(at_least_s=retry_after_s)
-                if not repeatable or not is_transient(failure) or loop.time() + pause_s >= end:
+                if not repeatable or not is_transient(failure) or time.monotonic() + pause_s >= end:
                     raise
-                await asyncio.sleep(pause_s)
+                if direct is None:
+                    await asyncio.sleep(pause_s)
+                else:
+                    direct.pause(pause_s)
 
     async def _try(self, octets: bytes, *, within_s: float) -> bytes:
         connection = await self._take(within_s)
@@ -106,9 +115,7 @@ class Calls:
             raise ServerUnreachable(self.connector.url, cause=str(lost)) from None
         finally:
             self._give_back(connection)
-        if not 200 <= status < 300:
-            raise read_error(status, body)
-        return body
+        return _body_of(status, body)
 
     async def open_stream(self, octets: bytes) -> LineReader:
         """A streamed response on a connection of its own; raises if the server sends an error."""
@@ -161,6 +168,15 @@ class Calls:
 
     def close(self) -> None:
         self._unusable = ClientClosed
+        if self.direct is not None:
+            self.direct.close()
         for connection in self._kept:
             connection.close()
         self._kept.clear()
+
+
+def _body_of(status: int, body: bytes) -> bytes:
+    """The body of a response; raises the error that it carries."""
+    if not 200 <= status < 300:
+        raise read_error(status, body)
+    return body

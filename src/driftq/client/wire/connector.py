@@ -9,6 +9,7 @@ from typing import Protocol
 from weakref import WeakSet
 
 from driftq.client.wire.connection import HttpConnection
+from driftq.client.wire.direct import DirectConnections
 from driftq.errors import ServerUnreachable
 from driftq.transport.blocking import cause_of
 from driftq.transport.endpoint import Endpoint
@@ -37,6 +38,9 @@ class Connector(Protocol):
 
     async def connect(self, *, within_s: float) -> HttpConnection:
         """A new connection; raises ServerUnreachable."""
+
+    def direct(self) -> DirectConnections | None:
+        """Connections that callers wait on themselves; None where only the loop can reach the server."""
 
     async def close(self) -> None:
         """Called when the client is closed, after its connections."""
@@ -72,6 +76,9 @@ class TcpConnector:
         if self._ssl_context is not None:
             self._secured.add(connection)
         return connection
+
+    def direct(self) -> DirectConnections:
+        return DirectConnections(self._endpoint, self._ssl_context)
 
     async def close(self) -> None:
         """A closed connection with TLS still waits for the server's goodbye: do not wait with it."""

@@ -60,7 +60,7 @@ class JobHandle:
 
     def status(self) -> str:
         """The state now. Raises JobNotFound."""
-        return self._client.run(self._status())
+        return self._client.ask(self._status())
 
     async def status_async(self) -> str:
         return await self._client.finish(self._status())
@@ -72,7 +72,7 @@ class JobHandle:
         the job's error is of a built-in class, or of one that the task's retry policy names, the JobFailed
         is an instance of that class as well.
         """
-        return self._client.run(self._result(timeout))
+        return self._client.ask(self._result(timeout))
 
     async def result_async(self, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - as of `result`.
         return await self._client.finish(self._result(timeout))

@@ -1,7 +1,8 @@
 """A client of either kind, and the event loop that its calls run on.
 
-The calls of a `Client` run on the loop of its own thread, so they can be waited for in any thread and awaited
-on any loop. Those of an `AsyncClient` can only be awaited, on the loop that uses the client.
+The plain calls of a `Client` are made on the thread that asks for them, its other calls on the loop of its
+own thread; both can be waited for in any thread and awaited on any loop. Those of an `AsyncClient` can only
+be awaited, on the loop that uses the client.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from driftq.client import AsyncClient, Client
+from driftq.client.loop_thread import LoopThread
 from driftq.errors import InvalidArgument
 
 _T = TypeVar("_T")
@@ -45,9 +47,16 @@ class ClientLoop:
         return self._client.thread.loop
 
     def run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Wait for a call. InvalidArgument with an `AsyncClient`."""
+        """Wait for calls that run on the client's loop. InvalidArgument with an `AsyncClient`."""
+        return self._thread_for(work).run(work)
+
+    def ask(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Wait for plain calls, made on this thread where they can be. InvalidArgument as in `run`."""
+        return self._thread_for(work).ask(work)
+
+    def _thread_for(self, work: Coroutine[Any, Any, Any]) -> LoopThread:
         if isinstance(self._client, Client):
-            return self._client.thread.run(work)
+            return self._client.thread
         work.close()
         raise InvalidArgument(
             "client", "is an AsyncClient: await the call whose name ends in _async, or use a Client"

@@ -1,6 +1,9 @@
-"""`python -m bench [NAME …]`: run the named benchmarks, or all, and show one table."""
+"""`python -m bench [NAME …]`: run the named benchmarks, or all, show one table and write JSON."""
 
+import argparse
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 from bench import (
     broker,
@@ -22,19 +25,19 @@ from bench import (
     redis_sink,
     registry,
     row_sinks,
+    singles,
     spark_source,
     stages,
     stream_peers,
     worker,
 )
+from bench.harness.about import about
+from bench.harness.figure import Figure
 from bench.machine import kept_back, processor_times
-from bench.report import Figure, show
-
-DISTURBED = 0.01
-"""From this share on the host is said to have been busy with something else."""
+from bench.report import show, write_json
 
 BENCHMARKS = {
-    "singles": broker.singles,
+    "singles": singles.singles,
     "batches": broker.batches,
     "core": broker.core,
     "memory": broker.memory,
@@ -72,20 +75,25 @@ BENCHMARKS = {
 
 
 def main() -> int:
-    names = sys.argv[1:] or list(BENCHMARKS)
-    unknown = [name for name in names if name not in BENCHMARKS]
+    parser = argparse.ArgumentParser(prog="make bench ARGS=", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}")
+    parser.add_argument("--json", type=Path, help="write every figure into this file as well")
+    given = parser.parse_args()
+    unknown = [name for name in given.names if name not in BENCHMARKS]
     if unknown:
-        print(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
-        return 2
+        parser.error(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
     figures: list[Figure] = []
-    for name in names:
+    for name in given.names or BENCHMARKS:
         print(f"measuring {name} …", file=sys.stderr, flush=True)
         before = processor_times()
-        figures += BENCHMARKS[name]()
+        found = BENCHMARKS[name]()
         share = kept_back(before)
-        if share >= DISTURBED:
-            figures.append(Figure(f"… processor time that the host kept back ({name})", f"{share:.0%}"))
+        for one in found:
+            steal = share if one.steal is None else one.steal
+            figures.append(replace(one, benchmark=name, steal=steal))
     show(figures)
+    if given.json:
+        write_json(given.json, figures, about())
     return 0
 
 

@@ -10,8 +10,9 @@ import psutil
 import uvloop
 
 import driftq
+from bench.harness.figure import Figure
 from bench.machine import Server, server, settled
-from bench.report import Figure
+from bench.report import stated
 
 SECONDS = 5.0
 VALUE = "x" * 200
@@ -40,8 +41,8 @@ class Phase:
     def figures(self, name: str) -> list[Figure]:
         client, server = (took * 1e6 / self.messages for took in (self.client_s, self.server_s))
         return [
-            Figure(name, f"{self.rate:,.0f} messages/s", "≥ 100,000", self.rate >= 100_000),
-            Figure("  processor time a message", f"client {client:.1f} µs, server {server:.1f} µs"),
+            stated(name, f"{self.rate:,.0f} messages/s", "≥ 100,000", self.rate >= 100_000),
+            stated("  processor time a message", f"client {client:.1f} µs, server {server:.1f} µs"),
         ]
 
 
@@ -112,7 +113,7 @@ def calls() -> list[Figure]:
             awaited.append(uvloop.run(_awaited_calls(_url(running))))
     base = min(raw)
     return [
-        Figure("one produce by http.client", f"{base * 1e6:,.0f} µs"),
+        stated("one produce by http.client", f"{base * 1e6:,.0f} µs"),
         _beside("one produce by driftq.Client", min(faces), base),
         _beside("one produce by driftq.AsyncClient", min(awaited), base),
     ]
@@ -120,7 +121,7 @@ def calls() -> list[Figure]:
 
 def _beside(name: str, seconds: float, base: float) -> Figure:
     ratio = seconds / base
-    return Figure(name, f"{seconds * 1e6:,.0f} µs = {ratio:.2f}×", "< 1.5×", ratio < 1.5)
+    return stated(name, f"{seconds * 1e6:,.0f} µs = {ratio:.2f}×", "< 1.5×", ratio < 1.5)
 
 
 def _raw_calls(port: int) -> float:

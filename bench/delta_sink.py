@@ -13,7 +13,8 @@ from pathlib import Path
 
 from deltalake import DeltaTable, write_deltalake
 
-from bench.report import Figure
+from bench.harness.figure import Figure
+from bench.report import stated
 from driftq.sinks import Application, Change, DeltaSink, TopicPartition
 from driftq.sinks.arrow_rows import CHANGES, as_table
 
@@ -34,14 +35,14 @@ def delta_sink() -> list[Figure]:
             ours, merged, appended = _measure(Path(folder), rows)
         share, beside = merged / ours, appended / ours
         figures += [
-            Figure(
+            stated(
                 f"Delta: batches of {rows:,} rows, half of them new, against a plain MERGE of delta-rs",
                 f"{share:.2f}×",
                 f"≥ {SHARE_MIN}×",
                 share >= SHARE_MIN,
             ),
-            Figure("… the same, against a plain append, which keeps every version", f"{beside:.2f}×"),
-            Figure("… rows per second", f"{rows / ours:,.0f}"),
+            stated("… the same, against a plain append, which keeps every version", f"{beside:.2f}×"),
+            stated("… rows per second", f"{rows / ours:,.0f}"),
         ]
     return figures
 

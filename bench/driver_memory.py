@@ -14,8 +14,9 @@ from pathlib import Path
 
 import psutil
 
+from bench.harness.figure import Figure
 from bench.projection import Services, fill, open_services
-from bench.report import Figure
+from bench.report import stated
 
 AGGREGATES = (10_000, 1_000_000)
 GROWTH_MAX = 1.1
@@ -50,7 +51,7 @@ def driver_memory(most: int = AGGREGATES[-1]) -> list[Figure]:
     few, many = peaks
     grown = many.python / few.python
     figures = [
-        Figure(
+        stated(
             f"driver of a projection, one batch of {size:,} aggregates: Python, Java",
             f"{peak.python / 2**20:,.0f} and {peak.java / 2**20:,.0f} MiB",
         )
@@ -59,8 +60,8 @@ def driver_memory(most: int = AGGREGATES[-1]) -> list[Figure]:
     java = many.java / few.java
     return [
         *figures,
-        Figure("… its Python grows by", f"{grown:.2f}×", f"≤ {GROWTH_MAX}×", grown <= GROWTH_MAX),
-        Figure("… its Java grows by", f"{java:.2f}×", f"≤ {GROWTH_MAX}×", java <= GROWTH_MAX),
+        stated("… its Python grows by", f"{grown:.2f}×", f"≤ {GROWTH_MAX}×", grown <= GROWTH_MAX),
+        stated("… its Java grows by", f"{java:.2f}×", f"≤ {GROWTH_MAX}×", java <= GROWTH_MAX),
     ]
 
 

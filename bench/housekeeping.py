@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.harness.figure import Figure
 from bench.load import Load, answers_per_second, http_request, run_load
 from bench.machine import Server, folder
-from bench.report import Figure
+from bench.report import stated
 
 SECONDS = 12.0
 VALUE = "x" * 200
@@ -74,13 +75,13 @@ def _restart(count: int, aim_s: float) -> list[Figure]:
         again.stop()
     assert found >= kept, f"{kept} were kept, {found} are left"
     return [
-        Figure(
+        stated(
             f"process start to readyz after kill -9 ({found:,} kept)",
             f"{took:.2f} s",
             f"≤ {aim_s:g} s",
             took <= aim_s,
         ),
-        Figure(f"memory per kept message ({found:,} kept)", f"{each:.0f} B", "< 60 B", each < 60),
+        stated(f"memory per kept message ({found:,} kept)", f"{each:.0f} B", "< 60 B", each < 60),
     ]
 
 
@@ -100,9 +101,9 @@ def latency() -> list[Figure]:
     worked = _singles({"housekeeping": True})
     ratio = worked.p999_ms / plain.p999_ms
     return [
-        Figure("produce p99.9 without housekeeping", f"{plain.p999_ms:.1f} ms ({plain.rate:,.0f}/s)"),
-        Figure("produce p99.9 with it", f"{worked.p999_ms:.1f} ms ({worked.rate:,.0f}/s)"),
-        Figure("… as a multiple", f"{ratio:.1f}×", "≤ 3×", ratio <= 3),
+        stated("produce p99.9 without housekeeping", f"{plain.p999_ms:.1f} ms ({plain.rate:,.0f}/s)"),
+        stated("produce p99.9 with it", f"{worked.p999_ms:.1f} ms ({worked.rate:,.0f}/s)"),
+        stated("… as a multiple", f"{ratio:.1f}×", "≤ 3×", ratio <= 3),
     ]
 
 
@@ -112,9 +113,9 @@ def tables() -> list[Figure]:
     on = _singles({"housekeeping": True}, table=True)
     ratio = on.p99_ms / off.p99_ms
     return [
-        Figure("produce p99 with tables off", f"{off.p99_ms:.1f} ms ({off.rate:,.0f}/s)"),
-        Figure("produce p99 with tables on", f"{on.p99_ms:.1f} ms ({on.rate:,.0f}/s)"),
-        Figure("… as a multiple", f"{ratio:.1f}×", "≤ 1.5×", ratio <= 1.5),
+        stated("produce p99 with tables off", f"{off.p99_ms:.1f} ms ({off.rate:,.0f}/s)"),
+        stated("produce p99 with tables on", f"{on.p99_ms:.1f} ms ({on.rate:,.0f}/s)"),
+        stated("… as a multiple", f"{ratio:.1f}×", "≤ 1.5×", ratio <= 1.5),
     ]
 
 

@@ -5,8 +5,9 @@ import threading
 import time
 
 import driftq
+from bench.harness.figure import Figure
 from bench.machine import server
-from bench.report import Figure
+from bench.report import stated
 
 JOBS = 100_000
 ROUNDS = 3
@@ -23,7 +24,7 @@ def keyed() -> list[Figure]:
     ratio = statistics.median(ratios)
     name = f"jobs: the same with a limit key per job, {JOBS:,} keys with a limit"
     shown = f"{ratio:.2f}× of those without ({statistics.median(rates):,.0f} jobs/s)"
-    return [Figure(name, shown, "≥ 0.7×", ratio >= 0.7)]
+    return [stated(name, shown, "≥ 0.7×", ratio >= 0.7)]
 
 
 def _worked(*, keys: bool) -> float:

@@ -8,10 +8,11 @@ from typing import NamedTuple
 import uvloop
 
 import driftq
+from bench.harness.figure import Figure
 from bench.job_keys import keyed
 from bench.job_latency import latencies
 from bench.machine import server
-from bench.report import Figure
+from bench.report import stated
 
 COUNT = 50_000
 CALLERS = 256
@@ -29,8 +30,8 @@ def no_op() -> list[Figure]:
     with server() as running:
         enqueued, worked = measure(f"http://127.0.0.1:{running.port}", COUNT)
     return [
-        Figure(f"jobs: durable enqueue, {CALLERS} callers", f"{enqueued:,.0f} jobs/s"),
-        Figure(
+        stated(f"jobs: durable enqueue, {CALLERS} callers", f"{enqueued:,.0f} jobs/s"),
+        stated(
             "jobs: claim, run a no-op, complete; one worker process, fsync always",
             f"{worked:,.0f} jobs/s",
             "≥ 20,000",

@@ -21,8 +21,9 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import jobs
+from bench.harness.figure import Figure
 from bench.machine import folder, server
-from bench.report import Figure
+from bench.report import stated
 from tests.services_postgres import PostgresServer
 
 ROOT = Path(__file__).parents[1]
@@ -104,7 +105,7 @@ def beside_others() -> list[Figure]:
     rows.append(("DriftQ, last", last, OURS))
     slower = min(first, last)
     _show(rows, count, slower)
-    return [Figure(f"jobs: no-op, one worker process, {count:,} jobs", f"{slower:,.0f} jobs/s")]
+    return [stated(f"jobs: no-op, one worker process, {count:,} jobs", f"{slower:,.0f} jobs/s")]
 
 
 def _ours(count: int) -> float:

@@ -2,8 +2,9 @@
 
 import time
 
+from bench.harness.figure import Figure
 from bench.machine import server
-from bench.report import Figure
+from bench.report import stated
 from driftq.model.wire.append import AppendReceipt, PositionedMessage
 from driftq.transport.paths import topic_path
 from driftq.transport.server import Server
@@ -31,9 +32,9 @@ def publish() -> list[Figure]:
         calls.close()
     each = grown / (MESSAGES / 2)
     return [
-        Figure(f"append by position, chunks of {CHUNK:,}", f"{MESSAGES / took:,.0f} messages/s"),
-        Figure("refusals on a topic without readers", "0", "0", True),
-        Figure(
+        stated(f"append by position, chunks of {CHUNK:,}", f"{MESSAGES / took:,.0f} messages/s"),
+        stated("refusals on a topic without readers", "0", "0", True),
+        stated(
             "memory that the second million takes",
             f"{grown / _MIB:,.0f} MiB = {each:,.0f} B a message",
             f"≤ {2 * _INDEX_BYTES} B (its index)",

@@ -10,9 +10,10 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from bench.harness.figure import Figure
 from bench.machine import folder, settled
 from bench.postgres import postgres
-from bench.report import Figure
+from bench.report import stated
 from bench.timed import Calls, TimedDatabase, alternated, figures, percentiles
 from driftq.registry import Effect, EventKey, Handler
 from driftq.registry.sql_registry import BATCH_MAX, MIGRATIONS, SqlRegistry
@@ -38,7 +39,7 @@ def _bare() -> Figure:
             os.fdatasync(file.fileno())
             took.append((time.perf_counter() - at) * 1000)
     p50, p99 = percentiles(took)
-    return Figure(f"bare {PAGES * 4} KiB write + fdatasync, p50 and p99", f"{p50:.1f} and {p99:.1f} ms")
+    return stated(f"bare {PAGES * 4} KiB write + fdatasync, p50 and p99", f"{p50:.1f} and {p99:.1f} ms")
 
 
 def _on_sqlite() -> list[Figure]:

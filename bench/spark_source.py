@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.harness.figure import Figure
 from bench.machine import Server, folder
-from bench.report import Figure
+from bench.report import stated
 from driftq.pipeline import open_session
 from driftq.settings import load_settings
 from driftq.tables.reader import read_table, table_files
@@ -94,12 +95,12 @@ def measure(url: str, data: Path, messages: int) -> list[Figure]:
         spark.stop()
     share = best["files"] / best["native"]
     return [
-        Figure(f"Spark reads {messages:,} sealed events by itself", f"{best['native']:,.0f} rows/s"),
-        Figure(
+        stated(f"Spark reads {messages:,} sealed events by itself", f"{best['native']:,.0f} rows/s"),
+        stated(
             "the same through the source",
             f"{best['files']:,.0f} rows/s = {share:.2f}×",
             f"≥ {SHARE}×",
             share >= SHARE,
         ),
-        Figure("the same over HTTP alone", f"{best['http']:,.0f} rows/s"),
+        stated("the same over HTTP alone", f"{best['http']:,.0f} rows/s"),
     ]

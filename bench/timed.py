@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from bench.report import Figure
+from bench.harness.figure import Figure
+from bench.report import stated
 from driftq.sql import Database, Transaction
 
 P99_MS_MAX = 10
@@ -77,10 +78,10 @@ def figures(
     p50, p99 = percentiles(within)
     call_p50, call_p99 = percentiles(batched)
     return [
-        Figure(f"{name}, one by one ({engine})", f"{one_by_one:,.0f}/s"),
-        Figure(f"{name}, {size} a transaction ({engine})", f"{together:,.0f}/s"),
-        Figure("… as a multiple of one by one", f"{ratio:.1f}×", f"≥ {aim}×", ratio >= aim),
-        Figure(f"… one call for {size}, p50 and p99", f"{call_p50:.1f} and {call_p99:.1f} ms"),
-        Figure("… its transaction, p50", f"{p50:.1f} ms"),
-        Figure("… its transaction, p99", f"{p99:.1f} ms", f"≤ {P99_MS_MAX} ms", p99 <= P99_MS_MAX),
+        stated(f"{name}, one by one ({engine})", f"{one_by_one:,.0f}/s"),
+        stated(f"{name}, {size} a transaction ({engine})", f"{together:,.0f}/s"),
+        stated("… as a multiple of one by one", f"{ratio:.1f}×", f"≥ {aim}×", ratio >= aim),
+        stated(f"… one call for {size}, p50 and p99", f"{call_p50:.1f} and {call_p99:.1f} ms"),
+        stated("… its transaction, p50", f"{p50:.1f} ms"),
+        stated("… its transaction, p99", f"{p99:.1f} ms", f"≤ {P99_MS_MAX} ms", p99 <= P99_MS_MAX),
     ]

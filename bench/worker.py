@@ -14,8 +14,9 @@ from random import Random
 
 import msgspec
 
+from bench.harness.figure import Figure
 from bench.projection import Bed, open_bed
-from bench.report import Figure
+from bench.report import stated
 from driftq.eventstore.published import PublishedEvent
 from driftq.pipeline.worker.context import WorkerContext
 from driftq.pipeline.worker.job import WorkerJob
@@ -54,13 +55,13 @@ def worker(events: int = EVENTS, shuffled: int = SHUFFLED) -> list[Figure]:
         waited = min(handle(bed, "events.shuffled", f"shuffled-{run}", shuffled) for run in range(RUNS))
     rate = events / took
     return [
-        Figure(
+        stated(
             f"worker on Spark, idempotent no-op, PostgreSQL, {events:,} events",
             f"{rate:,.0f}/s",
             f"≥ {RATE_MIN:,}/s",
             rate >= RATE_MIN,
         ),
-        Figure(
+        stated(
             f"… {shuffled:,} shuffled events",
             f"{waited:.1f} s",
             f"< {SHUFFLED_S_MAX} s",

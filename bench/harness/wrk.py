@@ -1,0 +1,53 @@
+"""wrk, an HTTP load generator in C, against a server of ours: it takes a fraction of the server's work."""
+
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.harness.rounds import Sample
+from bench.machine import Server
+
+_SCRIPT = Path(__file__).with_name("produce.lua")
+
+
+@dataclass(frozen=True, slots=True)
+class Produces:
+    """The produces that the script sends; `batch` 1 is a single one."""
+
+    topic: str
+    value_bytes: int = 200
+    batch: int = 1
+    keyed: bool = False
+    """Each message with an idempotency key of its own."""
+
+
+def load(running: Server, produces: Produces, *, connections: int, seconds: float) -> Sample:
+    """So many connections, each with one request under way; the rate is messages per second."""
+    with running.measured.running():
+        before = running.measured.spent_s()
+        requests, took_us, p50_us, p99_us = _run(running.port, produces, connections, seconds)
+        spent = running.measured.spent_s() - before
+    messages = requests * produces.batch
+    return Sample(messages * 1e6 / took_us, spent * 1e6 / messages, p50_us / 1000, p99_us / 1000)
+
+
+def _run(port: int, produces: Produces, connections: int, seconds: float) -> tuple[int, int, int, int]:
+    if shutil.which("wrk") is None:
+        raise SystemExit("wrk is missing: sh scripts/debian.sh wrk wrk")
+    options = ["-t1", f"-c{connections}", "-d1h", "--timeout", "20s", "-s", str(_SCRIPT)]
+    given = [produces.topic, produces.value_bytes, produces.batch, int(produces.keyed), time.time_ns()]
+    command = ["wrk", *options, f"http://127.0.0.1:{port}", "--", *map(str, given)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)  # Its own clock knows whole seconds only.
+        said, _ = process.communicate(timeout=60)
+    line = next((one for one in said.splitlines() if one.startswith("driftq ")), "")
+    if not line:
+        raise RuntimeError(f"wrk: {said}")
+    requests, took_us, p50_us, p99_us, errors = map(int, line.split()[1:])
+    if errors or not requests:
+        raise RuntimeError(f"{errors} of wrk's requests failed: {said}")
+    return requests, took_us, p50_us, p99_us

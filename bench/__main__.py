@@ -25,12 +25,12 @@ from bench import (
     redis_sink,
     registry,
     row_sinks,
-    singles,
     spark_source,
     stages,
     stream_peers,
     worker,
 )
+from bench.beside import batches, end_to_end, singles, streams
 from bench.harness.about import about
 from bench.harness.figure import Figure
 from bench.machine import kept_back, processor_times
@@ -38,7 +38,9 @@ from bench.report import show, write_json
 
 BENCHMARKS = {
     "singles": singles.singles,
-    "batches": broker.batches,
+    "batches": batches.batches,
+    "end-to-end": end_to_end.end_to_end,
+    "streams": streams.streams,
     "core": broker.core,
     "memory": broker.memory,
     "keys": keys.keys,

@@ -32,24 +32,6 @@ def _create(running: Server, topic: str) -> None:
     urllib.request.urlopen(request).close()
 
 
-def batches() -> list[Figure]:
-    """Durable produces in requests of 500."""
-    with server() as running:
-        _create(running, "batches")
-        body = json.dumps({"messages": [{"topic": "batches", "value": VALUE}] * 500}).encode()
-        rate = 500 * answers_per_second(
-            running.port, http_request("/v1/produce/batch", body), connections=8, seconds=SECONDS
-        )
-    return [
-        stated(
-            "durable batch produce over HTTP, 500 a request",
-            f"{rate:,.0f} messages/s",
-            "≥ 250,000",
-            rate >= 250_000,
-        )
-    ]
-
-
 def core() -> list[Figure]:
     """Produce, logged delivery and ack of 64 gathered messages, written without sync, no HTTP."""
     messages = [Message(topic="t", value=VALUE) for _ in range(64)]

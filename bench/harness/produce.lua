@@ -1,8 +1,8 @@
 -- wrk's requests: produces whose key and value change with each. Arguments after `--`:
 -- TOPIC SIZE BATCH KEYED SEED. BATCH 1 is a single produce. With KEYED 1 each message has an idempotency key
--- that was never sent before. Prints one line that starts with "driftq".
+-- that was never sent before. Prints "ready" when it is, and at its end a line that starts with "driftq".
 
-local topic, size, batch, keyed, seed
+local topic, size, batch, keyed, seed, filler
 local bodies, count = {}, 0
 local POOL = 64
 
@@ -11,7 +11,7 @@ local function message(number, identity)
   local envelope = identity and string.format(',"envelope":{"idempotency_key":"%s"}', identity) or ""
   return string.format(
     '{"topic":"%s","key":"user:%012d","value":"%s%s"%s}',
-    topic, number % 1000, text, string.rep("x", size - #text), envelope)
+    topic, number % 1000, text, filler, envelope)
 end
 
 local function with_head(path, body)
@@ -34,7 +34,7 @@ end
 
 function init(args)
   topic, size, batch = args[1], tonumber(args[2]), tonumber(args[3])
-  keyed, seed = args[4] == "1", args[5]
+  keyed, seed, filler = args[4] == "1", args[5], string.rep("x", size - 12)
   for place = 1, POOL do
     if batch > 1 and keyed then
       bodies[place] = pieces(place * batch)
@@ -44,6 +44,8 @@ function init(args)
       bodies[place] = with_head("/v1/produce/batch", '{"messages":[' .. table.concat(all, ",") .. "]}")
     end
   end
+  io.write("ready\n")
+  io.flush()
 end
 
 function request()

@@ -31,6 +31,17 @@ class Valkey(Measured):
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}/0"
 
+    def load_script(self, text: str) -> str:
+        """The name under which the server has this script from now on."""
+        return self.call("SCRIPT", "LOAD", text)
+
+    def call(self, *words: str) -> str:
+        """One command, and its answer as text."""
+        ran = subprocess.run(
+            ["redis-cli", "-p", str(self.port), *words], capture_output=True, check=True, text=True
+        )
+        return ran.stdout.strip()
+
     def load(
         self,
         command: Sequence[str],

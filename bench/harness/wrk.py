@@ -41,6 +41,8 @@ def _run(port: int, produces: Produces, connections: int, seconds: float) -> tup
     given = [produces.topic, produces.value_bytes, produces.batch, int(produces.keyed), time.time_ns()]
     command = ["wrk", *options, f"http://127.0.0.1:{port}", "--", *map(str, given)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # It has made its requests and begins.
         time.sleep(seconds)
         process.send_signal(signal.SIGINT)  # Its own clock knows whole seconds only.
         said, _ = process.communicate(timeout=60)

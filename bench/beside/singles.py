@@ -4,12 +4,11 @@ Both servers are loaded by a C client: DriftQ by wrk with a script that varies k
 redis-benchmark with `XADD` of the same fields into as many streams.
 """
 
-import json
 import os
 import time
-import urllib.request
 from pathlib import Path
 
+from bench.beside.setting import OURS, PARTITIONS, REDIS, VALUE, VALUE_BYTES, create_topic
 from bench.harness.figure import Figure, at_least, at_most
 from bench.harness.plan import plan
 from bench.harness.rounds import Sample, Side, cpu_us, interleave, p99_ms
@@ -17,26 +16,10 @@ from bench.harness.valkey import Valkey, client_installed, valkey
 from bench.harness.wrk import Produces, load
 from bench.machine import Server, folder, server
 
-VALUE_BYTES = 200
-PARTITIONS = 4
 CONNECTIONS = {1: 0.75, 64: 0.8, 256: 0.65}
 """And the share of Redis's rate that is aimed at."""
-OURS, REDIS, BARE = "DriftQ", "Redis, appendfsync always", "bare loop of write + fdatasync"
-XADD = (
-    "XADD",
-    "singles:__rand_int__",
-    "*",
-    "key",
-    "user:__rand_int__",
-    "value",
-    "x" * VALUE_BYTES,
-)
-
-
-def create_topic(running: Server, topic: str, partitions: int = PARTITIONS) -> None:
-    body = json.dumps({"name": topic, "partitions": partitions}).encode()
-    request = urllib.request.Request(f"http://127.0.0.1:{running.port}/v1/topics", body, method="POST")
-    urllib.request.urlopen(request).close()
+BARE = "bare loop of write + fdatasync"
+XADD = ("XADD", "singles:__rand_int__", "*", "key", "user:__rand_int__", "value", VALUE)
 
 
 def singles() -> list[Figure]:
@@ -58,17 +41,17 @@ def _at(running: Server, redis: Valkey, place: Path, connections: int, share: fl
     if connections == 64:
         sides.append(Side(BARE, lambda: bare_loop(place, seconds / 2)))
     found = interleave(sides)
-    name = f"durable single produce, keyed, {PARTITIONS} partitions, {connections} connections"
+    name = f"single produce, keyed, {PARTITIONS} partitions, {connections} connection{'s'[: connections - 1]}"
     figures = [
         found.figure(name, OURS, "/s", ratio_to=REDIS, ratio_aim=at_least(share)),
-        found.figure(f"{name}: Redis", REDIS, "/s"),
         found.figure(f"{name}, p99", OURS, "ms", ratio_to=REDIS, ratio_aim=at_most(2), of=p99_ms),
+        found.figure(f"{name}: Redis", REDIS, "/s"),
     ]
     if connections == 64:
         figures += [
-            found.figure(f"{name}, beside a bare loop", OURS, "/s", ratio_to=BARE, ratio_aim=at_least(6.5)),
-            found.figure("bare loop of 200-byte write + fdatasync", BARE, "/s"),
-            found.figure(f"{name}: processor time", OURS, "µs", aim=at_most(40), of=cpu_us),
+            found.figure(f"{name}: processor time", OURS, "µs", aim=at_most(40), ratio_to=REDIS, of=cpu_us),
+            found.figure(f"{name}, bare loop", OURS, "/s", ratio_to=BARE, ratio_aim=at_least(6.5)),
+            found.figure(BARE, BARE, "/s"),
         ]
     return figures
 

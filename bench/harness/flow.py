@@ -1,0 +1,109 @@
+"""Messages from produce to ack, with so many under way: the same loop for every server.
+
+A `Port` sends; the flow keeps the books. It produces while fewer than `window` messages are unacked, hands
+what is delivered to the port to ack, and ends when the time is up and every message is acked.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import uvloop
+
+from bench.harness.rounds import Sample
+from bench.machine import Measured, settled
+
+_DRAINED_WITHIN_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How the messages travel."""
+
+    batch: int
+    """Of one produce and at most of one ack."""
+    window: int
+    """Messages that are produced and not acked."""
+    partitions: int
+    streams: int = 1
+    connections: int = 64
+    """At most, for produces, and as many for acks."""
+
+
+class Port(Protocol):
+    """The way to one server."""
+
+    async def open(self, flow: "Flow") -> None:
+        """Connect, and call `flow.acked` for each answer to an ack from now on."""
+        ...
+
+    def produce(self) -> None:
+        """Send one batch; the answer needs no word."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Flow:
+    """One run."""
+
+    def __init__(self, shape: Shape, seconds: float) -> None:
+        self.shape = shape
+        self._seconds = seconds
+        self._unacked = 0
+        self._done = 0
+        self._drained = asyncio.Event()
+
+    async def run(self, port: Port) -> tuple[int, float]:
+        """Messages that were acked, and the seconds. Raises what a connection's callback raised."""
+        loop = asyncio.get_running_loop()
+        failed: asyncio.Future[None] = loop.create_future()
+        loop.set_exception_handler(lambda _, context: _fail(failed, context))
+        await port.open(self)
+        self._port = port
+        began = time.perf_counter()
+        self._until = began + self._seconds
+        self._fill()
+        drained = asyncio.ensure_future(self._drained.wait())
+        limit_s = self._seconds + _DRAINED_WITHIN_S
+        await asyncio.wait({drained, failed}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        if not drained.done():
+            drained.cancel()
+            failed.cancel() if not failed.done() else failed.result()
+            raise TimeoutError(f"{self._unacked} messages are not acked after {limit_s:.0f} s")
+        took = time.perf_counter() - began
+        port.close()
+        return self._done, took
+
+    def _fill(self) -> None:
+        shape = self.shape
+        while self._unacked + shape.batch <= shape.window:
+            self._unacked += shape.batch
+            self._port.produce()
+
+    def acked(self, count: int) -> None:
+        self._unacked -= count
+        self._done += count
+        if time.perf_counter() < self._until:
+            self._fill()
+        elif not self._unacked:
+            self._drained.set()
+
+
+def _fail(failed: "asyncio.Future[None]", context: dict[str, Any]) -> None:
+    if not failed.done():
+        failed.set_exception(context.get("exception") or RuntimeError(context["message"]))
+
+
+def run_flow(port: Port, shape: Shape, seconds: float, server: Measured) -> Sample:
+    """One run as a sample: messages per second, and the server's processor time for each."""
+
+    async def run() -> tuple[int, float]:
+        return await Flow(shape, seconds).run(port)
+
+    with settled(), server.running():
+        before = server.spent_s()
+        count, took = uvloop.run(run())
+        spent = server.spent_s() - before
+    return Sample(count / took, spent * 1e6 / count)

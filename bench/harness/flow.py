@@ -6,8 +6,9 @@ what is delivered to the port to ack, and ends when the time is up and every mes
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import uvloop
 
@@ -15,6 +16,7 @@ from bench.harness.rounds import Sample
 from bench.machine import Measured, settled
 
 _DRAINED_WITHIN_S = 20.0
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,22 @@ class Port(Protocol):
     def close(self) -> None: ...
 
 
+class Gather(Generic[Item]):
+    """Collects what is to be acked until it is enough for one ack; at the end of the flow it waits no more."""
+
+    def __init__(self, flow: "Flow", size: int, send: Callable[[list[Item]], None]) -> None:
+        self._flow = flow
+        self._size = size
+        self._send = send
+        self._items: list[Item] = []
+
+    def add(self, items: list[Item]) -> None:
+        self._items += items
+        while len(self._items) >= self._size or (self._items and self._flow.is_ending):
+            some, self._items = self._items[: self._size], self._items[self._size :]
+            self._send(some)
+
+
 class Flow:
     """One run."""
 
@@ -54,6 +72,9 @@ class Flow:
         self._unacked = 0
         self._done = 0
         self._drained = asyncio.Event()
+        self._gathers: list[Gather[Any]] = []
+        self.is_ending = False
+        """Nothing is produced any more."""
 
     async def run(self, port: Port) -> tuple[int, float]:
         """Messages that were acked, and the seconds. Raises what a connection's callback raised."""
@@ -82,12 +103,25 @@ class Flow:
             self._unacked += shape.batch
             self._port.produce()
 
+    def gather(self, size: int, send: Callable[[list[Item]], None]) -> Gather[Item]:
+        made = Gather(self, size, send)
+        self._gathers.append(made)
+        return made
+
     def acked(self, count: int) -> None:
         self._unacked -= count
         self._done += count
         if time.perf_counter() < self._until:
             self._fill()
-        elif not self._unacked:
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        if not self.is_ending:
+            self.is_ending = True
+            for gather in self._gathers:
+                gather.add([])
+        if not self._unacked:
             self._drained.set()
 
 

@@ -56,10 +56,8 @@ class _Stream:
         self._flow = flow
         shape = flow.shape
         self._prefetch = shape.window // shape.streams
-        self._ack_max = min(shape.batch, self._prefetch)
         self._acks = acks
-        self._under_way = 0
-        self._unsent: list[tuple[bytes, bytes]] = []
+        self._unacked = flow.gather(max(1, min(shape.batch, self._prefetch // 4)), self._send)
 
     async def open(self, port: int) -> None:
         self._lines = await connect(port, lambda: Lines(self._delivered))
@@ -68,17 +66,12 @@ class _Stream:
         self._lines.transport.write(f"GET /v1/consume?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
 
     def _delivered(self, lines: bytes) -> None:
-        self._unsent += _DELIVERY.findall(lines)
-        self._send()
+        self._unacked.add(_DELIVERY.findall(lines))
 
-    def _send(self) -> None:
-        """Whole batches at once; what is left when no ack is under way."""
-        while len(self._unsent) >= self._ack_max or (self._unsent and not self._under_way):
-            some, self._unsent = self._unsent[: self._ack_max], self._unsent[self._ack_max :]
-            self._under_way += 1
-            self._acks.send(self._ack(some), self._acked)
+    def _send(self, some: list[tuple[bytes, bytes]]) -> None:
+        self._acks.send(self._request(some), self._acked)
 
-    def _ack(self, some: list[tuple[bytes, bytes]]) -> bytes:
+    def _request(self, some: list[tuple[bytes, bytes]]) -> bytes:
         if self._flow.shape.batch == 1:
             ((partition, offset),) = some
             text = b'{"topic":"%s","group":"%s","owner":"%s","partition":%s,"offset":%s}'
@@ -90,8 +83,6 @@ class _Stream:
     def _acked(self, answer: bytes) -> None:
         if b'"error"' in answer:
             raise RuntimeError(answer.decode())
-        self._under_way -= 1
-        self._send()
         self._flow.acked(1 if self._flow.shape.batch == 1 else answer.count(b'"acked"'))
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
-"""The way of a flow to Redis: `XADD`, one reader with `XREADGROUP`, and `XACK`; a stream for each partition."""
+"""The way of a flow to Redis: `XADD`, one reader with `XREADGROUP`, `XACK`; a stream for each partition."""
 
 import re
+from functools import partial
 from itertools import cycle, pairwise
 
 from bench.harness.flow import Flow
@@ -22,9 +23,8 @@ class RedisPort:
     async def open(self, flow: Flow) -> None:
         self._flow = flow
         shape = flow.shape
-        self._names = [
-            f"{self._stream}-{shape.partitions}-{number}".encode() for number in range(shape.partitions)
-        ]
+        self._names = [f"{self._stream}-{number}".encode() for number in range(shape.partitions)]
+        self._unacked = {name: flow.gather(shape.batch, partial(self._ack, name)) for name in self._names}
         count = min(shape.connections, shape.window // shape.batch)
         self._adds = await Pool(has_line_ends(2 * shape.batch)).open(self._port, count)
         self._acks = await Pool(has_line_ends(1)).open(self._port, count)
@@ -53,14 +53,12 @@ class RedisPort:
         places = sorted(place for place in found if place >= 0)
         for place, end in pairwise([*places, len(answer)]):
             name = answer[place + 2 : answer.find(b"\r\n", place + 2)]
-            self._ack(name, _ID.findall(answer, place, end))
+            self._unacked[name].add(_ID.findall(answer, place, end))
         if self._open:
             self._reader.send(self._read)
 
     def _ack(self, name: bytes, ids: list[bytes]) -> None:
-        batch = self._flow.shape.batch
-        for at in range(0, len(ids), batch):
-            self._acks.send(resp("XACK", name, GROUP, *ids[at : at + batch]), self._acked)
+        self._acks.send(resp("XACK", name, GROUP, *ids), self._acked)
 
     def _acked(self, answer: bytes) -> None:
         self._flow.acked(int(answer[1:-2]))

@@ -1,7 +1,7 @@
 """Connections of a client that does hardly anything, for HTTP and for Redis's protocol alike.
 
-Bodies are made up front, an answer is searched for the few octets that matter, and nothing is decoded: so that
-a comparison through Python is one of servers.
+Bodies are made up front, an answer is searched for the few octets that matter, and nothing is decoded, so
+that a comparison through Python is one of servers.
 """
 
 import asyncio

@@ -30,7 +30,17 @@ from bench import (
     stream_peers,
     worker,
 )
-from bench.beside import batches, end_to_end, singles, streams
+from bench.beside import (
+    batches,
+    end_to_end,
+    enqueue,
+    events,
+    fixed_rate,
+    scrape,
+    singles,
+    streams,
+)
+from bench.beside.claims import claims_by_threads
 from bench.harness.about import about
 from bench.harness.figure import Figure
 from bench.machine import kept_back, processor_times
@@ -41,6 +51,11 @@ BENCHMARKS = {
     "batches": batches.batches,
     "end-to-end": end_to_end.end_to_end,
     "streams": streams.streams,
+    "fixed-rate": fixed_rate.fixed_rate,
+    "scrape": scrape.scrape,
+    "events": events.events,
+    "claims-threads": claims_by_threads,
+    "enqueue": enqueue.enqueue,
     "core": broker.core,
     "memory": broker.memory,
     "keys": keys.keys,

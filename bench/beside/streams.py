@@ -1,7 +1,7 @@
 """One group with 1, 10, 100 and 1,000 streams: what it costs to hand messages to many consumers.
 
-The same 4,000 messages are under way however many streams share them. A stream acks 100 at once, or a quarter
-of what it may hold: 10 with 100 streams, 1 with 1,000.
+The same 8,000 messages are under way however many streams share them. A stream acks 20 at once, so that 1 and
+100 streams send as many acks; of 1,000 each may hold 8 messages and acks 2.
 """
 
 from functools import partial
@@ -15,8 +15,9 @@ from bench.harness.rounds import Sample, Side, interleave
 from bench.machine import Server, server
 
 COUNTS = (1, 10, 100, 1_000)
-WINDOW = 4_000
+WINDOW = 8_000
 BATCH = 100
+ACK = 20
 CONNECTIONS = 8
 """A server takes 1,024 connections, and a stream is one."""
 AIMS = {100: 0.65}
@@ -41,7 +42,9 @@ def streams() -> list[Figure]:
 
 
 def _run(running: Server, count: int) -> Sample:
-    shape = Shape(batch=BATCH, window=WINDOW, partitions=PARTITIONS, streams=count, connections=CONNECTIONS)
+    shape = Shape(
+        batch=BATCH, ack=ACK, window=WINDOW, partitions=PARTITIONS, streams=count, connections=CONNECTIONS
+    )
     port = DriftqPort(running.port, f"streams-{count}", VALUE)
     return run_flow(port, shape, plan().seconds, running.measured)
 

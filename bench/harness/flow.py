@@ -24,13 +24,20 @@ class Shape:
     """How the messages travel."""
 
     batch: int
-    """Of one produce and at most of one ack."""
+    """Of one produce."""
     window: int
     """Messages that are produced and not acked."""
     partitions: int
     streams: int = 1
+    ack: int = 0
+    """Of one ack; as many as in a produce where it is 0."""
     connections: int = 64
     """At most, for produces, and as many for acks."""
+
+    @property
+    def ack_size(self) -> int:
+        """Messages of one ack: no more than a quarter of what a stream may hold."""
+        return max(1, min(self.ack or self.batch, self.window // self.streams // 4))
 
 
 class Port(Protocol):
@@ -48,7 +55,7 @@ class Port(Protocol):
 
 
 class Gather(Generic[Item]):
-    """Collects what is to be acked until it is enough for one ack; at the end of the flow it waits no more."""
+    """Collects what is to be acked until it is enough for one ack, or the flow ends."""
 
     def __init__(self, flow: "Flow", size: int, send: Callable[[list[Item]], None]) -> None:
         self._flow = flow

@@ -57,7 +57,7 @@ class _Stream:
         shape = flow.shape
         self._prefetch = shape.window // shape.streams
         self._acks = acks
-        self._unacked = flow.gather(max(1, min(shape.batch, self._prefetch // 4)), self._send)
+        self._unacked = flow.gather(shape.ack_size, self._send)
 
     async def open(self, port: int) -> None:
         self._lines = await connect(port, lambda: Lines(self._delivered))

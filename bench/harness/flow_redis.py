@@ -24,7 +24,7 @@ class RedisPort:
         self._flow = flow
         shape = flow.shape
         self._names = [f"{self._stream}-{number}".encode() for number in range(shape.partitions)]
-        self._unacked = {name: flow.gather(shape.batch, partial(self._ack, name)) for name in self._names}
+        self._unacked = {name: flow.gather(shape.ack_size, partial(self._ack, name)) for name in self._names}
         count = min(shape.connections, shape.window // shape.batch)
         self._adds = await Pool(has_line_ends(2 * shape.batch)).open(self._port, count)
         self._acks = await Pool(has_line_ends(1)).open(self._port, count)

@@ -63,6 +63,11 @@ class Rounds:
         pairs = zip(self.samples(side), self.samples(other), strict=True)
         return statistics.median((of(one) or 0.0) / (of(two) or float("nan")) for one, two in pairs)
 
+    def difference(self, side: str, other: str, of: Callable[[Sample], float | None]) -> float:
+        """The median of the differences within each round."""
+        pairs = zip(self.samples(side), self.samples(other), strict=True)
+        return statistics.median((of(one) or 0.0) - (of(two) or 0.0) for one, two in pairs)
+
     def figure(
         self,
         name: str,
@@ -73,12 +78,13 @@ class Rounds:
         aim: Bound | None = None,
         ratio_aim: Bound | None = None,
         of: Callable[[Sample], float | None] = lambda sample: sample.rate,
+        value: float | None = None,
     ) -> Figure:
-        """The figure of one side, beside another where `ratio_to` names one."""
+        """The figure of one side, beside another where `ratio_to` names one; `value` instead of its median."""
         cpu = [one.cpu_us for one in self.samples(side) if one.cpu_us is not None]
         return Figure(
             name=name,
-            value=self.median(side, of),
+            value=self.median(side, of) if value is None else value,
             unit=unit,
             aim=aim,
             ratio_to=ratio_to,
@@ -97,6 +103,10 @@ class Rounds:
                 for index, one in enumerate(self.every)
             ),
         )
+
+
+def p50_ms(sample: Sample) -> float | None:
+    return sample.p50_ms
 
 
 def p99_ms(sample: Sample) -> float | None:

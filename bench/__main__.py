@@ -14,7 +14,6 @@ from bench import (
     freshness,
     housekeeping,
     jobs,
-    jobs_peers,
     kafka_projection,
     kafka_publish,
     keys,
@@ -36,6 +35,7 @@ from bench.beside import (
     enqueue,
     events,
     fixed_rate,
+    jobs_peers,
     scrape,
     singles,
     streams,
@@ -43,8 +43,9 @@ from bench.beside import (
 from bench.beside.claims import claims_by_threads
 from bench.harness.about import about
 from bench.harness.figure import Figure
+from bench.harness.plan import plan
 from bench.machine import kept_back, processor_times
-from bench.report import show, write_json
+from bench.report import show, with_full_names, write_json
 
 BENCHMARKS = {
     "singles": singles.singles,
@@ -60,6 +61,7 @@ BENCHMARKS = {
     "memory": broker.memory,
     "keys": keys.keys,
     "restart": housekeeping.restart,
+    "idle": housekeeping.idle,
     "restart-large": housekeeping.restart_large,
     "housekeeping": housekeeping.latency,
     "tables": housekeeping.tables,
@@ -91,6 +93,23 @@ BENCHMARKS = {
 }
 
 
+QUICK = (
+    "singles",
+    "batches",
+    "end-to-end",
+    "streams",
+    "fixed-rate",
+    "scrape",
+    "events",
+    "claims-threads",
+    "enqueue",
+    "jobs-peers",
+    "restart",
+    "idle",
+)
+"""What has a quick form; the others take their time, or need Spark."""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench ARGS=", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}")
@@ -100,12 +119,12 @@ def main() -> int:
     if unknown:
         parser.error(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
     figures: list[Figure] = []
-    for name in given.names or BENCHMARKS:
+    for name in given.names or (QUICK if plan().quick else BENCHMARKS):
         print(f"measuring {name} …", file=sys.stderr, flush=True)
         before = processor_times()
         found = BENCHMARKS[name]()
         share = kept_back(before)
-        for one in found:
+        for one in with_full_names(found):
             steal = share if one.steal is None else one.steal
             figures.append(replace(one, benchmark=name, steal=steal))
     show(figures)

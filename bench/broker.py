@@ -6,10 +6,9 @@ import time
 import urllib.request
 from typing import NoReturn, cast
 
-from bench.harness.figure import Figure
+from bench.harness.figure import Figure, at_least, below
 from bench.load import answers_per_second, http_request
 from bench.machine import Server, folder, server
-from bench.report import stated
 from driftq.core.commands import Ack, Capacity, Produce
 from driftq.core.decide import decide_acks, decide_deliveries, decide_group, decide_produce, decide_topic
 from driftq.core.decide.produce import Accepted
@@ -73,11 +72,11 @@ def core() -> list[Figure]:
         log.close()
     rate = count / took
     return [
-        stated(
+        Figure(
             "core + log: produce, logged delivery, ack (64 gathered, no sync)",
-            f"{rate:,.0f} messages/s",
-            "≥ 250,000",
-            rate >= 250_000,
+            rate,
+            "messages/s",
+            at_least(250000),
         )
     ]
 
@@ -97,7 +96,7 @@ def memory() -> list[Figure]:
         answers_per_second(running.port, request, connections=2, seconds=SECONDS)
         grown, kept = running.memory_bytes() - idle, _kept(running) - first
     each = grown / kept
-    return [stated(f"memory per kept message ({kept:,} kept)", f"{each:.0f} B", "< 60 B", each < 60)]
+    return [Figure(f"memory per kept message ({kept:,} kept)", each, "B", below(60))]
 
 
 def _kept(running: Server) -> int:

@@ -1,7 +1,7 @@
 """The table of a run's figures, and their JSON: one object a figure."""
 
-import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,19 @@ def as_json(figures: Sequence[Figure], about: dict[str, str]) -> list[dict[str, 
     ]
 
 
+def with_full_names(figures: Sequence[Figure]) -> list[Figure]:
+    """A name that begins with "… " goes on from the last one that does not."""
+    full: list[Figure] = []
+    start = ""
+    for one in figures:
+        if one.name.startswith("… "):
+            full.append(replace(one, name=f"{start}: {one.name.removeprefix('… ')}"))
+        else:
+            start = one.name
+            full.append(one)
+    return full
+
+
 def write_json(path: Path, figures: Sequence[Figure], about: dict[str, str]) -> None:
     text = msgspec.json.encode(as_json(figures, about))
     path.write_bytes(msgspec.json.format(text, indent=2) + b"\n")
@@ -80,10 +93,3 @@ def show(figures: Sequence[Figure]) -> None:
             mark,
         )
     Console(width=160).print(table)
-
-
-def stated(name: str, measured: str, aim: str = "", reached: bool | None = None) -> Figure:
-    """A figure from its text."""
-    found = re.search(r"[\d,.]+", measured)
-    value = float(found[0].replace(",", "").rstrip(".")) if found else 0.0
-    return Figure(f"{name}: {measured} {aim} {'' if reached is None else reached}", value)

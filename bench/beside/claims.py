@@ -1,4 +1,4 @@
-"""Claims and marks of single events by 16 threads on one registry, beside one thread: SQLite, synchronous=FULL."""
+"""Claims and marks of single events by 16 threads on one registry, beside one thread, on SQLite."""
 
 import threading
 import time

@@ -1,6 +1,6 @@
 """One job enqueued after the other, by the blocking client and in process, beside Huey on SQLite with fsync.
 
-`python -m bench.beside.enqueue SIDE PLACE SECONDS` is one side in a process of its own, as a program would be:
+`python -m bench.beside.enqueue SIDE PLACE SECONDS` is one side in a process of its own, as in a program:
 `http` with a server's address, `open` with a folder. Huey's is `bench.peers.huey_sqlite`.
 """
 

@@ -25,6 +25,7 @@ CALLERS: dict[int, tuple[Bound | None, Bound | None]] = {
 def events() -> list[Figure]:
     found: list[Figure] = []
     with folder() as place, server() as running:
+        load(running, Appends(), connections=1, seconds=2.0)  # The first append opens the database.
         for callers, (ratio_aim, p99_aim) in CALLERS.items():
             appends = partial(load, running, Appends(), connections=callers, seconds=plan().seconds)
             bare = partial(bare_inserts, place, plan().seconds / 2)

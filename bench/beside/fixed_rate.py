@@ -1,4 +1,4 @@
-"""The time to an answer at half of the peak, where requests come at fixed times and not when the last is answered.
+"""The time to an answer at half of the peak, with requests at fixed times.
 
 A request counts from the moment it was due. One that waits because the server is slow, or because every
 connection is taken, therefore counts with its whole wait: a pause of the server is not left out, as it is by

@@ -78,7 +78,6 @@ class Flow:
         self._seconds = seconds
         self._unacked = 0
         self._done = 0
-        self._drained = asyncio.Event()
         self._gathers: list[Gather[Any]] = []
         self.is_ending = False
         """Nothing is produced any more."""
@@ -86,20 +85,18 @@ class Flow:
     async def run(self, port: Port) -> tuple[int, float]:
         """Messages that were acked, and the seconds. Raises what a connection's callback raised."""
         loop = asyncio.get_running_loop()
-        failed: asyncio.Future[None] = loop.create_future()
-        loop.set_exception_handler(lambda _, context: _fail(failed, context))
+        self._ended: asyncio.Future[None] = loop.create_future()
+        loop.set_exception_handler(lambda _, context: self._fail(context))
         await port.open(self)
         self._port = port
         began = time.perf_counter()
         self._until = began + self._seconds
         self._fill()
-        drained = asyncio.ensure_future(self._drained.wait())
         limit_s = self._seconds + _DRAINED_WITHIN_S
-        await asyncio.wait({drained, failed}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
-        if not drained.done():
-            drained.cancel()
-            failed.cancel() if not failed.done() else failed.result()
+        await asyncio.wait({self._ended}, timeout=limit_s)
+        if not self._ended.done():
             raise TimeoutError(f"{self._unacked} messages are not acked after {limit_s:.0f} s")
+        self._ended.result()
         took = time.perf_counter() - began
         port.close()
         return self._done, took
@@ -128,13 +125,12 @@ class Flow:
             self.is_ending = True
             for gather in self._gathers:
                 gather.add([])
-        if not self._unacked:
-            self._drained.set()
+        if not self._unacked and not self._ended.done():
+            self._ended.set_result(None)
 
-
-def _fail(failed: "asyncio.Future[None]", context: dict[str, Any]) -> None:
-    if not failed.done():
-        failed.set_exception(context.get("exception") or RuntimeError(context["message"]))
+    def _fail(self, context: dict[str, Any]) -> None:
+        if not self._ended.done():
+            self._ended.set_exception(context.get("exception") or RuntimeError(context["message"]))
 
 
 def run_flow(port: Port, shape: Shape, seconds: float, server: Measured) -> Sample:

@@ -80,7 +80,7 @@ class Rounds:
         of: Callable[[Sample], float | None] = lambda sample: sample.rate,
         value: float | None = None,
     ) -> Figure:
-        """The figure of one side, beside another where `ratio_to` names one; `value` instead of its median."""
+        """The figure of one side, beside `ratio_to` where that is given; `value` instead of the median."""
         cpu = [one.cpu_us for one in self.samples(side) if one.cpu_us is not None]
         return Figure(
             name=name,

@@ -98,8 +98,10 @@ format: $(STAMP) ## Format the code and mend what the linter can mend
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
-bench: $(STAMP) $(if $(filter %-peers,$(or $(ARGS),all-peers)),$(PEERS)/.driftq-setup) ## Run the benchmarks
-	@$(BIN)/python -m bench $(ARGS)
+bench: $(STAMP) $(if $(filter %-peers enqueue,$(or $(ARGS),all-peers)),$(PEERS)/.driftq-setup) ## Run the benchmarks (ARGS="singles …", QUICK=1, JSON=FILE)
+	@sh scripts/debian.sh redis-tools redis-benchmark
+	@sh scripts/debian.sh wrk wrk
+	@BENCH_QUICK=$(QUICK) $(BIN)/python -m bench $(if $(JSON),--json $(JSON)) $(ARGS)
 
 work: $(STAMP) ## Count the server's work an operation beside the recorded version (ARGS=--record)
 	@$(BIN)/python -m bench.work $(ARGS)

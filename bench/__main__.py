@@ -1,6 +1,9 @@
-"""`python -m bench [NAME …]`: run the named benchmarks, or all, and show one table."""
+"""`python -m bench [NAME …]`: run the named benchmarks, or all, show one table and write JSON."""
 
+import argparse
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 from bench import (
     broker,
@@ -11,7 +14,6 @@ from bench import (
     freshness,
     housekeeping,
     jobs,
-    jobs_peers,
     kafka_projection,
     kafka_publish,
     keys,
@@ -27,19 +29,39 @@ from bench import (
     stream_peers,
     worker,
 )
+from bench.beside import (
+    batches,
+    end_to_end,
+    enqueue,
+    events,
+    fixed_rate,
+    jobs_peers,
+    scrape,
+    singles,
+    streams,
+)
+from bench.beside.claims import claims_by_threads
+from bench.harness.about import about
+from bench.harness.figure import Figure
+from bench.harness.plan import plan
 from bench.machine import kept_back, processor_times
-from bench.report import Figure, show
-
-DISTURBED = 0.01
-"""From this share on the host is said to have been busy with something else."""
+from bench.report import show, with_full_names, write_json
 
 BENCHMARKS = {
-    "singles": broker.singles,
-    "batches": broker.batches,
+    "singles": singles.singles,
+    "batches": batches.batches,
+    "end-to-end": end_to_end.end_to_end,
+    "streams": streams.streams,
+    "fixed-rate": fixed_rate.fixed_rate,
+    "scrape": scrape.scrape,
+    "events": events.events,
+    "claims-threads": claims_by_threads,
+    "enqueue": enqueue.enqueue,
     "core": broker.core,
     "memory": broker.memory,
     "keys": keys.keys,
     "restart": housekeeping.restart,
+    "idle": housekeeping.idle,
     "restart-large": housekeeping.restart_large,
     "housekeeping": housekeeping.latency,
     "tables": housekeeping.tables,
@@ -71,21 +93,43 @@ BENCHMARKS = {
 }
 
 
+QUICK = (
+    "singles",
+    "batches",
+    "end-to-end",
+    "streams",
+    "fixed-rate",
+    "scrape",
+    "events",
+    "claims-threads",
+    "enqueue",
+    "jobs-peers",
+    "restart",
+    "idle",
+)
+"""What has a quick form; the others take their time, or need Spark."""
+
+
 def main() -> int:
-    names = sys.argv[1:] or list(BENCHMARKS)
-    unknown = [name for name in names if name not in BENCHMARKS]
+    parser = argparse.ArgumentParser(prog="make bench ARGS=", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}")
+    parser.add_argument("--json", type=Path, help="write every figure into this file as well")
+    given = parser.parse_args()
+    unknown = [name for name in given.names if name not in BENCHMARKS]
     if unknown:
-        print(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
-        return 2
+        parser.error(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
     figures: list[Figure] = []
-    for name in names:
+    for name in given.names or (QUICK if plan().quick else BENCHMARKS):
         print(f"measuring {name} …", file=sys.stderr, flush=True)
         before = processor_times()
-        figures += BENCHMARKS[name]()
+        found = BENCHMARKS[name]()
         share = kept_back(before)
-        if share >= DISTURBED:
-            figures.append(Figure(f"… processor time that the host kept back ({name})", f"{share:.0%}"))
+        for one in with_full_names(found):
+            steal = share if one.steal is None else one.steal
+            figures.append(replace(one, benchmark=name, steal=steal))
     show(figures)
+    if given.json:
+        write_json(given.json, figures, about())
     return 0
 
 

@@ -2,14 +2,13 @@
 
 import gc
 import json
-import os
 import time
 import urllib.request
 from typing import NoReturn, cast
 
+from bench.harness.figure import Figure, at_least, below
 from bench.load import answers_per_second, http_request
 from bench.machine import Server, folder, server
-from bench.report import Figure
 from driftq.core.commands import Ack, Capacity, Produce
 from driftq.core.decide import decide_acks, decide_deliveries, decide_group, decide_produce, decide_topic
 from driftq.core.decide.produce import Accepted
@@ -26,59 +25,10 @@ SECONDS = 6.0
 VALUE = "x" * 200
 
 
-def bare_syncs_per_second() -> float:
-    """One 200-byte write and one fdatasync after the other: what a log without group commit can do."""
-    with folder() as place:
-        descriptor = os.open(place / "bare", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        octets = VALUE.encode()
-        began, count = time.perf_counter(), 0
-        while (took := time.perf_counter() - began) < SECONDS / 2:
-            os.write(descriptor, octets)
-            os.fdatasync(descriptor)
-            count += 1
-        os.close(descriptor)
-        return count / took
-
-
 def _create(running: Server, topic: str) -> None:
     body = json.dumps({"name": topic}).encode()
     request = urllib.request.Request(f"http://127.0.0.1:{running.port}/v1/topics", body, method="POST")
     urllib.request.urlopen(request).close()
-
-
-def singles() -> list[Figure]:
-    """Durable single produces at 64 connections, against the bare loop before and after."""
-    before = bare_syncs_per_second()
-    with server() as running:
-        _create(running, "singles")
-        body = json.dumps({"topic": "singles", "value": VALUE}).encode()
-        rate = answers_per_second(
-            running.port, http_request("/v1/produce", body), connections=64, seconds=SECONDS
-        )
-    bare = max(before, bare_syncs_per_second())
-    return [
-        Figure("bare loop: 200-byte write + fdatasync", f"{bare:,.0f}/s"),
-        Figure("durable single produce over HTTP, 64 connections", f"{rate:,.0f}/s"),
-        Figure("… as a multiple of the bare loop", f"{rate / bare:.1f}×", "≥ 5×", rate / bare >= 5),
-    ]
-
-
-def batches() -> list[Figure]:
-    """Durable produces in requests of 500."""
-    with server() as running:
-        _create(running, "batches")
-        body = json.dumps({"messages": [{"topic": "batches", "value": VALUE}] * 500}).encode()
-        rate = 500 * answers_per_second(
-            running.port, http_request("/v1/produce/batch", body), connections=8, seconds=SECONDS
-        )
-    return [
-        Figure(
-            "durable batch produce over HTTP, 500 a request",
-            f"{rate:,.0f} messages/s",
-            "≥ 250,000",
-            rate >= 250_000,
-        )
-    ]
 
 
 def core() -> list[Figure]:
@@ -124,9 +74,9 @@ def core() -> list[Figure]:
     return [
         Figure(
             "core + log: produce, logged delivery, ack (64 gathered, no sync)",
-            f"{rate:,.0f} messages/s",
-            "≥ 250,000",
-            rate >= 250_000,
+            rate,
+            "messages/s",
+            at_least(250000),
         )
     ]
 
@@ -146,7 +96,7 @@ def memory() -> list[Figure]:
         answers_per_second(running.port, request, connections=2, seconds=SECONDS)
         grown, kept = running.memory_bytes() - idle, _kept(running) - first
     each = grown / kept
-    return [Figure(f"memory per kept message ({kept:,} kept)", f"{each:.0f} B", "< 60 B", each < 60)]
+    return [Figure(f"memory per kept message ({kept:,} kept)", each, "B", below(60))]
 
 
 def _kept(running: Server) -> int:

@@ -10,8 +10,8 @@ import psutil
 import uvloop
 
 import driftq
+from bench.harness.figure import Figure, at_least, below
 from bench.machine import Server, server, settled
-from bench.report import Figure
 
 SECONDS = 5.0
 VALUE = "x" * 200
@@ -40,8 +40,8 @@ class Phase:
     def figures(self, name: str) -> list[Figure]:
         client, server = (took * 1e6 / self.messages for took in (self.client_s, self.server_s))
         return [
-            Figure(name, f"{self.rate:,.0f} messages/s", "≥ 100,000", self.rate >= 100_000),
-            Figure("  processor time a message", f"client {client:.1f} µs, server {server:.1f} µs"),
+            Figure(name, self.rate, "messages/s", at_least(100_000), cpu_us=server),
+            Figure(f"{name}: processor time of the client", client, "µs"),
         ]
 
 
@@ -112,7 +112,7 @@ def calls() -> list[Figure]:
             awaited.append(uvloop.run(_awaited_calls(_url(running))))
     base = min(raw)
     return [
-        Figure("one produce by http.client", f"{base * 1e6:,.0f} µs"),
+        Figure("one produce by http.client", base * 1000000.0, "µs"),
         _beside("one produce by driftq.Client", min(faces), base),
         _beside("one produce by driftq.AsyncClient", min(awaited), base),
     ]
@@ -120,7 +120,7 @@ def calls() -> list[Figure]:
 
 def _beside(name: str, seconds: float, base: float) -> Figure:
     ratio = seconds / base
-    return Figure(name, f"{seconds * 1e6:,.0f} µs = {ratio:.2f}×", "< 1.5×", ratio < 1.5)
+    return Figure(name, seconds * 1e6, "µs", ratio_to="http.client", ratio=ratio, ratio_aim=below(1.5))
 
 
 def _raw_calls(port: int) -> float:

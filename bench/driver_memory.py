@@ -14,8 +14,8 @@ from pathlib import Path
 
 import psutil
 
+from bench.harness.figure import Figure, at_most
 from bench.projection import Services, fill, open_services
-from bench.report import Figure
 
 AGGREGATES = (10_000, 1_000_000)
 GROWTH_MAX = 1.1
@@ -50,17 +50,15 @@ def driver_memory(most: int = AGGREGATES[-1]) -> list[Figure]:
     few, many = peaks
     grown = many.python / few.python
     figures = [
-        Figure(
-            f"driver of a projection, one batch of {size:,} aggregates: Python, Java",
-            f"{peak.python / 2**20:,.0f} and {peak.java / 2**20:,.0f} MiB",
-        )
+        Figure(f"driver of a projection, one batch of {size:,} aggregates: {part}", octets / 2**20, "MiB")
         for size, peak in zip(sizes, peaks, strict=True)
+        for part, octets in (("Python", peak.python), ("Java", peak.java))
     ]
     java = many.java / few.java
     return [
         *figures,
-        Figure("… its Python grows by", f"{grown:.2f}×", f"≤ {GROWTH_MAX}×", grown <= GROWTH_MAX),
-        Figure("… its Java grows by", f"{java:.2f}×", f"≤ {GROWTH_MAX}×", java <= GROWTH_MAX),
+        Figure("… its Python grows by", grown, "×", at_most(GROWTH_MAX)),
+        Figure("… its Java grows by", java, "×", at_most(GROWTH_MAX)),
     ]
 
 

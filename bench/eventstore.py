@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
+from bench.harness.figure import Figure, below
 from bench.machine import folder, settled
 from bench.postgres import postgres
-from bench.report import Figure
 from bench.timed import Calls, TimedDatabase, alternated, figures
 from driftq.client import new_event_id
 from driftq.eventstore import Append, EventStore, StoreOptions, event_migrations
@@ -92,7 +92,7 @@ def _compare(store: EventStore, engine: str) -> Figure:
         long.append(_milliseconds(partial(store.append, [_append("long")])))
     ratio = statistics.median(long) / statistics.median(short)
     name = f"append at {LONG:,} events against {SHORT} ({engine})"
-    return Figure(name, f"{ratio:.2f}×", "< 1.5×", ratio < 1.5)
+    return Figure(name, ratio, "×", below(1.5))
 
 
 def _random_id() -> str:

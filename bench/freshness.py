@@ -10,9 +10,9 @@ import statistics
 import time
 from http.client import HTTPConnection
 
+from bench.harness.figure import Figure
 from bench.kafka_publish import ask
 from bench.projection import Bed, open_bed
-from bench.report import Figure
 from driftq.model import Aggregate
 from driftq.pipeline import Projection
 from driftq.pipeline.publisher.job import Publisher
@@ -32,9 +32,9 @@ def freshness(events: int = EVENTS) -> list[Figure]:
         took = _measure(bed, events)
     p50, p99 = statistics.median(took), statistics.quantiles(took, n=100)[98]
     return [
-        Figure(f"append → row visible in PostgreSQL, {events} events, p50", f"{p50:,.0f} ms"),
-        Figure("… p99", f"{p99:,.0f} ms"),
-        Figure("… longest", f"{max(took):,.0f} ms"),
+        Figure(f"append → row visible in PostgreSQL, {events} events, p50", p50, "ms"),
+        Figure("… p99", p99, "ms"),
+        Figure("… longest", max(took), "ms"),
     ]
 
 

@@ -1,6 +1,7 @@
 """What housekeeping buys and costs: restarts, memory of what is kept, latency while it works."""
 
 import json
+import statistics
 import subprocess
 import sys
 import time
@@ -9,13 +10,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.harness.figure import Bound, Figure, at_most, below
+from bench.harness.plan import plan
+from bench.harness.rounds import Sample, Side, interleave
 from bench.load import Load, answers_per_second, http_request, run_load
-from bench.machine import Server, folder
-from bench.report import Figure
+from bench.machine import Server, folder, server
 
 SECONDS = 12.0
 VALUE = "x" * 200
 BATCH = 500
+FULL, EMPTY = "filled folder", "empty folder"
+IDLE_S = 1.0
 
 
 def _ask(port: int, method: str, path: str, body: object = None) -> dict[str, object]:
@@ -55,7 +60,7 @@ def _killed_under_load(data: Path, count: int) -> Iterator[tuple[int, int]]:
     assert load.stdin is not None
     load.stdin.write(single)
     load.stdin.close()
-    time.sleep(6.0)
+    time.sleep(1.0 if plan().quick else 6.0)
     kept = _kept(running.port)
     running.process.kill()
     running.process.wait()
@@ -63,35 +68,65 @@ def _killed_under_load(data: Path, count: int) -> Iterator[tuple[int, int]]:
     yield idle, kept
 
 
-def _restart(count: int, aim_s: float) -> list[Figure]:
-    with folder() as data, _killed_under_load(data, count) as (idle, kept):
-        began = time.perf_counter()
-        again = Server(data)
-        _ask(again.port, "GET", "/v1/readyz")
-        took = time.perf_counter() - began
-        found = _kept(again.port)
-        each = (again.memory_bytes() - idle) / found
-        again.stop()
-    assert found >= kept, f"{kept} were kept, {found} are left"
+def _restart(count: int, aim: Bound) -> list[Figure]:
+    """Starts after kill -9, by turns with starts on an empty folder."""
+    memory: list[float] = []
+    with folder() as data, folder() as empty, _killed_under_load(data, count) as (idle, kept):
+
+        def start() -> Sample:
+            with _started(data) as (running, took):
+                found = _kept(running.port)
+                memory.append((running.memory_bytes() - idle) / found)
+            assert found >= kept, f"{kept} were kept, {found} are left"
+            return Sample(took)
+
+        def start_empty() -> Sample:
+            with _started(empty) as (_, took):
+                return Sample(took)
+
+        found = interleave([Side(FULL, start), Side(EMPTY, start_empty)])
+    name = f"process start to readyz after kill -9, {kept:,} messages"
     return [
-        Figure(
-            f"process start to readyz after kill -9 ({found:,} kept)",
-            f"{took:.2f} s",
-            f"≤ {aim_s:g} s",
-            took <= aim_s,
-        ),
-        Figure(f"memory per kept message ({found:,} kept)", f"{each:.0f} B", "< 60 B", each < 60),
+        found.figure(name, FULL, "s", aim=aim, ratio_to=EMPTY),
+        found.figure("process start to readyz, empty folder", EMPTY, "s"),
+        Figure(f"memory of a kept message, {kept:,} messages", statistics.median(memory), "B", below(60)),
     ]
+
+
+@contextmanager
+def _started(data: Path) -> Iterator[tuple[Server, float]]:
+    """A server that is killed again, and the seconds until it was ready."""
+    began = time.perf_counter()
+    running = Server(data)
+    _ask(running.port, "GET", "/v1/readyz")
+    took = time.perf_counter() - began
+    try:
+        yield running, took
+    finally:
+        running.process.kill()
+        running.process.wait()
 
 
 def restart() -> list[Figure]:
     """A restart after kill -9 under single-message load, with a million messages kept."""
-    return _restart(1_000_000, 2.0)
+    return _restart(plan().pick(1_000_000, 50_000), at_most(0.8))
 
 
 def restart_large() -> list[Figure]:
     """The same with ten million."""
-    return _restart(10_000_000, 4.0)
+    return _restart(10_000_000, at_most(2))
+
+
+def idle() -> list[Figure]:
+    """Resident memory of all processes of a server that has nothing to do."""
+
+    def measure() -> Sample:
+        with server() as running:
+            time.sleep(IDLE_S)
+            return Sample(sum(one.memory_info().rss for one in running.measured.family()) / 1e6)
+
+    found = interleave([Side(EMPTY, measure)])
+    return [found.figure("resident memory of an idle server", EMPTY, "MB", aim=at_most(45))]
 
 
 def latency() -> list[Figure]:
@@ -100,9 +135,9 @@ def latency() -> list[Figure]:
     worked = _singles({"housekeeping": True})
     ratio = worked.p999_ms / plain.p999_ms
     return [
-        Figure("produce p99.9 without housekeeping", f"{plain.p999_ms:.1f} ms ({plain.rate:,.0f}/s)"),
-        Figure("produce p99.9 with it", f"{worked.p999_ms:.1f} ms ({worked.rate:,.0f}/s)"),
-        Figure("… as a multiple", f"{ratio:.1f}×", "≤ 3×", ratio <= 3),
+        Figure("produce p99.9 without housekeeping", plain.p999_ms, "ms"),
+        Figure("produce p99.9 with housekeeping", worked.p999_ms, "ms"),
+        Figure("… as a multiple", ratio, "×", at_most(3)),
     ]
 
 
@@ -112,9 +147,9 @@ def tables() -> list[Figure]:
     on = _singles({"housekeeping": True}, table=True)
     ratio = on.p99_ms / off.p99_ms
     return [
-        Figure("produce p99 with tables off", f"{off.p99_ms:.1f} ms ({off.rate:,.0f}/s)"),
-        Figure("produce p99 with tables on", f"{on.p99_ms:.1f} ms ({on.rate:,.0f}/s)"),
-        Figure("… as a multiple", f"{ratio:.1f}×", "≤ 1.5×", ratio <= 1.5),
+        Figure("produce p99 with tables off", off.p99_ms, "ms"),
+        Figure("produce p99 with tables on", on.p99_ms, "ms"),
+        Figure("… as a multiple", ratio, "×", at_most(1.5)),
     ]
 
 

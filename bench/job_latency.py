@@ -4,8 +4,8 @@ import time
 from queue import SimpleQueue
 
 import driftq
+from bench.harness.figure import Figure, at_least, at_most
 from bench.machine import server
-from bench.report import Figure
 
 ROUNDS = 500
 BATCH = 50_000
@@ -22,7 +22,7 @@ def latencies() -> list[Figure]:
         _milliseconds("jobs: enqueue → start, idle worker, p50", starts, 0.50, 5.0),
         _milliseconds("jobs: enqueue → start, idle worker, p99", starts, 0.99, 20.0),
         _milliseconds("jobs: enqueue → result, idle worker, p50", results, 0.50, 8.0),
-        Figure("jobs: enqueue_many, fsync always", f"{many:,.0f} jobs/s", "≥ 50,000", many >= 50_000),
+        Figure("jobs: enqueue_many, fsync always", many, "jobs/s", at_least(50000)),
     ]
 
 
@@ -65,4 +65,4 @@ def _enqueue_many(url: str) -> float:
 
 def _milliseconds(name: str, found: list[float], share: float, target: float) -> Figure:
     value = sorted(found)[int(share * (len(found) - 1))]
-    return Figure(name, f"{value:.1f} ms", f"≤ {target:g} ms", value <= target)
+    return Figure(name, value, "ms", at_most(target))

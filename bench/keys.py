@@ -18,8 +18,8 @@ from itertools import count
 import psutil
 import uvloop
 
+from bench.harness.figure import Figure, at_least, at_most, below
 from bench.machine import Server, folder
-from bench.report import Figure
 from driftq.core.keys import KeyTable
 
 KEYS = int(os.environ.get("BENCH_KEYS", "10000000"))
@@ -47,10 +47,8 @@ def _table() -> list[Figure]:
     each = (psutil.Process().memory_info().rss - before) / KEYS
     longest = max(took)
     return [
-        Figure(f"memory per live key ({KEYS:,} keys)", f"{each:.0f} B", "< 60 B", each < 60),
-        Figure(
-            f"longest pause to claim {BATCH} keys meanwhile", f"{longest:.1f} ms", "≤ 20 ms", longest <= 20
-        ),
+        Figure(f"memory per live key ({KEYS:,} keys)", each, "B", below(60)),
+        Figure(f"longest pause to claim {BATCH} keys meanwhile", longest, "ms", at_most(20)),
     ]
 
 
@@ -75,19 +73,9 @@ def _served() -> list[Figure]:
         restart = time.perf_counter() - began
         again.stop()
     return [
-        Figure(
-            f"durable batch produce with keys, {BATCH} a request",
-            f"{rate:,.0f} messages/s",
-            "≥ 100,000",
-            rate >= 100_000,
-        ),
-        Figure("longest wait of a health check meanwhile", f"{longest_ms:.0f} ms"),
-        Figure(
-            f"process start to readyz after kill -9 ({KEYS:,} keys)",
-            f"{restart:.2f} s",
-            "≤ 4 s",
-            restart <= 4,
-        ),
+        Figure(f"durable batch produce with keys, {BATCH} a request", rate, "messages/s", at_least(100000)),
+        Figure("longest wait of a health check meanwhile", longest_ms, "ms"),
+        Figure(f"process start to readyz after kill -9 ({KEYS:,} keys)", restart, "s", at_most(4)),
     ]
 
 

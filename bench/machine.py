@@ -3,11 +3,13 @@
 import gc
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -45,6 +47,53 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
+@dataclass(slots=True)
+class Measured:
+    """A process with its children: what it has spent, and whether it runs at all."""
+
+    pid: int
+
+    def family(self) -> list[psutil.Process]:
+        parent = psutil.Process(self.pid)
+        return [parent, *parent.children(recursive=True)]
+
+    def spent_s(self) -> float:
+        """Seconds of processor time of the process and its children, also of those that have ended."""
+        parent, *children = self.family()
+        times = parent.cpu_times()
+        ended = times.children_user + times.children_system
+        return float(times.user + times.system + ended + sum(sum(_own_times(one)) for one in children))
+
+    def freeze(self) -> None:
+        """Stand still, so that work in the background does not disturb the other side of a comparison."""
+        self._signal(signal.SIGSTOP)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Run within, and stand still afterwards."""
+        self._signal(signal.SIGCONT)
+        try:
+            yield
+        finally:
+            self.freeze()
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        for one in self.family():
+            with suppress(psutil.NoSuchProcess):
+                one.send_signal(number)
+
+
+def _own_times(process: psutil.Process) -> tuple[float, float]:
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0, 0.0  # It counts among the ended children of its parent now.
+    return times.user, times.system
+
+
 class Server:
     """`driftq serve` on a free port."""
 
@@ -58,6 +107,7 @@ class Server:
             env={**os.environ, **(environment or {})},
         )
         self.port = self._read_port()
+        self.measured = Measured(self.process.pid)
 
     def _read_port(self) -> int:
         assert self.process.stdout is not None
@@ -71,6 +121,7 @@ class Server:
         return int(psutil.Process(self.process.pid).memory_info().rss)
 
     def stop(self) -> None:
+        self.measured.thaw()
         self.process.terminate()
         self.process.wait(timeout=10)
 

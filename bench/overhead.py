@@ -22,8 +22,8 @@ from urllib.parse import urlencode
 
 import psutil
 
+from bench.harness.figure import Figure, below
 from bench.machine import folder, server
-from bench.report import Figure
 from bench.work.compare import Subject, subject
 from bench.work.meter import Meter, best_meter
 from bench.work.scenarios import SCENARIOS, single_produce, traced_produce
@@ -54,9 +54,7 @@ def idle() -> list[Figure]:
         for page in ("", "topics"):
             share = asyncio.run(_watched(running.port, running.process.pid, page))
             name = f"server with {CONSUMERS:,} idle consumers and the page /v1/ui/{page} open"
-            found.append(
-                Figure(name, f"{share:.1%} of a core", f"< {IDLE_MAX:.0%} of a core", share < IDLE_MAX)
-            )
+            found.append(Figure(name, share, "%", below(IDLE_MAX)))
     return found
 
 
@@ -147,7 +145,7 @@ def _counter(one: Subject, name: str) -> Callable[[], float]:
 def _compared(name: str, meter: Meter, off: Callable[[], float], on: Callable[[], float]) -> Figure:
     pairs = [(off(), on()) for _ in range(meter.pairs)]
     ratio = statistics.median(dearer / cheap for cheap, dearer in pairs)
-    return Figure(f"{name} ({meter.unit})", f"{ratio:.3f}×", f"< {DEARER_MAX}×", ratio < DEARER_MAX)
+    return Figure(f"{name} ({meter.unit})", ratio, "×", below(DEARER_MAX))
 
 
 # Traces
@@ -174,8 +172,8 @@ def traced() -> list[Figure]:
     each = spent["none"] / MESSAGES * 1e6
     sampled, every = spent[SAMPLED] / spent["none"], spent["1"] / spent["none"]
     name = f"worker, {each:.0f} CPU µs a message without traces:"
-    found.append(Figure(f"{name} 1 % sampled", f"{sampled:.3f}×", f"< {DEARER_MAX}×", sampled < DEARER_MAX))
-    found.append(Figure(f"{name} all sampled", f"{every:.3f}×"))
+    found.append(Figure(f"{name} 1 % sampled", sampled, "×", below(DEARER_MAX)))
+    found.append(Figure(f"{name} all sampled", every, "×"))
     return found
 
 

@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.harness.figure import Figure, at_least, at_most
 from bench.machine import Server, folder
 from bench.postgres import postgres
-from bench.report import Figure
 from driftq.pipeline import Projection, open_session
 from driftq.settings import load_settings
 from driftq.sinks import PostgresSink
@@ -97,11 +97,9 @@ def _beside_bare(
         ours.append(project(bed, name, events, schema=f"run_{run}", batch_messages_max=batch))
     ratio = min(alone) / min(ours)
     return [
-        Figure(
-            f"bare max_by, {events:,} events of {aggregates:,} aggregates", f"{events / min(alone):,.0f}/s"
-        ),
-        Figure("topic → PostgreSQL read model, guard and registry", f"{events / min(ours):,.0f}/s"),
-        Figure("… as a part of the bare fold", f"{ratio:.2f}×", f"≥ {share:.2f}×", ratio >= share),
+        Figure(f"bare max_by, {events:,} events of {aggregates:,} aggregates", events / min(alone), "/s"),
+        Figure("topic → PostgreSQL read model, guard and registry", events / min(ours), "/s"),
+        Figure("… as a part of the bare fold", ratio, "×", at_least(share)),
     ]
 
 
@@ -116,10 +114,10 @@ def growth(sizes: Sequence[int] = GROWTH) -> list[Figure]:
             took.append(project(bed, name, events))
     exponent = math.log(took[-1] / took[0]) / math.log(sizes[-1] / sizes[0])
     figures = [
-        Figure(f"topic → PostgreSQL, {events:,} events", f"{seconds:.1f} s")
+        Figure(f"topic → PostgreSQL, {events:,} events", seconds, "s")
         for events, seconds in zip(sizes, took, strict=True)
     ]
-    return [*figures, Figure("… grows with the exponent", f"{exponent:.2f}", "≤ 1.10", exponent <= 1.1)]
+    return [*figures, Figure("… grows with the exponent", exponent, "", at_most(1.1))]
 
 
 @contextmanager

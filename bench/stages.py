@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 import psutil
 import psycopg
 
+from bench.harness.figure import Figure
 from bench.kafka_publish import KINDS, fill
 from bench.machine import Server, folder
 from bench.postgres import postgres
-from bench.report import Figure
 from bench.worker import do_nothing
 from driftq.model.options.pipeline import KAFKA, PipelineOptions
 from driftq.pipeline import Projection, open_session
@@ -51,13 +51,10 @@ def stages(events: int = EVENTS) -> list[Figure]:
     figures = []
     for cost in costs:
         spent = ", ".join(f"{system} {us:.0f}" for system, us in cost.spent_us.items() if us >= 0.5)
-        figures.append(Figure(f"{cost.stage}, {events:,} events", f"{cost.rate:,.0f}/s"))
-        figures.append(Figure(f"… processor time of an event in µs: {spent}", _total(cost)))
-    return figures + [Figure(f"bytes of an event: {name}", f"{size:,.0f} B") for name, size in sizes.items()]
-
-
-def _total(cost: Cost) -> str:
-    return f"{sum(cost.spent_us.values()):.0f} µs"
+        figures.append(Figure(f"{cost.stage}, {events:,} events", cost.rate, "/s"))
+        name = f"{cost.stage}: processor time of an event ({spent})"
+        figures.append(Figure(name, sum(cost.spent_us.values()), "µs"))
+    return figures + [Figure(f"bytes of an event: {name}", size, "B") for name, size in sizes.items()]
 
 
 def _measure(events: int) -> tuple[list[Cost], dict[str, float]]:

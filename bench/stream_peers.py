@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from bench.jobs_peers import PEERS, ROOT
+from bench.harness.figure import Figure
+from bench.peers.place import PEERS, ROOT
 from bench.projection import EVENTS, aggregates_of, bare, fill, open_bed, project, warm_up
-from bench.report import Figure
 
 _DONE_IN_S = 1_800.0
 
@@ -46,12 +46,15 @@ def beside_others(events: int = EVENTS) -> list[Figure]:
         spark = events / bare(bed.spark, file)
         others = [(peer, _fold(peer, file, events)) for peer in OTHERS]
     figures = [
-        Figure(f"topic → PostgreSQL on Spark, {events:,} events", f"{ours:,.0f}/s"),
-        Figure("the same fold with PySpark alone, no target", f"{spark:,.0f}/s"),
+        Figure(f"topic → PostgreSQL on Spark, {events:,} events", ours, "/s"),
+        Figure("the same fold with PySpark alone, no target", spark, "/s"),
     ]
     for peer, rate in others:
-        told = rate if isinstance(rate, str) else f"{rate:,.0f}/s ({ours / rate:.1f}×)"
-        figures.append(Figure(f"the same fold with {peer.name}, no target (ours to theirs)", told))
+        name = f"the same fold with {peer.name}, no target"
+        if isinstance(rate, str):
+            figures.append(Figure(f"{name}: {rate}", 0, "/s"))
+        else:
+            figures.append(Figure(name, rate, "/s", ratio_to="DriftQ", ratio=rate / ours))
     return figures
 
 

@@ -14,8 +14,8 @@ from random import Random
 
 import msgspec
 
+from bench.harness.figure import Figure, at_least, below
 from bench.projection import Bed, open_bed
-from bench.report import Figure
 from driftq.eventstore.published import PublishedEvent
 from driftq.pipeline.worker.context import WorkerContext
 from driftq.pipeline.worker.job import WorkerJob
@@ -56,16 +56,11 @@ def worker(events: int = EVENTS, shuffled: int = SHUFFLED) -> list[Figure]:
     return [
         Figure(
             f"worker on Spark, idempotent no-op, PostgreSQL, {events:,} events",
-            f"{rate:,.0f}/s",
-            f"≥ {RATE_MIN:,}/s",
-            rate >= RATE_MIN,
+            rate,
+            "/s",
+            at_least(RATE_MIN),
         ),
-        Figure(
-            f"… {shuffled:,} shuffled events",
-            f"{waited:.1f} s",
-            f"< {SHUFFLED_S_MAX} s",
-            waited < SHUFFLED_S_MAX,
-        ),
+        Figure(f"… {shuffled:,} shuffled events", waited, "s", below(SHUFFLED_S_MAX)),
     ]
 
 

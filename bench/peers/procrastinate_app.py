@@ -14,6 +14,7 @@ async def nothing(number: int) -> None:
 
 def enqueue() -> None:
     with app.open():
-        app.schema_manager.apply_schema()
+        if not app.check_connection():
+            app.schema_manager.apply_schema()
         for number in range(JOBS):
             nothing.defer(number=number)

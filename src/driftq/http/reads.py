@@ -47,13 +47,18 @@ async def state_of(engine: Engine, query: Callable[[State], _T]) -> _T:
 
 
 async def walk_state(edge: Edge, begin: Callable[[State], Walk[_T]]) -> _T:
-    """The result of a long read, a slice at a time; of all long reads together one slice runs in a turn."""
+    """The result of a long read."""
     walk = StateWalk(begin)
-    while True:
+    await in_slices(edge, walk.slice)
+    return walk.result
+
+
+async def in_slices(edge: Edge, slice_of: Callable[[State], bool]) -> None:
+    """Call it until it says False. Of all long reads together one slice runs in a turn, in turns."""
+    more = True
+    while more:
         async with edge.walking:
-            more = await state_of(edge.engine, walk.slice)
-        if not more:
-            return walk.result
+            more = await state_of(edge.engine, slice_of)
 
 
 async def result_of(answer: asyncio.Future[Any]) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from driftq.core.jobs.records import JobsEnqueued, JobTerms
-from driftq.core.jobs.table import JobState
+from driftq.core.jobs.table import JOBS_TOPIC, JobState
 from driftq.core.jobs.transitions import fold_job
 from driftq.core.schedules.records import ScheduleTerms
 from driftq.core.schedules.table import Schedule, ScheduleTable
@@ -21,7 +21,7 @@ from driftq.model.options.limits import Limits
 from driftq.model.wire.ui import LiveJobs
 from driftq.server.dlq.pages import walk_dlq_topics
 from driftq.server.jobs.queue_views import walk_queues
-from driftq.server.jobs.views import JOBS_TOPIC, JobFilter, walk_jobs
+from driftq.server.jobs.views import JobFilter, walk_jobs
 from driftq.server.schedules.views import walk_schedules
 from driftq.server.topics.views import walk_topic_names
 from driftq.server.walk import SORTED_AT_ONCE, UNITS_MAX, StateWalk, Walk, in_order

@@ -12,6 +12,7 @@ from driftq.model.wire.queues import KeyLimits, LimitsBody, QueueReply, QueuesRe
 from driftq.server.walk import Walk, in_order
 
 COUNTED_TOGETHER = 1_000
+STATE_BITS = 3
 _JOBS_A_UNIT = 2
 _UNITS_A_VIEW = 10
 
@@ -22,7 +23,8 @@ class QueueTallies:
 
     now: int
     wall: int
-    states: Counter[tuple[int, int]] = field(default_factory=Counter)
+    states: Counter[int] = field(default_factory=Counter)
+    """By number and state as one integer: ten thousand tuples would make the collector of garbage work."""
     scheduled: Counter[int] = field(default_factory=Counter)
     waited_ms: dict[int, int] = field(default_factory=dict)
     """How long the job has been due that has been ready for longest."""
@@ -30,7 +32,9 @@ class QueueTallies:
     def add(self, jobs: JobTable, start: int, stop: int) -> None:
         """Count the jobs in these columns."""
         states, numbers = jobs.states[start:stop], jobs.queue_numbers[start:stop]
-        self.states.update(zip(numbers, states, strict=True))
+        self.states.update(
+            [number << STATE_BITS | state for number, state in zip(numbers, states, strict=True)]
+        )
         if JobState.WAITING not in states:
             return
         now, wall, waited_ms = self.now, self.wall, self.waited_ms
@@ -69,14 +73,18 @@ def walk_queues(
 
 def _view(jobs: JobTable, name: str, tallies: QueueTallies) -> QueueView:
     flow, number = queue_reply(jobs, name), jobs.queues[name].number
-    states, scheduled = tallies.states, tallies.scheduled[number]
+    scheduled = tallies.scheduled[number]
+
+    def count(state: JobState) -> int:
+        return tallies.states[number << STATE_BITS | state]
+
     return QueueView(
         queue=name,
-        ready=states[number, JobState.WAITING] - scheduled,
+        ready=count(JobState.WAITING) - scheduled,
         scheduled=scheduled,
-        blocked=states[number, JobState.BLOCKED],
-        in_flight=states[number, JobState.IN_FLIGHT],
-        dead=states[number, JobState.DEAD],
+        blocked=count(JobState.BLOCKED),
+        in_flight=count(JobState.IN_FLIGHT),
+        dead=count(JobState.DEAD),
         oldest_age_ms=tallies.waited_ms.get(number),
         paused=flow.paused,
         limits=flow.limits,

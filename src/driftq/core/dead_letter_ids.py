@@ -4,19 +4,34 @@ A dead letter leaves only by a purge, so these do not expire. Fingerprints may c
 nothing: the caller compares the stored message.
 """
 
+from __future__ import annotations
+
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from driftq.core.fingerprints import FingerprintTable
 from driftq.core.keys import MessageRef, fingerprint
 
 _OFFSET_BITS = 40
 _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
+_SWEPT_TOGETHER = 500
 
 
 def dead_letter_print(id: str) -> int:
     return fingerprint("dead letter", id)
+
+
+def _cut(column: array[int], places: Sequence[int]) -> None:
+    """Remove these places, which rise: everything behind them moves once, however many they are."""
+    with memoryview(column) as numbers:
+        end = places[0]
+        for here, following in pairwise((*places, len(column))):
+            size = following - here - 1
+            numbers[end : end + size] = numbers[here + 1 : following]
+            end += size
+    del column[end:]
 
 
 class _Prints:
@@ -35,6 +50,8 @@ class DeadLetterIds:
     def __init__(self) -> None:
         self._refs = FingerprintTable()
         self._topics: dict[int, _Prints] = {}
+        self._leaving: list[tuple[int, _Prints]] = []
+        """Of deleted topics, whose fingerprints are removed a few at a time."""
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         """Topic, offset and fingerprint of each."""
@@ -44,6 +61,8 @@ class DeadLetterIds:
 
     def find(self, print_: int, *, topic: int) -> list[MessageRef]:
         """The dead letters of this topic that may have the id of this fingerprint."""
+        if topic not in self._topics:
+            return []
         return [
             MessageRef(topic=topic, offset=packed & _OFFSET_MASK)
             for packed in self._refs.find(print_)
@@ -64,24 +83,45 @@ class DeadLetterIds:
         own.offsets.extend(offsets)
         own.prints.extend(prints)
         self._refs.add_all(prints, [topic << _OFFSET_BITS | offset for offset in offsets])
+        self._sweep()
 
     def remove(self, topic: int, offsets: Iterable[int]) -> None:
         """These were purged. Others than handlers' dead letters may be among them."""
         own = self._topics.get(topic)
         if own is None:
             return
-        for offset in offsets:
+        places: list[int] = []
+        for offset in sorted(set(offsets)):
             at = bisect_left(own.offsets, offset)
             if at < len(own.offsets) and own.offsets[at] == offset:
                 self._refs.remove(own.prints[at], topic << _OFFSET_BITS | offset)
-                del own.offsets[at], own.prints[at]
+                places.append(at)
+        if places:
+            _cut(own.offsets, places)
+            _cut(own.prints, places)
         if not own.offsets:
             del self._topics[topic]
+        self._sweep()
 
     def remove_topic(self, topic: int) -> None:
-        """The dead-letter topic was deleted."""
-        if topic in self._topics:
-            self.remove(topic, list(self._topics[topic].offsets))
+        """The dead-letter topic was deleted; its id is never used again, so nothing finds what is left."""
+        own = self._topics.pop(topic, None)
+        if own is not None:
+            self._leaving.append((topic, own))
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove some fingerprints of deleted topics."""
+        left = _SWEPT_TOGETHER
+        while self._leaving and left:
+            topic, own = self._leaving[-1]
+            some = min(left, len(own.offsets))
+            for offset, print_ in zip(own.offsets[-some:], own.prints[-some:], strict=True):
+                self._refs.remove(print_, topic << _OFFSET_BITS | offset)
+            del own.offsets[-some:], own.prints[-some:]
+            left -= some
+            if not own.offsets:
+                self._leaving.pop()
 
     def dump(self, name: str) -> dict[str, bytes]:
         """All of them as raw arrays under this name."""

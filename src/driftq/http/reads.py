@@ -22,8 +22,11 @@ from driftq.model.wire.jobs import JobView
 from driftq.server.engine import Engine
 from driftq.server.jobs.views import JobFacts
 from driftq.server.requests import ReadRequest
+from driftq.server.walk import StateWalk, Walk, batches
 
 _T = TypeVar("_T")
+
+_JOBS_TOGETHER = 50
 
 
 async def ask_state(exchange: Exchange, query: Callable[[State], _T]) -> _T:
@@ -41,6 +44,21 @@ async def state_of(engine: Engine, query: Callable[[State], _T]) -> _T:
 
     engine.read(ReadRequest(query, give))
     return await result_of(answer)  # type: ignore[no-any-return]
+
+
+async def walk_state(edge: Edge, begin: Callable[[State], Walk[_T]]) -> _T:
+    """The result of a long read."""
+    walk = StateWalk(begin)
+    await in_slices(edge, walk.slice)
+    return walk.result
+
+
+async def in_slices(edge: Edge, slice_of: Callable[[State], bool]) -> None:
+    """Call it until it says False. Of all long reads together one slice runs in a turn, in turns."""
+    more = True
+    while more:
+        async with edge.walking:
+            more = await state_of(edge.engine, slice_of)
 
 
 async def result_of(answer: asyncio.Future[Any]) -> Any:
@@ -103,6 +121,17 @@ async def search_stored(
     search = Search(exchange.edge.engine.payloads, topic, slices, wanted, limit, newest_first=newest_first)
     history = options.history if options.durable else None
     return await in_thread(exchange, lambda: search.run(history, first=offsets.start, end=offsets.stop))
+
+
+async def job_views(exchange: Exchange, jobs: list[JobFacts]) -> list[JobView]:
+    """Jobs with their stored forms, few at a time; one that was dropped meanwhile is left out."""
+    views: list[JobView] = []
+    for some in batches(jobs, _JOBS_TOGETHER):
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        exchange.edge.engine.stages.job_reader.views(some, answer.set_result)
+        views += await result_of(answer)
+        await asyncio.sleep(0)
+    return views
 
 
 def read_jobs(exchange: Exchange, jobs: list[JobFacts], reply: Callable[[list[JobView]], None]) -> None:

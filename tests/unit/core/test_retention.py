@@ -1,11 +1,13 @@
 """What is kept, for how long, and what becomes of those who were behind."""
 
+from itertools import pairwise
 from random import Random
 
 import pytest
 
+from driftq.core.decide.retention import PURGED_TOGETHER
 from driftq.core.index import TimeIndex
-from driftq.core.records import ReaderReported
+from driftq.core.records import DeadLettersPurged, ReaderReported
 from driftq.errors import Overloaded
 from driftq.model.options.limits import Limits
 from driftq.testing.disk import SimFolder
@@ -47,6 +49,25 @@ def test_the_servers_retention_is_for_topics_that_have_none(story: Story) -> Non
     story.now += 1
     story.trim()
     assert kept(story) == []
+
+
+@pytest.mark.clause("O1")
+def test_a_large_purge_is_dropped_over_several_decisions(story: Story) -> None:
+    story.topic("t")
+    for start in range(0, 12_000, 1_000):
+        story.produce("t", *map(str, range(start, start + 1_000)))
+    topic = story.state.topics["t"]
+    topic.name = "dlq.t"  # What its messages are: nobody produces to a dead-letter topic.
+    offsets = [offset for offset in range(12_000) if offset != 11_000]
+    story.journal.add(DeadLettersPurged(at=story.now, topic=topic.id, offsets=offsets))
+    story.commit()
+    left = [12_000]
+    while not left[1:] or left[-1] < left[-2]:
+        story.trim()
+        left.append(len(kept(story)))
+    assert all(before - after <= PURGED_TOGETHER for before, after in pairwise(left))
+    assert kept(story) == list(range(11_000, 12_000))
+    assert topic.purged == set(range(11_001, 12_000))
 
 
 @pytest.mark.clause("W6")

@@ -14,6 +14,9 @@ from driftq.core.records import PartitionsTrimmed, Trim
 from driftq.core.state import State, Topic
 from driftq.model.topic import DEAD_LETTER_PREFIX
 
+PURGED_TOGETHER = 5_000
+"""Purged dead letters that one decision drops."""
+
 
 def decide_retention(state: State, topic: Topic, *, now: int, wall: int) -> PartitionsTrimmed | None:
     """The messages to drop now; None when there are none. Costs O(partitions), independent of what stays."""
@@ -36,12 +39,15 @@ def decide_retention(state: State, topic: Topic, *, now: int, wall: int) -> Part
 
 
 def _drop_purged(topic: Topic, now: int) -> PartitionsTrimmed | None:
-    """Only a purge removes dead letters."""
+    """Only a purge removes dead letters. What is left of a large one goes with later decisions."""
     trims: list[Trim] = []
+    left = PURGED_TOGETHER
     for number, part in enumerate(topic.partitions):
         first = part.index.first
-        while first < part.index.end and part.index.offset_at(first) in topic.purged:
+        end = min(part.index.end, first + left)
+        while first < end and part.index.offset_at(first) in topic.purged:
             first += 1
+        left -= first - part.index.first
         if first > part.index.first:
             trims.append(Trim(partition=number, first=first, lost=0))
     return PartitionsTrimmed(at=now, topic=topic.id, trims=trims) if trims else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import cache
 from typing import Any
 
@@ -29,7 +30,12 @@ from driftq.http.wire.exchange import Exchange
 
 def openapi(exchange: Exchange) -> None:
     topics.NOTHING.read(exchange.body, exchange.query)
-    exchange.reply_ok(_document(exchange.edge.options.version))
+    exchange.edge.spawn(exchange, _openapi(exchange))
+
+
+async def _openapi(exchange: Exchange) -> None:
+    """Made in a thread the first time: that takes some tens of milliseconds."""
+    exchange.reply_ok(await asyncio.to_thread(_document, exchange.edge.options.version))
 
 
 @cache

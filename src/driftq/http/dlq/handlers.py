@@ -8,6 +8,7 @@ redrive has sent each dead letter once or not at all.
 from __future__ import annotations
 
 import asyncio
+from array import array
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Any
@@ -19,7 +20,7 @@ from driftq.core.state import State, Topic
 from driftq.errors import DeadLetterGroupGone
 from driftq.http.api.params import Form
 from driftq.http.pacing import in_parts
-from driftq.http.reads import ask_state, read_stored, result_of
+from driftq.http.reads import ask_state, read_stored, result_of, walk_state
 from driftq.http.wire.exchange import Exchange
 from driftq.model import StoredMessage
 from driftq.model.time import rfc3339
@@ -41,11 +42,11 @@ from driftq.model.wire.fields import Request
 from driftq.server.dlq.pages import (
     DeadLetterPage,
     DeadLetterRef,
-    count_dead_letters,
     dead_letter_page,
     dlq_topic_of,
     handlers_page,
     named_dead_letters,
+    walk_dlq_topics,
 )
 from driftq.server.dlq.stage import (
     TOGETHER_MAX,
@@ -54,6 +55,7 @@ from driftq.server.dlq.stage import (
     RedriveRequest,
     Skipped,
 )
+from driftq.server.walk import batches
 from driftq.storage.entry import decode_entry, produced_at
 from driftq.storage.payloads import EntriesGone
 
@@ -176,16 +178,12 @@ def _matches(dead_letter: StoredDeadLetter, wanted: DeadLetterMatch) -> bool:
 
 
 async def _list_dlqs(exchange: Exchange) -> None:
-    def query(state: State) -> list[tuple[Topic, int]]:
-        return [
-            (topic, count_dead_letters(topic))
-            for name, topic in sorted(state.topics.items())
-            if name.startswith(DEAD_LETTER_PREFIX)
-            and exchange.shows(name.removeprefix(DEAD_LETTER_PREFIX), stored_in=name)
-        ]
+    def is_shown(name: str) -> bool:
+        origin = name.removeprefix(DEAD_LETTER_PREFIX)
+        return origin != name and exchange.shows(origin, stored_in=name)
 
     views: list[DeadLetterTopic] = []
-    for topic, messages in await ask_state(exchange, query):
+    for topic, messages in await walk_state(exchange.edge, partial(walk_dlq_topics, shown=is_shown)):
         name = topic.name.removeprefix(DEAD_LETTER_PREFIX)
         oldest = await _oldest_at(exchange, topic) if messages else None
         views.append(DeadLetterTopic(topic=name, dlq_topic=topic.name, messages=messages, oldest_at=oldest))
@@ -235,28 +233,31 @@ async def _chosen(
             yield topic, refs
         return
 
-    def query(state: State) -> tuple[Topic, list[DeadLetterRef]]:
-        topic = dlq_topic_of(state, exchange.topic)
-        return topic, named_dead_letters(topic, offsets)
+    for some in batches(sorted(set(offsets)), _PAGE) if offsets else [[]]:
+        yield await ask_state(exchange, partial(_named, exchange.topic, some))
 
-    topic, refs = await ask_state(exchange, query)
-    for start in range(0, len(refs), _PAGE):
-        yield topic, refs[start : start + _PAGE]
+
+def _named(name: str, offsets: list[int], state: State) -> tuple[Topic, list[DeadLetterRef]]:
+    topic = dlq_topic_of(state, name)
+    return topic, named_dead_letters(topic, offsets)
 
 
 async def _matched(
     exchange: Exchange, *, offsets: list[int] | None, wanted: DeadLetterMatch | None, redriven: bool
-) -> list[int]:
-    """The offsets that a request selects; without `redriven`, not those that were redriven before."""
-    found: list[int] = []
+) -> array[int]:
+    """The offsets that a request selects, in order; without `redriven`, not those redriven before.
+
+    There may be a million: an array of numbers is freed at once, a list of objects one by one.
+    """
+    found = array("Q")
     async for topic, refs in _chosen(exchange, offsets):
         fresh = [ref for ref in refs if redriven or ref.redriven_at is None]
         if wanted is None:
-            found += [ref.offset for ref in fresh]
+            found.extend(ref.offset for ref in fresh)
         else:
             stored = await _dead_letters(exchange, topic, fresh)
-            found += [dead_letter.offset for dead_letter in stored if _matches(dead_letter, wanted)]
-    return sorted(found)
+            found.extend(dead_letter.offset for dead_letter in stored if _matches(dead_letter, wanted))
+    return found  # Pages follow each other by offset.
 
 
 async def _redrive(exchange: Exchange, body: RedriveBody) -> None:
@@ -289,6 +290,6 @@ async def _purge(exchange: Exchange, body: PurgeBody) -> None:
     gone = 0
     if not body.dry_run:
         for start in range(0, len(matched), _LIMIT):
-            part = matched[start : start + _LIMIT]
+            part = matched[start : start + _LIMIT].tolist()
             gone += len(await _ask(exchange, partial(PurgeRequest, exchange.topic, part)))
     exchange.reply_json(Purged(len(matched), gone))

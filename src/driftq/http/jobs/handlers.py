@@ -19,7 +19,7 @@ from driftq.http.jobs.requested import (
     require_own_jobs,
     run_at_ms,
 )
-from driftq.http.reads import read_job_entries, read_jobs
+from driftq.http.reads import job_views, read_job_entries, walk_state
 from driftq.http.wire.exchange import Exchange, reply_each, reply_only, reply_outcome
 from driftq.model.job import JOB_PAYLOAD_MAX, JobRequest, RetryTiming
 from driftq.model.options.jobs import JobOptions
@@ -38,7 +38,6 @@ from driftq.model.wire.jobs import (
     JobSettlement,
     JobsQuery,
     JobsReply,
-    JobView,
     SettleBody,
     SettleParts,
 )
@@ -51,8 +50,8 @@ from driftq.server.jobs.requests import (
     heartbeat,
     requeue,
 )
-from driftq.server.jobs.views import JobPage, list_jobs
-from driftq.server.requests import ReadRequest
+from driftq.server.jobs.views import JobFilter, JobPage, walk_jobs
+from driftq.server.walk import Walk
 from driftq.storage.entry import decode_job
 
 JOB = Form(JobBody)
@@ -117,28 +116,20 @@ def _enqueued(exchange: Exchange, outcomes: list[EnqueuedJob | DriftQError]) -> 
 def list_all(exchange: Exchange) -> None:
     asked = JOBS.read(exchange.body, exchange.query)
     start = 0 if asked.after is None else offset_after(asked.after)
-    now, wall = exchange.edge.clock.now(), exchange.edge.clock.wall()
+    exchange.edge.spawn(exchange, _list(exchange, asked, start))
 
-    def query(state: State) -> JobPage:
-        limit = asked.limit or PAGE
-        return list_jobs(
-            state,
-            queue=asked.queue,
-            state_name=asked.state,
-            limit=limit,
-            start=start,
-            now=now,
-            wall=wall,
-            shows=None if exchange.tenant is None else partial(exchange.owns, OwnedKind.QUEUE),
-        )
 
-    def read(page: JobPage) -> None:
-        read_jobs(exchange, page.jobs, partial(send, page))
+async def _list(exchange: Exchange, asked: JobsQuery, start: int) -> None:
+    clock = exchange.edge.clock
+    wanted = JobFilter(asked.queue, asked.state, clock.now(), clock.wall())
 
-    def send(page: JobPage, views: list[JobView]) -> None:
-        exchange.reply_json(JobsReply(views, views[-1].job_id if page.more else None))
+    def jobs(state: State) -> Walk[JobPage]:
+        shows = None if exchange.tenant is None else partial(exchange.owns, OwnedKind.QUEUE)
+        return walk_jobs(state, wanted, limit=asked.limit or PAGE, start=start, shows=shows)
 
-    exchange.edge.engine.read(ReadRequest(query, exchange.answering(read)))
+    page = await walk_state(exchange.edge, jobs)
+    views = await job_views(exchange, page.jobs)
+    exchange.reply_json(JobsReply(views, job_id(page.jobs[-1].offset) if page.more else None))
 
 
 def offset_of(name: str) -> int:

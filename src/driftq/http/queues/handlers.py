@@ -14,12 +14,13 @@ from driftq.errors import DriftQError, InvalidArgument
 from driftq.http.api.owning import give_to
 from driftq.http.api.params import Form, check_name
 from driftq.http.api.tenancy import NamedThing, queue_thing
-from driftq.http.reads import ask_state
+from driftq.http.reads import ask_state, walk_state
 from driftq.http.wire.exchange import Exchange
 from driftq.model.wire.fields import NAME_MAX, Request
 from driftq.model.wire.queues import KeyLimits, QueuesQuery, QueuesReply, SetLimitsBody
-from driftq.server.jobs.queue_views import QueuesTally, list_queues, queue_reply
+from driftq.server.jobs.queue_views import queue_reply, walk_queues
 from driftq.server.jobs.requests import JobAction
+from driftq.server.walk import Walk
 
 PAGE = 1_000
 QUEUES = Form(QueuesQuery)
@@ -33,20 +34,19 @@ def list_all(exchange: Exchange) -> None:
 
 
 async def _list(exchange: Exchange, asked: QueuesQuery) -> None:
-    tally = QueuesTally(exchange.edge.clock.now(), exchange.edge.clock.wall())
-    while not await ask_state(exchange, tally.count):
-        pass
+    now, wall = exchange.edge.clock.now(), exchange.edge.clock.wall()
 
-    def query(state: State) -> QueuesReply:
-        return list_queues(
+    def queues(state: State) -> Walk[QueuesReply]:
+        return walk_queues(
             state.jobs,
-            tally,
+            now=now,
+            wall=wall,
             limit=asked.limit or PAGE,
             after=asked.after or "",
-            shows=partial(exchange.owns, OwnedKind.QUEUE),
+            shown=partial(exchange.owns, OwnedKind.QUEUE),
         )
 
-    exchange.reply_json(await ask_state(exchange, query))
+    exchange.reply_json(await walk_state(exchange.edge, queues))
 
 
 def limit(exchange: Exchange) -> None:

@@ -12,7 +12,7 @@ from driftq.core.state import State
 from driftq.errors import DriftQError, InvalidArgument
 from driftq.http.api.params import Form, check_json, check_name
 from driftq.http.jobs.requested import requested_retry
-from driftq.http.reads import ask_state
+from driftq.http.reads import walk_state
 from driftq.http.schedules.tenants import is_own
 from driftq.http.wire.exchange import Exchange
 from driftq.model.job import JOB_PAYLOAD_MAX
@@ -36,7 +36,8 @@ from driftq.server.schedules.requests import (
     RunScheduleRequest,
     SetScheduleRequest,
 )
-from driftq.server.schedules.views import list_schedules, schedule_view
+from driftq.server.schedules.views import schedule_view, walk_schedules
+from driftq.server.walk import Walk
 
 PAGE = 1_000
 CREATE = Form(ScheduleBody)
@@ -118,15 +119,15 @@ def list_all(exchange: Exchange) -> None:
 
 
 async def _list(exchange: Exchange, asked: QueuesQuery) -> None:
-    def query(state: State) -> SchedulesReply:
-        return list_schedules(
+    def schedules(state: State) -> Walk[SchedulesReply]:
+        return walk_schedules(
             state.schedules,
             limit=asked.limit or PAGE,
             after=asked.after or "",
             shown=lambda name: is_own(exchange, name),
         )
 
-    exchange.reply_json(await ask_state(exchange, query))
+    exchange.reply_json(await walk_state(exchange.edge, schedules))
 
 
 def remove(exchange: Exchange) -> None:

@@ -80,8 +80,7 @@ def metrics(exchange: Exchange) -> None:
 
 
 async def _scrape(exchange: Exchange) -> None:
-    text = await scrape(exchange.edge)
-    exchange.reply(exchange.edge.heads.whole(200, text, content_type=_PROMETHEUS))
+    exchange.reply_parts(await scrape(exchange.edge), content_type=_PROMETHEUS)
 
 
 def docs(exchange: Exchange) -> None:

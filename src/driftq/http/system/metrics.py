@@ -10,18 +10,16 @@ Work is counted in units of about a microsecond: a partition that is looked at, 
 
 from __future__ import annotations
 
-import asyncio
 import platform
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from driftq.core.group import Group
 from driftq.core.jobs.table import JobState, JobTable
 from driftq.core.state import State, Topic
-from driftq.errors import DriftQError
+from driftq.http.reads import in_slices
 from driftq.http.system import families
 from driftq.http.system.families import MetricFamily
 from driftq.http.system.process import process_numbers
@@ -29,7 +27,7 @@ from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.model.wire.pipelines import OUTBOX_KIND
 from driftq.server.effects.open_steps import LOOKED_AT_MAX, count_unknown
 from driftq.server.histograms import Histogram
-from driftq.server.requests import ReadRequest
+from driftq.server.jobs.queue_views import STATE_BITS
 
 if TYPE_CHECKING:
     from driftq.http.wire.edge import Edge
@@ -53,25 +51,12 @@ _STATE_NAMES = {
 }
 
 
-async def scrape(edge: Edge) -> bytes:
-    """The text for Prometheus. Raises what the engine refuses reads with."""
+async def scrape(edge: Edge) -> list[bytes]:
+    """The text for Prometheus, in parts. Raises what the engine refuses reads with."""
     claims = await edge.registry_claims.count() if edge.registry_claims is not None else {}
     scraping = Scraping(edge, claims)
-    loop = asyncio.get_running_loop()
-    while True:
-        sliced: asyncio.Future[bool] = loop.create_future()
-        edge.engine.read(ReadRequest(scraping.slice, partial(_resolve, sliced)))
-        if not await sliced:
-            return scraping.text()
-
-
-def _resolve(sliced: asyncio.Future[bool], answer: bool | DriftQError) -> None:
-    if sliced.cancelled():
-        return
-    if isinstance(answer, DriftQError):
-        sliced.set_exception(answer)
-    else:
-        sliced.set_result(answer)
+    await in_slices(edge, scraping.slice)
+    return scraping.parts()
 
 
 class Scraping:
@@ -103,12 +88,16 @@ class Scraping:
         return False
 
     def text(self) -> bytes:
+        """Everything."""
+        return b"".join(self.parts())
+
+    def parts(self) -> list[bytes]:
         """Everything; a family without samples has its head alone."""
         parts: list[bytes] = []
         for family in families.FAMILIES:
             parts.append(family.head.encode())
             parts += self._made[family.name]
-        return b"".join(parts)
+        return parts
 
     def _encode(self) -> None:
         for name, lines in self._lines.items():
@@ -225,7 +214,7 @@ class Scraping:
         yield 2
 
     def _jobs(self, jobs: JobTable) -> Iterator[int]:
-        counted: Counter[tuple[int, int]] = Counter()
+        counted: Counter[int] = Counter()
         offset = jobs.base
         while offset < jobs.base + len(jobs.states):
             start = max(0, offset - jobs.base)  # Jobs may have been dropped since the last step.
@@ -235,23 +224,24 @@ class Scraping:
         clock = self._edge.clock
         for queue in list(jobs.queues.values()):
             for state, name in _STATE_NAMES.items():
-                self._add(families.JOBS, counted[queue.number, state], queue.name, name)
+                self._add(families.JOBS, counted[queue.number << STATE_BITS | state], queue.name, name)
             now, wall = clock.now(), clock.wall()
             due = jobs.next_due(queue.name, lead_ms=now - wall)
             self._add(families.OLDEST_AGE, 0 if due is None else max(0, now - due) / 1000, queue.name)
             yield 10 + len(_STATE_NAMES)
 
-    def _some_jobs(self, jobs: JobTable, start: int, stop: int) -> Counter[tuple[int, int]]:
-        """Queue number and state of these columns."""
+    def _some_jobs(self, jobs: JobTable, start: int, stop: int) -> Iterator[int]:
+        """Queue number and state of these columns, as one integer."""
         states, numbers = jobs.states[start:stop], jobs.queue_numbers[start:stop]
         if JobState.WAITING not in states:
-            return Counter((number, state) for number, state in zip(numbers, states, strict=True) if state)
+            rows = zip(numbers, states, strict=True)
+            return (number << STATE_BITS | state for number, state in rows if state)
         now, wall = self._edge.clock.now(), self._edge.clock.wall()
         due, by_wall = jobs.due[start:stop], jobs.by_wall[start:stop]
-        rows = zip(numbers, states, due, by_wall, strict=True)
-        return Counter(
-            (number, _SCHEDULED if state == JobState.WAITING and at > (wall if walls else now) else state)
-            for number, state, at, walls in rows
+        return (
+            number << STATE_BITS
+            | (_SCHEDULED if state == JobState.WAITING and at > (wall if walls else now) else state)
+            for number, state, at, walls in zip(numbers, states, due, by_wall, strict=True)
             if state
         )
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import Any
 
 from driftq.core.state import State
 from driftq.http.api.params import Form, check_tenant
+from driftq.http.reads import walk_state
 from driftq.http.wire.exchange import Exchange
 from driftq.model import TopicOptions
 from driftq.model.topic import TABLE_PREFIX
 from driftq.model.wire.fields import PageQuery, Request
 from driftq.model.wire.topics import CreatedReply, TopicBody, TopicsReply, TopicView
 from driftq.server.requests import ReadRequest, TopicRequest
-from driftq.server.topics.views import topic_names, topic_view
+from driftq.server.topics.views import topic_view, walk_topic_names
+from driftq.server.walk import Walk
 
 PAGE = Form(PageQuery)
 TOPIC = Form(TopicBody)
@@ -22,16 +23,14 @@ NOTHING = Form(Request)
 
 def list_topics(exchange: Exchange) -> None:
     asked = PAGE.read(exchange.body, exchange.query)
+    exchange.edge.spawn(exchange, _list_topics(exchange, asked))
 
-    def query(state: State) -> list[str]:
-        names = [name for name in topic_names(state) if exchange.shows(name)]
-        first = 0 if asked.after is None else bisect_right(names, asked.after)
-        return names[first:] if asked.limit is None else names[first : first + asked.limit]
 
-    def send(names: list[str]) -> None:
-        exchange.reply_json(TopicsReply(names))
+async def _list_topics(exchange: Exchange, asked: PageQuery) -> None:
+    def names(state: State) -> Walk[list[str]]:
+        return walk_topic_names(state, exchange.shows, after=asked.after, at_most=asked.limit)
 
-    exchange.edge.engine.read(ReadRequest(query, exchange.answering(send)))
+    exchange.reply_json(TopicsReply(await walk_state(exchange.edge, names)))
 
 
 def create_topic(exchange: Exchange) -> None:

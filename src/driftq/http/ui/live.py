@@ -19,14 +19,14 @@ import msgspec
 from driftq.core.state import State
 from driftq.errors import DriftQError
 from driftq.http.api.params import Form
-from driftq.http.reads import state_of
-from driftq.http.ui.overview import Totals, add_part, count_jobs, parts_of
+from driftq.http.reads import state_of, walk_state
+from driftq.http.ui.overview import walk_jobs_by_state, walk_totals
 from driftq.http.ui.scope import VisibleScope
 from driftq.http.wire.edge import Edge
 from driftq.http.wire.exchange import EVENTS, LAST_CHUNK, Exchange, chunk, encode
 from driftq.model.time import rfc3339
 from driftq.model.wire.fields import Request
-from driftq.model.wire.ui import LiveJobs, LiveOverview, LivePoint, LiveRates
+from driftq.model.wire.ui import LiveOverview, LivePoint, LiveRates
 from driftq.server.counters import Counters
 from driftq.server.effects.open_steps import count_unknown
 
@@ -171,18 +171,12 @@ class LiveFeed:
         self.rounds += 1
         edge, engine = self._edge, self._edge.engine
         began = self._monotonic()
-        parts = await state_of(engine, parts_of)
+        await state_of(engine, lambda _: None)
         answer_ms = round((self._monotonic() - began) * 1000, 2)
-        totals = Totals()
         streams_of = engine.stages.consumers.streams
-        for part in parts:
-            seen = [name for name in part if scope.sees_topic(name)]
-            await state_of(engine, partial(add_part, totals, names=seen, streams_of=streams_of))
-        totals.finish()
+        totals = await walk_state(edge, partial(walk_totals, sees=scope.sees_topic, streams_of=streams_of))
         now, wall = edge.clock.now(), edge.clock.wall()
-
-        def jobs(state: State) -> LiveJobs:
-            return count_jobs(state, now=now, wall=wall)
+        jobs = partial(walk_jobs_by_state, now=now, wall=wall)
 
         def unknown_steps(state: State) -> int:
             return count_unknown(state.effects, now=now, tenant=scope.tenant)
@@ -190,7 +184,7 @@ class LiveFeed:
         overview = LiveOverview(
             at=rfc3339(wall),
             rates=self._rates(edge.counters) if scope.is_whole else None,
-            jobs=await state_of(engine, jobs) if scope.sees_all_queues else None,
+            jobs=await walk_state(edge, jobs) if scope.sees_all_queues else None,
             unknown_steps=await state_of(engine, unknown_steps) if scope.sees_steps else 0,
             answer_ms=answer_ms,
             topics=totals.topics,

@@ -1,29 +1,35 @@
-"""The overview of the state: sums over topics, made in parts so that no turn of the engine waits for it.
+"""The overview of the state: sums over topics and jobs, made in slices so that no request waits for it.
 
-A part covers a bounded number of topics and is one read of the engine, so every number is durable. The parts
-are read at slightly different moments, which the sums do not show.
+Each slice is a read of the engine, so every number is durable. The slices are read at slightly different
+moments, which the sums do not show.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 import msgspec
 
 from driftq.core.group import GroupPartition
-from driftq.core.jobs.table import JobState
+from driftq.core.jobs.table import JobState, JobTable
 from driftq.core.state import State, Topic
 from driftq.model import StreamView
 from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.model.wire.ui import LiveDeadLetters, LiveJobs, LiveStream, LiveTopic, UnreadGroup
 from driftq.server.dlq.pages import count_dead_letters
-from driftq.server.topics.views import topic_names
+from driftq.server.topics.views import walk_topic_names
+from driftq.server.walk import Walk
 
-PART_TOPICS = 100
-PART_WORK = 1_000
-"""Partitions of topics and groups in one part."""
 SHOWN_MAX = 20
+_KEPT_MAX = 10 * SHOWN_MAX
+"""Of a list that is cut to its first ones now and then, because few of many topics are shown."""
 _WAITING_MAX = 10_000
+_JOBS_TOGETHER = 250
+_UNITS_A_TOPIC = 5
+_COLUMNS_A_UNIT = 1_000
+"""Counting the bytes of a column is quick."""
 
 StreamsOf = Callable[[str], Sequence[StreamView]]
 
@@ -68,8 +74,12 @@ class Totals(msgspec.Struct):
         self.in_flight += topic_in_flight
         if topic_lag:
             self.slowest.append(LiveTopic(topic.name, topic_lag, topic_in_flight))
+        for found in (self.slowest, self.unread, self.dead_letter_topics, self.stalled):
+            if len(found) >= _KEPT_MAX:
+                self.keep_first()
+                break
 
-    def finish(self) -> None:
+    def keep_first(self) -> None:
         """Keep only the first of each list."""
         self.slowest = sorted(self.slowest, key=lambda one: -one.lag)[:SHOWN_MAX]
         self.unread = sorted(self.unread, key=lambda one: -one.lag)[:SHOWN_MAX]
@@ -77,27 +87,16 @@ class Totals(msgspec.Struct):
         self.dead_letter_topics, self.stalled = found[:SHOWN_MAX], self.stalled[:SHOWN_MAX]
 
 
-def parts_of(state: State) -> list[list[str]]:
-    """The names of all topics, cut into parts that are quickly read."""
-    parts: list[list[str]] = []
-    work = PART_WORK
-    for name in topic_names(state):
-        topic = state.topics[name]
-        cost = len(topic.partitions) * (1 + len(topic.groups))
-        if work + cost > PART_WORK or len(parts[-1]) >= PART_TOPICS:
-            parts.append([])
-            work = 0
-        parts[-1].append(name)
-        work += cost
-    return parts
-
-
-def add_part(totals: Totals, state: State, *, names: Sequence[str], streams_of: StreamsOf) -> None:
-    """Add these topics; one that was deleted meanwhile is left out."""
-    for name in names:
+def walk_totals(state: State, *, sees: Callable[[str], bool], streams_of: StreamsOf) -> Walk[Totals]:
+    """The sums over these topics; one that is deleted meanwhile is left out."""
+    totals = Totals()
+    for name in (yield from walk_topic_names(state, sees)):
         topic = state.topics.get(name)
         if topic is not None:
             totals.add(topic, streams_of(name))
+            yield _UNITS_A_TOPIC + len(topic.partitions) * (1 + len(topic.groups))
+    totals.keep_first()
+    return totals
 
 
 def message_count(topic: Topic) -> int:
@@ -117,18 +116,24 @@ def group_load(partitions: Sequence[GroupPartition]) -> tuple[int, int]:
     )
 
 
-def count_jobs(state: State, *, now: int, wall: int) -> LiveJobs:
+def walk_jobs_by_state(state: State, *, now: int, wall: int) -> Walk[LiveJobs]:
     """Jobs by state. Whether a job is ready depends on the time, so many waiting ones are not told apart."""
     jobs = state.jobs
     waiting = jobs.states.count(JobState.WAITING)
-    scheduled: int | None = None
-    if waiting <= _WAITING_MAX:
-        scheduled = sum(
-            jobs.state_name(offset, now=now, wall=wall) == "scheduled"
-            for offset in jobs.offsets(state=JobState.WAITING)
-        )
+    if waiting > _WAITING_MAX:
+        return _live_jobs(jobs, ready=waiting, scheduled=None)
+    names: Counter[str | None] = Counter()
+    start = jobs.base
+    while some := list(islice(jobs.offsets(state=JobState.WAITING, start=start), _JOBS_TOGETHER)):
+        names.update(jobs.state_name(one, now=now, wall=wall) for one in some)
+        start = some[-1] + 1
+        yield len(some) + len(jobs.states) // _COLUMNS_A_UNIT
+    return _live_jobs(jobs, ready=names["ready"], scheduled=names["scheduled"])
+
+
+def _live_jobs(jobs: JobTable, *, ready: int, scheduled: int | None) -> LiveJobs:
     return LiveJobs(
-        ready=waiting - (scheduled or 0),
+        ready=ready,
         scheduled=scheduled,
         blocked=len(jobs.dependencies.unmet),
         in_flight=len(jobs.grants),

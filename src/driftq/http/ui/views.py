@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from typing import NamedTuple
 
+from driftq.core.group import GroupPartition
 from driftq.core.state import State, Topic
 from driftq.errors import TopicNotFound
 from driftq.http.api.params import Form
+from driftq.http.reads import walk_state
 from driftq.http.ui.overview import group_load, message_count, open_dead_letters
 from driftq.http.ui.scope import VisibleScope
 from driftq.http.wire.exchange import Exchange
@@ -26,35 +28,47 @@ from driftq.model.wire.ui import (
     TopicSummary,
     ViewQuery,
 )
-from driftq.server.requests import ReadRequest
-from driftq.server.topics.views import INTERNAL_PREFIX, find_topic, topic_names
+from driftq.server.topics.views import INTERNAL_PREFIX, find_topic, walk_topic_names
+from driftq.server.walk import Walk, batches
 
 TOPICS = Form(ViewQuery)
 GROUPS = Form(GroupsViewQuery)
 LEASES = Form(LeasesQuery)
 PAGE = 100
+_UNITS_A_ROW = 10
+_LEASES_TOGETHER = 250
 
 
 def topics(exchange: Exchange) -> None:
     """Topics by name, without dead-letter topics: those have a list of their own."""
     asked = TOPICS.read(exchange.body, exchange.query)
+    exchange.edge.spawn(exchange, _topics(exchange, asked))
+
+
+async def _topics(exchange: Exchange, asked: ViewQuery) -> None:
     scope = VisibleScope.of(exchange)
     streams_of = exchange.edge.engine.stages.consumers.streams
     limit, match = asked.limit or PAGE, asked.match or ""
 
-    def query(state: State) -> TopicSummaries:
-        found = [name for name in _names(state, scope, after=asked.after) if match in name]
-        rows = [_topic(state, state.topics[name], streams_of(name)) for name in found[:limit]]
-        return TopicSummaries(rows, rows[-1].topic if len(found) > limit else None)
+    def wanted(name: str) -> bool:
+        return match in name and not name.startswith(DEAD_LETTER_PREFIX) and scope.sees_topic(name)
 
-    exchange.edge.engine.read(ReadRequest(query, exchange.answering(exchange.reply_json)))
+    def walk(state: State) -> Walk[TopicSummaries]:
+        names = yield from walk_topic_names(state, wanted, after=asked.after, at_most=limit + 1)
+        rows: list[TopicSummary] = []
+        for name in names[:limit]:
+            topic = state.topics.get(name)
+            if topic is not None:  # Deleted since its name was read.
+                rows.append(_topic(state, topic, streams_of(name)))
+                yield _units(topic)
+        return TopicSummaries(rows, names[limit - 1] if len(names) > limit else None)
+
+    exchange.reply_json(await walk_state(exchange.edge, walk))
 
 
-def _names(state: State, scope: VisibleScope, *, after: str | None) -> Iterator[str]:
-    for name in topic_names(state):
-        if (after is None or name > after) and not name.startswith(DEAD_LETTER_PREFIX):
-            if scope.sees_topic(name):
-                yield name
+def _units(topic: Topic) -> int:
+    """Of a summary of the topic."""
+    return _UNITS_A_ROW + len(topic.partitions) * (2 + len(topic.groups))
 
 
 def _topic(state: State, topic: Topic, streams: Sequence[StreamView]) -> TopicSummary:
@@ -76,30 +90,48 @@ def _topic(state: State, topic: Topic, streams: Sequence[StreamView]) -> TopicSu
 
 def groups(exchange: Exchange) -> None:
     asked = GROUPS.read(exchange.body, exchange.query)
+    exchange.edge.spawn(exchange, _groups(exchange, asked))
+
+
+async def _groups(exchange: Exchange, asked: GroupsViewQuery) -> None:
     scope = VisibleScope.of(exchange)
     streams_of = exchange.edge.engine.stages.consumers.streams
-    limit, match = asked.limit or PAGE, asked.match or ""
+    limit = asked.limit or PAGE
 
-    def query(state: State) -> GroupSummaries:
-        found = list(islice(_groups(state, scope, asked, match), limit + 1))
-        rows = [_group(state.topics[topic], group, streams_of(topic)) for topic, group in found[:limit]]
-        more = len(found) > limit
-        return GroupSummaries(rows, f"{rows[-1].topic}/{rows[-1].group}" if more else None)
+    def walk(state: State) -> Walk[GroupSummaries]:
+        rows: list[GroupSummary] = []
+        for topic in (yield from _topics_from(state, scope, asked)):
+            yield 1 + len(topic.groups)
+            for name in _names(topic, asked):
+                if len(rows) == limit:
+                    return GroupSummaries(rows, f"{rows[-1].topic}/{rows[-1].group}")
+                rows.append(_group(topic, name, streams_of(topic.name)))
+                yield _UNITS_A_ROW + len(topic.partitions)
+        return GroupSummaries(rows, None)
 
-    exchange.edge.engine.read(ReadRequest(query, exchange.answering(exchange.reply_json)))
+    exchange.reply_json(await walk_state(exchange.edge, walk))
 
 
-def _groups(
-    state: State, scope: VisibleScope, asked: GroupsViewQuery, match: str
-) -> Iterator[tuple[str, str]]:
-    """Topic and name of each group, in order, after the given one."""
-    first_topic, _, first_group = (asked.after or "").partition("/")
-    for name in topic_names(state):
-        if name < first_topic or asked.topic not in (None, name) or not scope.sees_topic(name):
-            continue
-        for group in sorted(state.topics[name].groups):
-            if (name, group) > (first_topic, first_group) and (match in name or match in group):
-                yield name, group
+def _topics_from(state: State, scope: VisibleScope, asked: GroupsViewQuery) -> Walk[list[Topic]]:
+    """The topics whose groups a page may have, by name, from the one on that the page before ended in."""
+    first = (asked.after or "").partition("/")[0]
+
+    def wanted(name: str) -> bool:
+        return name >= first and asked.topic in (None, name) and scope.sees_topic(name)
+
+    names = yield from walk_topic_names(state, wanted)
+    return [topic for name in names if (topic := state.topics.get(name)) is not None]
+
+
+def _names(topic: Topic, asked: GroupsViewQuery) -> list[str]:
+    """The groups of a topic that a page may have, by name."""
+    last_topic, _, last_group = (asked.after or "").partition("/")
+    match = asked.match or ""
+    return [
+        name
+        for name in sorted(topic.groups)
+        if (topic.name, name) > (last_topic, last_group) and (match in topic.name or match in name)
+    ]
 
 
 def _group(topic: Topic, name: str, streams: Sequence[StreamView]) -> GroupSummary:
@@ -121,30 +153,55 @@ def leases(exchange: Exchange) -> None:
     if asked.topic.startswith(INTERNAL_PREFIX) or not VisibleScope.of(exchange).sees_topic(asked.topic):
         raise TopicNotFound(asked.topic)
 
-    def query(state: State) -> LeasesReply:
+    exchange.edge.spawn(exchange, _first_leases(exchange, asked))
+
+
+async def _first_leases(exchange: Exchange, asked: LeasesQuery) -> None:
+    limit = asked.limit or PAGE
+
+    def walk(state: State) -> Walk[LeasesReply]:
         topic = find_topic(state, asked.topic)
-        in_flight = sum(group_load(group.partitions)[1] for group in topic.groups.values())
-        held = heapq.nsmallest(asked.limit or PAGE, _leases(topic, asked.group), key=lambda one: one[0])
+        first: list[_Lease] = []
+        in_flight = 0
+        for name, group in list(topic.groups.items()):
+            for number, progress in enumerate(group.partitions):
+                in_flight += len(progress.leases)
+                if asked.group in (None, name):
+                    for some in batches(_leases(name, number, progress), _LEASES_TOGETHER):
+                        first = heapq.nsmallest(limit, [*first, *some])
+                        yield len(some)
+                yield 1
         return LeasesReply(
-            [view for _, view in held],
+            [_lease_view(lease) for lease in first],
             in_flight,
             topic.retention_ms,
             topic.options.retention_bytes,
             rfc3339(topic.created_at),
         )
 
-    exchange.edge.engine.read(ReadRequest(query, exchange.answering(exchange.reply_json)))
+    exchange.reply_json(await walk_state(exchange.edge, walk))
 
 
-def _leases(topic: Topic, wanted: str | None) -> Iterator[tuple[int, LeaseView]]:
-    """Each delivery with the end of its lease."""
-    for name, group in topic.groups.items():
-        if wanted not in (None, name):
-            continue
-        for number, progress in enumerate(group.partitions):
-            for block, ordinals in progress.leases.blocks():
-                for ordinal in ordinals:
-                    offset = progress.index.offset_at(ordinal)
-                    until = rfc3339(block.until)
-                    attempt = progress.attempt_of(ordinal)
-                    yield block.until, LeaseView(name, number, offset, block.owner, attempt, until)
+class _Lease(NamedTuple):
+    """A delivery. Leases sort by their end."""
+
+    until: int
+    group: str
+    partition: int
+    offset: int
+    owner: str
+    attempt: int
+
+
+def _leases(group: str, number: int, progress: GroupPartition) -> Iterator[_Lease]:
+    """The deliveries of a partition; it may change while they are read."""
+    leased = progress.leases.leased
+    for ordinal, block in list(leased.items()):
+        if leased.get(ordinal) is block:
+            offset, attempt = progress.index.offset_at(ordinal), progress.attempt_of(ordinal)
+            yield _Lease(block.until, group, number, offset, block.owner, attempt)
+
+
+def _lease_view(lease: _Lease) -> LeaseView:
+    until = rfc3339(lease.until)
+    return LeaseView(lease.group, lease.partition, lease.offset, lease.owner, lease.attempt, until)

@@ -170,6 +170,8 @@ class Edge:
         """Seconds since the start."""
         self.reading = asyncio.Semaphore(1)
         """Held while a thread reads much of the log."""
+        self.walking = asyncio.Semaphore(1)
+        """Held for a slice of a long read of the state."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._request_prefix = (options.instance[:12] or secrets.token_hex(6)).encode()
         self._request_numbers = count(1)

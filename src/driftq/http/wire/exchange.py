@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 
@@ -131,6 +131,13 @@ class Exchange(msgspec.Struct, eq=False):
     def reply(self, answer: bytes) -> None:
         """Send a complete reply."""
         self._send(self.identified(answer))
+
+    def reply_parts(self, parts: Sequence[bytes], *, content_type: bytes) -> None:
+        """Send a complete reply with a long body, which is copied once."""
+        head = self.identified(self.edge.heads.of_length(sum(map(len, parts)), content_type=content_type))
+        if self.ends_connection or self.old:
+            head = with_connection(head, b"close" if self.ends_connection else b"keep-alive")
+        self.connection.answered(self, b"".join((head, *parts)))
 
     def _send(self, answer: bytes) -> None:
         if self.ends_connection:
@@ -263,6 +270,14 @@ class Heads:
             content_type,
             len(body),
             body,
+        )
+
+    def of_length(self, length: int, *, content_type: bytes) -> bytes:
+        """The head of a reply whose body follows."""
+        return b"%bContent-Type: %b\r\nContent-Length: %d\r\n\r\n" % (
+            self._by_status[200],
+            content_type,
+            length,
         )
 
     def bare(self, status: int, *, extra: bytes = b"") -> bytes:

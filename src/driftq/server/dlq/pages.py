@@ -7,7 +7,7 @@ of dead letters: it runs in a turn, and every other request waits meanwhile.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -15,8 +15,9 @@ from driftq.core.index import PartitionIndex
 from driftq.core.state import State, Topic
 from driftq.errors import TopicNotFound
 from driftq.model.topic import DEAD_LETTER_PREFIX
+from driftq.server.walk import Walk, in_order
 
-LOOK_MAX = 4_096
+LOOK_MAX = 2_048
 """Dead letters that one call looks at, purged ones among them."""
 
 
@@ -41,6 +42,17 @@ def dlq_topic_of(state: State, name: str) -> Topic:
     found = state.topics.get(DEAD_LETTER_PREFIX + name)
     if found is None:
         raise TopicNotFound(DEAD_LETTER_PREFIX + name)
+    return found
+
+
+def walk_dlq_topics(state: State, *, shown: Callable[[str], bool]) -> Walk[list[tuple[Topic, int]]]:
+    """The dead-letter topics that are to be shown, by name, each with the number of its dead letters."""
+    found: list[tuple[Topic, int]] = []
+    for name in (yield from in_order(state.topics, shown)):
+        topic = state.topics.get(name)
+        if topic is not None:  # Deleted since its name was read.
+            found.append((topic, count_dead_letters(topic)))
+            yield len(topic.partitions)
     return found
 
 

@@ -27,8 +27,8 @@ class OpenStep(NamedTuple):
 
 
 def open_steps(effects: EffectTable, *, now: int) -> Iterator[OpenStep]:
-    """Among the effects that began longest ago."""
-    for (identity, _), pending in islice(effects.pending.items(), LOOKED_AT_MAX):
+    """Among the effects that began longest ago, as they are at the first step; they may change meanwhile."""
+    for (identity, _), pending in list(islice(effects.pending.items(), LOOKED_AT_MAX)):
         step = step_of(identity)
         if step is not None:
             yield OpenStep(identity, *step, pending, is_unknown(pending, now))

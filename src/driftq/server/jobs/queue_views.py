@@ -2,90 +2,90 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import islice
 
 from driftq.core.jobs.limits import ClaimLimit, QueueLimits
 from driftq.core.jobs.table import JobState, JobTable
-from driftq.core.state import State
 from driftq.model.wire.queues import KeyLimits, LimitsBody, QueueReply, QueuesReply, QueueView, RateLimit
+from driftq.server.walk import Walk, in_order
 
-COUNTED_TOGETHER = 20_000
-_EVERY = (JobState.WAITING, JobState.BLOCKED, JobState.IN_FLIGHT, JobState.DEAD)
-
-
-@dataclass(slots=True)
-class QueueTally:
-    """What has been counted of one queue."""
-
-    ready: int = 0
-    scheduled: int = 0
-    blocked: int = 0
-    in_flight: int = 0
-    dead: int = 0
-    oldest_age_ms: int | None = None
+COUNTED_TOGETHER = 1_000
+STATE_BITS = 3
+_JOBS_A_UNIT = 2
+_UNITS_A_VIEW = 10
 
 
 @dataclass(slots=True)
-class QueuesTally:
-    """Counts jobs up to the end of the table; call `count` until it says that it is done."""
+class QueueTallies:
+    """What has been counted, by the number of a queue."""
 
     now: int
     wall: int
-    queues: dict[int, QueueTally] = field(default_factory=dict)
-    start: int = 0
+    states: Counter[int] = field(default_factory=Counter)
+    """By number and state as one integer: ten thousand tuples would make the collector of garbage work."""
+    scheduled: Counter[int] = field(default_factory=Counter)
+    waited_ms: dict[int, int] = field(default_factory=dict)
+    """How long the job has been due that has been ready for longest."""
 
-    def count(self, state: State) -> bool:
-        """Count some more jobs; whether all have been counted."""
-        jobs = state.jobs
-        first = max(self.start - jobs.base, 0)
-        columns = zip(jobs.states, jobs.queue_numbers, jobs.due, jobs.by_wall, strict=True)
-        for found, number, due, by_wall in islice(columns, first, first + COUNTED_TOGETHER):
-            if found in _EVERY:
-                tally = self.queues.get(number)
-                if tally is None:
-                    tally = self.queues[number] = QueueTally()
-                self._add(tally, found, (self.wall if by_wall else self.now) - due)
-        self.start = jobs.base + first + COUNTED_TOGETHER
-        return first + COUNTED_TOGETHER >= len(jobs.states)
-
-    @staticmethod
-    def _add(tally: QueueTally, state: int, waited: int) -> None:
-        if state == JobState.IN_FLIGHT:
-            tally.in_flight += 1
-        elif state == JobState.DEAD:
-            tally.dead += 1
-        elif state == JobState.BLOCKED:
-            tally.blocked += 1
-        elif waited < 0:
-            tally.scheduled += 1
-        else:
-            tally.ready += 1
-            if tally.oldest_age_ms is None or waited > tally.oldest_age_ms:
-                tally.oldest_age_ms = waited
+    def add(self, jobs: JobTable, start: int, stop: int) -> None:
+        """Count the jobs in these columns."""
+        states, numbers = jobs.states[start:stop], jobs.queue_numbers[start:stop]
+        self.states.update(
+            [number << STATE_BITS | state for number, state in zip(numbers, states, strict=True)]
+        )
+        if JobState.WAITING not in states:
+            return
+        now, wall, waited_ms = self.now, self.wall, self.waited_ms
+        rows = zip(numbers, states, jobs.due[start:stop], jobs.by_wall[start:stop], strict=True)
+        for number, state, due, by_wall in rows:
+            if state == JobState.WAITING:
+                waited = (wall if by_wall else now) - due
+                if waited < 0:
+                    self.scheduled[number] += 1
+                elif waited > waited_ms.get(number, -1):
+                    waited_ms[number] = waited
 
 
-def list_queues(
-    jobs: JobTable, tally: QueuesTally, *, limit: int, after: str, shows: Callable[[str], bool]
-) -> QueuesReply:
-    """Queues by name, those after a name that `shows` allows."""
-    names = sorted(name for name in jobs.queues if name > after and shows(name))
-    views = [_view(jobs, name, tally.queues.get(jobs.queues[name].number)) for name in names[:limit]]
+def walk_queues(
+    jobs: JobTable, *, now: int, wall: int, limit: int, after: str, shown: Callable[[str], bool]
+) -> Walk[QueuesReply]:
+    """Queues by name, those after a name that are to be shown."""
+    tallies = QueueTallies(now, wall)
+    offset = jobs.base
+    while offset < jobs.base + len(jobs.states):
+        start = max(0, offset - jobs.base)  # Jobs may have been dropped since the last step.
+        tallies.add(jobs, start, start + COUNTED_TOGETHER)
+        offset = jobs.base + start + COUNTED_TOGETHER
+        yield COUNTED_TOGETHER // _JOBS_A_UNIT
+
+    def wanted(name: str) -> bool:
+        return name > after and shown(name)
+
+    names = yield from in_order(jobs.queues, wanted, at_most=limit + 1)
+    views: list[QueueView] = []
+    for name in names[:limit]:
+        views.append(_view(jobs, name, tallies))
+        yield _UNITS_A_VIEW
     return QueuesReply(views, names[limit - 1] if len(names) > limit else None)
 
 
-def _view(jobs: JobTable, name: str, tally: QueueTally | None) -> QueueView:
-    flow = queue_reply(jobs, name)
-    found = tally or QueueTally()
+def _view(jobs: JobTable, name: str, tallies: QueueTallies) -> QueueView:
+    flow, number = queue_reply(jobs, name), jobs.queues[name].number
+    scheduled = tallies.scheduled[number]
+
+    def count(state: JobState) -> int:
+        return tallies.states[number << STATE_BITS | state]
+
     return QueueView(
         queue=name,
-        ready=found.ready,
-        scheduled=found.scheduled,
-        blocked=found.blocked,
-        in_flight=found.in_flight,
-        dead=found.dead,
-        oldest_age_ms=found.oldest_age_ms,
+        ready=count(JobState.WAITING) - scheduled,
+        scheduled=scheduled,
+        blocked=count(JobState.BLOCKED),
+        in_flight=count(JobState.IN_FLIGHT),
+        dead=count(JobState.DEAD),
+        oldest_age_ms=tallies.waited_ms.get(number),
         paused=flow.paused,
         limits=flow.limits,
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -16,10 +15,15 @@ from driftq.model.job import FIRST_TIMING, RetryTiming
 from driftq.model.time import rfc3339
 from driftq.model.wire.jobs import JobAttempt, JobRetryView, JobView
 from driftq.server.lookup import MessageLookup
+from driftq.server.walk import Walk, in_order
 from driftq.storage.entry import decode_job, produced_at
 from driftq.storage.journal import Journal
 
 PAGE_BYTES = 4 << 20
+LOOKED_AT_TOGETHER = 2_000
+_JOBS_A_UNIT = 10
+_FACTS_TOGETHER = 50
+_UNITS_A_JOB = 10
 _WAITING = ("ready", "scheduled")
 
 Done = Callable[[Any], None]
@@ -81,54 +85,84 @@ def _history(jobs: JobTable, offset: int) -> list[JobAttempt]:
     return history
 
 
-def list_jobs(
+class JobFilter(msgspec.Struct, frozen=True):
+    """Which jobs a list has."""
+
+    queue: str | None
+    state_name: str | None
+    now: int
+    wall: int
+    """Both decide which waiting jobs are ready."""
+
+
+def walk_jobs(
     state: State,
+    wanted: JobFilter,
     *,
-    queue: str | None,
-    state_name: str | None,
     limit: int,
     start: int,
-    now: int,
-    wall: int,
     shows: Callable[[str], bool] | None = None,
-) -> JobPage:
+) -> Walk[JobPage]:
     """Jobs from an offset on, oldest first; fewer than the limit where they are large.
 
     `shows`: which queues the list may name, if not all.
     """
-    topic = state.topics.get(JOBS_TOPIC)
     page: list[JobFacts] = []
-    if topic is None:
+    topic = state.topics.get(JOBS_TOPIC)
+    queues = yield from _queue_numbers(state.jobs, wanted.queue, shows)
+    if topic is None or (not queues and queues is not None):
         return JobPage(page, more=False)
-    index = topic.partitions[0].index
-    wanted = JobState.WAITING if state_name in _WAITING else None
-    if state_name is not None and wanted is None:
-        wanted = JobState[state_name.upper()]
-    size = 0
-    for offset in _offsets(state.jobs, queue, wanted, start=start, shows=shows):
-        if state_name in _WAITING and state.jobs.state_name(offset, now=now, wall=wall) != state_name:
-            continue
-        ordinal = index.find(offset)
-        size += index.place_at(ordinal).length if ordinal is not None else 0
-        if len(page) == limit or (page and size > PAGE_BYTES):
-            return JobPage(page, more=True)
-        page.append(job_facts(state, offset, now=now, wall=wall))
+    jobs, index = state.jobs, topic.partitions[0].index
+    offset, size = max(start, jobs.base), 0
+    while offset < jobs.base + len(jobs.states):
+        first = max(offset - jobs.base, 0)  # Jobs may have been dropped since the last step.
+        offset = jobs.base + first + LOOKED_AT_TOGETHER
+        yield LOOKED_AT_TOGETHER // _JOBS_A_UNIT
+        for found in _offsets(jobs, first, wanted.state_name, queues):
+            if wanted.state_name in _WAITING and not _is_in(jobs, found, wanted):
+                continue
+            ordinal = index.find(found)
+            size += index.place_at(ordinal).length if ordinal is not None else 0
+            if len(page) == limit or (page and size > PAGE_BYTES):
+                return JobPage(page, more=True)
+            page.append(job_facts(state, found, now=wanted.now, wall=wanted.wall))
+            if len(page) % _FACTS_TOGETHER == 0:
+                offset = found + 1
+                yield _FACTS_TOGETHER * _UNITS_A_JOB
+                break
     return JobPage(page, more=False)
 
 
-def _offsets(
-    jobs: JobTable,
-    queue: str | None,
-    wanted: JobState | None,
-    *,
-    start: int,
-    shows: Callable[[str], bool] | None,
-) -> Iterator[int]:
-    """Jobs in order. Those of other queues are passed by in C: the list runs in a turn."""
-    if queue is not None or shows is None:
-        return jobs.offsets(queue=queue, state=wanted, start=start)
-    names = [name for name in jobs.queue_names if shows(name)]
-    return heapq.merge(*(jobs.offsets(queue=name, state=wanted, start=start) for name in names))
+def _is_in(jobs: JobTable, offset: int, wanted: JobFilter) -> bool:
+    return jobs.state_name(offset, now=wanted.now, wall=wanted.wall) == wanted.state_name
+
+
+def _queue_numbers(
+    jobs: JobTable, queue: str | None, shows: Callable[[str], bool] | None
+) -> Walk[frozenset[int] | None]:
+    """The numbers of the queues that a list may name; None: all."""
+    if queue is not None:
+        return frozenset((jobs.queues[queue].number,)) if queue in jobs.queues else frozenset()
+    if shows is None:
+        return None
+    names = yield from in_order(jobs.queues, shows)
+    return frozenset(jobs.queues[name].number for name in names)
+
+
+def _offsets(jobs: JobTable, first: int, state_name: str | None, queues: frozenset[int] | None) -> list[int]:
+    """The jobs of these queues in the next columns. A waiting job may be in the other waiting state."""
+    stop, at = first + LOOKED_AT_TOGETHER, jobs.base + first
+    states = jobs.states[first:stop]
+    wanted = frozenset(JobState)
+    if state_name is not None:
+        state = JobState.WAITING if state_name in _WAITING else JobState[state_name.upper()]
+        if state not in states:
+            return []
+        wanted = frozenset((state,))
+    if queues is None:
+        return [offset for offset, state in enumerate(states, at) if state in wanted]
+    rows = enumerate(zip(jobs.queue_numbers[first:stop], states, strict=True), at)
+    return [offset for offset, (number, state) in rows if number in queues and state in wanted]
 
 
 class JobReader:
@@ -139,25 +173,31 @@ class JobReader:
         self._journal = journal
 
     def views(self, facts: list[JobFacts], done: Done) -> None:
-        """These jobs, as JobView."""
+        """These jobs, as JobView; without those that were dropped since their facts were read."""
+        refs = self._refs([job.offset for job in facts])
 
-        def give(entries: list[bytes] | NotConfirmed) -> None:
+        def give(entries: dict[MessageRef, bytes] | NotConfirmed) -> None:
             if isinstance(entries, NotConfirmed):
                 done(entries)
             else:
-                done([job_view(job, entry) for job, entry in zip(facts, entries, strict=True)])
+                kept = ((job, entries.get(ref)) for job, ref in zip(facts, refs, strict=True))
+                done([job_view(job, entry) for job, entry in kept if entry is not None])
 
-        self.entries([job.offset for job in facts], give)
+        self._lookup.read(refs, give)
 
     def entries(self, offsets: list[int], done: Done) -> None:
         """The stored forms of these jobs, in order."""
-        topic = self._journal.state.topics.get(JOBS_TOPIC)
-        refs = [MessageRef(topic.id, offset) for offset in offsets] if topic is not None else []
+        refs = self._refs(offsets)
 
         def give(entries: dict[MessageRef, bytes] | NotConfirmed) -> None:
             done(entries if isinstance(entries, NotConfirmed) else [entries[ref] for ref in refs])
 
         self._lookup.read(refs, give)
+
+    def _refs(self, offsets: list[int]) -> list[MessageRef]:
+        """Where the jobs are stored: one place for each."""
+        topic = self._journal.state.topics[JOBS_TOPIC] if offsets else None
+        return [MessageRef(topic.id, offset) for offset in offsets] if topic is not None else []
 
 
 def job_view(facts: JobFacts, entry: bytes) -> JobView:

@@ -12,6 +12,9 @@ from driftq.core.schedules.table import Schedule, ScheduleTable
 from driftq.model.time import rfc3339
 from driftq.model.wire.queues import SchedulesReply, ScheduleView
 from driftq.server.jobs.views import retry_view
+from driftq.server.walk import Walk, in_order
+
+_UNITS_A_VIEW = 10
 
 
 def schedule_view(schedule: Schedule) -> ScheduleView:
@@ -38,10 +41,19 @@ def schedule_view(schedule: Schedule) -> ScheduleView:
     )
 
 
-def list_schedules(
+def walk_schedules(
     table: ScheduleTable, *, limit: int, after: str, shown: Callable[[str], bool]
-) -> SchedulesReply:
+) -> Walk[SchedulesReply]:
     """Schedules by name, those after a name that are to be shown."""
-    names = sorted(name for name in table.schedules if name > after and shown(name))
-    views = [schedule_view(table.schedules[name]) for name in names[:limit]]
+
+    def wanted(name: str) -> bool:
+        return name > after and shown(name)
+
+    names = yield from in_order(table.schedules, wanted, at_most=limit + 1)
+    views: list[ScheduleView] = []
+    for name in names[:limit]:
+        schedule = table.schedules.get(name)
+        if schedule is not None:  # Removed since its name was read.
+            views.append(schedule_view(schedule))
+        yield _UNITS_A_VIEW
     return SchedulesReply(views, names[limit - 1] if len(names) > limit else None)

@@ -1,11 +1,12 @@
 """Views of the state, for replies to clients."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from driftq.core.state import State, Topic
 from driftq.errors import TopicNotFound
 from driftq.model import GroupView, PartitionView, ReaderView, StreamView, TopicView, WriterView
 from driftq.model.topic import INTERNAL_PREFIX
+from driftq.server.walk import Walk, in_order
 
 __all__ = [
     "INTERNAL_PREFIX",
@@ -14,13 +15,20 @@ __all__ = [
     "ReaderView",
     "TopicView",
     "find_topic",
-    "topic_names",
     "topic_view",
+    "walk_topic_names",
 ]
 
 
-def topic_names(state: State) -> list[str]:
-    return sorted(name for name in state.topics if not name.startswith(INTERNAL_PREFIX))
+def walk_topic_names(
+    state: State, shown: Callable[[str], bool], *, after: str | None = None, at_most: int | None = None
+) -> Walk[list[str]]:
+    """The topics that are to be shown, by name, after a name; without the server's own."""
+
+    def wanted(name: str) -> bool:
+        return not name.startswith(INTERNAL_PREFIX) and (after is None or name > after) and shown(name)
+
+    return in_order(state.topics, wanted, at_most=at_most)
 
 
 def find_topic(state: State, name: str) -> Topic:

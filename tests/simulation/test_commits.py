@@ -1,12 +1,14 @@
 """Commits of several frames, and the judges of the commit path: each way of breaking it is caught."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 
+from driftq.testing import simulator
 from driftq.testing.checkers import Violation
 from driftq.testing.machine import Machine
-from driftq.testing.simulator import SimulationFailed, simulate
+from driftq.testing.simulator import SimulationFailed, draw_options, simulate
 from tests.simulation.sabotage import Sabotage
 from tests.simulation.sabotage_commits import COMMITS_CAUGHT, small_frames
 from tests.support.thorough import rounds
@@ -36,6 +38,9 @@ def test_a_broken_commit_is_caught(
     sabotage: Sabotage, clauses: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Machine, "compare_with_log", lambda self: None)
+    monkeypatch.setattr(
+        simulator, "draw_options", lambda random: replace(draw_options(random), quick_disk=True)
+    )
     sabotage(monkeypatch)
     noticed: list[str | None] = []
     while len(noticed) < SABOTAGE_SEEDS and not clauses & set(noticed):

@@ -96,7 +96,15 @@ class SimBackground:
     """The writer and the reader thread on a `SimLoop`."""
 
     def __init__(
-        self, log: Log, loop: SimLoop, clock: VirtualClock, random: Random, *, latency: Latency, fsync: bool
+        self,
+        log: Log,
+        loop: SimLoop,
+        clock: VirtualClock,
+        random: Random,
+        *,
+        latency: Latency,
+        fsync: bool,
+        quick_disk: bool,
     ) -> None:
         self._log = log
         self._loop = loop
@@ -104,7 +112,7 @@ class SimBackground:
         self._random = random
         self._latency = latency
         self._fsync = fsync
-        self._place = CommitPlace(log, syncs=fsync, now=lambda: clock.now() / 1000)
+        self._place = CommitPlace(log, syncs=fsync and quick_disk, now=lambda: clock.now() / 1000)
         self._stepping = False
         self.committing = False
         """Whether frames are on their way to the disk."""

@@ -31,6 +31,8 @@ class MachineOptions:
     """A housekeeper works, is killed now and then, and its files are adopted."""
     latency: Latency = field(default_factory=Latency)
     fsync: bool = True
+    quick_disk: bool = True
+    """The loop may write commits; else they are all for the writer thread."""
     cold_reads: float = 0.0
     """The chance that bytes are not in the page cache."""
 
@@ -74,7 +76,13 @@ class Machine:
         log = _ColdLog(folder, options, random)
         self._log = log
         self.background = SimBackground(
-            log, self.loop, clock, random, latency=options.latency, fsync=options.fsync
+            log,
+            self.loop,
+            clock,
+            random,
+            latency=options.latency,
+            fsync=options.fsync,
+            quick_disk=options.quick_disk,
         )
         self.engine = Engine(
             log,

@@ -72,6 +72,7 @@ def draw_options(random: Random) -> MachineOptions:
         segment_bytes=random.choice((2_048, 8_192, 65_536)),
         fsync=random.random() < 0.9,
         cold_reads=random.choice((0.0, 0.0, 0.3)),
+        quick_disk=random.random() < 0.5,
     )
 
 

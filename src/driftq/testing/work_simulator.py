@@ -57,6 +57,7 @@ class _WorkRun:
             limits=Limits(in_flight_max=random.choice((2, 20))),
             segment_bytes=random.choice((4_096, 65_536)),
             fsync=random.random() < 0.9,
+            quick_disk=random.random() < 0.5,
             cold_reads=random.choice((0.0, 0.3)),
         )
         self._random = random

@@ -79,6 +79,18 @@ class SingleRequest(msgspec.Struct, eq=False):
         self.answers.answer(self.asked, self.message.topic, outcome)
 
 
+class ManyRequest(msgspec.Struct, eq=False):
+    """Simple messages of one topic, prepared in their turn; answered by StoredRun, or a list of outcomes."""
+
+    messages: Sequence[Produced]
+    size_bytes: int
+    reply: Reply
+
+
+SimpleRequest = SingleRequest | ManyRequest
+"""Its messages are not prepared yet, because nothing in them can be refused."""
+
+
 class AppendRequest(ProduceRequest, kw_only=True, eq=False):
     """Messages of one writer's lane, all or nothing; answered by AppendedMessages."""
 

@@ -13,7 +13,7 @@ from driftq.core.commands import Produce
 from driftq.core.decide.produce import Outcome
 from driftq.errors import DriftQError
 from driftq.http.wire.exchange import Exchange
-from driftq.server.produce.prepare import Produced, is_simple, prepare
+from driftq.server.produce.prepare import SIMPLE_BYTES_MAX, Produced, is_simple, prepare
 from driftq.server.requests import ProduceRequest, SingleRequest, StoredRun
 
 _ACCEPTED = b'{"status":"produced","topic":"%b","partition":%%d,"offset":%%d,"duplicate":false}'
@@ -22,8 +22,10 @@ _ACCEPTED = b'{"status":"produced","topic":"%b","partition":%%d,"offset":%%d,"du
 def store_one(exchange: Exchange, message: Produced) -> None:
     """Submit the message; raises InvalidArgument."""
     edge = exchange.edge
-    if (message.envelope is None and message.headers is None) or is_simple(message):
-        size_bytes = len(exchange.body) + len(exchange.query)
+    size_bytes = len(exchange.body) + len(exchange.query)
+    if size_bytes <= SIMPLE_BYTES_MAX and (
+        (message.envelope is None and message.headers is None) or is_simple(message)
+    ):
         edge.engine.submit(SingleRequest(message, size_bytes, exchange, _ANSWERS))
     else:
         command = prepare(message, at=edge.clock.now())

@@ -30,7 +30,7 @@ from driftq.testing.consumer import SimConsumer, SimWorker
 from driftq.testing.disk import SimFolder
 from driftq.testing.loop import Latency
 from driftq.testing.machine import Machine, MachineOptions
-from driftq.testing.single_messages import produce_request
+from driftq.testing.produce_requests import produce_request
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from driftq.testing.consumer import Hand, SimConsumer
 from driftq.testing.disk import PowerCut, SimFolder
 from driftq.testing.intent import Intent
 from driftq.testing.machine import MachineOptions, boot
-from driftq.testing.single_messages import produce_request
+from driftq.testing.produce_requests import produce_request
 
 
 class World:

@@ -37,7 +37,7 @@ def _stored(exchange: Exchange, command: Produce, outcomes: list[Outcome] | Drif
     _ANSWERS.answer(exchange, command.topic, outcome)
 
 
-class _Answers:
+class _ProduceAnswers:
     """The replies of `POST /v1/produce`."""
 
     def answer(self, exchange: Exchange, topic: str, outcome: Outcome) -> None:
@@ -60,7 +60,7 @@ class _Answers:
                 exchange.reply_ok(body % place)
 
 
-_ANSWERS = _Answers()
+_ANSWERS = _ProduceAnswers()
 
 
 def produced(topic: str, outcome: Outcome) -> bytes:

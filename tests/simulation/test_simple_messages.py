@@ -11,7 +11,7 @@ from driftq.model import Envelope, Message
 from driftq.model.options.limits import Limits
 from driftq.model.partitioner import partition_of
 from driftq.testing.broker import SimBroker
-from driftq.testing.produce_requests import produce_request
+from driftq.testing.edge_requests import produce_request
 
 
 def together(broker: SimBroker, *requests: Sequence[Message], atomic: bool = False) -> list[Any]:

@@ -107,6 +107,29 @@ class AckRequest(msgspec.Struct, frozen=True, eq=False):
     reply: Reply
 
 
+class AckAnswers(Protocol):
+    """Answers requests for one ack; `asked` is whatever it knows a request by."""
+
+    def answer(self, asked: Any, outcome: DriftQError | None) -> None: ...
+
+    def answer_all(self, asked: Sequence[Any]) -> None:
+        """All of them are settled."""
+        ...
+
+
+class SingleAckRequest(msgspec.Struct, frozen=True, eq=False):
+    """One ack, without a callback of its own, so that those of a turn can be answered together."""
+
+    topic: str
+    group: str
+    ack: Ack
+    asked: Any
+    answers: AckAnswers
+
+    def reply(self, answer: list[DriftQError | None] | DriftQError) -> None:
+        self.answers.answer(self.asked, answer if isinstance(answer, DriftQError) else answer[0])
+
+
 @dataclass(frozen=True, slots=True)
 class NackRequest:
     topic: str

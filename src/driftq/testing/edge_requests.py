@@ -1,14 +1,23 @@
-"""Produce requests as the HTTP edge makes them: simple messages are prepared in their turn."""
+"""Requests as the HTTP edge makes them: what is alone is answered with others."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from driftq.core.commands import Ack
 from driftq.core.decide.produce import Outcome
 from driftq.errors import DriftQError, Unavailable
 from driftq.model import Message
 from driftq.server.produce.prepare import are_simple, prepare
-from driftq.server.requests import ManyRequest, ProduceRequest, SimpleRequest, SingleRequest, StoredRun
+from driftq.server.requests import (
+    AckRequest,
+    ManyRequest,
+    ProduceRequest,
+    SimpleRequest,
+    SingleAckRequest,
+    SingleRequest,
+    StoredRun,
+)
 
 
 class _CallbackAnswers:
@@ -44,3 +53,26 @@ def _answer_many(reply: Callable[[Any], None], answer: StoredRun | list[Outcome]
         reply(list(zip(answer.partitions, offsets, strict=True)))
     else:
         reply(answer)
+
+
+class _CallbackAckAnswers:
+    """The same for acks."""
+
+    def answer(self, asked: Callable[[Any], None], outcome: DriftQError | None) -> None:
+        asked([outcome])
+
+    def answer_all(self, asked: Sequence[Callable[[Any], None]]) -> None:
+        for reply in asked:
+            reply([None])
+
+
+_ACK_ANSWERS = _CallbackAckAnswers()
+
+
+def ack_request(
+    topic: str, group: str, acks: list[Ack], reply: Callable[[Any], None]
+) -> AckRequest | SingleAckRequest:
+    """The request for these acks."""
+    if len(acks) == 1:
+        return SingleAckRequest(topic, group, acks[0], reply, _ACK_ANSWERS)
+    return AckRequest(topic, group, acks, reply)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from driftq.model.partitioner import partition_of
 from tests.contract.serving import Server, Stream, read_all
 
 HEALTH = b"GET /v1/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -93,6 +94,26 @@ def test_pipelined_requests_are_answered_in_their_order(server: Server) -> None:
     for mark in marks:
         at = answers.index(mark, at) + 1
     assert answers.count(b"HTTP/1.1 200 OK") == 6
+
+
+@pytest.mark.clause("H1", "T3")
+@pytest.mark.parametrize("partitions", [4, 64])
+def test_replies_that_were_made_together_are_each_of_their_own_length(
+    server: Server, partitions: int
+) -> None:
+    topic = server.new_topic(partitions)
+    bodies = [b'{"topic":"%b","key":"user:%d","value":"v"}' % (topic.encode(), n) for n in range(105)]
+    requests = [post("/v1/produce", body, f"Content-Length: {len(body)}") for body in bodies]
+    named = post("/v1/produce", bodies[0], f"Content-Length: {len(bodies[0])}\r\nX-Request-Id: mine")
+    answers = server.exchange(b"".join([*requests[:97], named, *requests[97:]]) + LAST)
+    replies = answers.split(b"HTTP/1.1 ")[1:-1]
+    keys = [f"user:{n}" for n in (*range(97), 0, *range(97, 105))]
+    for offset, (reply, key) in enumerate(zip(replies, keys, strict=True)):
+        head, _, content = reply.partition(b"\r\n\r\n")
+        assert b"Content-Length: %d" % len(content) in head
+        placed = json.loads(content)
+        assert (placed["partition"], placed["offset"]) == (partition_of(key, partitions=partitions), offset)
+    assert [n for n, reply in enumerate(replies) if b"X-Request-Id: mine" in reply] == [97]
 
 
 @pytest.mark.clause("H4")

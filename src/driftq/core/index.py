@@ -197,6 +197,27 @@ class PartitionIndex:
             return None
         return self.chunks[number].find(offset)
 
+    def ordinals_of(self, offsets: Sequence[int]) -> Sequence[int] | None:
+        """The ordinal of each; None when one is not in the newest chunk, where most are."""
+        if not self.chunks:
+            return None
+        chunk = self.chunks[-1]
+        kept, first = chunk.offsets, chunk.first
+        low, high = min(offsets), max(offsets)
+        if low < kept[0] or high > kept[-1] or low < self.first_offset:
+            return None
+        if kept[-1] - kept[0] == len(kept) - 1:  # Dense, as when one partition gets all.
+            shift = first - kept[0]
+            return [offset + shift for offset in offsets] if shift else offsets
+        start = bisect_left(kept, low)
+        stop = bisect_left(kept, high, start) + 1
+        if list(kept[start:stop]) == offsets:  # All of a stretch, in order.
+            return range(first + start, first + stop)
+        slots = [bisect_left(kept, offset, start, stop) for offset in offsets]
+        if [kept[slot] for slot in slots] != offsets:
+            return None
+        return [first + slot for slot in slots]
+
     def dense_tail(self) -> tuple[int, int, int]:
         """First and last offset of the newest chunk and their distance to ordinals, if it has no holes."""
         if self.chunks:

@@ -11,7 +11,7 @@ offsets are counted per topic and have holes in a partition.
 import struct
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -351,6 +351,17 @@ _RUN = array("I", range(1_000)).tobytes()
 def run_of(count: int) -> bytes:
     """0, 1, 2 … as bytes: the deltas of messages that follow one another."""
     return _RUN[: 4 * count] if count <= 1_000 else array("I", range(count)).tobytes()
+
+
+def settled_between(
+    group: int, partition: int, ordinals: Sequence[int], *, low: int, high: int, cause: int, now: int
+) -> MessagesSettled:
+    """These messages are settled, none twice; `low` and `high` are the lowest and the highest of them."""
+    if high - low == len(ordinals) - 1:
+        deltas = run_of(len(ordinals))
+    else:
+        deltas = array("I", [ordinal - low for ordinal in ordinals]).tobytes()
+    return MessagesSettled(at=now, group=group, partition=partition, base=low, deltas=deltas, cause=cause)
 
 
 def unpack_array(typecode: str, octets: bytes) -> "array[int]":

@@ -79,6 +79,18 @@ class SingleRequest(msgspec.Struct, eq=False):
         self.answers.answer(self.asked, self.message.topic, outcome)
 
 
+class ManyRequest(msgspec.Struct, eq=False):
+    """Simple messages of one topic, prepared in their turn; answered by StoredRun, or a list of outcomes."""
+
+    messages: Sequence[Produced]
+    size_bytes: int
+    reply: Reply
+
+
+SimpleRequest = SingleRequest | ManyRequest
+"""Its messages are not prepared yet, because nothing in them can be refused."""
+
+
 class AppendRequest(ProduceRequest, kw_only=True, eq=False):
     """Messages of one writer's lane, all or nothing; answered by AppendedMessages."""
 
@@ -93,6 +105,29 @@ class AckRequest(msgspec.Struct, frozen=True, eq=False):
     group: str
     acks: list[Ack]
     reply: Reply
+
+
+class AckAnswers(Protocol):
+    """Answers requests for one ack; `asked` is whatever it knows a request by."""
+
+    def answer(self, asked: Any, outcome: DriftQError | None) -> None: ...
+
+    def answer_all(self, asked: Sequence[Any]) -> None:
+        """All of them are settled."""
+        ...
+
+
+class SingleAckRequest(msgspec.Struct, frozen=True, eq=False):
+    """One ack, without a callback of its own, so that those of a turn can be answered together."""
+
+    topic: str
+    group: str
+    ack: Ack
+    asked: Any
+    answers: AckAnswers
+
+    def reply(self, answer: list[DriftQError | None] | DriftQError) -> None:
+        self.answers.answer(self.asked, answer if isinstance(answer, DriftQError) else answer[0])
 
 
 @dataclass(frozen=True, slots=True)

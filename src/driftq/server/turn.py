@@ -132,7 +132,9 @@ class Commit:
         for reply, answer in self.replies:
             reply(answer)
         for outbox, batch in self.deliveries:
-            outbox.put(batch)
+            outbox.queue(batch)
+        for outbox in dict.fromkeys([outbox for outbox, _ in self.deliveries]):
+            outbox.flush()
 
     def fail(self, error: DriftQError) -> None:
         """The records are not durable: answer everything with this error, and deliver nothing."""

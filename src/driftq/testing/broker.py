@@ -15,7 +15,6 @@ from driftq.model import DeliveryLine, Message, TopicOptions
 from driftq.model.options.limits import Limits
 from driftq.server.dlq.stage import RedriveOutcome, RedriveRequest
 from driftq.server.requests import (
-    AckRequest,
     ExtendRequest,
     JoinRequest,
     LeaveRequest,
@@ -28,9 +27,9 @@ from driftq.testing.check_delivered import Listener
 from driftq.testing.clock import VirtualClock
 from driftq.testing.consumer import SimConsumer, SimWorker
 from driftq.testing.disk import SimFolder
+from driftq.testing.edge_requests import ack_request, produce_request
 from driftq.testing.loop import Latency
 from driftq.testing.machine import Machine, MachineOptions
-from driftq.testing.single_messages import produce_request
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +171,7 @@ class SimBroker:
     def ack(self, handed: Handed, *, owner: str | None = None, attempt: int | None = None) -> None:
         ack = Ack(owner or handed.owner, handed.partition, handed.offset, attempt or handed.attempt)
         (answer,) = self._ask(
-            lambda reply: self.machine.engine.submit(AckRequest(handed.topic, handed.group, [ack], reply))
+            lambda reply: self.machine.engine.submit(ack_request(handed.topic, handed.group, [ack], reply))
         )
         if answer is not None:
             raise answer

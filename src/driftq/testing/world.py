@@ -9,7 +9,6 @@ from driftq.core.commands import Ack, Extend, Nack
 from driftq.errors import DriftQError, Unavailable
 from driftq.model import DeliveryLine, TopicOptions
 from driftq.server.requests import (
-    AckRequest,
     ExtendRequest,
     JoinRequest,
     LeaveRequest,
@@ -27,9 +26,9 @@ from driftq.testing.checkers import LATE_GROUP, Circumstances, require
 from driftq.testing.clock import VirtualClock
 from driftq.testing.consumer import Hand, SimConsumer
 from driftq.testing.disk import PowerCut, SimFolder
+from driftq.testing.edge_requests import ack_request, produce_request
 from driftq.testing.intent import Intent
 from driftq.testing.machine import MachineOptions, boot
-from driftq.testing.single_messages import produce_request
 
 
 class World:
@@ -222,7 +221,7 @@ class World:
 
         offsets = [hand.delivery.offset for hand in hands]
         self.say(f"ack by {owner} {hands[0].topic} {hands[0].group} {offsets} {[t.attempt for t in tickets]}")
-        self.machine.engine.submit(AckRequest(hands[0].topic, hands[0].group, acks, reply))
+        self.machine.engine.submit(ack_request(hands[0].topic, hands[0].group, acks, reply))
 
     def nack(self, owner: str, hand: Hand, *, reason: str = "", started: bool = True) -> None:
         ticket = self._ticket(Ask.NACK, owner, hand, with_attempt=True, reason=reason, started=started)

@@ -187,10 +187,10 @@ class PureBroker:
         assert not isinstance(record, DeadLettered)
         self.fold(record)
 
-    def expire(self, group: str = "workers") -> int:
+    def expire(self, group: str = "workers", *, partition: int = 0) -> int:
         """End the leases that are over; how many."""
         record, _ = decide_expiries(
-            self.state, self.topic, self.topic.groups[group], 0, now=self.now, jitter=lambda: 0.0
+            self.state, self.topic, self.topic.groups[group], partition, now=self.now, jitter=lambda: 0.0
         )
         if record is None:
             return 0

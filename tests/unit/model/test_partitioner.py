@@ -1,9 +1,11 @@
 """Where a key lands, for ever."""
 
+from random import Random
+
 import pytest
 
 from driftq.errors import InvalidArgument
-from driftq.model.partitioner import fnv1a_32, partition_of
+from driftq.model.partitioner import fnv1a_32, partition_of, partitions_of
 from tests.unit.core.machine import PureBroker
 
 # From the authors' own list of test vectors.
@@ -36,6 +38,26 @@ def test_an_empty_key_goes_to_partition_0(partitions: int) -> None:
 @pytest.mark.clause("T3")
 def test_a_key_is_hashed_as_utf8() -> None:
     assert partition_of("ключ", partitions=4096) == fnv1a_32("ключ".encode()) % 4096
+
+
+@pytest.mark.clause("T3")
+@pytest.mark.parametrize("partitions", [1, 3, 4096])
+def test_many_keys_land_where_each_of_them_does(partitions: int) -> None:
+    keys = ["", "user:1", "ключ", "x" * 10_000, "\0"]
+    assert partitions_of(keys, partitions=partitions) == [
+        partition_of(key, partitions=partitions) for key in keys
+    ]
+
+
+@pytest.mark.clause("T3")
+def test_the_hash_is_the_one_that_its_definition_gives() -> None:
+    random = Random(3)
+    for length in range(300):
+        octets = random.randbytes(length)
+        digest = 0x811C9DC5
+        for octet in octets:
+            digest = (digest ^ octet) * 0x01000193 % 2**32
+        assert fnv1a_32(octets) == digest
 
 
 @pytest.mark.clause("T3")

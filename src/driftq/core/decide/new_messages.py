@@ -89,12 +89,10 @@ def stored_records(
     for start, stop in pairwise(_cuts(lengths)):
         numbers = partitions[start:stop]
         alone = numbers[0] if len(topic.partitions) == 1 or numbers.count(numbers[0]) == len(numbers) else -1
-        marks, prints, ends, waits = (
-            column[start:stop] if any(column[start:stop]) else None
-            for column in (flags, fingerprints, deadlines, delays)
-        )
+        marks, prints = flags[start:stop], fingerprints[start:stop]
+        ends, waits = deadlines[start:stop], delays[start:stop]
         its_terms = terms[start:stop]
-        numbered = _numbered(its_terms)
+        numbered = _numbered(its_terms) if its_terms else {}
         record = MessagesStored(
             at=now,
             topic=topic.id,
@@ -103,14 +101,14 @@ def stored_records(
             partitions=b"" if alone >= 0 else array("H", numbers).tobytes(),
             lengths=lengths[start:stop].tobytes(),
             sizes=array("I", sizes[start:stop]).tobytes(),
-            flags=bytes(marks) if marks else b"",
-            fingerprints=array("Q", prints).tobytes() if prints else b"",
+            flags=marks if any(marks) else b"",
+            fingerprints=array("Q", prints).tobytes() if any(prints) else b"",
             terms=list(numbered),
             terms_of=array("H", [numbered[one] if one else 0 for one in its_terms]).tobytes()
             if numbered
             else b"",
-            deadlines=array("Q", ends).tobytes() if ends else b"",
-            delays=array("Q", waits).tobytes() if waits else b"",
+            deadlines=array("Q", ends).tobytes() if any(ends) else b"",
+            delays=array("Q", waits).tobytes() if any(waits) else b"",
         )
         records.append((record, entries[start:stop]))
     return records

@@ -4,13 +4,13 @@ A delivery can be settled only by the owner that holds it, while its lease runs.
 and changes nothing.
 """
 
-from array import array
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 from driftq.core.commands import Ack, Extend, Nack
 from driftq.core.dead_lettered import MAX_ATTEMPTS, NOT_RETRYABLE, DeadLettered
+from driftq.core.decide.ack_columns import settle_usual
 from driftq.core.decide.backoff import retry_delay_ms
 from driftq.core.group import ACK_TIMEOUT, CONSUMER_CLOSED, Group, GroupPartition
 from driftq.core.lease import Credit
@@ -24,7 +24,7 @@ from driftq.core.records import (
     EndedDelivery,
     LeaseExtended,
     MessagesSettled,
-    run_of,
+    settled_between,
 )
 from driftq.core.state import State, Topic
 from driftq.errors import (
@@ -77,9 +77,9 @@ def decide_acks(
 ) -> tuple[list[MessagesSettled], list[DriftQError | None]]:
     """One record for each partition with acks that settle a message, and the outcome of each ack."""
     if group is not None and len(acks) > 1:
-        whole = _settle_all(group, acks, now)
-        if whole is not None:
-            return [whole], [None] * len(acks)
+        usual = settle_usual(group, acks, now)
+        if usual is not None:
+            return usual, [None] * len(acks)
     by_partition: dict[int, _PartitionAcks] = {}
     outcomes: list[DriftQError | None] = [None] * len(acks)
     for slot, ack in enumerate(acks):
@@ -108,39 +108,6 @@ def decide_acks(
         if acks_here.fresh
     ]
     return records, outcomes
-
-
-def _settle_all(group: Group, acks: Sequence[Ack], now: int) -> MessagesSettled | None:
-    """The usual case in one step: one owner's current first deliveries in one partition, none of them twice.
-
-    None in any other case; then each ack is checked alone.
-    """
-    owner, partition = acks[0].owner, acks[0].partition
-    if not 0 <= partition < len(group.partitions):
-        return None
-    progress = group.partitions[partition]
-    first_or_any = (None, progress.attempt_base + 1)
-    offsets = [
-        ack.offset
-        for ack in acks
-        if ack.partition == partition and ack.owner == owner and ack.attempt in first_or_any
-    ]
-    if len(offsets) < len(acks):
-        return None
-    first, last, shift = progress.index.dense_tail()
-    low, high = min(offsets), max(offsets)
-    if low < first or high > last:
-        return None
-    ordinals = [offset + shift for offset in offsets] if shift else offsets
-    again = progress.attempts
-    if len(set(ordinals)) < len(ordinals) or (again and not again.keys().isdisjoint(ordinals)):
-        return None
-    for block in set(map(progress.leases.leased.get, ordinals)):
-        if block is None or block.owner != owner or block.until <= now:
-            return None
-    return settled_between(
-        group, partition, ordinals, low=low + shift, high=high + shift, cause=SETTLED_BY_ACK, now=now
-    )
 
 
 def _judge(topic: Topic, acks_here: _PartitionAcks, ack: Ack, now: int) -> None:
@@ -326,16 +293,5 @@ def settled(
 ) -> MessagesSettled:
     """Settle these messages, none twice, for the group."""
     return settled_between(
-        group, partition, ordinals, low=min(ordinals), high=max(ordinals), cause=cause, now=now
+        group.id, partition, ordinals, low=min(ordinals), high=max(ordinals), cause=cause, now=now
     )
-
-
-def settled_between(
-    group: Group, partition: int, ordinals: Sequence[int], *, low: int, high: int, cause: int, now: int
-) -> MessagesSettled:
-    """The same where the lowest and the highest of them are known."""
-    if high - low == len(ordinals) - 1:
-        deltas = run_of(len(ordinals))
-    else:
-        deltas = array("I", [ordinal - low for ordinal in ordinals]).tobytes()
-    return MessagesSettled(at=now, group=group.id, partition=partition, base=low, deltas=deltas, cause=cause)

@@ -24,8 +24,8 @@ from driftq.http.messages.tenants import of_tenant, topics_of, within_tenant
 from driftq.http.messages.tracing import traced
 from driftq.http.wire.exchange import Exchange, count_refusals, error_body, error_fields, error_headers
 from driftq.model.wire.produce import BatchBody, BatchParts, BatchQuery, BatchReply, ProduceBody
-from driftq.server.produce.prepare import Produced, prepare_all
-from driftq.server.requests import ProduceRequest
+from driftq.server.produce.prepare import Produced, are_simple, prepare_all
+from driftq.server.requests import ManyRequest, ProduceRequest, StoredRun
 from driftq.server.routing.service import RoutingService
 
 QUERY = Form(BatchQuery)
@@ -134,12 +134,16 @@ async def _route(exchange: Exchange, routing: RoutingService, batch: ParsedBatch
 
 
 def _store(exchange: Exchange, batch: ParsedBatch) -> None:
-    errors = batch.errors
+    errors, messages = batch.errors, batch.messages
+    size_bytes = len(exchange.body)
+    if messages and not (errors or batch.atomic) and are_simple(messages, size_bytes=size_bytes):
+        exchange.edge.engine.submit(ManyRequest(messages, size_bytes, partial(_stored_run, exchange, batch)))
+        return
     prepared = prepare_all(batch.messages, at=exchange.edge.clock.now())
     commands = [command for command in prepared if type(command) is Produce]
     if len(commands) < len(prepared):
         _add_errors(errors, prepared)
-    reply = partial(_stored, exchange, batch, commands)
+    reply = partial(_stored, exchange, batch, [command.topic for command in commands])
     if not commands:
         reply([])
         return
@@ -155,18 +159,33 @@ def _add_errors(errors: dict[int, DriftQError], outcomes: Sequence[object]) -> N
             errors[slot] = outcome
 
 
+def _stored_run(
+    exchange: Exchange, batch: ParsedBatch, answer: StoredRun | list[Outcome] | DriftQError
+) -> None:
+    """The answer to simple messages: where all of them are, or what became of each."""
+    if isinstance(answer, StoredRun):
+        topic, partitions, first = answer
+        if batch.brief:
+            exchange.reply_ok(_in_brief(topic, partitions, first))
+        else:
+            places = zip(partitions, range(first, first + len(partitions)), strict=True)
+            exchange.reply_ok(_accepted(topic, len(partitions)) % tuple(chain.from_iterable(places)))
+    else:
+        _stored(exchange, batch, [message.topic for message in batch.messages], answer)
+
+
 def _stored(
-    exchange: Exchange, batch: ParsedBatch, commands: list[Produce], outcomes: list[Outcome] | DriftQError
+    exchange: Exchange, batch: ParsedBatch, topics: list[str], outcomes: list[Outcome] | DriftQError
 ) -> None:
     if isinstance(outcomes, DriftQError):
         exchange.reply_error(outcomes)
         return
     errors = batch.errors
     if not errors and set(map(type, outcomes)) == {tuple}:
-        exchange.reply_ok(_all_accepted(commands, cast("list[Accepted]", outcomes), brief=batch.brief))
+        exchange.reply_ok(_all_accepted(topics, cast("list[Accepted]", outcomes), brief=batch.brief))
         return
     results: list[Outcome] = list(outcomes)
-    placed: list[Produce | None] = list(commands)
+    placed: list[str | None] = list(topics)
     for slot, error in sorted(errors.items()):
         results.insert(slot, error)
         placed.insert(slot, None)
@@ -176,37 +195,36 @@ def _stored(
         _refuse(exchange, results, refused[0])
         return
     texts = [
-        produced(command.topic, result)
-        if command is not None and not isinstance(result, DriftQError)
+        produced(topic, result)
+        if topic is not None and not isinstance(result, DriftQError)
         else error_body(result if isinstance(result, DriftQError) else _NOT_STORED)
-        for command, result in zip(placed, results, strict=True)
+        for topic, result in zip(placed, results, strict=True)
     ]
     exchange.reply_ok(_body(len(texts) - len(refused), len(refused), texts))
 
 
-def _all_accepted(commands: list[Produce], outcomes: list[Accepted], *, brief: bool) -> bytes:
+def _all_accepted(topics: list[str], outcomes: list[Accepted], *, brief: bool) -> bytes:
     """The usual case: nothing but new messages, most often of one topic."""
-    topic = commands[0].topic
-    if [command.topic for command in commands].count(topic) == len(commands):
+    topic = topics[0]
+    if topics.count(topic) == len(topics):
         if brief:
-            return _in_brief(topic, outcomes)
-        return _accepted(topic, len(commands)) % tuple(chain.from_iterable(outcomes))
-    texts = [produced(command.topic, outcome) for command, outcome in zip(commands, outcomes, strict=True)]
+            return _in_brief(topic, [partition for partition, _ in outcomes], outcomes[0][1])
+        return _accepted(topic, len(topics)) % tuple(chain.from_iterable(outcomes))
+    texts = [produced(topic, outcome) for topic, outcome in zip(topics, outcomes, strict=True)]
     return _body(len(texts), 0, texts)
 
 
-def _in_brief(topic: str, outcomes: list[Accepted]) -> bytes:
+def _in_brief(topic: str, partitions: Sequence[int], first_offset: int) -> bytes:
     """The messages that one request stores in a topic get consecutive offsets."""
-    partitions = [partition for partition, _ in outcomes]
     alone = partitions.count(partitions[0]) == len(partitions)
     return _encode(
         BatchReply(
-            produced=len(outcomes),
+            produced=len(partitions),
             failed=0,
             topic=topic,
-            first_offset=outcomes[0][1],
+            first_offset=first_offset,
             partition=partitions[0] if alone else None,
-            partitions=None if alone else partitions,
+            partitions=None if alone else list(partitions),
         )
     )
 

@@ -13,7 +13,7 @@ from driftq.core.lease import Credit
 from driftq.core.owners import OwnedKind
 from driftq.errors import DriftQError, InvalidArgument, TopicNotFound
 from driftq.http.api.params import Form, body_problem, check_count, check_name, read_many
-from driftq.http.messages.singles import store_one
+from driftq.http.messages.singles import ack_one, store_one
 from driftq.http.messages.tenants import of_tenant, topics_of, within_tenant
 from driftq.http.messages.tracing import traced
 from driftq.http.wire.exchange import (
@@ -22,7 +22,6 @@ from driftq.http.wire.exchange import (
     Exchange,
     chunk,
     reply_each,
-    reply_only,
     reply_outcome,
 )
 from driftq.model import Envelope, Message, MessageRetryPolicy
@@ -261,7 +260,7 @@ def ack(exchange: Exchange) -> None:
     check_name("group", asked.group)
     check_name("owner", asked.owner)
     mine = Ack(asked.owner, asked.partition, asked.offset, asked.attempt)
-    exchange.edge.engine.submit(AckRequest(asked.topic, asked.group, [mine], partial(reply_only, exchange)))
+    ack_one(exchange, asked.topic, asked.group, mine)
 
 
 def nack(exchange: Exchange) -> None:

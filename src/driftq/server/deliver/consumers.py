@@ -83,7 +83,7 @@ class Member:
         return room if now >= self.rests_until else 0
 
 
-class Pace:
+class GroupPace:
     """Whether a group settles its messages as soon as it gets them, so that a run of them delays none."""
 
     __slots__ = ("_since", "brisk", "settled")
@@ -114,7 +114,7 @@ class Members:
         self.by_owner: dict[str, list[Member]] = {}
         self.ready: dict[int, None] = {}
         """Partitions that may have something to deliver, the longest waiting first."""
-        self.pace = Pace()
+        self.pace = GroupPace()
 
     def add(self, member: Member) -> None:
         self.members.append(member)

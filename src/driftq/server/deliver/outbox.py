@@ -115,14 +115,21 @@ class Outbox:
 
     def put(self, batch: DeliveryBatch) -> None:
         """Send this after everything queued before."""
+        self.queue(batch)
+        self.flush()
+
+    def queue(self, batch: DeliveryBatch) -> None:
+        """Have this sent with the next flush."""
         if batch.forget_dropped():
             size_bytes = batch.size_bytes()
             self._batches.append((batch, size_bytes))
             self._pending_bytes += size_bytes
-            self._drain()
 
-    def _drain(self) -> None:
-        while self._batches and not self._fetching and not self.closed:
+    def flush(self) -> None:
+        """Send what is queued in one piece, up to the first batch that has to be read from the disk."""
+        lines: list[bytes] = []
+        cold: DeliveryBatch | None = None
+        while self._batches and cold is None and not self._fetching and not self.closed:
             batch, _ = self._batches[0]
             if not batch.forget_dropped():
                 self._take()
@@ -131,15 +138,19 @@ class Outbox:
                 entries = self._payloads.fetch(batch.index, batch.ordinals)
             except LogCorrupt as damage:
                 self._on_damage(damage)
-                return
+                break
             if entries is None:
-                self._fetching = True
-                self._background.read(
-                    lambda batch=batch: self._payloads.read(batch.index, batch.ordinals),  # type: ignore[misc]
-                    self._fetched,
-                )
-                return
-            self._send(entries)
+                cold = batch
+            else:
+                lines.append(self._take().lines(entries))
+        if lines:
+            self._consumer.send(lines[0] if len(lines) == 1 else b"".join(lines))
+        if cold is not None:
+            self._read(cold)
+
+    def _read(self, batch: DeliveryBatch) -> None:
+        self._fetching = True
+        self._background.read(lambda: self._payloads.read(batch.index, batch.ordinals), self._fetched)
 
     def _fetched(self, entries: list[bytes] | Exception) -> None:
         self._fetching = False
@@ -149,16 +160,13 @@ class Outbox:
             self._on_damage(entries)
             return
         if isinstance(entries, EntriesGone) or self._batches[0][0].is_behind():
-            self._drain()
+            self.flush()
             return
         if isinstance(entries, Exception):
             self._consumer.end()  # The disk fails: the messages are redelivered when their leases expire.
             return
-        self._send(entries)
-        self._drain()
-
-    def _send(self, entries: list[bytes]) -> None:
         self._consumer.send(self._take().lines(entries))
+        self.flush()
 
     def _take(self) -> DeliveryBatch:
         batch, size_bytes = self._batches.popleft()

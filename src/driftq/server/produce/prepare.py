@@ -21,48 +21,10 @@ ENTRY_MAX = 16 << 20
 """Stored bytes of one message: what one request may carry, and half of what a frame holds."""
 
 
+SIMPLE_BYTES_MAX = ENTRY_MAX // 2
+"""A request of no more bytes holds no message that is too large."""
+
 _FEW = 4
-
-
-def is_simple(message: Produced) -> bool:
-    """Whether nothing in the message can be refused, and nothing but its key decides where it goes."""
-    envelope = message.envelope
-    return message.headers is None and (
-        envelope is None
-        or not (
-            envelope.target_topic
-            or envelope.deadline
-            or envelope.deliver_at
-            or envelope.retry_policy is not None
-            or envelope.partition_override is not None
-        )
-    )
-
-
-def columns_of(messages: Sequence[Produced], *, at: int) -> NewMessages | None:
-    """Simple messages of one topic, prepared together; None when one is too large."""
-    envelopes = [message.envelope for message in messages]
-    prints: list[int] = []
-    if envelopes.count(None) < len(envelopes):
-        prints = [
-            fingerprint(envelope.tenant_id or "", message.topic, envelope.idempotency_key)
-            if envelope is not None and envelope.idempotency_key
-            else 0
-            for message, envelope in zip(messages, envelopes, strict=True)
-        ]
-    entries = encode_entries(
-        [StoredMessage(one.key, one.value, one.envelope, one.routing) for one in messages], at
-    )
-    if max(map(len, entries)) > ENTRY_MAX:
-        return None
-    keys = [message.key for message in messages]
-    sizes = [
-        len(key) + len(one.value)
-        if one.value.isascii() and key.isascii()
-        else size_of(key) + size_of(one.value)
-        for key, one in zip(keys, messages, strict=True)
-    ]
-    return NewMessages(keys, sizes, entries, prints)
 
 
 class Produced(Protocol):
@@ -80,6 +42,65 @@ class Produced(Protocol):
     def routing(self) -> Routing | None: ...
     @property
     def headers(self) -> dict[str, str] | None: ...
+
+
+def is_simple(message: Produced) -> bool:
+    """Whether nothing but its size can be refused, and nothing but its key decides where it goes."""
+    envelope = message.envelope
+    return message.headers is None and (
+        envelope is None
+        or not (
+            envelope.target_topic
+            or envelope.deadline
+            or envelope.deliver_at
+            or envelope.retry_policy is not None
+            or envelope.partition_override is not None
+        )
+    )
+
+
+def are_simple(messages: Sequence[Produced], *, size_bytes: int) -> bool:
+    """Whether all of them are, of one topic, and small enough to be prepared in their turn."""
+    if size_bytes > SIMPLE_BYTES_MAX:
+        return False
+    topics = [message.topic for message in messages]
+    if topics.count(topics[0]) < len(topics):
+        return False
+    for message in messages:
+        if (message.envelope is not None or message.headers is not None) and not is_simple(message):
+            return False
+    return True
+
+
+def columns_of(messages: Sequence[Produced], *, at: int) -> NewMessages:
+    """Simple messages of one topic, prepared together."""
+    envelopes = [message.envelope for message in messages]
+    prints: list[int] = []
+    if envelopes.count(None) < len(envelopes):
+        topic = messages[0].topic
+        identities = [
+            (envelope.tenant_id or "", topic, envelope.idempotency_key)
+            if envelope is not None and envelope.idempotency_key
+            else None
+            for envelope in envelopes
+        ]
+        made = iter(fingerprints([one for one in identities if one is not None]))
+        prints = [0 if one is None else next(made) for one in identities]
+    stored = [StoredMessage(one.key, one.value, one.envelope, one.routing) for one in messages]
+    keys = [message.key for message in messages]
+    sizes = [
+        len(key) + len(one.value)
+        if one.value.isascii() and key.isascii()
+        else size_of(key) + size_of(one.value)
+        for key, one in zip(keys, messages, strict=True)
+    ]
+    return NewMessages(keys, sizes, encode_entries(stored, at), prints)
+
+
+def prepare_simple(messages: Sequence[Produced], *, at: int) -> list[Produce]:
+    """The same messages as commands, where each has to be judged alone."""
+    time = encode_time(at)
+    return [_prepare(message, time) for message in messages]
 
 
 def size_of(text: str) -> int:

@@ -28,9 +28,9 @@ from driftq.model.topic import DEAD_LETTER_PREFIX
 from driftq.server.deliver.consumers import Consumers
 from driftq.server.histograms import stopwatch
 from driftq.server.maintenance.stage import MaintenanceStage
-from driftq.server.produce.prepare import prepare
-from driftq.server.produce.singles import store_singles
-from driftq.server.requests import AppendRequest, ProduceRequest, SingleRequest
+from driftq.server.produce.prepare import prepare_simple
+from driftq.server.produce.simple import store_simple
+from driftq.server.requests import AppendRequest, ManyRequest, ProduceRequest, SimpleRequest, SingleRequest
 from driftq.server.turn import RequestQueue, Turn
 from driftq.telemetry.log_context import ids
 
@@ -44,10 +44,10 @@ _LANE_MOVED_BYTES = 2_048
 """An upper bound for the record of a lane's position: a writer's name has at most 255 characters."""
 
 
-class ProduceStage(RequestQueue[ProduceRequest | SingleRequest]):
+class ProduceStage(RequestQueue[ProduceRequest | SimpleRequest]):
     """Stores messages, or refuses them while the disk is full."""
 
-    handles: ClassVar = (ProduceRequest, AppendRequest, SingleRequest)
+    handles: ClassVar = (ProduceRequest, AppendRequest, SingleRequest, ManyRequest)
 
     def __init__(self, consumers: Consumers, maintenance: MaintenanceStage) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class ProduceStage(RequestQueue[ProduceRequest | SingleRequest]):
         self._messages = self._bytes = 0
         """In the queue."""
 
-    def submit(self, request: ProduceRequest | SingleRequest) -> None:
+    def submit(self, request: ProduceRequest | SimpleRequest) -> None:
         disk_full = self._maintenance.disk_full
         if disk_full is None:
             if not self.requests:
@@ -79,7 +79,7 @@ class ProduceStage(RequestQueue[ProduceRequest | SingleRequest]):
         if self.requests:
             taken = self._take_some()
             answered = len(taken)
-            if not store_singles(turn, taken, self._add_run):
+            if not store_simple(turn, taken, self):
                 requests, new_keys = self._ready(turn, _prepared(turn, taken))
                 answered = len(requests)
                 self._store_all(turn, requests, new_keys=new_keys)
@@ -87,11 +87,11 @@ class ProduceStage(RequestQueue[ProduceRequest | SingleRequest]):
 
     # Which requests this turn decides
 
-    def take(self) -> list[ProduceRequest | SingleRequest]:
+    def take(self) -> list[ProduceRequest | SimpleRequest]:
         self._messages = self._bytes = 0
         return super().take()
 
-    def _take_some(self) -> list[ProduceRequest | SingleRequest]:
+    def _take_some(self) -> list[ProduceRequest | SimpleRequest]:
         """As many as make one commit of a bounded size."""
         if self._messages < COMMIT_MESSAGES_MAX and self._bytes <= COMMIT_BYTES_MAX:
             return self.take()
@@ -175,8 +175,13 @@ class ProduceStage(RequestQueue[ProduceRequest | SingleRequest]):
         if stored < len(batch.outcomes):
             _count_others(turn, batch.outcomes)
 
-    def _add_run(self, turn: Turn, topic: Topic, run: NewRun) -> None:
+    def add_run(self, turn: Turn, topic: Topic, run: NewRun) -> None:
+        """Write what was decided of simple messages."""
         self._add_records(turn, topic, run.records)
+
+    def store_one_by_one(self, turn: Turn, requests: Sequence[SimpleRequest]) -> None:
+        """Judge each message alone; their keys are new."""
+        self._store_all(turn, _prepared(turn, requests), new_keys=True)
 
     def _add_records(
         self, turn: Turn, topic: Topic, records: Sequence[tuple[MessagesStored, list[bytes]]]
@@ -250,25 +255,25 @@ class ProduceStage(RequestQueue[ProduceRequest | SingleRequest]):
         return decided.answer
 
 
-def _size_of(request: ProduceRequest | SingleRequest) -> tuple[int, int]:
+def _size_of(request: ProduceRequest | SimpleRequest) -> tuple[int, int]:
     """Messages and bytes."""
     if isinstance(request, SingleRequest):
         return 1, request.size_bytes
+    if isinstance(request, ManyRequest):
+        return len(request.messages), request.size_bytes
     commands = request.commands
     return len(commands), sum([len(command.entry) for command in commands])
 
 
-def _prepared(turn: Turn, requests: Sequence[ProduceRequest | SingleRequest]) -> list[ProduceRequest]:
-    """Single messages as requests of the other kind: they have such neighbours, or need a closer look."""
+def _prepared(turn: Turn, requests: Sequence[ProduceRequest | SimpleRequest]) -> list[ProduceRequest]:
+    """Simple requests as the other kind: they have such neighbours, or need a closer look."""
     prepared: list[ProduceRequest] = []
     for request in requests:
         if isinstance(request, ProduceRequest):
             prepared.append(request)
-            continue
-        try:
-            prepared.append(ProduceRequest([prepare(request.message, at=turn.now)], request.reply))
-        except InvalidArgument as refused:
-            turn.reply(request, refused)
+        else:
+            messages = request.messages if isinstance(request, ManyRequest) else (request.message,)
+            prepared.append(ProduceRequest(prepare_simple(messages, at=turn.now), request.reply))
     return prepared
 
 

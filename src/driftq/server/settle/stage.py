@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from driftq.core.commands import Ack
@@ -25,7 +26,13 @@ from driftq.errors import DriftQError, TopicNotFound
 from driftq.model import StoredMessage
 from driftq.server.deliver.consumers import Consumers
 from driftq.server.effects.committed import cold_effects, identity_of, is_committed
-from driftq.server.requests import AckRequest, ExtendRequest, NackRequest, ReleaseRequest
+from driftq.server.requests import (
+    AckRequest,
+    ExtendRequest,
+    NackRequest,
+    ReleaseRequest,
+    SingleAckRequest,
+)
 from driftq.server.settle.dead_letters import DeadLetterWriter
 from driftq.server.topics.views import find_topic
 from driftq.server.turn import RequestQueue, Turn
@@ -35,10 +42,13 @@ if TYPE_CHECKING:
     from driftq.server.deliver.stage import Timers
 
 
+AnyAck = SingleAckRequest | AckRequest
+
+
 class SettleStage(RequestQueue[NackRequest | ExtendRequest | ReleaseRequest]):
     """Decides the acks of a turn together, one record for each group's partition."""
 
-    handles: ClassVar = (AckRequest, NackRequest, ExtendRequest, ReleaseRequest)
+    handles: ClassVar = (AckRequest, SingleAckRequest, NackRequest, ExtendRequest, ReleaseRequest)
 
     def __init__(
         self,
@@ -53,7 +63,7 @@ class SettleStage(RequestQueue[NackRequest | ExtendRequest | ReleaseRequest]):
         self._timers = timers
         self._dead_letters = dead_letters
         self._jitter = jitter
-        self._acks: list[AckRequest] = []
+        self._acks: list[AnyAck] = []
 
     @property
     def pending(self) -> bool:
@@ -64,8 +74,8 @@ class SettleStage(RequestQueue[NackRequest | ExtendRequest | ReleaseRequest]):
         """When the next lease ends or the next retry is due."""
         return self._timers.next_at()
 
-    def submit(self, request: AckRequest | NackRequest | ExtendRequest | ReleaseRequest) -> None:
-        if isinstance(request, AckRequest):
+    def submit(self, request: AnyAck | NackRequest | ExtendRequest | ReleaseRequest) -> None:
+        if isinstance(request, (SingleAckRequest, AckRequest)):
             self._acks.append(request)
         else:
             self.requests.append(request)
@@ -88,8 +98,8 @@ class SettleStage(RequestQueue[NackRequest | ExtendRequest | ReleaseRequest]):
 
     # Acks
 
-    def _settle(self, turn: Turn, requests: list[AckRequest]) -> None:
-        by_group: dict[tuple[str, str], list[AckRequest]] = {}
+    def _settle(self, turn: Turn, requests: list[AnyAck]) -> None:
+        by_group: dict[tuple[str, str], list[AnyAck]] = {}
         for request in requests:
             by_group.setdefault((request.topic, request.group), []).append(request)
         for (topic_name, group_name), of_group in by_group.items():
@@ -98,25 +108,21 @@ class SettleStage(RequestQueue[NackRequest | ExtendRequest | ReleaseRequest]):
                 for request in of_group:
                     turn.reply(request, TopicNotFound(topic_name))
                 continue
+            acks: list[Ack] = []
             for request in of_group:
-                if request.acks:
-                    self._consumers.heard(topic_name, group_name, request.acks[0].owner)
-            acks: list[Ack] = (
-                of_group[0].acks
-                if len(of_group) == 1
-                else [ack for request in of_group for ack in request.acks]
-            )
+                if type(request) is SingleAckRequest:
+                    acks.append(request.ack)
+                else:
+                    acks += request.acks
+            for owner in {ack.owner for ack in acks}:
+                self._consumers.heard(topic_name, group_name, owner)
             records, outcomes = decide_acks(topic, topic.groups.get(group_name), acks, now=turn.now)
             for record in records:
                 turn.journal.add(record)
                 acked = len(record.deltas) // 4
                 turn.counters.acked += acked
                 self._consumers.wake(topic_name, group_name, record.partition, settled=acked)
-            start = 0
-            for request in of_group:
-                stop = start + len(request.acks)
-                turn.reply(request, outcomes[start:stop])
-                start = stop
+            _answer_acks(turn, of_group, outcomes)
 
     # Nacks, extensions, closed streams
 
@@ -251,6 +257,32 @@ class SettleStage(RequestQueue[NackRequest | ExtendRequest | ReleaseRequest]):
             turn.journal.add(settled(group, partition, committed, cause=SETTLED_BY_ACK, now=turn.now))
             turn.counters.acked += len(committed)
         return True
+
+
+def _answer_acks(turn: Turn, requests: list[AnyAck], outcomes: list[DriftQError | None]) -> None:
+    """Give each request its outcomes; the single ones are answered together where all are settled."""
+    singles: list[SingleAckRequest] = []
+    if outcomes.count(None) == len(outcomes):
+        singles = [request for request in requests if type(request) is SingleAckRequest]
+        if singles:
+            turn.reply_through(partial(_answer_singles, singles), None)
+        if len(singles) == len(requests):
+            return
+    start = 0
+    for request in requests:
+        stop = start + (1 if type(request) is SingleAckRequest else len(request.acks))
+        if not (singles and type(request) is SingleAckRequest):
+            turn.reply(request, outcomes[start:stop])
+        start = stop
+
+
+def _answer_singles(requests: list[SingleAckRequest], failed: DriftQError | None) -> None:
+    """The commit is durable, or has failed."""
+    if failed is None:
+        requests[0].answers.answer_all([request.asked for request in requests])
+    else:
+        for request in requests:
+            request.reply(failed)
 
 
 def _topics_of_effects(turn: Turn, topic: Topic, stored: StoredMessage, *, produced: int) -> range:

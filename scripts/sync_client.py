@@ -4,8 +4,8 @@ python scripts/sync_client.py            write src/driftq/client/sync
 python scripts/sync_client.py --check    fail if a module is not what would be written
 
 Each public method of an asyncio class becomes a method of its sync class. A plain call is made on its own
-caller's thread, everything else on the client's loop thread. `AsyncX` becomes `X` in annotations and docstrings,
-an async iterator becomes an iterator, and `__aenter__` becomes `__enter__`. Private methods are left out.
+caller's thread, everything else on the client's loop thread. In annotations and docstrings `AsyncX` becomes
+`X` and an async iterator an iterator; `__aenter__` becomes `__enter__`. Private methods are left out.
 """
 
 import argparse

@@ -60,8 +60,7 @@ def claim_events(
     named: bool,
 ) -> list[Claim]:
     """One answer for each event, in order. `named`: grants carry our incarnation, see `HeldClaims`."""
-    key_text("handler", handler.name, bytes_max=HANDLER_BYTES_MAX)
-    pending = {event.event_id: event for event in reversed(events) if check_event(event)}
+    pending = {event.event_id: event for event in reversed(events) if check_claim(handler, event)}
     answers: dict[str, Claim] = {}
     incarnation = claimant.incarnation if named else ""
     if claimant.new_expected:
@@ -183,6 +182,12 @@ def _close(
     if parked and handler.gap_policy is GapPolicy.ORDERED:
         transaction.run(queries["advance"], handler=handler.name, g=as_rows(parked))
     yield from (attempt.answer(handler) for attempt in attempts if attempt.event.event_id in closed)
+
+
+def check_claim(handler: Handler, event: SequencedEvent) -> bool:
+    """True; raises InvalidArgument for a handler or an event that cannot be claimed with."""
+    key_text("handler", handler.name, bytes_max=HANDLER_BYTES_MAX)
+    return check_event(event)
 
 
 def check_event(event: SequencedEvent) -> bool:

@@ -18,9 +18,10 @@ from driftq.model.backoff import Backoff
 from driftq.model.event import Aggregate
 from driftq.registry import admin, finishing
 from driftq.registry.claim import Claim, ClaimState, Failure, Resolution, SequencedEvent, StoredClaim
-from driftq.registry.claiming import Claimant, claim_events
+from driftq.registry.claiming import Claimant, check_claim, claim_events
 from driftq.registry.handler import GapPolicy, Handler
 from driftq.sql import Database, Dialect, Migrations, Queries, Transaction, perform, prepare, storable
+from driftq.sql.gathered import Gathered
 
 BATCH_MAX = 64
 _BATCHES = {Dialect.SQLITE: BATCH_MAX, Dialect.POSTGRES: 512}
@@ -31,6 +32,22 @@ Result = TypeVar("Result")
 Item = TypeVar("Item")
 Beside = Callable[[Transaction, Sequence[Claim]], None]
 """Writes that are kept together with the marks of these claims."""
+
+
+class _Together:
+    """What concurrent callers of one registry do together."""
+
+    def __init__(self) -> None:
+        self.claims: Gathered[SequencedEvent, Claim] = Gathered(calls_max=BATCH_MAX)
+        self.marks: Gathered[Claim, bool] = Gathered(calls_max=BATCH_MAX)
+
+    @classmethod
+    def on(cls, database: Database) -> "_Together | None":
+        """On SQLite, where one transaction at a time writes anyway.
+
+        On PostgreSQL a claim may wait for a lock of the very thread whose call would wait for that claim.
+        """
+        return cls() if database.dialect is Dialect.SQLITE else None
 
 
 class SqlRegistry:
@@ -60,9 +77,11 @@ class SqlRegistry:
         self._held_claims = self._claimant.held_claims
         self._backoff = backoff or Backoff()
         self._random = random or Random()  # noqa: S311 - for pauses
+        self._together = _Together.on(database)
         in_forked_child(self._become_new)
 
     def _become_new(self) -> None:
+        self._together = _Together.on(self.database)  # Who was at work stays the parent's.
         self._claimant.become_new()
 
     @property
@@ -72,7 +91,12 @@ class SqlRegistry:
 
     def claim(self, handler: Handler, event: SequencedEvent) -> Claim:
         """Ask for the right to perform the handler's effect for this event."""
-        return self.claim_all(handler, [event])[0]
+        if self._together is None:
+            return self.claim_all(handler, [event])[0]
+        check_claim(handler, event)
+        return self._together.claims.call(
+            handler, event.event_id, event, lambda events: self._claim_chunk(handler, events)
+        )
 
     def claim_all(
         self, handler: Handler, events: Sequence[SequencedEvent], *, transaction: Transaction | None = None
@@ -110,7 +134,11 @@ class SqlRegistry:
         `result` is kept with the mark, for duplicates.
         """
         if result is None:
-            self._raise_if(self.mark_done_all([claim], transaction=transaction))
+            if self._together is not None and transaction is None:
+                lost = self._together.marks.call(None, id(claim), claim, self._mark_gathered)
+                self._raise_if([claim] if lost else [])
+            else:
+                self._raise_if(self.mark_done_all([claim], transaction=transaction))
         elif transaction is not None:
             self.keep_result(claim, result, transaction=transaction)
             self.mark_done_all([claim], transaction=transaction)
@@ -145,6 +173,11 @@ class SqlRegistry:
         lost = [claim for chunk in self._chunks(claims) for claim in self._mark_chunk(chunk, beside)]
         self._held_claims.drop(claims)
         return lost
+
+    def _mark_gathered(self, claims: Sequence[Claim]) -> list[bool]:
+        """For each whether it is lost."""
+        gone = {id(claim) for claim in self.mark_done_all(claims)}
+        return [id(claim) in gone for claim in claims]
 
     def _mark_chunk(self, claims: Sequence[Claim], beside: Beside | None) -> list[Claim]:
         def mark_all(transaction: Transaction) -> None:

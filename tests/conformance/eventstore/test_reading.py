@@ -29,7 +29,8 @@ def test_an_aggregate_is_read_in_pages(store: EventStore) -> None:
 def test_the_log_is_read_in_order_of_position(setup: Setup) -> None:
     store, sealer = setup.store(), setup.sealer()
     store.append([command(f"e{number}", aggregate_id=f"o-{number % 3}") for number in range(10)])
-    assert store.read_log().events == []
+    if setup.engine == "postgres":
+        assert store.read_log().events == []  # The sealer has not seen their commits yet.
     sealer.step()
     page = store.read_log(from_position=1, limit=4)
     assert [event.position for event in page.events] == [1, 2, 3, 4]

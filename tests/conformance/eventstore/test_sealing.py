@@ -6,7 +6,7 @@ from itertools import pairwise
 import pyarrow.parquet as pq
 import pytest
 
-from driftq.errors import SealerReplaced, SegmentDiffers, SegmentsAhead
+from driftq.errors import SealerReplaced, SegmentDiffers, SegmentsAhead, SequenceConflict
 from driftq.eventstore import EventStore, SealOptions
 from driftq.eventstore.append.writer import EventWriter
 from driftq.eventstore.options import AllocatorMode, MismatchMode
@@ -25,10 +25,67 @@ def fill(store: EventStore, first: int, last: int) -> None:
     store.append([command(f"e{number}", aggregate_id=f"o-{number % 3}") for number in range(first, last + 1)])
 
 
+def forget_positions(setup: Setup) -> None:
+    """As an earlier release leaves events in SQLite: stored, and not placed yet."""
+    if setup.engine == "sqlite":
+        with setup.database().transaction() as transaction:
+            transaction.connection.exec_driver_sql("DELETE FROM event_positions")
+
+
+def ids(store: EventStore) -> list[str]:
+    return [event.event_id for event in store.read_log().events]
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_an_event_in_sqlite_is_in_the_log_when_its_append_returns(setup: Setup) -> None:
+    store = setup.store()
+    fill(store, 1, 5)
+    store.append([command("e1", aggregate_id="o-1"), command("e6", aggregate_id="o-9")])  # e1 is known.
+    with pytest.raises(SequenceConflict):
+        store.append([command("late", aggregate_id="o-9", expected_seq=7)])
+    fill(store, 7, 9)
+    assert ids(store) == [f"e{number}" for number in range(1, 10)]
+    assert [event.position for event in store.read_log().events] == list(range(1, 10))
+    assert setup.sealer().assign_positions() == 0
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_events_that_an_earlier_release_left_come_first(setup: Setup) -> None:
+    store = setup.store()
+    fill(store, 1, 3)
+    forget_positions(setup)
+    fill(store, 4, 5)
+    assert ids(store) == ["e1", "e2"]  # As many as were appended: no append pays for a long past.
+    setup.sealer().step()
+    assert ids(store) == ["e1", "e2", "e3", "e4", "e5"]
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_a_sealer_with_nothing_to_do_takes_no_turn_from_the_writers(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = setup.database()
+    store, sealer = setup.store(database), setup.sealer(database)
+    fill(store, 1, 5)
+    sealer.step()
+    monkeypatch.setattr(database, "transaction", lambda **_: pytest.fail("the sealer wants to write"))
+    sealer.step()
+
+
+def test_a_segment_that_fills_slowly_is_as_long_as_one_that_was_full_at_once(setup: Setup) -> None:
+    store, sealer = setup.store(), setup.sealer(segment_bytes_max=1000)
+    for number in range(7):
+        store.append([command(f"e{number}", payload="x" * 400)])
+        sealer.step()
+    assert list(setup.objects.segments()) == [SegmentRange(1, 3), SegmentRange(4, 6)]
+    sealer.step(flush=True)
+    assert list(setup.objects.segments())[-1] == SegmentRange(7, 7)
+
+
 def test_segments_hold_the_log_without_gap_or_overlap(setup: Setup) -> None:
     store, sealer = setup.store(), setup.sealer(segment_events_max=4)
     fill(store, 1, 10)
-    assert sealer.step() == 10
+    sealer.step()
     assert list(setup.objects.segments()) == [SegmentRange(1, 4), SegmentRange(5, 8)]
     fill(store, 11, 12)
     sealer.step(flush=True)
@@ -53,6 +110,7 @@ def test_a_segment_is_cut_when_it_is_large_enough(setup: Setup) -> None:
 def test_positions_go_on_over_many_small_steps(setup: Setup) -> None:
     store, sealer = setup.store(), setup.sealer(position_events_max=3)
     fill(store, 1, 10)
+    forget_positions(setup)
     assert [sealer.assign_positions() for _ in range(5)] == [3, 3, 3, 1, 0]
     assert [event.event_id for event in store.read_log().events] == [f"e{number}" for number in range(1, 11)]
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import pytest
 
+from driftq.errors import InvalidArgument, LeaseLost
 from driftq.registry import Claim, ClaimOutcome, EventKey
 from driftq.registry.sql_registry import SqlRegistry
 from driftq.testing.clock import VirtualClock
@@ -111,3 +112,57 @@ def test_takeover_and_mark_done_of_the_same_events_end_with_one_winner_each(
     won_by_first = {claim.event.event_id for claim in held} - {claim.event.event_id for claim in lost}
     won_by_second = {claim.event.event_id for claim in taken if claim.granted}
     assert not won_by_first & won_by_second
+
+
+@pytest.mark.clause("K1", "K4")
+@pytest.mark.parametrize("open_again", ["sqlite"], indirect=True)
+def test_callers_of_one_registry_share_the_transactions_of_sqlite(
+    registry: SqlRegistry, other: SqlRegistry, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = registry.claim(BILLING, event(1, of="lost"))
+    clock.advance(ms=LEASE_MS)
+    assert other.claim(BILLING, event(1, of="lost")).granted
+    database, begun = registry.database, []
+    begin = database.transaction
+
+    def counted(**options: bool):
+        begun.append(options)
+        return begin(**options)
+
+    monkeypatch.setattr(database, "transaction", counted)
+    wanted = [event(1, of=f"order-{number % 20}") for number in range(24)]  # Four events are asked for twice.
+    with ThreadPoolExecutor(25) as pool:
+        with begin():  # The writer is busy, so the calls gather.
+            claiming = [pool.submit(registry.claim, BILLING, each) for each in wanted]
+            while len(registry._together.claims._waiting) < 23:  # type: ignore[union-attr]
+                assert not any(one.done() for one in claiming)
+        claims = [one.result(5) for one in claiming]
+        assert len(begun) <= 3  # The first caller's, that of those who waited, and of those who came twice.
+        granted = [claim for claim in claims if claim.granted]
+        assert sorted(claim.event.event_id for claim in granted) == sorted({one.event_id for one in wanted})
+        begun.clear()
+        with begin():
+            marking = [pool.submit(registry.mark_done, claim) for claim in (*granted, lost)]
+            while len(registry._together.marks._waiting) < 20:  # type: ignore[union-attr]
+                assert not any(one.done() for one in marking)
+        assert isinstance(marking.pop().exception(5), LeaseLost)
+        assert [one.result(5) for one in marking] == [None] * 20
+    assert len(begun) <= 3  # The lost one makes its go look at each mark.
+    assert {reached(registry, BILLING, of=f"order-{number}") for number in range(20)} == {1}
+
+
+@pytest.mark.parametrize("open_again", ["sqlite"], indirect=True)
+def test_a_claim_that_is_refused_harms_nobody_else(registry: SqlRegistry) -> None:
+    wrong = EventKey("e-0", "order", "order-0", 0)
+    calls = [
+        partial(registry.claim, BILLING, one) for one in (wrong, *(event(1, of=f"o{n}") for n in range(8)))
+    ]
+
+    def outcome(call: Callable[[], Claim]) -> object:
+        try:
+            return call().outcome
+        except InvalidArgument as refused:
+            return type(refused)
+
+    answers = at_once([partial(outcome, call) for call in calls])
+    assert answers == [InvalidArgument, *[ClaimOutcome.CLAIMED] * 8]

@@ -192,6 +192,7 @@ class EventWriter:
         statement = self._queries["store"]
         if transaction.dialect is Dialect.SQLITE:
             transaction.change_each(statement, [_in_order(each) for each in fresh])
+            self._place(transaction, len(fresh))
         else:
             transaction.run(statement, g=as_rows([_row(each.draft, each.sequence_number) for each in fresh]))
 
@@ -203,11 +204,16 @@ class EventWriter:
                 transaction.rows(statement, g=new_events.given, handler_prefix=self._handler_prefix)
             )
         transaction.change_each(statement, new_events.given)
+        self._place(transaction, len(new_events.drafts))
         newest = transaction.look_up(self._queries["newest_numbers"], [len(new_events.drafts)])
         heads: dict[Aggregate, int] = {}
         for draft, (number,) in zip(new_events.drafts, reversed(newest), strict=True):
             heads.setdefault(draft.aggregate, number - 1)
         return heads
+
+    def _place(self, transaction: Transaction, events: int) -> None:
+        """Give stored events their log positions; on PostgreSQL only the sealer sees the order of commits."""
+        transaction.look_up(self._queries["place_stored"], [events])
 
 
 def _counted(drafts: Sequence[Draft]) -> str:

@@ -88,6 +88,13 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
 -- name: newest_numbers (sqlite)
 SELECT sequence_number FROM {events} ORDER BY row_id DESC LIMIT ?;
 
+-- Positions for stored events in the order of their rows, which is that of the commits: nobody else writes until the
+-- transaction ends. Events that an earlier release left without a position come first.
+-- name: place_stored (sqlite)
+INSERT INTO {event_positions} (position, row_id)
+SELECT (SELECT COALESCE(max(position), 0) FROM {event_positions}) + row_number() OVER (ORDER BY row_id), row_id
+FROM {events} WHERE row_id > (SELECT COALESCE(max(row_id), 0) FROM {event_positions}) ORDER BY row_id LIMIT ?;
+
 -- name: store (sqlite)
 INSERT INTO {events} (event_id, aggregate_type, aggregate_id, event_type, operation, occurred_at_us, payload, metadata,
                       schema_version, content_hash, sequence_number)

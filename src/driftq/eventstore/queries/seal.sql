@@ -10,6 +10,9 @@ RETURNING token;
 -- name: keep_lease
 UPDATE {event_sealer} SET lease_until = {now} + CAST(:lease_ms AS bigint) WHERE name = 'log' AND token = :token;
 
+-- name: lease_holder
+SELECT token FROM {event_sealer} WHERE name = 'log';
+
 -- name: end_lease
 UPDATE {event_sealer} SET lease_until = 0 WHERE name = 'log' AND token = :token;
 
@@ -29,13 +32,27 @@ WITH seen AS (
 INSERT INTO {event_positions} (position, row_id)
 SELECT CAST(:last AS bigint) + row_number() OVER (ORDER BY row_id), row_id FROM seen;
 
+-- name: waits_for_position (sqlite)
+SELECT 1 AS waits WHERE (SELECT max(row_id) FROM {events}) > (SELECT COALESCE(max(row_id), 0) FROM {event_positions});
+
 -- name: segments_end
 SELECT first_position, last_position, sealed FROM {event_segments} ORDER BY first_position DESC LIMIT 2;
 
--- name: sizes
-SELECT p.position, length(e.payload) + length(e.metadata) AS size_bytes
-FROM {event_positions} AS p JOIN {events} AS e ON e.row_id = p.row_id
-WHERE p.position > :last ORDER BY p.position LIMIT :events_max;
+-- name: measure
+SELECT count(*) AS events, max(position) AS last_position, CAST(COALESCE(sum(size_bytes), 0) AS bigint) AS size_bytes
+FROM (SELECT p.position, length(e.payload) + length(e.metadata) AS size_bytes
+      FROM {event_positions} AS p JOIN {events} AS e ON e.row_id = p.row_id
+      WHERE p.position > :last ORDER BY p.position LIMIT :events_max) AS fresh;
+
+-- The end of a full segment: the first position by which it has enough bytes or events.
+-- name: full_segment
+SELECT position FROM (
+    SELECT p.position, row_number() OVER (ORDER BY p.position) AS events,
+           sum(length(e.payload) + length(e.metadata)) OVER (ORDER BY p.position) AS size_bytes
+    FROM {event_positions} AS p JOIN {events} AS e ON e.row_id = p.row_id
+    WHERE p.position > :last ORDER BY p.position LIMIT :events_max) AS running
+WHERE size_bytes >= :bytes_max OR events = :events_max
+ORDER BY position LIMIT 1;
 
 -- name: cut_segment
 INSERT INTO {event_segments} (first_position, last_position, sealed) VALUES (:first, :last, :sealed);

@@ -5,6 +5,7 @@ made in a transaction that first checks the token and then holds its row, so a s
 off can do nothing more, whatever the clocks say.
 """
 
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -12,6 +13,9 @@ from driftq.errors import SealerReplaced
 from driftq.sql import Database, Queries, Transaction, perform
 
 Result = TypeVar("Result")
+
+_PARTS = 3
+"""An idle sealer extends its lease after this part of it."""
 
 
 class SealerLease:
@@ -23,6 +27,7 @@ class SealerLease:
         self._owner = owner
         self._lease_ms = lease_ms
         self._token = 0
+        self._keep_at = 0.0
 
     def take(self, *, force: bool = False) -> bool:
         """Become the one sealer unless another one's lease runs; `force` does not wait for its end.
@@ -42,9 +47,21 @@ class SealerLease:
         def guarded(transaction: Transaction) -> Result:
             if not transaction.run(self._queries["keep_lease"], token=self._token, lease_ms=self._lease_ms):
                 raise SealerReplaced(owner=self._owner, token=self._token)
+            self._keep_at = time.monotonic() + self._lease_ms / 1000 / _PARTS
             return work(transaction)
 
         return perform(self._database, guarded)
+
+    def look(self, snapshot: Transaction) -> None:
+        """Raise SealerReplaced if another sealer has taken over; this gives no right to change anything."""
+        holder = snapshot.row(self._queries["lease_holder"])
+        if holder is None or holder.token != self._token:
+            raise SealerReplaced(owner=self._owner, token=self._token)
+
+    def keep(self) -> None:
+        """Extend the lease, if a good part of it has passed; raises SealerReplaced."""
+        if time.monotonic() >= self._keep_at:
+            self.fenced(lambda _: None)
 
     def end(self) -> None:
         """Release the lease at once; no effect if another sealer already has it."""

@@ -1,6 +1,7 @@
 """The sealer gives committed events their position in the log and writes closed ranges of it as segments.
 
-    place    committed events without a position get the next ones, in one fenced transaction
+    place    committed events without a position get the next ones, in one fenced transaction; on SQLite
+             the transaction that stores them has done it already
     cut      the next range [first, last] is noted in SQL: from here on its name and content are fixed
     create   the range is read, checked and written under that name, if no object has it yet
     mark     SQL notes that the segment is there; only then may the next range be cut
@@ -9,9 +10,13 @@
 After a crash the next sealer continues at the missing step and writes the same bytes again. A range is cut
 only after the segment before it exists, so a listing always shows whole segments without gap or overlap.
 
-Order of positions is order of commit as seen here, never a clock's. On PostgreSQL transactions end in another
-order than their row ids say; a late one is simply placed later. Within an aggregate that cannot happen:
-number n + 1 is given only after number n is committed.
+Order of positions is order of commit as seen here, never a clock's. SQLite has one writer at a time, so
+there the order of rows is that of commits. On PostgreSQL transactions end in another order than their row
+ids say; a late one is simply placed later. Within an aggregate that cannot happen: number n + 1 is given
+only after number n is committed.
+
+Writers wait for a write transaction of the sealer. So it asks first whether there is anything to do, measures
+segments in transactions that only read, and changes few rows at once.
 
 `Sealing` runs a sealer on a thread of its own: slow object storage keeps no writer waiting.
 """
@@ -19,8 +24,8 @@ number n + 1 is given only after number n is committed.
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from driftq.errors import DatabaseDamaged, EventDamaged, SealerReplaced, SegmentDiffers
 from driftq.eventstore.options import SealOptions
@@ -37,9 +42,20 @@ ROUND_S = 1.0
 FLUSH_S = 60.0
 """The longest time that events wait for a full segment."""
 RETRY_S = 5.0
-_TRIM_EVENTS = 500
+_TRIM_EVENTS = 64
+"""In one transaction, which the writers wait for."""
 
 logger = logging.getLogger("driftq.events")
+
+
+class _Waiting(NamedTuple):
+    """The events that wait for their segment, as far as they were measured."""
+
+    after: int
+    """The last position that is sealed."""
+    last: int
+    events: int
+    size_bytes: int
 
 
 class Sealer:
@@ -54,6 +70,7 @@ class Sealer:
         self._options = options or SealOptions()
         self._queries = load_queries(database)
         self._lease = SealerLease(database, self._queries, owner=owner, lease_ms=self._options.lease_ms)
+        self._waiting = _Waiting(0, 0, 0, 0)
 
     def take(self, *, force: bool = False) -> bool:
         """Whether this is the active sealer now; raises SegmentsAhead when the segments are not ours."""
@@ -85,14 +102,20 @@ class Sealer:
 
     def assign_positions(self) -> int:
         """Assign positions to committed events, to some if there are many; returns how many."""
+        if "waits_for_position" in self._queries:
+            with self._database.snapshot() as snapshot:
+                self._lease.look(snapshot)
+                if snapshot.row(self._queries["waits_for_position"]) is None:
+                    return 0
         return self._lease.fenced(self._assign_positions)
 
     def seal(self, *, flush: bool = False) -> SegmentRange | None:
         """Write the next segment if enough events wait for it, or if any does, to flush; None if not."""
         if self._objects is None:
             return None
-        segment = self._lease.fenced(lambda transaction: self._cut(transaction, flush=flush))
+        segment = self._next_segment(flush=flush)
         if segment is None:
+            self._lease.keep()
             return None
         self._create(segment, self._objects)
         self._lease.fenced(
@@ -114,28 +137,50 @@ class Sealer:
             events_max=self._options.position_events_max,
         )
 
-    def _cut(self, transaction: Transaction, *, flush: bool) -> SegmentRange | None:
-        newest = transaction.row(self._queries["segments_end"])
-        if newest and not newest.sealed:
-            return SegmentRange(newest.first_position, newest.last_position)
-        sealed_upto = newest.last_position if newest else 0
-        sizes = transaction.rows(
-            self._queries["sizes"], last=sealed_upto, events_max=self._options.segment_events_max
-        )
-        last = self._end_of_segment(sizes, flush=flush)
+    def _next_segment(self, *, flush: bool) -> SegmentRange | None:
+        """The range to write: one that is cut already, or a new one. Only this sealer cuts, by its lease."""
+        with self._database.snapshot() as snapshot:
+            self._lease.look(snapshot)
+            newest = snapshot.row(self._queries["segments_end"])
+            if newest and not newest.sealed:
+                return SegmentRange(newest.first_position, newest.last_position)
+            sealed_upto = newest.last_position if newest else 0
+            last = self._end_of_segment(snapshot, sealed_upto, flush=flush)
         if last is None:
             return None
-        transaction.run(self._queries["cut_segment"], first=sealed_upto + 1, last=last, sealed=0)
+        self._lease.fenced(
+            lambda transaction: transaction.run(
+                self._queries["cut_segment"], first=sealed_upto + 1, last=last, sealed=0
+            )
+        )
         return SegmentRange(sealed_upto + 1, last)
 
-    def _end_of_segment(self, sizes: Sequence[Any], *, flush: bool) -> int | None:
-        size_bytes = 0
-        for row in sizes:
-            size_bytes += row.size_bytes
-            if size_bytes >= self._options.segment_bytes_max:
-                return int(row.position)
-        full = len(sizes) == self._options.segment_events_max
-        return int(sizes[-1].position) if sizes and (full or flush) else None
+    def _end_of_segment(self, snapshot: Transaction, sealed_upto: int, *, flush: bool) -> int | None:
+        """Each event is measured once while its segment fills, and once more when it is full."""
+        waiting = self._waiting
+        if waiting.last < sealed_upto or waiting.after != sealed_upto:
+            waiting = _Waiting(sealed_upto, sealed_upto, 0, 0)
+        options = self._options
+        fresh = snapshot.row(
+            self._queries["measure"], last=waiting.last, events_max=options.segment_events_max
+        )
+        if fresh.events:
+            waiting = _Waiting(
+                sealed_upto,
+                fresh.last_position,
+                waiting.events + fresh.events,
+                waiting.size_bytes + fresh.size_bytes,
+            )
+        self._waiting = waiting
+        if waiting.events >= options.segment_events_max or waiting.size_bytes >= options.segment_bytes_max:
+            full = snapshot.row(
+                self._queries["full_segment"],
+                last=sealed_upto,
+                events_max=options.segment_events_max,
+                bytes_max=options.segment_bytes_max,
+            )
+            return int(full.position)
+        return waiting.last if waiting.events and flush else None
 
     def _create(self, segment: SegmentRange, objects: "Objects") -> None:
         from driftq.eventstore.seal.segment import (  # pyarrow is needed only here

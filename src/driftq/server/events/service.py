@@ -183,8 +183,7 @@ class EventsService:
                 self._answer(request.reply, error)
             self._look_for_damage(error)
             return
-        for request, its_answers in zip(requests, answers, strict=True):
-            self._answer(request.reply, its_answers)
+        self._answer(_reply_each, list(zip(requests, answers, strict=True)))
         if self._sealing is not None:
             self._sealing.wake()
         self._look_again()
@@ -269,3 +268,9 @@ class EventsService:
             self._loop.call_soon_threadsafe(reply, result)
         except RuntimeError:
             pass  # The loop is closed: no caller waits any more.
+
+
+def _reply_each(answered: list[tuple[EventAppendRequest, list[Appended | Refused]]]) -> None:
+    """On the loop: the replies of one transaction come over in one step."""
+    for request, answers in answered:
+        request.reply(answers)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.harness.plan import STEAL_MAX
 from bench.page.results import Result, by_benchmark, runs
 from bench.report import told
 
@@ -51,11 +52,18 @@ def _compared(group: Sequence[Result]) -> str:
             "" if one.ratio is None else f"{one.ratio:.2f}×",
             target(one),
             "" if one.cpu_us is None else f"{one.cpu_us:,.1f}",
-            "" if one.steal is None else f"{one.steal:.1%}",
+            _steal(one),
             str(one.rounds),
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _steal(one: Result) -> str:
+    """Bold where even the rounds that count were disturbed."""
+    if one.steal is None:
+        return ""
+    return f"**{one.steal:.1%}**" if one.steal > STEAL_MAX else f"{one.steal:.1%}"
 
 
 def _plain(results: Sequence[Result]) -> str:

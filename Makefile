@@ -35,7 +35,7 @@ COMPILE := $(BIN)/uv pip compile --quiet $(UPGRADE) --universal --python-version
            --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-quick test-services test-matrix check format bench work sync-client contract reference lock lock-spark docs release clean
+.PHONY: help setup demo serve test test-quick test-services test-matrix check format bench bench-page work sync-client contract reference lock lock-spark docs release clean
 MAKEFLAGS += --no-print-directory
 
 help: ## List the targets
@@ -91,6 +91,7 @@ check: $(STAMP) ## Format, lint, types, imports, names, generated pages, docs
 	@echo "words";    $(BIN)/python scripts/words.py
 	@echo "contract"; $(BIN)/python scripts/contract.py --check
 	@echo "reference"; $(BIN)/python -m scripts.reference --check
+	@echo "figures"; $(BIN)/python -m bench.page --check
 	@mkdir -p build; echo "docs"; $(BIN)/zensical build --strict >build/docs.log 2>&1 || { cat build/docs.log; exit 1; }
 	@echo "all checks passed"
 
@@ -102,6 +103,9 @@ bench: $(STAMP) $(if $(filter %-peers enqueue,$(or $(ARGS),all-peers)),$(PEERS)/
 	@sh scripts/debian.sh redis-tools redis-benchmark
 	@sh scripts/debian.sh wrk wrk
 	@BENCH_QUICK=$(QUICK) $(BIN)/python -m bench $(if $(JSON),--json $(JSON)) $(ARGS)
+
+bench-page: $(STAMP) ## Write the figures and charts of the documentation (JSON="FILE …" takes over runs)
+	@$(BIN)/python -m bench.page $(JSON)
 
 work: $(STAMP) ## Count the server's work an operation beside the recorded version (ARGS=--record)
 	@$(BIN)/python -m bench.work $(ARGS)

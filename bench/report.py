@@ -92,4 +92,4 @@ def show(figures: Sequence[Figure]) -> None:
             str(one.rounds),
             mark,
         )
-    Console(width=160).print(table)
+    Console(width=200).print(table)

@@ -24,7 +24,9 @@ def main() -> int:
     show(figures)
     if given.record:
         record(head(), figures)
-    return 0 if all(one.ratio <= RATIO_MAX for one in figures) else 1
+    faults = [fault for one in figures for fault in one.faults(recorded())]
+    print("\n".join(faults), file=sys.stderr)
+    return 1 if faults else 0
 
 
 def show(figures: list[Counted]) -> None:

@@ -1,6 +1,7 @@
 """Two versions of the server, run by turns through every scenario."""
 
 import os
+import platform
 import re
 import signal
 import statistics
@@ -19,16 +20,25 @@ from bench.work.scenarios import SCENARIOS, Calls, Run
 from bench.work.source import ROOT, source_of
 
 RATIO_MAX = 1.03
-"""A change may cost so much; more needs a reason, and a new record."""
+"""Beside the recorded version a change may cost so much; more needs a reason, and a new record."""
+RECORDED_MAX = 1.10
+"""Beside the recorded figures, which other libraries move a little as well."""
 _RECORD = Path(__file__).with_name("record.json")
 _STOP_WITHIN_S = 30
 
 
 class Record(msgspec.Struct):
-    """The version to compare with, and what the last comparison showed."""
+    """The version to compare with, and what its work was."""
 
     revision: str
+    python: str = ""
     figures: "list[Counted]" = []
+
+    def work_of(self, name: str, unit: str) -> float | None:
+        """The recorded figure; None where another Python or another meter had another one."""
+        if self.python != platform.python_version():
+            return None
+        return next((one.now for one in self.figures if (one.name, one.unit) == (name, unit)), None)
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -40,6 +50,16 @@ class Counted(msgspec.Struct, frozen=True):
     now: float
     ratio: float
     """The median over all pairs of runs."""
+
+    def faults(self, record: Record) -> list[str]:
+        """What speaks against this figure; nothing in most cases."""
+        found = []
+        if self.ratio > RATIO_MAX:
+            found.append(f"{self.name}: {self.ratio:.3f} times {record.revision[:10]}, at most {RATIO_MAX}")
+        work = record.work_of(self.name, self.unit)
+        if work is not None and self.now > RECORDED_MAX * work:
+            found.append(f"{self.name}: {self.now:,.0f} {self.unit}, recorded {work:,.0f}")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +112,7 @@ def subject(
             env={**_neutral(), "PYTHONPATH": f"{source}:{ROOT}", "PYTHONHASHSEED": "0"},
         )
         try:
-            calls = Calls(_port(process), key)
+            calls = Calls(_port(process), key, process.pid)
             calls.create()
             for run, operations in SCENARIOS.values():
                 run(calls, 2 * operations)
@@ -128,7 +148,7 @@ def recorded() -> Record:
 
 def record(revision: str, figures: list[Counted]) -> None:
     """Later comparisons are with this version."""
-    text = msgspec.json.encode(Record(revision, figures))
+    text = msgspec.json.encode(Record(revision, platform.python_version(), figures))
     _RECORD.write_bytes(msgspec.json.format(text, indent=2) + b"\n")
 
 

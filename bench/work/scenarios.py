@@ -1,14 +1,23 @@
-"""What is counted: one operation at a time over one connection, so that every run does the same."""
+"""What is counted: operations in a fixed order, so that every run does the same.
+
+Most are one at a time over one connection. Gathered produces come over 64 connections: the server stands
+still while they are sent and finds them all at once, so that as many share a turn in every run.
+"""
 
 import http.client
 import json
+import os
+import signal
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 _VALUE = "x" * 100
+_TAKEN, _TAKEN_BATCHES = "orders.taken", "orders.taken-by-batches"
 _TOPIC, _GROUP, _OWNER, _QUEUE = "orders", "billing", "worker-1", "mail"
 BATCH = 100
+GATHERED = 64
 
 Run = Callable[["Calls", int], None]
 """Makes so many operations."""
@@ -17,14 +26,38 @@ Run = Callable[["Calls", int], None]
 class Calls:
     """A client that does nothing but send and read."""
 
-    def __init__(self, port: int, key: str | None = None) -> None:
+    def __init__(self, port: int, key: str | None = None, pid: int = 0) -> None:
         self._port = port
+        self._pid = pid
+        self._many: list[socket.socket] = []
         self._authorization = {"Authorization": f"Bearer {key}"} if key else {}
         self._connection = http.client.HTTPConnection("127.0.0.1", port)
         self._count = 0
 
     def close(self) -> None:
         self._connection.close()
+        for one in self._many:
+            one.close()
+
+    def gathered(self, path: str, bodies: list[dict[str, Any]]) -> None:
+        """One request on each of as many connections, all of them there before the server reads the first."""
+        while len(self._many) < len(bodies):
+            self._many.append(socket.create_connection(("127.0.0.1", self._port)))
+        authorization = "".join(f"{name}: {value}\r\n" for name, value in self._authorization.items())
+        os.kill(self._pid, signal.SIGSTOP)
+        try:
+            for connection, body in zip(self._many, bodies, strict=True):
+                text = json.dumps(body)
+                head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                connection.sendall(f"{head}{authorization}Content-Length: {len(text)}\r\n\r\n{text}".encode())
+        finally:
+            os.kill(self._pid, signal.SIGCONT)
+        for connection in self._many:
+            answer = http.client.HTTPResponse(connection)
+            answer.begin()
+            text = answer.read()
+            if answer.status >= 300:
+                raise RuntimeError(f"{path}: {answer.status} {text.decode()}")
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
         head = {"Content-Type": "application/json", **self._authorization}
@@ -36,7 +69,7 @@ class Calls:
         return json.loads(text) if text else None
 
     def create(self) -> None:
-        for topic in (_TOPIC, f"{_TOPIC}.taken"):
+        for topic in (_TOPIC, _TAKEN, _TAKEN_BATCHES):
             self.post("/v1/topics", {"name": topic, "partitions": 4})
 
     def message(self, *, topic: str = _TOPIC, keyed: bool = False, traced: bool = False) -> dict[str, Any]:
@@ -46,11 +79,22 @@ class Calls:
             envelope = {"envelope": {"traceparent": f"00-{self._count:032x}-{self._count:016x}-00"}}
         return {"topic": topic, "key": f"user:{self._count % 100}", "value": _VALUE, **envelope}
 
+    def event(self) -> dict[str, Any]:
+        self._count += 1
+        made = f"event-{self._count:09d}"
+        kinds = {
+            "aggregate_type": "order",
+            "event_type": "OrderPlaced",
+            "operation": "create",
+            "kind": "event",
+        }
+        return {"event_id": made, "aggregate_id": made, "payload": {"text": _VALUE}, **kinds}
+
     @contextmanager
-    def stream(self) -> Iterator[http.client.HTTPResponse]:
-        """Deliveries one by one: the next comes when the last is acked."""
+    def stream(self, topic: str, prefetch: int) -> Iterator[http.client.HTTPResponse]:
+        """Deliveries, so many before the first is acked."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port)
-        query = f"topic={_TOPIC}.taken&group={_GROUP}&owner={_OWNER}&prefetch=1&lease_ms=600000"
+        query = f"topic={topic}&group={_GROUP}&owner={_OWNER}&prefetch={prefetch}&lease_ms=600000"
         connection.request("GET", f"/v1/consume?{query}", headers=self._authorization)
         try:
             yield connection.getresponse()
@@ -73,6 +117,17 @@ def keyed_produce(calls: Calls, count: int) -> None:
         calls.post("/v1/produce", calls.message(keyed=True))
 
 
+def gathered_produce(calls: Calls, count: int) -> None:
+    for _ in range(count // GATHERED):
+        calls.gathered("/v1/produce", [calls.message() for _ in range(GATHERED)])
+
+
+def keyed_batch(calls: Calls, count: int) -> None:
+    for _ in range(count // BATCH):
+        messages = [calls.message(keyed=True) for _ in range(BATCH)]
+        calls.post("/v1/produce/batch", {"messages": messages})
+
+
 def batch_produce(calls: Calls, count: int) -> None:
     for _ in range(count // BATCH):
         calls.post("/v1/produce/batch", {"messages": [calls.message() for _ in range(BATCH)]})
@@ -80,13 +135,29 @@ def batch_produce(calls: Calls, count: int) -> None:
 
 def deliver_and_ack(calls: Calls, count: int) -> None:
     for _ in range(count // BATCH):
-        messages = [calls.message(topic=f"{_TOPIC}.taken") for _ in range(BATCH)]
+        messages = [calls.message(topic=_TAKEN) for _ in range(BATCH)]
         calls.post("/v1/produce/batch", {"messages": messages})
-    with calls.stream() as deliveries:
+    with calls.stream(_TAKEN, 1) as deliveries:
         for _ in range(count):
             delivery = json.loads(deliveries.readline())
             ack = {"partition": delivery["partition"], "offset": delivery["offset"], "owner": _OWNER}
-            calls.post("/v1/ack", {"topic": f"{_TOPIC}.taken", "group": _GROUP, **ack})
+            calls.post("/v1/ack", {"topic": _TAKEN, "group": _GROUP, **ack})
+
+
+def deliver_and_ack_batches(calls: Calls, count: int) -> None:
+    with calls.stream(_TAKEN_BATCHES, BATCH) as deliveries:
+        for _ in range(count // BATCH):
+            messages = [calls.message(topic=_TAKEN_BATCHES) for _ in range(BATCH)]
+            calls.post("/v1/produce/batch", {"messages": messages})
+            received = [json.loads(deliveries.readline()) for _ in range(BATCH)]
+            acks = [{"partition": one["partition"], "offset": one["offset"]} for one in received]
+            body = {"topic": _TAKEN_BATCHES, "group": _GROUP, "owner": _OWNER, "acks": acks}
+            calls.post("/v1/ack/batch", body)
+
+
+def append_events(calls: Calls, count: int) -> None:
+    for _ in range(count):
+        calls.post("/v1/events", calls.event())
 
 
 def run_jobs(calls: Calls, count: int) -> None:
@@ -101,7 +172,11 @@ SCENARIOS: dict[str, tuple[Run, int]] = {
     "single produce": (single_produce, 100),
     "single produce with a key": (keyed_produce, 100),
     "batch of 100, a message": (batch_produce, 1_000),
+    "gathered produce, 64 connections": (gathered_produce, 640),
+    "batch of 100 with keys, a message": (keyed_batch, 1_000),
     "delivery + ack": (deliver_and_ack, 100),
+    "produce, delivery + ack by 100": (deliver_and_ack_batches, 1_000),
+    "event append": (append_events, 50),
     "job: enqueue, claim, complete": (run_jobs, 50),
 }
 """Each with how many operations make one run."""

@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
@@ -85,34 +85,39 @@ def _die(group: int) -> NoReturn:
 
 
 def main() -> None:
+    from driftq.eventstore.stored import StoredEvent
     from driftq.pipeline import open_session
     from driftq.pipeline.publisher.job import Publisher
     from driftq.pipeline.publisher.lane_task import LaneTask
     from driftq.pipeline.publisher.run import SparkPublisherRun
     from driftq.publishing.checkpoint import Checkpoint, CheckpointStore
-    from driftq.publishing.lanes import LaneSender
+    from driftq.publishing.lanes import LaneSender, PublishReport
 
     orders = msgspec.json.decode(sys.stdin.buffer.read(), type=_Orders)
     group = os.getpgrp()
+
+    def die_after_appends() -> None:
+        """This process dies after a few."""
+        done = 0
+        flush = LaneSender._flush
+
+        def count(sender: LaneSender, place: tuple[str, int]) -> None:
+            nonlocal done
+            flush(sender, place)
+            done += 1
+            if done == _APPENDS:
+                _die(group)
+
+        LaneSender._flush = count  # type: ignore[method-assign, assignment]
 
     class DyingTask(LaneTask):
         """Dies after a few appends."""
 
         def __call__(self, batches: Iterator[arrow.RecordBatch]) -> Iterator[arrow.RecordBatch]:
-            done = 0
-            flush = LaneSender._flush
-
-            def count(sender: LaneSender, place: tuple[str, int]) -> None:
-                nonlocal done
-                flush(sender, place)
-                done += 1
-                if done == _APPENDS:
-                    _die(group)
-
-            LaneSender._flush = count  # type: ignore[method-assign, assignment]
+            die_after_appends()
             return super().__call__(batches)
 
-    make_task = SparkPublisherRun.task
+    make_task, publish_few = SparkPublisherRun.task, SparkPublisherRun._publish_few
     save = CheckpointStore.save
 
     def task(run: SparkPublisherRun) -> LaneTask:
@@ -124,12 +129,20 @@ def main() -> None:
             return DyingTask(**fields)
         return made
 
+    def few(run: SparkPublisherRun, events: Sequence[StoredEvent]) -> PublishReport:
+        if orders.point is KillPoint.BEFORE_APPEND:
+            _die(group)
+        if orders.point is KillPoint.MID_BATCH:
+            die_after_appends()
+        return publish_few(run, events)
+
     def save_or_die(store: CheckpointStore, checkpoint: Checkpoint) -> None:
         if checkpoint.position and orders.point is KillPoint.BEFORE_CHECKPOINT:
             _die(group)
         save(store, checkpoint)
 
     SparkPublisherRun.task = task  # type: ignore[method-assign, assignment]
+    SparkPublisherRun._publish_few = few  # type: ignore[method-assign, assignment]
     CheckpointStore.save = save_or_die  # type: ignore[method-assign, assignment]
     spark = open_session(orders.options, master="local[2]")
     query = Publisher(orders.options).start(spark, once=True)

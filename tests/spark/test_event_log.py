@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,7 @@ from driftq.eventstore.objects import segment_files
 from driftq.pipeline.compaction import CompactionJob
 from driftq.pipeline.source.event_options import read_event_options
 from driftq.pipeline.source.events import EventRange, EventReader, EventStreamReader
+from driftq.pipeline.source.waits import AT_ONCE
 from driftq.settings import load_settings
 from tests.harness import ServerProcess
 from tests.spark.event_log import append, seal
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ALL = ReadAllAvailable()
+WOKEN_S = 15.0
+"""Less than the source waits: what comes within it was woken."""
 
 
 @pytest.fixture(scope="module")
@@ -131,3 +135,21 @@ def test_a_stream_goes_on_while_its_segments_are_joined(
     append(log, 151, 10)
     run()
     assert seen == ids(1, 161)
+
+
+@pytest.mark.clause("Z2")
+def test_a_source_with_nothing_new_is_woken_by_an_append(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    with ServerProcess(tmp_path_factory.mktemp("waited") / "data") as server:
+        reader = stream(server, maxWait="20s")
+        at = reader.initialOffset()
+        for _ in range(AT_ONCE):
+            assert reader.latestOffset(at, ALL) == at
+        with ThreadPoolExecutor() as pool:
+            for number in range(1, 6):
+                waiting = pool.submit(reader.latestOffset, at, ALL)
+                append(server, number, 1)
+                at = waiting.result(WOKEN_S)
+                assert at == {"position": number + 1}
+        reader.stop()

@@ -14,6 +14,7 @@ from pyspark.errors import StreamingQueryException
 
 import driftq
 from driftq.pipeline.publisher.job import Publisher
+from driftq.pipeline.publisher.run import FEW_EVENTS
 from tests.harness import ServerProcess
 from tests.spark.publishing import (
     append_events,
@@ -43,22 +44,23 @@ def test_events_are_published_once_over_several_starts_and_a_deleted_topic_is_fi
 ) -> None:
     options = options_for(own_server, batch_events=20, flush_events=20)
     caplog.set_level(logging.INFO, logger="driftq.publisher")
-    append_events(own_server, 150)
+    assert FEW_EVENTS < 350
+    append_events(own_server, 350)  # Sent by tasks.
     publish(spark, options)
-    assert_once_and_in_order(arrived(own_server), 150)
-    append_events(own_server, 60, first=151)
+    assert_once_and_in_order(arrived(own_server), 350)
+    append_events(own_server, 60, first=351)  # Sent by the driver.
     publish(spark, options)
-    assert_once_and_in_order(arrived(own_server), 210)
+    assert_once_and_in_order(arrived(own_server), 410)
     saved = newest_checkpoint(own_server)
-    assert saved.position == 210
+    assert saved.position == 410
     assert saved.epoch >= 2
-    assert [event_id for _, event_id in saved.recent][-1] == "e210"
+    assert [event_id for _, event_id in saved.recent][-1] == "e410"
     assert "60 events published" in caplog.text
 
     with driftq.Client(options.url) as client:
         client.call("DELETE", "/v1/topics/events.order")
     publish(spark, options)
-    assert_once_and_in_order(arrived(own_server), 210)
+    assert_once_and_in_order(arrived(own_server), 410)
 
 
 @pytest.mark.clause("U2", "U3", "U6", "X1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,15 @@ from driftq.pipeline.source.offsets import allot
 from driftq.pipeline.source.options import read_topic_options
 from driftq.pipeline.source.ranges import TopicRange
 from driftq.pipeline.source.topic_readers import TopicReader, TopicStreamReader
+from driftq.pipeline.source.waits import AT_ONCE, Waits
 from driftq.tables.reader import read_table
 from tests.harness import ServerProcess
 from tests.spark.topics import create, fill
 from tests.spark.waiting import wait_until
 
 ALL = ReadAllAvailable()
+WOKEN_S = 15.0
+"""Less than a source waits: what comes within it was woken."""
 
 
 def options(server: ServerProcess, topic: str, **more: str) -> dict[str, str]:
@@ -282,3 +286,50 @@ def test_a_reader_of_the_newest_leaves_out_what_is_overtaken_and_says_how_many_i
     assert reader.reportLatestOffset() == {**end, "~behind": 0, "~read": 100}
     with pytest.raises(InvalidArgument, match="newestBy"):
         stream(server, "overtaken", newestBy="value")
+
+
+@pytest.mark.clause("Z2")
+def test_a_source_with_nothing_new_waits_at_the_server(server: ServerProcess) -> None:
+    """The first questions are answered at once; after them a message ends the wait."""
+    create(server, "waited")
+    reader = stream(server, "waited", maxWait="20s")
+    at = reader.initialOffset()
+    for _ in range(AT_ONCE):
+        assert reader.latestOffset(at, ALL) == at
+    with ThreadPoolExecutor() as pool:
+        for number in range(5):
+            waiting = pool.submit(reader.latestOffset, at, ALL)
+            fill(server, "waited", 1, first=number)
+            end = waiting.result(WOKEN_S)
+            assert end != at
+            assert ids(rows(reader, reader.partitions(at, end))) == [f"e{number}"]
+            at = end
+
+
+@pytest.mark.clause("Z2")
+def test_a_source_that_waits_knows_partitions_that_its_offsets_do_not_name(server: ServerProcess) -> None:
+    """The offsets of a query that began before its topic was there are empty."""
+    create(server, "unnamed")
+    reader = stream(server, "unnamed", maxWait="20s")
+    for _ in range(AT_ONCE):
+        assert reader.latestOffset({}, ALL) == {}
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(reader.latestOffset, {}, ALL)
+        fill(server, "unnamed", 1)
+        end = waiting.result(WOKEN_S)
+    assert ids(rows(reader, reader.partitions({}, end))) == ["e0"]
+
+
+@pytest.mark.clause("Z2")
+def test_a_query_of_several_topics_or_with_an_end_does_not_wait(
+    server: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        create(server, name)
+    ended = stream(server, "one", maxWait="20s")
+    ended.prepareForTriggerAvailableNow()
+    several = stream(server, "one,two", maxWait="20s")
+    monkeypatch.setattr(Waits, "next_ms", lambda _: pytest.fail("it would have waited"))
+    for reader in (ended, several):
+        at = reader.initialOffset()
+        assert reader.latestOffset(at, ALL) == at

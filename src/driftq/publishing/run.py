@@ -48,6 +48,11 @@ class PublisherRun:
         return self._resume.after
 
     @property
+    def looks_back(self) -> bool:
+        """Nothing new is confirmed yet: what follows may have been sent by the run before."""
+        return self.checkpoint.position == self._resume.checkpoint.position
+
+    @property
     def save_due_s(self) -> float | None:
         """How long ago the checkpoint should have moved; None when it is up to date."""
         return time.monotonic() - self._saved_at if self._unsaved else None
@@ -64,14 +69,13 @@ class PublisherRun:
     def appends(self) -> LaneAppends:
         """How the next batch is sent."""
         settings = self._options.publisher
-        looks_back = self.checkpoint.position == self._resume.checkpoint.position
         return LaneAppends(
             url=self._options.url,
             credentials=self._options.credentials,
             writer=self.checkpoint.publisher,
             epoch=self.checkpoint.epoch,
             confirmed=self.checkpoint.topics,
-            sent_ids=self._resume.sent_ids if looks_back else frozenset(),
+            sent_ids=self._resume.sent_ids if self.looks_back else frozenset(),
             chunk_events=min(settings.batch_events, settings.flush_events),
             patience_s=settings.flush_timeout_seconds,
             recent_max=settings.dedup_events_max,

@@ -27,6 +27,7 @@ from driftq.server.schedules.stage import SchedulesStage
 from driftq.server.settle.dead_letters import DeadLetterWriter
 from driftq.server.settle.stage import SettleStage
 from driftq.server.topics.stage import TopicsStage
+from driftq.server.topics.waiting import TopicWaits
 from driftq.server.turn import Stage, Turn
 from driftq.storage.journal import Journal
 from driftq.storage.payloads import Payloads
@@ -55,6 +56,7 @@ class Stages:
         self.lookup = MessageLookup(journal, payloads, background, on_damage=on_damage, want_turn=want_turn)
         dead_letters = DeadLetterWriter(consumers, timers)
         new_outbox = partial(Outbox, payloads=payloads, background=background, on_damage=on_damage)
+        self.topic_waits = TopicWaits()
         self.jobs = JobsStage(journal, payloads, jitter=jitter)
         self.job_reader = JobReader(self.lookup, journal)
         self.maintenance = MaintenanceStage(
@@ -70,6 +72,7 @@ class Stages:
         # Topics come first, so that all later stages see the current topics and consumers. Stages that end
         # deliveries come before those that store messages, because they free capacity. Deliveries come after
         # both: a message can leave in the very commit that stores it. Maintenance trims what the turn leaves.
+        # Waits come last: they look whether any of the others has stored something.
         self._stages: tuple[Stage, ...] = (
             TopicsStage(consumers, new_outbox=new_outbox),
             SettleStage(consumers, timers, dead_letters, jitter=jitter),
@@ -80,6 +83,7 @@ class Stages:
             ProduceStage(consumers, self.maintenance),
             DeliverStage(consumers, timers, dead_letters),
             self.maintenance,
+            self.topic_waits,
         )
         self.by_request: dict[type[EngineRequest], Stage] = {
             kind: stage for stage in self._stages for kind in stage.handles
@@ -130,6 +134,7 @@ class Stages:
     def stop(self, refusal: Unavailable) -> None:
         """Start nothing new: answer claims that wait for work and seals that wait for a round."""
         self.jobs.stop_waiting()
+        self.topic_waits.stop()
         self.maintenance.reject(refusal)
         self.maintenance.stop()
 

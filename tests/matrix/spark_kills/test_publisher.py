@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
+from driftq.pipeline.publisher.run import FEW_EVENTS
 from tests.harness import ServerProcess
 from tests.spark.publisher_driver import KillPoint, kill_at, run_to_the_end
 from tests.spark.publishing import (
@@ -15,21 +19,29 @@ from tests.spark.publishing import (
 )
 
 
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ServerProcess]:
+    """A server with an event log of its own."""
+    with ServerProcess(tmp_path / "data") as started:
+        yield started
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.clause("U1", "U2", "X1", "Z6")
+@pytest.mark.parametrize("count", [FEW_EVENTS // 2, 300], ids=["by the driver", "by tasks"])
 def test_a_publisher_that_is_killed_and_started_again_loses_and_doubles_nothing(
-    server: ServerProcess,
+    server: ServerProcess, count: int
 ) -> None:
     """Killed before it sends, in the middle of a batch, and between the last append and the checkpoint."""
     options = options_for(server, batch_events=10, flush_events=10)
-    append_events(server, 300)
+    append_events(server, count)
     kill_at(options, KillPoint.BEFORE_APPEND)
     assert arrived(server) == []
     kill_at(options, KillPoint.MID_BATCH)
-    assert 0 < len(arrived(server)) < 300
+    assert 0 < len(arrived(server)) < count
     kill_at(options, KillPoint.BEFORE_CHECKPOINT)
-    assert_once_and_in_order(arrived(server), 300)
+    assert_once_and_in_order(arrived(server), count)
     assert newest_checkpoint(server).position == 0
-    append_events(server, 20, first=301)
+    append_events(server, 20, first=count + 1)
     run_to_the_end(options)
-    assert_once_and_in_order(arrived(server), 320)
+    assert_once_and_in_order(arrived(server), count + 20)

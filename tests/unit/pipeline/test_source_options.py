@@ -75,6 +75,8 @@ def test_an_unknown_option_of_the_event_source_and_of_the_sink_is_refused_with_t
         ({"maxRecordsPerPartition": "many"}, "maxRecordsPerPartition"),
         ({"minOffsetsPerTrigger": "20", "maxOffsetsPerTrigger": "10"}, "minOffsetsPerTrigger"),
         ({"maxTriggerDelay": "soon"}, "maxTriggerDelay"),
+        ({"maxWait": "soon"}, "maxWait"),
+        ({"maxWait": "21s"}, "maxWait"),
         ({"includeHeaders": "some"}, "includeHeaders"),
         ({"pushDownPredicate": "true", "newestBy": "key"}, "pushDownPredicate"),
     ],

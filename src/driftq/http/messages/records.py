@@ -18,6 +18,7 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from driftq.core.index import PartitionIndex
@@ -25,6 +26,7 @@ from driftq.core.state import State, Topic
 from driftq.errors import InvalidArgument, Unavailable
 from driftq.http.api.params import Form, check_name
 from driftq.http.reads import read_stored
+from driftq.http.topics.waiting import wait_for_messages
 from driftq.http.wire.exchange import LAST_CHUNK, NDJSON, Exchange, chunk
 from driftq.model.wire.messages import RecordsQuery
 from driftq.model.wire.topics import ReaderBody, SpanBody, SpanReply, SpansBody, SpansReply
@@ -207,7 +209,15 @@ def spans(exchange: Exchange) -> None:
             instance, topic.next_offset, len(topic.partitions), table=topic.options.table, spans=found
         )
 
-    exchange.edge.engine.read(ReadRequest(query, exchange.answering(exchange.reply_json)))
+    if asked.wait_ms:
+        task = exchange.edge.spawn(exchange, wait_for_messages(exchange, query, wait_ms=asked.wait_ms))
+        exchange.on_lost = partial(_cancel, task)
+    else:
+        exchange.edge.engine.read(ReadRequest(query, exchange.answering(exchange.reply_json)))
+
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
 
 
 def find_span(topic: Topic, span: SpanBody) -> SpanReply:

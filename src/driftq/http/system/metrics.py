@@ -109,8 +109,11 @@ class Scraping:
         named = ",".join(
             f'{name}="{_escaped(label)}"' for name, label in zip(family.labels, labels, strict=True)
         )
-        shown = f"{{{named}}}" if named else ""
-        self._lines[family.name].append(f"{family.name}{shown} {float(value)}\n")
+        self._put(family, f"{{{named}}}" if named else "", value)
+
+    def _put(self, family: MetricFamily, labels: str, value: float) -> None:
+        """With the text of its labels, which many samples of a topic or queue share."""
+        self._lines[family.name].append(f"{family.name}{labels} {float(value)}\n")
 
     # The steps; each yields the units of work that it took
 
@@ -193,10 +196,11 @@ class Scraping:
                 messages += index.end - index.first
                 size += index.total_bytes - index.bytes_before
             yield len(some)
-        self._add(families.TOPIC_MESSAGES, messages, topic.name)
-        self._add(families.TOPIC_PRODUCED, topic.next_offset - topic.start_offset, topic.name)
-        self._add(families.TOPIC_BYTES, size, topic.name)
-        self._add(families.TOPIC_DELAYED, delayed, topic.name)
+        labels = f'{{topic="{_escaped(topic.name)}"}}'
+        self._put(families.TOPIC_MESSAGES, labels, messages)
+        self._put(families.TOPIC_PRODUCED, labels, topic.next_offset - topic.start_offset)
+        self._put(families.TOPIC_BYTES, labels, size)
+        self._put(families.TOPIC_DELAYED, labels, delayed)
         if topic.name.startswith(DEAD_LETTER_PREFIX):
             origin = topic.name.removeprefix(DEAD_LETTER_PREFIX)
             self._add(families.DEAD_LETTERS, messages - len(topic.purged), origin)
@@ -209,8 +213,9 @@ class Scraping:
                 lag += progress.unsettled
                 in_flight += len(progress.leases)
             yield len(some)
-        self._add(families.GROUP_LAG, lag, group.name, topic)
-        self._add(families.GROUP_IN_FLIGHT, in_flight, group.name, topic)
+        labels = f'{{group="{_escaped(group.name)}",topic="{_escaped(topic)}"}}'
+        self._put(families.GROUP_LAG, labels, lag)
+        self._put(families.GROUP_IN_FLIGHT, labels, in_flight)
         yield 2
 
     def _jobs(self, jobs: JobTable) -> Iterator[int]:
@@ -223,27 +228,29 @@ class Scraping:
             yield _JOBS // _JOBS_A_UNIT
         clock = self._edge.clock
         for queue in list(jobs.queues.values()):
+            label = f'queue="{_escaped(queue.name)}"'
             for state, name in _STATE_NAMES.items():
-                self._add(families.JOBS, counted[queue.number << STATE_BITS | state], queue.name, name)
+                count = counted[queue.number << STATE_BITS | state]
+                self._put(families.JOBS, f'{{{label},state="{name}"}}', count)
             now, wall = clock.now(), clock.wall()
             due = jobs.next_due(queue.name, lead_ms=now - wall)
             self._add(families.OLDEST_AGE, 0 if due is None else max(0, now - due) / 1000, queue.name)
             yield 10 + len(_STATE_NAMES)
 
-    def _some_jobs(self, jobs: JobTable, start: int, stop: int) -> Iterator[int]:
+    def _some_jobs(self, jobs: JobTable, start: int, stop: int) -> list[int]:
         """Queue number and state of these columns, as one integer."""
         states, numbers = jobs.states[start:stop], jobs.queue_numbers[start:stop]
-        if JobState.WAITING not in states:
-            rows = zip(numbers, states, strict=True)
-            return (number << STATE_BITS | state for number, state in rows if state)
         now, wall = self._edge.clock.now(), self._edge.clock.wall()
         due, by_wall = jobs.due[start:stop], jobs.by_wall[start:stop]
-        return (
+        if JobState.WAITING not in states or max(due) <= min(now, wall):  # None is scheduled.
+            rows = zip(numbers, states, strict=True)
+            return [number << STATE_BITS | state for number, state in rows if state]
+        return [
             number << STATE_BITS
             | (_SCHEDULED if state == JobState.WAITING and at > (wall if walls else now) else state)
             for number, state, at, walls in zip(numbers, states, due, by_wall, strict=True)
             if state
-        )
+        ]
 
 
 def _chunks(parts: list[Any]) -> Iterator[list[Any]]:

@@ -161,7 +161,7 @@ async def _first_leases(exchange: Exchange, asked: LeasesQuery) -> None:
 
     def walk(state: State) -> Walk[LeasesReply]:
         topic = find_topic(state, asked.topic)
-        first: list[_Lease] = []
+        first: list[_ListedLease] = []
         in_flight = 0
         for name, group in list(topic.groups.items()):
             for number, progress in enumerate(group.partitions):
@@ -182,7 +182,7 @@ async def _first_leases(exchange: Exchange, asked: LeasesQuery) -> None:
     exchange.reply_json(await walk_state(exchange.edge, walk))
 
 
-class _Lease(NamedTuple):
+class _ListedLease(NamedTuple):
     """A delivery. Leases sort by their end."""
 
     until: int
@@ -193,15 +193,15 @@ class _Lease(NamedTuple):
     attempt: int
 
 
-def _leases(group: str, number: int, progress: GroupPartition) -> Iterator[_Lease]:
+def _leases(group: str, number: int, progress: GroupPartition) -> Iterator[_ListedLease]:
     """The deliveries of a partition; it may change while they are read."""
     leased = progress.leases.leased
     for ordinal, block in list(leased.items()):
         if leased.get(ordinal) is block:
             offset, attempt = progress.index.offset_at(ordinal), progress.attempt_of(ordinal)
-            yield _Lease(block.until, group, number, offset, block.owner, attempt)
+            yield _ListedLease(block.until, group, number, offset, block.owner, attempt)
 
 
-def _lease_view(lease: _Lease) -> LeaseView:
+def _lease_view(lease: _ListedLease) -> LeaseView:
     until = rfc3339(lease.until)
     return LeaseView(lease.group, lease.partition, lease.offset, lease.owner, lease.attempt, until)

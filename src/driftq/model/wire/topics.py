@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
-from msgspec import field
+from msgspec import Meta, field
 
 from driftq.model.wire.fields import Int64, Name, Natural, Positive, Request
 
@@ -118,9 +118,13 @@ class SpanBody(Request, frozen=True):
 
 
 class SpansBody(Request, frozen=True):
-    """Which spans; without any, every partition from end to end."""
+    """Which spans; without any, every partition from end to end.
+
+    With `wait_ms` the reply waits until one of them has a message.
+    """
 
     spans: list[SpanBody] | None = None
+    wait_ms: Annotated[int, Meta(ge=0, le=30_000)] | None = None
 
 
 class SpanReply(msgspec.Struct, frozen=True, kw_only=True):

@@ -118,8 +118,11 @@ class ProjectionJob:
             .option("checkpointLocation", fresh_checkpoint(self._options.checkpoint(self.name)))
             .foreachBatch(self._projector)
         )
-        trigger = writing.trigger(availableNow=True) if once else writing.trigger(processingTime=_EVERY)
-        return trigger.start()
+        if once:
+            writing = writing.trigger(availableNow=True)
+        elif not self._transport.waits(self.projection.subscription):
+            writing = writing.trigger(processingTime=_EVERY)
+        return writing.start()
 
     def close(self) -> None:
         """Close the targets, when no query is running. Dead letters are published before."""

@@ -17,6 +17,7 @@ from driftq.model.options.pipeline import KAFKA, PipelineOptions
 from driftq.pipeline.publisher.kafka.run import SparkKafkaRun
 from driftq.pipeline.publisher.meter import Meter
 from driftq.pipeline.publisher.run import SparkPublisherRun
+from driftq.pipeline.source.waits import MAX_WAIT
 from driftq.publishing.begin import begin_run
 from driftq.publishing.kafka.run import check_kafka
 
@@ -76,6 +77,7 @@ class Publisher:
             .option("data", self._options.data)
             .option("startingPosition", after + 1)
             .option("maxEventsPerTrigger", BATCH_EVENTS)
+            .option("maxWait", MAX_WAIT)
         )
         if kept.objects_url is not None:
             reading = reading.option("objectsUrl", kept.objects_url)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from driftq.errors import InvalidArgument
 from driftq.model.options.credentials import NO_CREDENTIALS, Credentials
-from driftq.pipeline.source.options import OF_SERVER
+from driftq.pipeline.source.options import OF_SERVER, wait_option
 from driftq.pipeline.spark.option_values import credentials_of, int_option, read_names, yes_or_no
 from driftq.settings import load_data, load_settings, load_url
 
@@ -19,6 +19,7 @@ NAMES = (
     "startingPosition",
     *OF_BATCHES,
     "maxEventsPerTrigger",
+    "maxWait",
     "objectsUrl",
     "s3Endpoint",
     *OF_SERVER,
@@ -40,6 +41,8 @@ class EventLogOptions:
     ending: Position = "latest"
     events_max: int | None = None
     """In one micro-batch."""
+    wait_ms: int = 0
+    """How long a trigger waits at the server for a first event; Spark asks again after that."""
     pushes_down: bool = False
     """Whether filters on `position` narrow what is read."""
 
@@ -63,6 +66,7 @@ def read_event_options(given: Mapping[str, str], *, streaming: bool) -> EventLog
         starting=_position("startingPosition", options.get("startingposition", "earliest")),
         ending=ending,
         events_max=int_option("maxEventsPerTrigger", options.get("maxeventspertrigger")),
+        wait_ms=wait_option(options.get("maxwait")),
         pushes_down=yes_or_no("pushDownPredicate", options.get("pushdownpredicate", "false")),
     )
 

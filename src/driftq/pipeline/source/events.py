@@ -22,6 +22,7 @@ from driftq.eventstore.stored import SegmentRange, StoredEvent
 from driftq.pipeline.source.event_options import EventLogOptions, Position
 from driftq.pipeline.source.filters import ValueRange, limits_of
 from driftq.pipeline.source.lag import with_lag
+from driftq.pipeline.source.waits import Waits
 from driftq.pipeline.spark.compat import (
     ReadAllAvailable,
     ReadLimit,
@@ -116,6 +117,7 @@ class EventStreamReader(SaysWhatIsMissing, DataSourceStreamReader, SupportsTrigg
         """Where a query with AvailableNow ends."""
         self._seen = 1
         self._given = 1
+        self._waits = Waits(options.wait_ms)
 
     def initialOffset(self) -> dict[str, int]:
         return {POSITION: _exact_position(self._options.starting, self._log.next_position())}
@@ -130,6 +132,9 @@ class EventStreamReader(SaysWhatIsMissing, DataSourceStreamReader, SupportsTrigg
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         at = start[POSITION]
         self._seen = self._log.next_position_from(at)
+        if self._seen == at and self._target is None and (wait_ms := self._waits.next_ms()):
+            self._log.wait_for(at, wait_ms=wait_ms)
+            self._seen = self._log.next_position_from(at)
         end = self._seen if self._target is None else min(self._seen, self._target)
         if isinstance(limit, ReadMaxRows):
             end = min(end, at + limit.max_rows)
@@ -174,6 +179,11 @@ class EventLog:
         if position > end:
             raise TopicStartedOver("the event log", wanted=position, end=end)
         return end
+
+    def wait_for(self, position: int, *, wait_ms: int) -> None:
+        """Return when the log has an event there, or when the time is over."""
+        query: Query = {"from": position, "limit": 1, "stored": True, "wait_ms": wait_ms}
+        self._server.content("/v1/events/log", query)
 
     def plan(self, start: int, end: int) -> list[EventRange]:
         """Ranges that do not overlap and leave nothing out."""

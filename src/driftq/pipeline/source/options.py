@@ -17,10 +17,11 @@ from driftq.settings import load_data, load_url
 NEWEST_BY = ("aggregate_id", "key")
 UNMATCHED = ("error", "latest")
 TRIGGER_DELAY = "15m"
+WAIT_MS_MAX = 20_000
 OF_TLS = ("caFile", "clientCert", "clientKey")
 OF_SERVER = ("url", "data", "apiKey", *OF_TLS)
 OF_BATCHES = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "pushDownPredicate")
-OF_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "reader")
+OF_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxWait", "reader")
 NAMES = (
     "subscribe",
     "subscribePattern",
@@ -58,6 +59,8 @@ class TopicSourceOptions:
     messages_min: int | None = None
     """A micro-batch waits for so many, up to `trigger_delay_ms` after the one before."""
     trigger_delay_ms: int = 0
+    wait_ms: int = 0
+    """How long a trigger waits at the server for a first message; Spark asks again after that."""
     partitions_min: int | None = None
     """Of the plan: a topic's partition is cut where it has fewer."""
     records_max: int | None = None
@@ -112,6 +115,7 @@ def read_topic_options(given: Mapping[str, str], *, streaming: bool) -> TopicSou
         messages_max=most,
         messages_min=least,
         trigger_delay_ms=duration_ms("maxTriggerDelay", options.get("maxtriggerdelay", TRIGGER_DELAY)),
+        wait_ms=wait_option(options.get("maxwait")),
         partitions_min=int_option("minPartitions", options.get("minpartitions")),
         records_max=int_option("maxRecordsPerPartition", options.get("maxrecordsperpartition")),
         fail_on_data_loss=yes_or_no("failOnDataLoss", options.get("failondataloss", "true")),
@@ -120,6 +124,14 @@ def read_topic_options(given: Mapping[str, str], *, streaming: bool) -> TopicSou
         reader=options.get("reader"),
         newest_by=newest_by,
     )
+
+
+def wait_option(text: str | None) -> int:
+    """Milliseconds of `maxWait`; raises InvalidArgument for more than a call may take."""
+    wait_ms = 0 if text is None else duration_ms("maxWait", text)
+    if wait_ms > WAIT_MS_MAX:
+        raise InvalidArgument("maxWait", f"must be at most {WAIT_MS_MAX // 1000} s, not {text!r}")
+    return wait_ms
 
 
 def topic_option_names(given: Mapping[str, str]) -> dict[str, str]:

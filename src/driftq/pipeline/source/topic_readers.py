@@ -19,6 +19,7 @@ from driftq.pipeline.source.ranges import Cutting, TopicRange, plan
 from driftq.pipeline.source.reading import read_range
 from driftq.pipeline.source.times import ending_at, starting_at
 from driftq.pipeline.source.topics import Topics
+from driftq.pipeline.source.waits import MISSING_MS, Waits
 from driftq.pipeline.spark.compat import (
     ReadAllAvailable,
     ReadLimit,
@@ -78,6 +79,7 @@ class TopicStreamReader(SaysWhatIsMissing, DataSourceStreamReader, SupportsTrigg
         self._lag = 0
         self._read = 0
         self._batch_at: float | None = None
+        self._waits = Waits(options.wait_ms)
 
     def initialOffset(self) -> Offsets:
         return _starting(self._topics, self._options, self._topics.bounds(strict=False))
@@ -96,6 +98,8 @@ class TopicStreamReader(SaysWhatIsMissing, DataSourceStreamReader, SupportsTrigg
             self._reported = True
         begin = without_notes(start)
         waiting = self._waiting(begin)
+        if self._can_wait(waiting) and (wait_ms := self._waits.next_ms()):
+            waiting = self._wait(waiting, wait_ms=wait_ms)
         counts = {key: span.messages for key, span in waiting.items()}
         if self._too_few(sum(counts.values())):
             counts = dict.fromkeys(counts, 0)
@@ -138,22 +142,40 @@ class TopicStreamReader(SaysWhatIsMissing, DataSourceStreamReader, SupportsTrigg
         self._batch_at = now
         return False
 
-    def _waiting(self, start: Offsets) -> dict[tuple[str, str], SpanReply]:
-        """The messages after these offsets, in every partition."""
+    def _can_wait(self, waiting: Mapping[tuple[str, str], SpanReply]) -> bool:
+        """Whether nothing is there, and one call to the server covers all that may come."""
+        alone = len(self._options.topics) == 1
+        return alone and self._target is None and not any(one.messages for one in waiting.values())
+
+    def _wait(
+        self, waiting: Mapping[tuple[str, str], SpanReply], *, wait_ms: int
+    ) -> dict[tuple[str, str], SpanReply]:
+        """The messages after the ends of these spans, as soon as there is one, or when the time is over."""
+        if not waiting:
+            time.sleep(min(wait_ms, MISSING_MS) / 1000)  # The server has no such topic to wait for.
+        start: Offsets = {}
+        for (topic, number), span in waiting.items():
+            start.setdefault(topic, {})[number] = span.from_
+        return self._waiting(start, wait_ms=wait_ms if waiting else 0)
+
+    def _waiting(self, start: Offsets, *, wait_ms: int = 0) -> dict[tuple[str, str], SpanReply]:
+        """The messages after these offsets, in every partition; with `wait_ms` it waits for the first."""
         found: dict[tuple[str, str], SpanReply] = {}
         topics = self._topics.names() if self._target is None else list(self._target)
         for topic in topics:
             try:
-                for span in self._spans(topic, start.get(topic, {})):
+                for span in self._spans(topic, start.get(topic, {}), wait_ms=wait_ms):
                     found[topic, str(span.partition)] = span
             except TopicNotFound:
                 continue  # Not created yet, or deleted: there is nothing to wait for.
         return found
 
-    def _spans(self, topic: str, start_offsets: dict[str, int]) -> Iterator[SpanReply]:
+    def _spans(self, topic: str, start_offsets: dict[str, int], *, wait_ms: int) -> Iterator[SpanReply]:
         numbers = sorted(start_offsets, key=int)
         answer = self._topics.spans(
-            topic, [self._span_query(topic, int(number), start_offsets[number]) for number in numbers]
+            topic,
+            [self._span_query(topic, int(number), start_offsets[number]) for number in numbers],
+            wait_ms=wait_ms,
         )
         for span in answer.spans:
             begin = self._topics.checked(topic, span, next_offset=answer.next_offset)

@@ -66,9 +66,16 @@ class Topics:
             }
         return found
 
-    def spans(self, topic: str, wanted: Iterable[Mapping[str, Any]] | None = None) -> SpansReply:
-        """These spans of a topic; without any, its partitions from end to end. Raises TopicNotFound."""
-        asked = {} if wanted is None else {"spans": list(wanted)}
+    def spans(
+        self, topic: str, wanted: Iterable[Mapping[str, Any]] | None = None, *, wait_ms: int = 0
+    ) -> SpansReply:
+        """These spans of a topic; without any, its partitions from end to end. Raises TopicNotFound.
+
+        With `wait_ms` the server waits that long for a message in one of them.
+        """
+        asked: dict[str, Any] = {} if wanted is None else {"spans": list(wanted)}
+        if wait_ms:
+            asked["wait_ms"] = wait_ms
         return self._server.post(topic_path(topic, "/spans"), asked, SpansReply)
 
     def message_from(self, topic: str, partition: int, *, start: int, end: int) -> DatedMessage | None:

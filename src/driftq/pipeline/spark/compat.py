@@ -4,6 +4,7 @@
   our readers in one that remembers the first and applies the second. A run with `Trigger.AvailableNow` has
   one batch there; `PinnedEnd` in `source/pinned.py` says whether another run is needed.
 - Before 4.1 there is no filter pushdown, no Arrow writer for streams and no `repartitionById`.
+- From 4.1 on the classes that write checkpoints are in a package of their own.
 - In 4.0 Spark refuses to register a format that it has found by itself.
 """
 
@@ -71,6 +72,7 @@ __all__ = [
     "StreamArrowWriter",
     "SupportsTriggerAvailableNow",
     "arrow_batches",
+    "checkpoint_files_class",
     "fitted",
     "register_format",
     "repartition_by_id",
@@ -83,6 +85,7 @@ _TRIED_PER_TASK = 100
 HAS_PUSHDOWN = hasattr(datasource.DataSourceReader, "pushFilters")
 """Spark hands filters to a reader, if the session wants it: from 4.1 on."""
 
+_CHECKPOINT_FILES = "FileSystemBasedCheckpointFileManager"
 _ALREADY_EXISTS = "DATA_SOURCE_ALREADY_EXISTS"
 _ROWS_AT_ONCE = 10_000
 
@@ -101,6 +104,14 @@ class LimitedReader(Protocol):
 
     def newest_offsets(self) -> dict[str, Any]:
         """Where the source ended when `latestOffset` was called last."""
+
+
+def checkpoint_files_class() -> str:
+    """The Java class that writes a checkpoint by plain calls of its file system."""
+    package = "org.apache.spark.sql.execution.streaming"
+    return (
+        f"{package}.checkpointing.{_CHECKPOINT_FILES}" if HAS_PUSHDOWN else f"{package}.{_CHECKPOINT_FILES}"
+    )
 
 
 def fitted(reader: LimitedReader) -> DataSourceStreamReader:

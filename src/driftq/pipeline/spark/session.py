@@ -86,6 +86,8 @@ def needs_connector(options: PipelineOptions, *, reads_kafka: bool | None) -> bo
 
 def session_settings(options: PipelineOptions, *, master: str) -> dict[str, str]:
     """Spark's configuration. Python workers run this interpreter and find DriftQ where it is here."""
+    from driftq.pipeline.spark.compat import checkpoint_files_class
+
     folder = f"{options.folder}/spark"
     local = master.startswith("local")
     settings = _SETTINGS | {
@@ -102,6 +104,9 @@ def session_settings(options: PipelineOptions, *, master: str) -> dict[str, str]
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.memory": _memory_of_its_own(),
+            # For each file of a local checkpoint Spark's default starts ten processes, readlink and chmod:
+            # 60 ms, four times in a micro-batch. A rename in one call is atomic here as well.
+            "spark.sql.streaming.checkpointFileManagerClass": checkpoint_files_class(),
         }
     return settings
 

@@ -10,6 +10,7 @@ import msgspec
 from driftq.errors import TopicNotFound
 from driftq.model import TopicView
 from driftq.model.options.pipeline import PipelineOptions
+from driftq.pipeline.source.waits import MAX_WAIT
 from driftq.pipeline.transport.port import TopicSubscription
 from driftq.transport.paths import topic_path
 from driftq.transport.server import Server, check_server
@@ -24,6 +25,9 @@ class DriftqTransport:
     """The topics of one server. Offsets of a topic are never used again, so late lookups are safe."""
 
     name = "driftq"
+
+    def waits(self, subscription: TopicSubscription) -> bool:
+        return len(subscription.topics) == 1
 
     def __init__(self, options: PipelineOptions) -> None:
         self._options = options
@@ -66,6 +70,7 @@ class DriftqTransport:
             "data": self._options.data,
             "reader": reader,
             "maxOffsetsPerTrigger": str(messages_max),
+            "maxWait": MAX_WAIT,
         }
         if starting:
             options["startingOffsets"] = offsets_text(starting)

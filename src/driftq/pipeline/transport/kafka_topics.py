@@ -36,6 +36,9 @@ class KafkaTransport:
 
     name = KAFKA
 
+    def waits(self, subscription: TopicSubscription) -> bool:
+        return False  # Spark's own source answers at once.
+
     def __init__(self, options: PipelineOptions) -> None:
         self._options = options.kafka
 

@@ -79,6 +79,9 @@ class Transport(Protocol):
     def name(self) -> str:
         """The word of DRIFTQ_TRANSPORT."""
 
+    def waits(self, subscription: TopicSubscription) -> bool:
+        """Whether its source waits for messages, so that a trigger may follow the one before at once."""
+
     def check(self) -> None:
         """Raise the error that would keep a query from starting, within seconds."""
 

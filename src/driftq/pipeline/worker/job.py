@@ -92,7 +92,9 @@ class WorkerJob:
         writer = writer.option("checkpointLocation", self._checkpoint(has_positions=bool(applied)))
         if once:
             return writer.trigger(availableNow=True).start()
-        query = writer.trigger(processingTime=POLL).start()
+        if not self._transport.waits(self.spec.subscription):
+            writer = writer.trigger(processingTime=POLL)
+        query = writer.start()
         threading.Thread(
             target=self._keep_sweeping, args=(query,), name=f"{self.name}-parked", daemon=True
         ).start()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import exc
 
@@ -23,8 +23,8 @@ from driftq.sinks.port import (
     StagedCommit,
     WriterEpoch,
 )
-from driftq.sinks.postgres_tasks import PostgresTarget, PostgresTaskWriter
-from driftq.sinks.sql_queries import staging_queries
+from driftq.sinks.postgres_tasks import REFUSES, PostgresTarget, PostgresTaskWriter
+from driftq.sinks.sql_queries import staged_rows_table, staging_queries
 from driftq.sql import Database, Transaction
 
 if TYPE_CHECKING:
@@ -33,13 +33,20 @@ if TYPE_CHECKING:
 _NO_STAGE = ""
 _AT_ONCE = 1_000
 """Refused rows in the driver's memory."""
-_REFUSES = ("22", "23", "44", "54", "P0")
-"""Classes of SQLSTATE that are about a row: data, constraint, check option, limit, a trigger's own error."""
 _LOCK_TIMEOUT = "55P03"
 
 
+class Staged(NamedTuple):
+    """What the tasks of a batch have staged."""
+
+    is_refused: bool
+    """Whether COPY refused a part."""
+    is_distinct: bool
+    """Whether the rows of the others are certainly of as many aggregates."""
+
+
 class PostgresBatch:
-    """One batch: its staging table, and the right to commit it."""
+    """One batch: its staging tables, and the right to commit it."""
 
     def __init__(
         self, model: SqlReadModel, target: PostgresTarget, writer_epoch: WriterEpoch, *, stage: str
@@ -64,9 +71,9 @@ class PostgresBatch:
         attempts = [report.attempt for report in reports]
         with self._model.database.transaction() as transaction:
             self._model.require(transaction, self._writer_epoch)
-            self._compare(transaction, reports)
+            staged = self._compare(transaction, reports)
             if any(report.changes for report in reports):
-                self._merge(transaction, attempts, commit.find_dead_letters)
+                self._merge(transaction, attempts, staged, commit.find_dead_letters)
             if any(report.waiting for report in reports):
                 transaction.run(self._queries["add_staged_waiting"], attempts=attempts)
             if any(report.changes for report in reports):
@@ -80,34 +87,43 @@ class PostgresBatch:
             self._drop(transaction)
 
     def _make(self, transaction: Transaction) -> None:
-        transaction.run(self._queries["make_stage"])
+        for statement in ("make_staged_rows", "make_stage"):
+            transaction.run(self._queries[statement])
         transaction.run(
             self._queries["add_stage"],
-            stage=self._stage,
+            stages=_tables(self._stage),
             name=self._model.name,
             epoch=self._writer_epoch.epoch,
             generation=self._writer_epoch.generation,
         )
 
-    def _compare(self, transaction: Transaction, reports: Sequence[AttemptReport]) -> None:
-        """Raise ReadModelUnavailable unless the table holds exactly the rows that the reports name.
+    def _compare(self, transaction: Transaction, reports: Sequence[AttemptReport]) -> Staged:
+        """Raise ReadModelUnavailable unless the tables hold exactly the rows that the reports name.
 
-        One number is enough: an attempt is one transaction, and a crash takes rows away and adds none.
+        One number is enough: a crash takes rows away and adds none.
         """
         reported = sum(report.changes + report.waiting + report.dead_letters for report in reports)
         attempts = [report.attempt for report in reports]
-        staged = transaction.row(self._queries["count_staged"], attempts=attempts).staged
+        rows = transaction.row(self._queries["count_rows"], attempts=attempts)
+        others = transaction.row(self._queries["count_others"], attempts=attempts)
+        staged = rows.staged + others.staged
         if staged != reported:
             raise ReadModelUnavailable(
                 self._model.address, cause=f"tasks staged {reported} rows, and {staged} are there"
             )
+        return Staged(is_refused=others.refused > 0, is_distinct=rows.hashes == rows.staged)
 
-    def _merge(self, transaction: Transaction, attempts: list[int], find: FindDeadLetters | None) -> None:
+    def _merge(
+        self, transaction: Transaction, attempts: list[int], staged: Staged, find: FindDeadLetters | None
+    ) -> None:
         add_key = self._model.queries["add_key"]
         has_key = transaction.row(self._model.queries["has_key"]) is not None
         if find is None:
-            statement = "merge_staged" if has_key else "insert_staged"
-            transaction.run(self._queries[statement], attempts=attempts)
+            if staged.is_refused:
+                transaction.run(self._queries["take_refused"], attempts=attempts)
+            step = "merge" if has_key else "insert"
+            rows = "staged" if staged.is_distinct and not staged.is_refused else "newest"
+            transaction.run(self._queries[f"{step}_{rows}"], attempts=attempts)
         if not has_key:
             transaction.run(add_key)
         if find is not None:
@@ -126,7 +142,7 @@ class PostgresBatch:
                 transaction.run(self._queries["merge_numbered"], first=first, last=last)
             except exc.DBAPIError as error:
                 savepoint.rollback()
-                if not (_state(error) or "").startswith(_REFUSES):
+                if not (_state(error) or "").startswith(REFUSES):
                     raise
                 if first == last:
                     row = transaction.row(self._queries["numbered"], number=first)
@@ -141,8 +157,8 @@ class PostgresBatch:
         savepoint = transaction.connection.begin_nested()
         try:
             transaction.run(self._queries["do_not_wait"])
-            transaction.run(self._queries["drop_stage"])
-            transaction.run(self._queries["remove_stage"], stage=self._stage)
+            transaction.run(self._queries["drop_stages"])
+            transaction.run(self._queries["remove_stages"], stages=_tables(self._stage))
         except exc.DBAPIError as error:
             savepoint.rollback()
             if _state(error) != _LOCK_TIMEOUT:
@@ -160,16 +176,20 @@ def drop_older_stages(database: Database, projection: str, *, epoch: int, curren
     """Drop what batches of this run and of earlier ones left, except tables that a task still writes."""
     older = staging_queries(projection, _NO_STAGE, database.renderer)["older_stages"]
     with database.snapshot() as transaction:
-        found = transaction.rows(older, name=projection, epoch=epoch, current=current)
+        found = transaction.rows(older, name=projection, epoch=epoch, current=_tables(current))
     for stage in [row.stage for row in found]:
         queries = staging_queries(projection, stage, database.renderer)
         try:
             with database.transaction() as transaction:
                 transaction.run(queries["do_not_wait"])
                 transaction.run(queries["drop_stage"])
-                transaction.run(queries["remove_stage"], stage=stage)
+                transaction.run(queries["remove_stages"], stages=[stage])
         except DatabaseBusy:
             continue
+
+
+def _tables(stage: str) -> list[str]:
+    return [stage, staged_rows_table(stage)]
 
 
 def _pages(refused: Iterator[RefusedChange]) -> Iterator[list[RefusedChange]]:

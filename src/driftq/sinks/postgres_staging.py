@@ -1,9 +1,12 @@
 """Batches that Spark's tasks stage in PostgreSQL, and the one transaction that makes each of them count.
 
-The staging table is unlogged: writing it costs no journal, and a crash of the database empties it. So the
-transaction first compares the staged rows with the reports of the tasks; a batch whose rows are gone is
-staged again. Its table is registered in `driftq_stages` in the transaction that creates it, so that no
+The staging tables are unlogged: writing them costs no journal, and a crash of the database empties them. So
+the transaction first compares the staged rows with the reports of the tasks; a batch whose rows are gone is
+staged again. The tables are registered in `driftq_stages` in the transaction that creates them, so that no
 leftover is unknown.
+
+The first rows of a read model are staged in a table with a journal, and where possible that table takes the
+place of the read model's empty one: tasks have written it side by side, and nobody writes the rows again.
 """
 
 from __future__ import annotations
@@ -34,11 +37,16 @@ _NO_STAGE = ""
 _AT_ONCE = 1_000
 """Refused rows in the driver's memory."""
 _LOCK_TIMEOUT = "55P03"
+_NOT_POSSIBLE = (_LOCK_TIMEOUT, "23", "2B", "42", "54")
+"""SQLSTATE where staged rows cannot take the place of a table: locked, doubled keys, others depend on it."""
+_TAKE_PLACE = ("drop_tag", "add_first_key", "move_view", "drop_empty", "take_place")
 
 
 class Staged(NamedTuple):
     """What the tasks of a batch have staged."""
 
+    has_key: bool
+    """Whether the read model's table has one: it is added with the first rows."""
     is_refused: bool
     """Whether COPY refused a part."""
     is_distinct: bool
@@ -71,7 +79,8 @@ class PostgresBatch:
         attempts = [report.attempt for report in reports]
         with self._model.database.transaction() as transaction:
             self._model.require(transaction, self._writer_epoch)
-            staged = self._compare(transaction, reports)
+            has_key = transaction.row(self._model.queries["has_key"]) is not None
+            staged = self._compare(transaction, reports, has_key=has_key)
             if any(report.changes for report in reports):
                 self._merge(transaction, attempts, staged, commit.find_dead_letters)
             if any(report.waiting for report in reports):
@@ -87,7 +96,9 @@ class PostgresBatch:
             self._drop(transaction)
 
     def _make(self, transaction: Transaction) -> None:
-        for statement in ("make_staged_rows", "make_stage"):
+        is_first = transaction.row(self._model.queries["has_key"]) is None
+        is_kept = is_first and transaction.row(self._queries["may_be_kept"]) is not None
+        for statement in ("make_first_rows" if is_kept else "make_staged_rows", "make_stage"):
             transaction.run(self._queries[statement])
         transaction.run(
             self._queries["add_stage"],
@@ -97,38 +108,64 @@ class PostgresBatch:
             generation=self._writer_epoch.generation,
         )
 
-    def _compare(self, transaction: Transaction, reports: Sequence[AttemptReport]) -> Staged:
+    def _compare(
+        self, transaction: Transaction, reports: Sequence[AttemptReport], *, has_key: bool
+    ) -> Staged:
         """Raise ReadModelUnavailable unless the tables hold exactly the rows that the reports name.
 
         One number is enough: a crash takes rows away and adds none.
         """
         reported = sum(report.changes + report.waiting + report.dead_letters for report in reports)
         attempts = [report.attempt for report in reports]
-        rows = transaction.row(self._queries["count_rows"], attempts=attempts)
+        count = "count_rows" if has_key else "count_first_rows"
+        rows = transaction.row(self._queries[count], attempts=attempts)
         others = transaction.row(self._queries["count_others"], attempts=attempts)
         staged = rows.staged + others.staged
         if staged != reported:
             raise ReadModelUnavailable(
                 self._model.address, cause=f"tasks staged {reported} rows, and {staged} are there"
             )
-        return Staged(is_refused=others.refused > 0, is_distinct=rows.hashes == rows.staged)
+        is_distinct = has_key and rows.hashes == rows.staged
+        return Staged(has_key=has_key, is_refused=others.refused > 0, is_distinct=is_distinct)
 
     def _merge(
         self, transaction: Transaction, attempts: list[int], staged: Staged, find: FindDeadLetters | None
     ) -> None:
-        add_key = self._model.queries["add_key"]
-        has_key = transaction.row(self._model.queries["has_key"]) is not None
+        has_key, is_refused, is_distinct = staged
         if find is None:
-            if staged.is_refused:
+            if is_refused:
                 transaction.run(self._queries["take_refused"], attempts=attempts)
-            step = "merge" if has_key else "insert"
-            rows = "staged" if staged.is_distinct and not staged.is_refused else "newest"
-            transaction.run(self._queries[f"{step}_{rows}"], attempts=attempts)
+            elif not has_key and self._take_place(transaction, attempts):
+                return
+            rows = "staged" if is_distinct and not is_refused else "newest"
+            transaction.run(self._queries[f"merge_{rows}" if has_key else "insert_newest"], attempts=attempts)
         if not has_key:
-            transaction.run(add_key)
+            transaction.run(self._model.queries["add_key"])
         if find is not None:
             for refused in _pages(self._merge_by_halves(transaction, attempts)):
                 self._model.add_dead_letters(transaction, list(find(refused)))
+
+    def _take_place(self, transaction: Transaction, attempts: list[int]) -> bool:
+        """Make the staged rows the table of a read model that has none; False where that is not possible.
+
+        Readers hold them off, or somebody has changed the table, or an aggregate has several rows.
+        """
+        savepoint = transaction.connection.begin_nested()
+        try:
+            transaction.run(self._queries["lock_tables"])
+            can = transaction.row(self._queries["can_take_place"], attempts=attempts) is not None
+            for statement in _TAKE_PLACE if can else ():
+                transaction.run(self._queries[statement])
+        except exc.DBAPIError as error:
+            savepoint.rollback()
+            if not (_state(error) or "").startswith(_NOT_POSSIBLE):
+                raise
+            return False
+        if can:
+            savepoint.commit()
+        else:
+            savepoint.rollback()  # Readers need not wait for a slower way.
+        return can
 
     def _merge_by_halves(self, transaction: Transaction, attempts: list[int]) -> Iterator[RefusedChange]:
         """Merge what the table takes, a savepoint for each part, and yield the rows that it refuses."""

@@ -10,7 +10,7 @@ from driftq.sql.queries import split_queries
 
 SHARED = ("make_projections", "make_positions")
 OWN = ("make_rows", "make_waiting")
-_PARTS = ("staged", "newest", "by_key")
+_PARTS = ("staged_columns", "staged", "newest", "by_key")
 """Of the statements of staging."""
 
 
@@ -43,7 +43,11 @@ def staging_queries(projection: str, stage: str, renderer: SqlRenderer) -> Queri
     """The statements of one batch that tasks write; `stage` is its table, beside that of its rows."""
     parts = {name: source for name, _, source in split_queries(_source("staging"))}
     marks = {f"{{{part}}}": parts[part].partition(";")[0] for part in _PARTS}
-    tables = {"{stage}": quoted(stage, renderer), "{rows}": quoted(staged_rows_table(stage), renderer)}
+    tables = {
+        "{stage}": quoted(stage, renderer),
+        "{rows}": quoted(staged_rows_table(stage), renderer),
+        "{new_model}": f'"{rows_table(projection)}"',
+    }
     return _rendered("staging", marks | _tables(projection, renderer) | tables, renderer)
 
 

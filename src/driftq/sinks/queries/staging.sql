@@ -12,15 +12,25 @@ CREATE TABLE IF NOT EXISTS {driftq_stages} (
 );
 
 -- The types and constraints of the read model's own table. A part is in the order of the key.
--- name: make_staged_rows (postgres)
-CREATE UNLOGGED TABLE {rows} (
-    attempt bigint NOT NULL,
+-- name: staged_columns (postgres)
+    attempt {bigint} NOT NULL,
     aggregate_type {text} NOT NULL,
     aggregate_id {text} NOT NULL,
-    sequence_number bigint NOT NULL,
+    sequence_number {bigint} NOT NULL,
     event_id {text} NOT NULL,
-    state json
-) WITH (autovacuum_enabled = false);
+    state json;
+
+-- name: make_staged_rows (postgres)
+CREATE UNLOGGED TABLE {rows} ({staged_columns}) WITH (autovacuum_enabled = false);
+
+-- Rows for a read model that has none: the table itself may become the read model's, so it is written as that is.
+-- name: make_first_rows (postgres)
+CREATE TABLE {rows} ({staged_columns}) WITH (fillfactor = 50, autovacuum_enabled = false);
+
+-- Whether rows may be staged in a table with a journal: nobody follows this database's journal by its tables' names.
+-- name: may_be_kept (postgres)
+SELECT 1 AS found WHERE NOT EXISTS (SELECT 1 FROM pg_publication)
+    AND NOT EXISTS (SELECT 1 FROM pg_replication_slots WHERE slot_type = 'logical' AND database = current_database());
 
 -- name: make_stage (postgres)
 CREATE UNLOGGED TABLE {stage} (
@@ -73,6 +83,53 @@ FROM {stage} WHERE attempt = ANY(CAST(:attempts AS bigint[]));
 SELECT count(*) AS staged, count(DISTINCT hashtextextended(aggregate_id, hashtextextended(aggregate_type, 0))) AS hashes
 FROM {rows} WHERE attempt = ANY(CAST(:attempts AS bigint[]));
 
+-- How many rows, where their number is all that is asked.
+-- name: count_first_rows (postgres)
+SELECT count(*) AS staged FROM {rows} WHERE attempt = ANY(CAST(:attempts AS bigint[]));
+
+-- The view first, as readers do. From here on no attempt can write to {rows}.
+-- name: lock_tables (postgres)
+LOCK TABLE {view}, {model}, {rows} IN ACCESS EXCLUSIVE MODE NOWAIT;
+
+-- Whether {rows} has the rows of these attempts alone, and nothing is lost with {model}: it is empty, is as it was made,
+-- has the same owner and rights as a new table, and only the view of the read model depends on it.
+-- name: can_take_place (postgres)
+SELECT 1 AS found
+FROM pg_class AS kept, pg_class AS fresh
+WHERE kept.oid = CAST('{model}' AS regclass) AND fresh.oid = CAST('{rows}' AS regclass)
+AND fresh.relpersistence = kept.relpersistence AND fresh.relowner = kept.relowner
+AND fresh.relacl IS NOT DISTINCT FROM kept.relacl AND fresh.reltablespace = kept.reltablespace
+AND kept.reloptions = ARRAY['fillfactor=50'] AND kept.relnatts = 5 AND kept.relreplident = 'd'
+AND NOT (kept.relhasindex OR kept.relhastriggers OR kept.relhasrules OR kept.relrowsecurity)
+AND NOT EXISTS (SELECT 1 FROM {model})
+AND NOT EXISTS (SELECT 1 FROM {rows} WHERE NOT attempt = ANY(CAST(:attempts AS bigint[])))
+AND NOT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = kept.oid AND attacl IS NOT NULL)
+AND NOT EXISTS (SELECT 1 FROM pg_description WHERE classoid = CAST('pg_class' AS regclass) AND objoid = kept.oid)
+AND NOT EXISTS (
+    SELECT 1 FROM pg_depend WHERE refclassid = CAST('pg_class' AS regclass) AND refobjid = kept.oid AND deptype <> 'i'
+    AND NOT (classid = CAST('pg_rewrite' AS regclass)
+        AND objid IN (SELECT oid FROM pg_rewrite WHERE ev_class = CAST('{view}' AS regclass)))
+    AND NOT (classid = CAST('pg_constraint' AS regclass)
+        AND objid IN (SELECT oid FROM pg_constraint WHERE contype = 'n'))
+);
+
+-- name: drop_tag (postgres)
+ALTER TABLE {rows} DROP COLUMN attempt, RESET (autovacuum_enabled);
+
+-- Fails if an aggregate has several rows.
+-- name: add_first_key (postgres)
+ALTER TABLE {rows} ADD PRIMARY KEY (aggregate_id, aggregate_type);
+
+-- name: move_view (postgres)
+CREATE OR REPLACE VIEW {view} AS
+SELECT aggregate_type, aggregate_id, sequence_number, state FROM {rows} WHERE state IS NOT NULL;
+
+-- name: drop_empty (postgres)
+DROP TABLE {model};
+
+-- name: take_place (postgres)
+ALTER TABLE {rows} RENAME TO {new_model};
+
 -- Parts that COPY refused. Raises what the database has against them.
 -- name: take_refused (postgres)
 INSERT INTO {rows} (attempt, aggregate_type, aggregate_id, sequence_number, event_id, state)
@@ -92,9 +149,6 @@ FROM {rows} WHERE attempt = ANY(CAST(:attempts AS bigint[]))
 ORDER BY aggregate_id, aggregate_type, sequence_number DESC, event_id;
 
 -- Into a table that is empty and has no key yet.
--- name: insert_staged (postgres)
-INSERT INTO {model} (aggregate_type, aggregate_id, sequence_number, event_id, state) {staged};
-
 -- name: insert_newest (postgres)
 INSERT INTO {model} (aggregate_type, aggregate_id, sequence_number, event_id, state) {newest};
 

@@ -1,16 +1,19 @@
 """Batches that Spark's tasks stage in PostgreSQL, and the one transaction that makes each of them count.
 
-The staging table is unlogged: writing it costs no journal, and a crash of the database empties it. So the
-transaction first compares the staged rows with the reports of the tasks; a batch whose rows are gone is
-staged again. Its table is registered in `driftq_stages` in the transaction that creates it, so that no
+The staging tables are unlogged: writing them costs no journal, and a crash of the database empties them. So
+the transaction first compares the staged rows with the reports of the tasks; a batch whose rows are gone is
+staged again. The tables are registered in `driftq_stages` in the transaction that creates them, so that no
 leftover is unknown.
+
+The first rows of a read model are staged in a table with a journal, and where possible that table takes the
+place of the read model's empty one: tasks have written it side by side, and nobody writes the rows again.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import exc
 
@@ -23,8 +26,8 @@ from driftq.sinks.port import (
     StagedCommit,
     WriterEpoch,
 )
-from driftq.sinks.postgres_tasks import PostgresTarget, PostgresTaskWriter
-from driftq.sinks.sql_queries import staging_queries
+from driftq.sinks.postgres_tasks import REFUSES, PostgresTarget, PostgresTaskWriter
+from driftq.sinks.sql_queries import staged_rows_table, staging_queries
 from driftq.sql import Database, Transaction
 
 if TYPE_CHECKING:
@@ -33,13 +36,25 @@ if TYPE_CHECKING:
 _NO_STAGE = ""
 _AT_ONCE = 1_000
 """Refused rows in the driver's memory."""
-_REFUSES = ("22", "23", "44", "54", "P0")
-"""Classes of SQLSTATE that are about a row: data, constraint, check option, limit, a trigger's own error."""
 _LOCK_TIMEOUT = "55P03"
+_NOT_POSSIBLE = (_LOCK_TIMEOUT, "23", "2B", "42", "54")
+"""SQLSTATE where staged rows cannot take the place of a table: locked, doubled keys, others depend on it."""
+_TAKE_PLACE = ("drop_tag", "add_first_key", "move_view", "drop_empty", "take_place")
+
+
+class Staged(NamedTuple):
+    """What the tasks of a batch have staged."""
+
+    has_key: bool
+    """Whether the read model's table has one: it is added with the first rows."""
+    is_refused: bool
+    """Whether COPY refused a part."""
+    is_distinct: bool
+    """Whether the rows of the others are certainly of as many aggregates."""
 
 
 class PostgresBatch:
-    """One batch: its staging table, and the right to commit it."""
+    """One batch: its staging tables, and the right to commit it."""
 
     def __init__(
         self, model: SqlReadModel, target: PostgresTarget, writer_epoch: WriterEpoch, *, stage: str
@@ -64,9 +79,10 @@ class PostgresBatch:
         attempts = [report.attempt for report in reports]
         with self._model.database.transaction() as transaction:
             self._model.require(transaction, self._writer_epoch)
-            self._compare(transaction, reports)
+            has_key = transaction.row(self._model.queries["has_key"]) is not None
+            staged = self._compare(transaction, reports, has_key=has_key)
             if any(report.changes for report in reports):
-                self._merge(transaction, attempts, commit.find_dead_letters)
+                self._merge(transaction, attempts, staged, commit.find_dead_letters)
             if any(report.waiting for report in reports):
                 transaction.run(self._queries["add_staged_waiting"], attempts=attempts)
             if any(report.changes for report in reports):
@@ -80,39 +96,76 @@ class PostgresBatch:
             self._drop(transaction)
 
     def _make(self, transaction: Transaction) -> None:
-        transaction.run(self._queries["make_stage"])
+        is_first = transaction.row(self._model.queries["has_key"]) is None
+        is_kept = is_first and transaction.row(self._queries["may_be_kept"]) is not None
+        for statement in ("make_first_rows" if is_kept else "make_staged_rows", "make_stage"):
+            transaction.run(self._queries[statement])
         transaction.run(
             self._queries["add_stage"],
-            stage=self._stage,
+            stages=_tables(self._stage),
             name=self._model.name,
             epoch=self._writer_epoch.epoch,
             generation=self._writer_epoch.generation,
         )
 
-    def _compare(self, transaction: Transaction, reports: Sequence[AttemptReport]) -> None:
-        """Raise ReadModelUnavailable unless the table holds exactly the rows that the reports name.
+    def _compare(
+        self, transaction: Transaction, reports: Sequence[AttemptReport], *, has_key: bool
+    ) -> Staged:
+        """Raise ReadModelUnavailable unless the tables hold exactly the rows that the reports name.
 
-        One number is enough: an attempt is one transaction, and a crash takes rows away and adds none.
+        One number is enough: a crash takes rows away and adds none.
         """
         reported = sum(report.changes + report.waiting + report.dead_letters for report in reports)
         attempts = [report.attempt for report in reports]
-        staged = transaction.row(self._queries["count_staged"], attempts=attempts).staged
+        count = "count_rows" if has_key else "count_first_rows"
+        rows = transaction.row(self._queries[count], attempts=attempts)
+        others = transaction.row(self._queries["count_others"], attempts=attempts)
+        staged = rows.staged + others.staged
         if staged != reported:
             raise ReadModelUnavailable(
                 self._model.address, cause=f"tasks staged {reported} rows, and {staged} are there"
             )
+        is_distinct = has_key and rows.hashes == rows.staged
+        return Staged(has_key=has_key, is_refused=others.refused > 0, is_distinct=is_distinct)
 
-    def _merge(self, transaction: Transaction, attempts: list[int], find: FindDeadLetters | None) -> None:
-        add_key = self._model.queries["add_key"]
-        has_key = transaction.row(self._model.queries["has_key"]) is not None
+    def _merge(
+        self, transaction: Transaction, attempts: list[int], staged: Staged, find: FindDeadLetters | None
+    ) -> None:
+        has_key, is_refused, is_distinct = staged
         if find is None:
-            statement = "merge_staged" if has_key else "insert_staged"
-            transaction.run(self._queries[statement], attempts=attempts)
+            if is_refused:
+                transaction.run(self._queries["take_refused"], attempts=attempts)
+            elif not has_key and self._take_place(transaction, attempts):
+                return
+            rows = "staged" if is_distinct and not is_refused else "newest"
+            transaction.run(self._queries[f"merge_{rows}" if has_key else "insert_newest"], attempts=attempts)
         if not has_key:
-            transaction.run(add_key)
+            transaction.run(self._model.queries["add_key"])
         if find is not None:
             for refused in _pages(self._merge_by_halves(transaction, attempts)):
                 self._model.add_dead_letters(transaction, list(find(refused)))
+
+    def _take_place(self, transaction: Transaction, attempts: list[int]) -> bool:
+        """Make the staged rows the table of a read model that has none; False where that is not possible.
+
+        Readers hold them off, or somebody has changed the table, or an aggregate has several rows.
+        """
+        savepoint = transaction.connection.begin_nested()
+        try:
+            transaction.run(self._queries["lock_tables"])
+            can = transaction.row(self._queries["can_take_place"], attempts=attempts) is not None
+            for statement in _TAKE_PLACE if can else ():
+                transaction.run(self._queries[statement])
+        except exc.DBAPIError as error:
+            savepoint.rollback()
+            if not (_state(error) or "").startswith(_NOT_POSSIBLE):
+                raise
+            return False
+        if can:
+            savepoint.commit()
+        else:
+            savepoint.rollback()  # Readers need not wait for a slower way.
+        return can
 
     def _merge_by_halves(self, transaction: Transaction, attempts: list[int]) -> Iterator[RefusedChange]:
         """Merge what the table takes, a savepoint for each part, and yield the rows that it refuses."""
@@ -126,7 +179,7 @@ class PostgresBatch:
                 transaction.run(self._queries["merge_numbered"], first=first, last=last)
             except exc.DBAPIError as error:
                 savepoint.rollback()
-                if not (_state(error) or "").startswith(_REFUSES):
+                if not (_state(error) or "").startswith(REFUSES):
                     raise
                 if first == last:
                     row = transaction.row(self._queries["numbered"], number=first)
@@ -141,8 +194,8 @@ class PostgresBatch:
         savepoint = transaction.connection.begin_nested()
         try:
             transaction.run(self._queries["do_not_wait"])
-            transaction.run(self._queries["drop_stage"])
-            transaction.run(self._queries["remove_stage"], stage=self._stage)
+            transaction.run(self._queries["drop_stages"])
+            transaction.run(self._queries["remove_stages"], stages=_tables(self._stage))
         except exc.DBAPIError as error:
             savepoint.rollback()
             if _state(error) != _LOCK_TIMEOUT:
@@ -160,16 +213,20 @@ def drop_older_stages(database: Database, projection: str, *, epoch: int, curren
     """Drop what batches of this run and of earlier ones left, except tables that a task still writes."""
     older = staging_queries(projection, _NO_STAGE, database.renderer)["older_stages"]
     with database.snapshot() as transaction:
-        found = transaction.rows(older, name=projection, epoch=epoch, current=current)
+        found = transaction.rows(older, name=projection, epoch=epoch, current=_tables(current))
     for stage in [row.stage for row in found]:
         queries = staging_queries(projection, stage, database.renderer)
         try:
             with database.transaction() as transaction:
                 transaction.run(queries["do_not_wait"])
                 transaction.run(queries["drop_stage"])
-                transaction.run(queries["remove_stage"], stage=stage)
+                transaction.run(queries["remove_stages"], stages=[stage])
         except DatabaseBusy:
             continue
+
+
+def _tables(stage: str) -> list[str]:
+    return [stage, staged_rows_table(stage)]
 
 
 def _pages(refused: Iterator[RefusedChange]) -> Iterator[list[RefusedChange]]:

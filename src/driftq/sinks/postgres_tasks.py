@@ -1,5 +1,8 @@
 """What a Spark task needs of PostgreSQL: it stages Arrow rows with ADBC, tagged with task and attempt.
 
+Changes go into a table with the types of the read model, in the order of its key. If PostgreSQL refuses one
+of them, all that were given with it go into the other staging table, as bytes: the commit finds the one.
+
 Loaded in Spark's Python workers, so it connects only when there is something to write or to read.
 """
 
@@ -11,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlalchemy.engine import make_url
 
 from driftq.errors import DatabaseUnavailable, ReadModelUnavailable
@@ -20,9 +24,11 @@ from driftq.sinks.arrow_rows import as_table
 from driftq.sinks.dead_letter_table import outbox_row
 from driftq.sinks.port import AttemptReport, Change, OutOfOrderEvent, ProjectionDeadLetter
 from driftq.sinks.sql_model import SqlReadModel
+from driftq.sinks.sql_queries import staged_rows_table
 from driftq.sql import open_database
 
 if TYPE_CHECKING:
+    import adbc_driver_manager
     from adbc_driver_manager import dbapi
 
 CHANGE, WAITING, DEAD_LETTER = 0, 1, 2
@@ -46,6 +52,9 @@ _LIBPQ = {
     "tcp_user_timeout": "15000",
 }
 _AWAY = ("08", "53", "57P", "58", "25006")
+REFUSES = ("22", "23", "44", "54", "P0")
+"""Classes of SQLSTATE that are about a row: data, constraint, check option, limit, a trigger's own error."""
+_BY_KEY = [("aggregate_id", "ascending"), ("aggregate_type", "ascending")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +81,7 @@ class PostgresTarget:
 
 @dataclass(frozen=True, slots=True)
 class PostgresTaskWriter:
-    """Begins attempts at one batch; `stage` is its table."""
+    """Begins attempts at one batch; `stage` is its table, beside that of its rows."""
 
     target: PostgresTarget
     stage: str
@@ -82,7 +91,7 @@ class PostgresTaskWriter:
 
 
 class PostgresAttempt:
-    """One attempt: its rows are one transaction."""
+    """One attempt; the commit takes its rows only if all are there."""
 
     def __init__(self, target: PostgresTarget, stage: str, *, task: int, attempt: int) -> None:
         self._target = target
@@ -100,7 +109,8 @@ class PostgresAttempt:
         return self._reading().waiting(aggregates)
 
     def write_changes(self, changes: pa.Table) -> None:
-        self._write(CHANGE, changes)
+        if not self._write_rows(changes):
+            self._write(CHANGE, changes)
 
     def write_waiting(self, events: Sequence[OutOfOrderEvent]) -> None:
         self._write(WAITING, as_table(events, arrow_rows.WAITING))
@@ -127,16 +137,42 @@ class PostgresAttempt:
         if self._model is not None:
             self._model.close()
 
+    def _write_rows(self, changes: pa.Table) -> bool:
+        """False where PostgreSQL refuses one of them: then none of them is written."""
+        if not changes.num_rows:
+            return True
+        ordered = changes.take(pc.sort_indices(changes, sort_keys=_BY_KEY))
+        tags = pa.repeat(pa.scalar(self._attempt, pa.int64()), ordered.num_rows)
+        tagged = ordered.add_column(0, "attempt", tags)
+        with self._reaching():
+            connection = self._connected()
+            connection.commit()  # What was written before stays if this part is refused.
+            try:
+                self._copy(connection, staged_rows_table(self._stage), tagged)
+            except _errors() as error:
+                if not (error.sqlstate or "").startswith(REFUSES):
+                    raise
+                connection.rollback()
+                return False
+        self._staged[CHANGE] += changes.num_rows
+        return True
+
     def _write(self, kind: int, rows: pa.Table) -> None:
         if not rows.num_rows:
             return
         tagged = _tagged(rows, task=self._task, attempt=self._attempt, kind=kind)
         with self._reaching():
-            if self._connection is None:
-                self._connection = _connect(self._target.libpq_url())
-            with self._connection.cursor() as cursor:
-                cursor.adbc_ingest(self._stage, tagged, mode="append", db_schema_name=self._target.schema)
+            self._copy(self._connected(), self._stage, tagged)
         self._staged[kind] += rows.num_rows
+
+    def _copy(self, connection: dbapi.Connection, table: str, rows: pa.Table) -> None:
+        with connection.cursor() as cursor:
+            cursor.adbc_ingest(table, rows, mode="append", db_schema_name=self._target.schema)
+
+    def _connected(self) -> dbapi.Connection:
+        if self._connection is None:
+            self._connection = _connect(self._target.libpq_url())
+        return self._connection
 
     def _reading(self) -> SqlReadModel:
         if self._model is None:
@@ -147,11 +183,11 @@ class PostgresAttempt:
     @contextmanager
     def _reaching(self) -> Iterator[None]:
         """Raise an Unavailable where the server is away, or where the table was dropped."""
-        from adbc_driver_manager import AdbcStatusCode, Error
+        from adbc_driver_manager import AdbcStatusCode
 
         try:
             yield
-        except Error as error:
+        except _errors() as error:
             if error.status_code == AdbcStatusCode.NOT_FOUND:
                 gone = "its staging table was dropped"
                 raise ReadModelUnavailable(self._target.address, cause=gone) from error
@@ -160,6 +196,13 @@ class PostgresAttempt:
                 said = str(error).strip().splitlines()[0]
                 raise DatabaseUnavailable(self._target.address, cause=said) from error
             raise
+
+
+def _errors() -> type[adbc_driver_manager.Error]:
+    """Of the driver, which is loaded where rows are written."""
+    from adbc_driver_manager import Error
+
+    return Error
 
 
 def _connect(url: str) -> dbapi.Connection:

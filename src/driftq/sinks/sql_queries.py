@@ -10,6 +10,8 @@ from driftq.sql.queries import split_queries
 
 SHARED = ("make_projections", "make_positions")
 OWN = ("make_rows", "make_waiting")
+_PARTS = ("staged_columns", "staged", "newest", "by_key")
+"""Of the statements of staging."""
 
 
 def rows_table(projection: str) -> str:
@@ -19,6 +21,11 @@ def rows_table(projection: str) -> str:
 
 def waiting_table(projection: str) -> str:
     return f"{projection}__waiting"
+
+
+def staged_rows_table(stage: str) -> str:
+    """Beside the staging table: the changes that PostgreSQL has accepted when they were staged."""
+    return f"{stage}_rows"
 
 
 def model_queries(projection: str, renderer: SqlRenderer, *, renamed: str = "") -> Queries:
@@ -33,10 +40,15 @@ def model_queries(projection: str, renderer: SqlRenderer, *, renamed: str = "") 
 
 
 def staging_queries(projection: str, stage: str, renderer: SqlRenderer) -> Queries:
-    """The statements of one batch that tasks write; `stage` is its table."""
+    """The statements of one batch that tasks write; `stage` is its table, beside that of its rows."""
     parts = {name: source for name, _, source in split_queries(_source("staging"))}
-    marks = {"{newest}": parts["newest"].partition(";")[0]} | _tables(projection, renderer)
-    return _rendered("staging", marks | {"{stage}": quoted(stage, renderer)}, renderer)
+    marks = {f"{{{part}}}": parts[part].partition(";")[0] for part in _PARTS}
+    tables = {
+        "{stage}": quoted(stage, renderer),
+        "{rows}": quoted(staged_rows_table(stage), renderer),
+        "{new_model}": f'"{rows_table(projection)}"',
+    }
+    return _rendered("staging", marks | _tables(projection, renderer) | tables, renderer)
 
 
 def quoted(table: str, renderer: SqlRenderer) -> str:

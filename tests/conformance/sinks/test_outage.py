@@ -12,7 +12,7 @@ from driftq.errors import DatabaseUnavailable, ReadModelUnavailable
 from driftq.sinks import Change, ParquetSink, PostgresSink, StagedCommit
 from driftq.sinks.arrow_rows import CHANGES, as_table
 from driftq.sql import Transaction
-from driftq.testing.sinks.cast import ORDERS, batch, change, dead_letter, seen
+from driftq.testing.sinks.cast import ORDERS, batch, change, dead_letter, seen, write
 from tests.conformance.sinks.staging import leftovers
 from tests.services_postgres import PostgresServer
 
@@ -56,6 +56,7 @@ def test_a_crash_of_postgres_empties_staging_and_the_batch_is_staged_again(
 ) -> None:
     model = PostgresSink(private_postgres.url).connect("crashed")
     writer_epoch = model.take_over()
+    model.apply(batch(change(1, of="o-3")), writer_epoch)
     staged = model.open_batch(writer_epoch)
     attempt = staged.writer.begin(task=0, attempt=1)
     attempt.write_changes(as_table([change(1)], CHANGES))
@@ -82,19 +83,43 @@ def test_a_crash_of_postgres_empties_staging_and_the_batch_is_staged_again(
     attempt.write_changes(as_table([change(1)], CHANGES))
     again.commit(StagedCommit(reports=[attempt.finish()], positions={ORDERS: 5}))
     attempt.close()
-    assert seen(model) == {("order", "o-1"): (1, {"at": 1})}
+    assert seen(model) == {("order", "o-1"): (1, {"at": 1}), ("order", "o-3"): (1, {"at": 1})}
     assert model.positions() == {ORDERS: 5}
     assert leftovers(model) == 0
     model.close()
 
 
+@pytest.mark.clause("V10", "V3", "V3c")
+def test_a_crash_of_postgres_takes_nothing_of_the_first_rows(private_postgres: PostgresServer) -> None:
+    """They are staged with a journal, because their table becomes that of the read model."""
+    model = PostgresSink(private_postgres.url).connect("crashed_first")
+    staged = model.open_batch(model.take_over())
+    whole = StagedCommit(reports=[write(staged, change(1))], positions={ORDERS: 5})
+    private_postgres.stop()
+    with pytest.raises(DatabaseUnavailable):
+        staged.commit(whole)
+    private_postgres.start()
+    staged.commit(whole)
+    model.close()
+    private_postgres.stop()
+    private_postgres.start()
+    model = PostgresSink(private_postgres.url).connect("crashed_first")
+    assert seen(model) == {("order", "o-1"): (1, {"at": 1})}
+    assert model.positions() == {ORDERS: 5}
+    model.close()
+
+
 @pytest.mark.clause("V10", "Z6")
+@pytest.mark.parametrize("has_rows", [False, True], ids=["first rows", "later rows"])
 def test_a_commit_that_is_cut_off_anywhere_changes_nothing(
-    postgres_sink: PostgresSink, monkeypatch: pytest.MonkeyPatch
+    postgres_sink: PostgresSink, monkeypatch: pytest.MonkeyPatch, *, has_rows: bool
 ) -> None:
     """The connection breaks before each statement of the transaction in turn, and before its end."""
     model = postgres_sink.connect("cut")
     writer_epoch = model.take_over()
+    before = {("order", "o-9"): (1, {"at": 1})} if has_rows else {}
+    if has_rows:
+        model.apply(batch(change(1, of="o-9")), writer_epoch)
     cuts = 0
     while True:
         staged = model.open_batch(writer_epoch)
@@ -110,12 +135,12 @@ def test_a_commit_that_is_cut_off_anywhere_changes_nothing(
             with contextlib.suppress(BrokenConnectionForTest):
                 staged.commit(whole)
                 break
-        assert seen(model) == {}
+        assert seen(model) == before
         assert model.positions() == {}
         assert list(model.dead_letters()) == []
         cuts += 1
     assert cuts > 8
-    assert seen(model) == {("order", "o-1"): (2, {"at": 2})}
+    assert seen(model) == {("order", "o-1"): (2, {"at": 2}), **before}
     assert model.positions() == {ORDERS: 5}
     assert leftovers(model) == 0
     model.close()

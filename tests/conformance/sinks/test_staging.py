@@ -5,6 +5,7 @@ from random import Random
 from string import ascii_letters
 
 import pytest
+from sqlalchemy import text
 
 from driftq.errors import Unavailable
 from driftq.sinks import (
@@ -16,6 +17,7 @@ from driftq.sinks import (
     StagedCommit,
     StagedReadModel,
 )
+from driftq.sinks.arrow_rows import CHANGES, as_table
 from driftq.testing.sinks.cast import ORDERS, change, commit, dead_letter, seen, write
 from driftq.testing.sinks.connected import NAME
 from tests.conformance.sinks.staging import empty_staging, leftovers, refuse_states
@@ -93,6 +95,84 @@ def test_rows_that_the_target_refuses_are_isolated_and_become_dead_letters(
     assert len(seen(model)) == 300
     assert model.positions() == {ORDERS: 9}
     assert len(list(model.dead_letters())) == 3
+    model.close()
+
+
+@pytest.mark.clause("V10", "V3", "V3a")
+def test_a_part_with_a_refused_row_takes_no_other_part_of_its_attempt_with_it(
+    postgres_sink: PostgresSink,
+) -> None:
+    """A task writes in parts; PostgreSQL refuses the second one of this task at once."""
+    model = postgres_sink.connect("refusing")
+    staged = model.open_batch(model.take_over())
+    attempt = staged.writer.begin(task=0, attempt=7)
+    attempt.write_dead_letters([dead_letter(8)])
+    attempt.write_changes(as_table([change(1), change(1, of="o-2")], CHANGES))
+    attempt.write_changes(
+        as_table(
+            [change(2, of="o-2"), Change("order", "o-3", 1, "e-3", "{no json"), change(1, of="o-4")], CHANGES
+        )
+    )
+    attempt.write_changes(as_table([change(2), change(1, of="o-5")], CHANGES))
+    report = attempt.finish()
+    attempt.close()
+    assert (report.changes, report.dead_letters) == (7, 1)
+    with pytest.raises(Exception, match="json"):
+        commit(staged, report, upto=9)
+    assert seen(model) == {}
+    assert model.positions() == {}
+
+    def find(refused: Sequence[RefusedChange]) -> list[ProjectionDeadLetter]:
+        return [dead_letter(9, error=each.change.aggregate_id) for each in refused]
+
+    staged.commit(StagedCommit(reports=[report], positions={ORDERS: 9}, find_dead_letters=find))
+    assert {key[1]: row[0] for key, row in seen(model).items()} == {"o-1": 2, "o-2": 2, "o-4": 1, "o-5": 1}
+    assert [(dead.offset, dead.error) for dead in model.dead_letters()][1:] == [(9, "o-3")]
+    assert leftovers(model) == 0
+    model.close()
+
+
+@pytest.mark.clause("V1", "V10")
+def test_an_aggregate_may_have_rows_in_every_part_of_a_batch(postgres_sink: PostgresSink) -> None:
+    """Whether the read model is empty or not: the highest sequence stays, and of equal ones one event."""
+    staged_model = postgres_sink.connect(NAME)
+    writer_epoch = staged_model.take_over()
+    for first in (1, 4):
+        staged = staged_model.open_batch(writer_epoch)
+        reports = []
+        for task, rows in enumerate(([2, 0], [1, 2], [0])):
+            attempt = staged.writer.begin(task=task, attempt=first * 10 + task)
+            for later in rows:
+                other = Change("order", "o-9", first, f"event-{later}-{task}", '{"at":0}')
+                table = as_table(
+                    [change(first + later), change(first, of=f"o-{task}{later}"), other], CHANGES
+                )
+                attempt.write_changes(table)
+            reports.append(attempt.finish())
+            attempt.close()
+        commit(staged, *reports, upto=first)
+        assert seen(staged_model)["order", "o-1"] == (first + 2, {"at": first + 2})
+        events = {row.aggregate_id: row.last_event_id for row in staged_model.registry()}
+        assert events["o-9"] == "event-0-0"
+    assert len(seen(staged_model)) == 7
+    staged_model.close()
+
+
+@pytest.mark.clause("V10", "Z6")
+def test_staging_that_an_earlier_version_left_is_removed(postgres_sink: PostgresSink) -> None:
+    """It kept all rows of a batch in one table."""
+    model = postgres_sink.connect(NAME)
+    model.take_over()
+    schema, stage = postgres_sink.schema, "driftq_stage_before"
+    with model.database.transaction() as transaction:
+        for statement in (
+            f"CREATE UNLOGGED TABLE {schema}.{stage} (task integer, attempt bigint, kind smallint)",
+            f"INSERT INTO {schema}.driftq_stages VALUES ('{stage}', '{NAME}', 1, 1)",
+        ):
+            transaction.connection.execute(text(statement))
+    assert leftovers(model) == 2
+    model.take_over()
+    assert leftovers(model) == 0
     model.close()
 
 

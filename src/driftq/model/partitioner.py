@@ -53,7 +53,7 @@ def partitions_of(keys: Sequence[str], *, partitions: int) -> list[int]:
         else:
             slots = [slot for slot, other in enumerate(lengths) if other == length]
         if len(slots) < _MANY or length > _LONG:
-            digests = [_digest(keys[slot]) for slot in slots]
+            digests: Sequence[int] = [_digest(keys[slot]) for slot in slots]
         else:
             digests = _digests([octets[slot] for slot in slots], length)
         if length:

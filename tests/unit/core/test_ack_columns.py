@@ -27,6 +27,8 @@ def delivered(random: Random, *, partitions: int) -> PureBroker:
         broker.now += 60_000
         for partition in range(partitions):
             broker.deliver((OWNERS[0], 3), partition=partition)
+    if random.random() < 0.2:
+        broker.now += 3_000  # The leases are over, and nobody has looked yet.
     return broker
 
 

@@ -43,21 +43,22 @@ def test_a_key_is_hashed_as_utf8() -> None:
 @pytest.mark.clause("T3")
 @pytest.mark.parametrize("partitions", [1, 3, 4096])
 def test_many_keys_land_where_each_of_them_does(partitions: int) -> None:
-    keys = ["", "user:1", "ключ", "x" * 10_000, "\0"]
-    assert partitions_of(keys, partitions=partitions) == [
-        partition_of(key, partitions=partitions) for key in keys
-    ]
+    random = Random(3)
+    for _ in range(200):
+        lengths = random.choice(((36,), (5, 6, 7, 8), (0, 1, 9, 16, 255, 256, 257, 400)))
+        keys = [
+            "".join(random.choices("az09-é€😀\0", k=random.choice(lengths)))
+            for _ in range(random.randrange(80))
+        ]
+        assert partitions_of(keys, partitions=partitions) == [
+            partition_of(key, partitions=partitions) for key in keys
+        ]
 
 
 @pytest.mark.clause("T3")
-def test_the_hash_is_the_one_that_its_definition_gives() -> None:
-    random = Random(3)
-    for length in range(300):
-        octets = random.randbytes(length)
-        digest = 0x811C9DC5
-        for octet in octets:
-            digest = (digest ^ octet) * 0x01000193 % 2**32
-        assert fnv1a_32(octets) == digest
+def test_the_highest_and_lowest_bytes_do_not_reach_the_neighbours() -> None:
+    keys = [chr(byte) * 24 for byte in range(128)]
+    assert partitions_of(keys, partitions=4096) == [fnv1a_32(key.encode()) % 4096 for key in keys]
 
 
 @pytest.mark.clause("T3")

@@ -5,7 +5,6 @@ and each ack is judged alone (`settle.py`), so nothing here decides what is refu
 """
 
 from collections.abc import Sequence
-from itertools import repeat
 
 from driftq.core.commands import Ack
 from driftq.core.group import Group
@@ -45,7 +44,7 @@ def _settle(group: Group, partition: int, acks: Sequence[Ack], now: int) -> Mess
     again = progress.attempts
     if again and not again.keys().isdisjoint(ordinals):
         return None
-    blocks = list(map(progress.leases.leased.get, ordinals, repeat(None)))
+    blocks = list(map(progress.leases.leased.get, ordinals))
     for block in set(blocks):
         if block is None or block.until <= now:
             return None

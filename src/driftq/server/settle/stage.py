@@ -110,11 +110,11 @@ class SettleStage(RequestQueue[NackRequest | ExtendRequest | ReleaseRequest]):
                 continue
             acks: list[Ack] = []
             for request in of_group:
-                if type(request) is SingleAckRequest:
+                if isinstance(request, SingleAckRequest):
                     acks.append(request.ack)
                 else:
                     acks += request.acks
-            for owner in {ack.owner for ack in acks}:
+            for owner in dict.fromkeys([ack.owner for ack in acks]):
                 self._consumers.heard(topic_name, group_name, owner)
             records, outcomes = decide_acks(topic, topic.groups.get(group_name), acks, now=turn.now)
             for record in records:
@@ -263,15 +263,15 @@ def _answer_acks(turn: Turn, requests: list[AnyAck], outcomes: list[DriftQError 
     """Give each request its outcomes; the single ones are answered together where all are settled."""
     singles: list[SingleAckRequest] = []
     if outcomes.count(None) == len(outcomes):
-        singles = [request for request in requests if type(request) is SingleAckRequest]
+        singles = [request for request in requests if isinstance(request, SingleAckRequest)]
         if singles:
             turn.reply_through(partial(_answer_singles, singles), None)
         if len(singles) == len(requests):
             return
     start = 0
     for request in requests:
-        stop = start + (1 if type(request) is SingleAckRequest else len(request.acks))
-        if not (singles and type(request) is SingleAckRequest):
+        stop = start + (1 if isinstance(request, SingleAckRequest) else len(request.acks))
+        if not (singles and isinstance(request, SingleAckRequest)):
             turn.reply(request, outcomes[start:stop])
         start = stop
 

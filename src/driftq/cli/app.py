@@ -1,9 +1,4 @@
-"""The commands put together, and the one place where their errors become a line and an exit code."""
-
-from typing import Annotated, Any
-
-import typer
-from typer.core import TyperGroup
+"""The commands put together."""
 
 from driftq.cli import (
     db,
@@ -20,72 +15,21 @@ from driftq.cli import (
     step,
     topic,
 )
+from driftq.cli.commands import new_app
 from driftq.cli.config import CONFIG_EXAMPLES, config
 from driftq.cli.consume import CONSUME_EXAMPLES, consume
 from driftq.cli.doctor import BACKUP_EXAMPLES, DOCTOR_EXAMPLES, RESTORE_EXAMPLES, backup, doctor, restore
 from driftq.cli.explain import EXPLAIN_EXAMPLES, explain
-from driftq.cli.hints import hint_for, way_to_a_server
 from driftq.cli.messages import MESSAGES_EXAMPLES, messages
 from driftq.cli.produce import PRODUCE_EXAMPLES, produce
 from driftq.cli.publish import PUBLISH_EXAMPLES, publish
-from driftq.cli.screen import examples, say_aside, say_error
 from driftq.cli.serve import SERVE_EXAMPLES, serve
 from driftq.cli.settle import ACK_EXAMPLES, NACK_EXAMPLES, ack, nack
 from driftq.cli.top import TOP_EXAMPLES, top
-from driftq.cli.version import VERSION_EXAMPLES, show_version, version
+from driftq.cli.version import VERSION_EXAMPLES, version
 from driftq.cli.worker import WORK_EXAMPLES, WORKER_EXAMPLES, work, worker
-from driftq.errors import CertificateUnusable, DriftQError, KeysFileUnusable, ServerUnreachable
-from driftq.settings import SettingsRefused
 
-
-class Commands(TyperGroup):
-    """Prints expected errors as a line; a traceback is for bugs."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except SettingsRefused as refused:
-            for problem in refused.problems:
-                say_error(str(problem))
-        except ServerUnreachable as unreachable:
-            say_error(unreachable.message)
-            say_error(way_to_a_server(unreachable))
-        except (KeysFileUnusable, CertificateUnusable) as unusable:
-            say_error(str(unusable))
-        except DriftQError as refused:
-            say_error(f"{refused.message} ({refused.code})")
-            if hint := hint_for(refused):
-                say_aside(f"hint: {hint}")
-        except KeyboardInterrupt:
-            say_aside("interrupted")
-            raise typer.Exit(130) from None
-        except BrokenPipeError:
-            pass  # The reader of the output has closed it.
-        raise typer.Exit(1)
-
-
-app = typer.Typer(
-    cls=Commands,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-@app.callback(
-    epilog=examples("driftq serve", "driftq topic create orders", 'driftq produce orders "two coffees"')
-    + "\n\nEach command has examples of its own: driftq COMMAND --help"
-)
-def options(
-    _: Annotated[
-        bool,
-        typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit."),
-    ] = False,
-) -> None:
-    """DriftQ: a durable message broker in one process and one folder."""
-
-
+app = new_app()
 app.command("serve", epilog=SERVE_EXAMPLES)(serve)
 app.add_typer(topic.app, name="topic")
 app.add_typer(group.app, name="group")

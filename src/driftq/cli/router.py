@@ -7,9 +7,6 @@ import os
 import sys
 from typing import Any
 
-from driftq.server.routing.rules import RulesRefused, read_rules
-from driftq.server.routing.webhook import WebhookRouter
-
 
 class RouterNotUsable(Exception):
     """The named router cannot be used; the text says why."""
@@ -36,11 +33,15 @@ def find_router(
     if topics and url is None:
         raise RouterNotUsable(topics[0], "goes with --router-url", option="--router-topic")
     if rules is not None:
+        from driftq.server.routing.rules import RulesRefused, read_rules  # Few servers have a router.
+
         try:
             return read_rules(rules)
         except RulesRefused as refused:
             raise RouterNotUsable(rules, refused.problem, option="--router-rules") from refused
     if url is not None:
+        from driftq.server.routing.webhook import WebhookRouter
+
         try:
             return WebhookRouter(url, timeout_ms=timeout_ms, topics=topics, ca_file=ca_file)
         except ValueError as error:

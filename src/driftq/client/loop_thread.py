@@ -6,7 +6,9 @@ import asyncio
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import Any, ParamSpec, TypeVar
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from driftq.client.wire.caller import stepped
 from driftq.errors import ClientClosed
@@ -25,6 +27,38 @@ def new_loop() -> asyncio.AbstractEventLoop:
     except ModuleNotFoundError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
+
+
+class _UnderWay(Generic[_T]):
+    """A coroutine whose caller waits in another thread; a future of threads would cost twice as much."""
+
+    def __init__(self, work: Coroutine[Any, Any, _T]) -> None:
+        self._work = work
+        self._task: asyncio.Task[_T] | None = None
+        self._over = threading.Lock()
+        self._over.acquire()
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._task = loop.create_task(self._work)
+        self._task.add_done_callback(self._end)
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _end(self, task: asyncio.Task[_T]) -> None:
+        if not task.cancelled():
+            task.exception()  # It was seen, even if its caller was interrupted.
+        self._over.release()
+
+    def result(self) -> _T:
+        """Wait for it, on the caller's thread."""
+        self._over.acquire()
+        assert self._task is not None
+        try:
+            return self._task.result()
+        except asyncio.CancelledError:
+            raise CancelledError from None  # The one of threads: the caller's own task goes on.
 
 
 class LoopThread:
@@ -72,12 +106,16 @@ class LoopThread:
         if not self.alive:
             work.close()
             raise ClientClosed
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        loop, under_way = self.loop, _UnderWay(work)
+        loop.call_soon_threadsafe(under_way.start, loop)
         try:
-            return future.result()
+            return under_way.result()
         except BaseException:
-            future.cancel()
+            with suppress(RuntimeError):  # The loop is closed, and has cancelled what was left.
+                loop.call_soon_threadsafe(under_way.cancel)
             raise
+        finally:
+            del under_way  # It has the error, whose traceback has this frame.
 
     def ask(self, work: Coroutine[Any, Any, _T]) -> _T:
         """As `run`, for a coroutine that makes plain calls only: on the caller's own thread, where it can."""

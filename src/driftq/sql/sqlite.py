@@ -30,7 +30,7 @@ from driftq.sql.database import session
 from driftq.sql.dialect import Dialect, SqlRenderer
 from driftq.sql.fair_lock import FairLock
 from driftq.sql.gate import Gate
-from driftq.sql.transaction import Transaction
+from driftq.sql.transaction import Transaction, driver_cursor
 
 MEMORY = ":memory:"
 NEEDED = (3, 38, 0)  # RETURNING, UPDATE FROM, STRICT tables, the ->> operator
@@ -177,7 +177,8 @@ def _engine(path: str, *, begin: str, connections: int, busy_ms: int) -> Engine:
 
     @event.listens_for(engine, "begin")
     def start(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
+        with driver_cursor(connection, "begin") as cursor:
+            cursor.execute(begin)
 
     return engine
 

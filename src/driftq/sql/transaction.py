@@ -2,7 +2,8 @@
 
 import os
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -18,6 +19,18 @@ from driftq.sql.queries import Statement
 def as_rows(rows: Sequence[Mapping[str, Any] | msgspec.Struct]) -> str:
     """Rows for a `{rows …}` source: one bound text, however many rows there are."""
     return msgspec.json.encode(rows).decode()
+
+
+@contextmanager
+def driver_cursor(connection: Connection, name: str) -> Iterator[sqlite3.Cursor]:
+    """A cursor of SQLite's driver, without SQLAlchemy's share of the work; its errors are SQLAlchemy's."""
+    cursor: sqlite3.Cursor = connection.connection.cursor()  # type: ignore[assignment]
+    try:
+        yield cursor
+    except sqlite3.Error as error:
+        raise DBAPIError.instance(name, None, error, sqlite3.Error) from error
+    finally:
+        cursor.close()
 
 
 class Transaction:
@@ -60,20 +73,21 @@ class Transaction:
 
     def change_each(self, statement: Statement, rows: Sequence[Sequence[Any]]) -> int:
         """Run the statement for each row of parameters, which have no names; how many rows were changed."""
-        self.require_own_process()
-        return self.connection.exec_driver_sql(statement.text.text, rows).rowcount
+        with self._driver_cursor(statement.name) as cursor:
+            cursor.executemany(statement.text.text, rows)
+            return cursor.rowcount
 
     def look_up(self, statement: Statement, given: Sequence[Any]) -> list[tuple[Any, ...]]:
         """All rows that the statement gives for these parameters, which have no names."""
-        self.require_own_process()
-        cursor = self.connection.connection.cursor()
-        try:
+        with self._driver_cursor(statement.name) as cursor:
             cursor.execute(statement.text.text, given)
-            return list(cursor.fetchall())
-        except sqlite3.Error as error:
-            raise DBAPIError.instance(statement.name, None, error, sqlite3.Error) from error
-        finally:
-            cursor.close()
+            return cursor.fetchall()
+
+    @contextmanager
+    def _driver_cursor(self, name: str) -> Iterator[sqlite3.Cursor]:
+        self.require_own_process()
+        with driver_cursor(self.connection, name) as cursor:
+            yield cursor
 
     def now(self) -> int:
         """The time in milliseconds that statements on SQLite get as a parameter."""

@@ -216,3 +216,20 @@ def test_client_commands_do_not_load_the_server() -> None:
     heavy = ("uvloop", "httptools", "msgspec", "driftq.server", "driftq.http", "driftq.log", "rich.table")
     done = subprocess.run([sys.executable, "-c", code % (heavy,)], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_a_server_starts_without_the_other_commands() -> None:
+    program = """
+import gc, sys, uvloop
+from driftq.cli import main
+uvloop.new_event_loop = lambda: sys.exit(f"{gc.isenabled()} " + " ".join(sorted(sys.modules)))
+sys.argv = ["driftq", "serve", "--no-wal", "--port", "0"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    collecting, *loaded = done.stderr.split()
+    assert collecting == "False"
+    assert "driftq.cli.serving" in loaded
+    others = {"driftq.cli.app", "driftq.cli.produce", "driftq.cli.pipeline", "driftq.transport.blocking"}
+    assert not others & {*loaded}
+    assert not {"sqlalchemy", "pyarrow", "obstore", "opentelemetry", "rich"} & {*loaded}

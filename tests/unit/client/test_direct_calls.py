@@ -4,6 +4,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 
@@ -49,13 +50,14 @@ class Script:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        while octets := connection.recv(65536):
-            self.asked.put(octets)
-            answer = self.answers.get()
-            said = answer() if callable(answer) else answer
-            if said == CLOSE:
-                break
-            connection.sendall(said)
+        with suppress(OSError):  # The client, or the end of the test, has closed the connection.
+            while octets := connection.recv(65536):
+                self.asked.put(octets)
+                answer = self.answers.get()
+                said = answer() if callable(answer) else answer
+                if said == CLOSE:
+                    break
+                connection.sendall(said)
         connection.close()
 
 

@@ -178,6 +178,7 @@ async def run(
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
+    gc.enable()  # The command line has turned it off for the start.
     ready(server)
     await over.wait()
     await server.stop()

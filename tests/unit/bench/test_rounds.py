@@ -1,5 +1,7 @@
 """Rounds of a benchmark: what is discarded, what is a median, and what of it a figure says."""
 
+from functools import partial
+
 import pytest
 
 from bench.harness.figure import at_least, at_most
@@ -27,7 +29,7 @@ class Bench:
         self._rates = {"ours": ours, "theirs": theirs}
 
     def run(self, *, rounds: int, host: Host) -> Rounds:
-        sides = [Side(name, lambda name=name: self._sample(name)) for name in self._rates]
+        sides = [Side(name, partial(self._sample, name)) for name in self._rates]
         return interleave(sides, Plan(rounds=rounds, seconds=0), steal_since=host.steal_since)
 
     def _sample(self, name: str) -> Sample:

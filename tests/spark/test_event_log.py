@@ -152,4 +152,5 @@ def test_a_source_with_nothing_new_is_woken_by_an_append(
                 append(server, number, 1)
                 at = waiting.result(WOKEN_S)
                 assert at == {"position": number + 1}
+                assert reader.reportLatestOffset() == {**at, "~behind": 0, "~read": 1}
         reader.stop()

@@ -55,10 +55,21 @@ async def walk_state(edge: Edge, begin: Callable[[State], Walk[_T]]) -> _T:
 
 async def in_slices(edge: Edge, slice_of: Callable[[State], bool]) -> None:
     """Call it until it says False. Of all long reads together one slice runs in a turn, in turns."""
-    more = True
+
+    def guarded(state: State) -> bool | Exception:
+        try:
+            return slice_of(state)
+        except DriftQError:
+            raise
+        except Exception as mistake:  # noqa: BLE001 - a list's mistake fails its request, and not the turn
+            return mistake
+
+    more: bool | Exception = True
     while more:
         async with edge.walking:
-            more = await state_of(edge.engine, slice_of)
+            more = await state_of(edge.engine, guarded)
+        if isinstance(more, Exception):
+            raise more
 
 
 async def result_of(answer: asyncio.Future[Any]) -> Any:

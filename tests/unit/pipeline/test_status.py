@@ -76,6 +76,18 @@ def test_messages_that_a_source_leaves_out_are_counted_as_read(
     assert (known.batch_rows, known.rows, known.rows_per_second, known.lag) == (40, 40, 49.4, 7)
 
 
+def test_messages_that_a_job_has_from_elsewhere_are_counted_with_their_batch(
+    folder: StatusFolder, progress: ProgressTracker
+) -> None:
+    """The publisher's driver leaves the rows of a small batch unread."""
+    sources = [{"latestOffset": {"position": 8, "~behind": 0, "~read": 7}}]
+    progress.heard(batch(0, 0, sources=sources, durationMs={"addBatch": 20}))
+    known = folder.all()[0]
+    assert (known.batch_rows, known.rows, known.rows_per_second) == (7, 7, 350.0)
+    progress.heard(batch(1, 0, sources=sources, durationMs={"latestOffset": 20}))
+    assert folder.all()[0].rows == 7
+
+
 def test_a_batch_that_is_only_begun_is_not_the_last_one(
     folder: StatusFolder, progress: ProgressTracker
 ) -> None:

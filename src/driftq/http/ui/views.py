@@ -103,6 +103,8 @@ async def _groups(exchange: Exchange, asked: GroupsViewQuery) -> None:
         for topic in (yield from _topics_from(state, scope, asked)):
             yield 1 + len(topic.groups)
             for name in _names(topic, asked):
+                if name not in topic.groups:
+                    continue  # Deleted since its name was read.
                 if len(rows) == limit:
                     return GroupSummaries(rows, f"{rows[-1].topic}/{rows[-1].group}")
                 rows.append(_group(topic, name, streams_of(topic.name)))
@@ -195,10 +197,10 @@ class _ListedLease(NamedTuple):
 
 def _leases(group: str, number: int, progress: GroupPartition) -> Iterator[_ListedLease]:
     """The deliveries of a partition; it may change while they are read."""
-    leased = progress.leases.leased
+    leased, index = progress.leases.leased, progress.index
     for ordinal, block in list(leased.items()):
-        if leased.get(ordinal) is block:
-            offset, attempt = progress.index.offset_at(ordinal), progress.attempt_of(ordinal)
+        if leased.get(ordinal) is block and ordinal >= index.first:  # Below it: its group was deleted.
+            offset, attempt = index.offset_at(ordinal), progress.attempt_of(ordinal)
             yield _ListedLease(block.until, group, number, offset, block.owner, attempt)
 
 

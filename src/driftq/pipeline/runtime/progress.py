@@ -87,7 +87,7 @@ class ProgressTracker:
             if known is None:
                 return  # A query that a user's own code started.
             batch, rows = int(progress["batchId"]), messages_of(progress)
-            finished = "addBatch" in progress.get("durationMs", {})
+            finished = _is_batch(progress)
             if finished and known.last_batch is not None and batch <= known.last_batch:
                 return  # An earlier batch again: what comes after it was counted too.
             counts = rows if finished else 0
@@ -178,14 +178,25 @@ def lag_of(progress: dict[str, Any]) -> int | None:
 
 
 def messages_of(progress: dict[str, Any]) -> int:
-    """The messages of the batch: a source that drops superseded ones reports how many it read."""
+    """The messages of the batch.
+
+    A source that drops superseded ones reports how many it read, and so does one whose rows the job may
+    leave unread, because it has the messages from elsewhere.
+    """
     rows = int(progress["numInputRows"])
-    return max(rows, sum(_said(progress, READ))) if rows else 0
+    return max(rows, sum(_said(progress, READ))) if rows or _is_batch(progress) else 0
+
+
+def _is_batch(progress: dict[str, Any]) -> bool:
+    """Whether a batch was handled; otherwise there was nothing to do."""
+    return "addBatch" in progress.get("durationMs", {})
 
 
 def _speed(progress: dict[str, Any], messages: int) -> float:
     rows = int(progress["numInputRows"])
-    return float(progress.get("processedRowsPerSecond") or 0.0) * (messages / rows if rows else 1.0)
+    if rows or not _is_batch(progress):
+        return float(progress.get("processedRowsPerSecond") or 0.0) * (messages / rows if rows else 1.0)
+    return messages * 1_000 / max(1, int(progress["durationMs"]["addBatch"]))
 
 
 def _said(progress: dict[str, Any], name: str) -> Iterator[int]:

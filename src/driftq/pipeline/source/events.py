@@ -117,6 +117,7 @@ class EventStreamReader(SaysWhatIsMissing, DataSourceStreamReader, SupportsTrigg
         """Where a query with AvailableNow ends."""
         self._seen = 1
         self._given = 1
+        self._read = 0
         self._waits = Waits(options.wait_ms)
 
     def initialOffset(self) -> dict[str, int]:
@@ -139,10 +140,11 @@ class EventStreamReader(SaysWhatIsMissing, DataSourceStreamReader, SupportsTrigg
         if isinstance(limit, ReadMaxRows):
             end = min(end, at + limit.max_rows)
         self._given = max(at, end)
+        self._read = self._given - at
         return {POSITION: self._given} if self._given > at else start
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        return with_lag({POSITION: self._given}, self._seen - self._given)
+        return with_lag({POSITION: self._given}, self._seen - self._given, read=self._read)
 
     def newest_offsets(self) -> dict[str, int]:
         return {POSITION: self._seen}

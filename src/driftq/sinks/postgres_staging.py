@@ -42,7 +42,7 @@ _NOT_POSSIBLE = (_LOCK_TIMEOUT, "23", "2B", "42", "54")
 _TAKE_PLACE = ("drop_tag", "add_first_key", "move_view", "drop_empty", "take_place")
 
 
-class Staged(NamedTuple):
+class StagedChanges(NamedTuple):
     """What the tasks of a batch have staged."""
 
     has_key: bool
@@ -110,7 +110,7 @@ class PostgresBatch:
 
     def _compare(
         self, transaction: Transaction, reports: Sequence[AttemptReport], *, has_key: bool
-    ) -> Staged:
+    ) -> StagedChanges:
         """Raise ReadModelUnavailable unless the tables hold exactly the rows that the reports name.
 
         One number is enough: a crash takes rows away and adds none.
@@ -126,10 +126,14 @@ class PostgresBatch:
                 self._model.address, cause=f"tasks staged {reported} rows, and {staged} are there"
             )
         is_distinct = has_key and rows.hashes == rows.staged
-        return Staged(has_key=has_key, is_refused=others.refused > 0, is_distinct=is_distinct)
+        return StagedChanges(has_key=has_key, is_refused=others.refused > 0, is_distinct=is_distinct)
 
     def _merge(
-        self, transaction: Transaction, attempts: list[int], staged: Staged, find: FindDeadLetters | None
+        self,
+        transaction: Transaction,
+        attempts: list[int],
+        staged: StagedChanges,
+        find: FindDeadLetters | None,
     ) -> None:
         has_key, is_refused, is_distinct = staged
         if find is None:

@@ -14,6 +14,9 @@ _PRIME = 0x01000193
 _MASK = 0xFFFFFFFF
 _MANY = 8
 """From this many keys of one length on they are hashed together."""
+_SHORT = 16
+"""In characters."""
+_SHORT_KEYS_MAX = 65_536
 _LONG = 256
 """In bytes: longer keys are hashed alone, so that few of them do not make large integers."""
 
@@ -42,23 +45,34 @@ def partitions_of(keys: Sequence[str], *, partitions: int) -> list[int]:
     """The same for many."""
     if partitions == 1:
         return [0] * len(keys)
-    if len(keys) < _MANY:
-        return [_digest(key) % partitions if key else 0 for key in keys]
+    digests = [_short_keys.get(key) for key in keys]
+    if None in digests:
+        slots = [slot for slot, digest in enumerate(digests) if digest is None]
+        for slot, digest in zip(slots, _digests_of([keys[slot] for slot in slots]), strict=True):
+            digests[slot] = digest
+            if len(keys[slot]) <= _SHORT:
+                _short_keys[keys[slot]] = digest
+        if len(_short_keys) > _SHORT_KEYS_MAX:
+            _short_keys.clear()  # Those in use come back at once.
+    return [(digest or 0) % partitions if key else 0 for key, digest in zip(keys, digests, strict=True)]
+
+
+_short_keys: dict[str, int] = {}
+"""Digests of short keys: they repeat, and a look costs a fifth of hashing them."""
+
+
+def _digests_of(keys: list[str]) -> list[int]:
     octets = [key.encode() for key in keys]
-    lengths = list(map(len, octets))
+    by_length: dict[int, list[int]] = {}
+    for slot, one in enumerate(octets):
+        by_length.setdefault(len(one), []).append(slot)
     found = [0] * len(keys)
-    for length in set(lengths):
-        if lengths.count(length) == len(lengths):
-            slots: Sequence[int] = range(len(keys))
-        else:
-            slots = [slot for slot, other in enumerate(lengths) if other == length]
-        if len(slots) < _MANY or length > _LONG:
-            digests: Sequence[int] = [_digest(keys[slot]) for slot in slots]
-        else:
-            digests = _digests([octets[slot] for slot in slots], length)
-        if length:
-            for slot, digest in zip(slots, digests, strict=True):
-                found[slot] = digest % partitions
+    for length, slots in by_length.items():
+        mine = [octets[slot] for slot in slots]
+        alone = len(slots) < _MANY or length > _LONG
+        digests = [fnv1a_32(one) for one in mine] if alone else _digests(mine, length)
+        for slot, digest in zip(slots, digests, strict=True):
+            found[slot] = digest
     return found
 
 

@@ -107,8 +107,8 @@ class LoopThread:
             work.close()
             raise ClientClosed
         loop, under_way = self.loop, _UnderWay(work)
-        loop.call_soon_threadsafe(under_way.start, loop)
         try:
+            loop.call_soon_threadsafe(under_way.start, loop)
             return under_way.result()
         except BaseException:
             with suppress(RuntimeError):  # The loop is closed, and has cancelled what was left.

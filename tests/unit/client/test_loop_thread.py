@@ -64,15 +64,30 @@ def test_an_interrupted_caller_cancels_its_coroutine(
             ended.set()
             raise ValueError("nobody waits for this")
 
-    def interrupt() -> None:
-        began.wait(5)
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    raised: list[int] = []
 
+    def handle(number: int, _: object) -> None:
+        if not raised:
+            raised.append(number)
+            raise KeyboardInterrupt
+
+    def interrupt() -> None:
+        """A signal just before the caller waits does not wake it: the next one does."""
+        began.wait(5)
+        for _ in range(100):
+            if ended.wait(0.05):
+                return
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, handle)
     interrupting = threading.Thread(target=interrupt)
-    interrupting.start()
-    with pytest.raises(KeyboardInterrupt):
-        thread.run(wait())
-    interrupting.join()
+    try:
+        interrupting.start()
+        with pytest.raises(KeyboardInterrupt):
+            thread.run(wait())
+    finally:
+        interrupting.join()
+        signal.signal(signal.SIGUSR1, before)
     assert ended.wait(5)
     thread.call(gc.collect)
     assert "never retrieved" not in caplog.text

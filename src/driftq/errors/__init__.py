@@ -51,6 +51,7 @@
     │   ├── EventSuperseded
     │   ├── FollowerReplaced
     │   ├── WrongClaimState
+    │   ├── KafkaOffsetGone
     │   ├── KafkaProducerLost
     │   ├── KafkaMessageRefused
     │   └── KafkaRefused

@@ -46,6 +46,22 @@ class KafkaTopicNotFound(NotFound):
         self.topic = topic
 
 
+class KafkaOffsetGone(FailedPrecondition):
+    """A reader's next offset is below the oldest message, or beyond the end: messages were lost before it."""
+
+    reason = "kafka_offset_gone"
+
+    def __init__(self, topic: str, *, partition: int, wanted: int) -> None:
+        super().__init__(
+            f"partition {partition} of Kafka's topic {topic!r} was to be read from {wanted}, which it "
+            "does not have: retention removed messages before they were read, or the topic was cut back. "
+            "A rebuild takes them from the event log: driftq pipeline run rebuild --name NAME"
+        )
+        self.topic = topic
+        self.partition = partition
+        self.wanted = wanted
+
+
 class KafkaProducerLost(FailedPrecondition):
     """Another producer has the same transactional id, or Kafka has forgotten this one: open a new one."""
 

@@ -43,6 +43,13 @@ _PRODUCER_ONLY = {
     "delivery.report.only.error": True,
 }
 """`murmur2_random` is the Java client's choice of a partition, so both send a key to the same one."""
+_FETCHED = {
+    "max.partition.fetch.bytes": 4 << 20,
+    "queued.min.messages": 10_000,
+    "queued.max.messages.kbytes": 32 << 10,
+    "fetch.queue.backoff.ms": 5,
+}
+"""Held ahead of the reader: what is held when it ends was fetched in vain."""
 
 
 class Complaints:
@@ -86,18 +93,21 @@ def open_admin(options: KafkaOptions, complaints: Complaints) -> AdminClient:
     return admin
 
 
-def open_consumer(options: KafkaOptions, complaints: Complaints) -> Consumer:
-    """A consumer of committed messages that joins no group: assign it partitions."""
+def open_consumer(options: KafkaOptions, complaints: Complaints, *, strict: bool = False) -> Consumer:
+    """A consumer of committed messages that joins no group: assign it partitions.
+
+    If `strict`, it reports an offset that is not kept; else it goes on with the oldest message.
+    """
     own = {
         "group.id": "driftq",  # Required, and never used: nothing subscribes, nothing is committed.
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
-        "auto.offset.reset": "earliest",
+        "auto.offset.reset": "error" if strict else "earliest",
         "fetch.wait.max.ms": 50,  # It reads short topics to their end, and waits for nothing new.
         "error_cb": complaints,
     }
-    config = client_config(options) | own
+    config = _FETCHED | client_config(options) | own
     from confluent_kafka import Consumer
 
     return _opened(Consumer, options, config)  # type: ignore[no-any-return]

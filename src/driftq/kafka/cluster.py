@@ -12,6 +12,7 @@ from driftq.errors import KafkaTopicNotFound, KafkaUnavailable
 from driftq.kafka.clients import Complaints, open_admin
 from driftq.kafka.translation import is_transient_error, is_unknown_topic, translated
 from driftq.model.options.kafka import KafkaOptions
+from driftq.model.options.pipeline import KAFKA
 
 if TYPE_CHECKING:
     from confluent_kafka import TopicPartition
@@ -69,6 +70,12 @@ class KafkaCluster:
     def topic_ids(self, names: Iterable[str]) -> dict[str, str]:
         """The id of each topic that exists. A topic that was deleted and created again has another one."""
         return {name: str(found.topic_id) for name, found in self._describe(list(names)).items()}
+
+    def identities(self, names: Iterable[str]) -> dict[str, str]:
+        """The same ids as texts that no other topic has, of this cluster or of another transport."""
+        found = self.topic_ids(names)
+        cluster_id = self.cluster_id() if found else ""
+        return {name: f"{KAFKA}/{cluster_id}/{topic_id}" for name, topic_id in found.items()}
 
     def create_topic(
         self, name: str, *, partitions: int | None = None, config: Mapping[str, str] | None = None

@@ -10,9 +10,7 @@ without it.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -249,15 +247,3 @@ def _key(field: str, text: str) -> str:
 def _as_batch_message(event: OutOfOrderEvent) -> BatchMessage:
     kind, aggregate_id, sequence, event_id, value, topic, partition, offset = event
     return BatchMessage(topic, partition, offset, event_id, kind, aggregate_id, sequence, value)
-
-
-@contextmanager
-def collecting_nothing() -> Iterator[None]:
-    """A batch is many objects without cycles: a garbage collection takes longer than making them."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -112,6 +112,7 @@ class ProjectionJob:
             starting=smallest([resume_offsets(each, identities) for each in applied]),
             messages_max=self.projection.batch_max,
             newest_by=newest_by(self.projection),
+            identities=identities,
         )
         writing = (
             messages.writeStream.queryName(self.name)

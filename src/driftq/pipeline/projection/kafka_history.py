@@ -27,7 +27,7 @@ from driftq.pipeline.source.event_options import EventLogOptions
 from driftq.pipeline.source.events import EventLog
 from driftq.pipeline.spark.equipped import require_kafka_source
 from driftq.pipeline.transport.kafka_topics import KafkaTransport, java_pattern, source_options
-from driftq.pipeline.transport.port import TopicSubscription
+from driftq.pipeline.transport.port import COLUMN_TYPES, TopicSubscription
 from driftq.sinks import TopicPartition
 
 if TYPE_CHECKING:
@@ -36,10 +36,6 @@ if TYPE_CHECKING:
 
     from driftq.pipeline.projection.definition import Projection
 
-_MESSAGES = (
-    "topic string, partition int, offset long, timestamp timestamp, key string, value string, "
-    "event_id string, aggregate_type string, aggregate_id string, sequence_number long"
-)
 NO_PARTITION = -1
 """Of a message that was made from the event log: its offset is its position there."""
 _topic = cache(topic_of)
@@ -103,7 +99,7 @@ def _read_log(
     if options.s3_endpoint is not None:
         reading = reading.option("s3Endpoint", options.s3_endpoint)
     task: Any = _AsMessages(subscription)
-    return reading.load().mapInArrow(task, _MESSAGES)
+    return reading.load().mapInArrow(task, COLUMN_TYPES)
 
 
 @dataclass(frozen=True, slots=True)

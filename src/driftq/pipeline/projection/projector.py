@@ -26,7 +26,6 @@ from driftq.pipeline.projection.folds import (
     Folded,
     LatestState,
     Ordered,
-    collecting_nothing,
     fold_latest,
     fold_ordered,
     newest_changes,
@@ -47,6 +46,7 @@ from driftq.pipeline.projection.user_fold import (
     gather_rows,
     run_user_fold,
 )
+from driftq.pipeline.spark.garbage import collecting_nothing
 from driftq.pipeline.transport.port import COLUMNS
 from driftq.sinks import (
     Application,

@@ -12,6 +12,7 @@ from driftq.model import TopicView
 from driftq.model.options.pipeline import PipelineOptions
 from driftq.pipeline.source.waits import MAX_WAIT
 from driftq.pipeline.transport.port import TopicSubscription
+from driftq.pipeline.transport.resume import by_topic
 from driftq.transport.paths import topic_path
 from driftq.transport.server import Server, check_server
 
@@ -62,9 +63,10 @@ class DriftqTransport:
         starting: Mapping[TopicPartition, int],
         messages_max: int,
         newest_by: str | None = None,
+        identities: Mapping[str, str] | None = None,
         headers: bool = False,
     ) -> DataFrame:
-        """`headers`: the rows have the column `headers` too."""
+        """`headers`: the rows have the column `headers` too. Of no use here are `identities`."""
         options = subscription.options | {
             "url": self._options.url,
             "data": self._options.data,
@@ -94,7 +96,4 @@ def identity_of(view: TopicView) -> str:
 
 def offsets_text(offsets: Mapping[TopicPartition, int]) -> str:
     """In the form of `startingOffsets`; a partition that is not named is read from its start."""
-    by_topic: dict[str, dict[str, int]] = {}
-    for place, offset in offsets.items():
-        by_topic.setdefault(place.topic, {})[str(place.partition)] = offset
-    return msgspec.json.encode(by_topic).decode()
+    return msgspec.json.encode(by_topic(offsets)).decode()

@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 
-from driftq.pipeline.transport.port import COLUMNS, NOT_TEXT, VALUE_BYTES
+from driftq.pipeline.transport.port import COLUMNS, EVENT_HEADERS, NOT_TEXT, VALUE_BYTES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-HEADERS = ("event_id", "aggregate_type", "aggregate_id", "sequence_number")
-"""The first headers of a published event, in this order."""
 _IN_VALUE = "event_id string, aggregate_type string, aggregate_id string, sequence_number long"
 
 
@@ -31,7 +29,7 @@ def as_messages(rows: DataFrame) -> DataFrame:
     in_value = f.from_json(value, _IN_VALUE)
     events = {
         name: f.when(published, _header(number)).otherwise(in_value[name])
-        for number, name in enumerate(HEADERS)
+        for number, name in enumerate(EVENT_HEADERS)
     }
     events["sequence_number"] = events["sequence_number"].cast("long")
     made = {"key": text_of("key"), "value": value, **events}
@@ -41,8 +39,8 @@ def as_messages(rows: DataFrame) -> DataFrame:
 
 def _published() -> Column:
     """Whether the headers are those of the publisher."""
-    found = f.col("headers").isNotNull() & (f.size("headers") >= len(HEADERS))
-    for number, name in enumerate(HEADERS):
+    found = f.col("headers").isNotNull() & (f.size("headers") >= len(EVENT_HEADERS))
+    for number, name in enumerate(EVENT_HEADERS):
         found &= f.get("headers", f.lit(number))["key"] == name
     return found
 

@@ -18,6 +18,7 @@ from driftq.model.options.kafka import KafkaOptions
 from driftq.model.options.pipeline import KAFKA, PipelineOptions
 from driftq.pipeline.spark.equipped import require_kafka_source
 from driftq.pipeline.transport.port import TopicSubscription
+from driftq.pipeline.transport.resume import by_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,12 +49,7 @@ class KafkaTransport:
 
     def identities(self, subscription: TopicSubscription) -> dict[str, str]:
         with KafkaCluster(self._options) as cluster:
-            names = [name for name in cluster.topics() if subscription.matches(name)]
-            cluster_id = cluster.cluster_id()
-            return {
-                name: f"{KAFKA}/{cluster_id}/{topic_id}"
-                for name, topic_id in cluster.topic_ids(names).items()
-            }
+            return cluster.identities(name for name in cluster.topics() if subscription.matches(name))
 
     def late_identity(self, topic: str) -> str:
         raise TopicAppeared(topic)
@@ -67,9 +63,23 @@ class KafkaTransport:
         starting: Mapping[TopicPartition, int],
         messages_max: int,
         newest_by: str | None = None,
+        identities: Mapping[str, str] | None = None,
     ) -> DataFrame:
+        from driftq.pipeline.source.kafka.format import newest_stream
+        from driftq.pipeline.source.kafka.options import KafkaSourceOptions
         from driftq.pipeline.transport.kafka_rows import as_messages
 
+        if newest_by is not None:
+            known = self.identities(subscription) if identities is None else dict(identities)
+            options = KafkaSourceOptions(
+                kafka=self._options,
+                subscription=subscription,
+                identities=known,
+                starting=by_topic(starting),
+                messages_max=messages_max,
+                newest_by=newest_by,
+            )
+            return newest_stream(spark, options)
         return as_messages(
             self.raw_stream(spark, subscription, reader=reader, starting=starting, messages_max=messages_max)
         )

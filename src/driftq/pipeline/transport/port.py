@@ -7,6 +7,7 @@ another identity, so a reader that finds no position under it begins at the earl
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,10 +34,25 @@ COLUMNS = (
     "sequence_number",
 )
 """What every transport's messages have. The last four are null where a message is no event."""
+COLUMN_TYPES = (
+    "topic string, partition int, offset long, timestamp timestamp, key string, value string, "
+    "event_id string, aggregate_type string, aggregate_id string, sequence_number long"
+)
+"""The same as Spark's schema."""
 VALUE_BYTES = "value_bytes"
 """A further column of a transport whose values are bytes: the value before it was checked to be text."""
+EVENT_HEADERS = ("event_id", "aggregate_type", "aggregate_id", "sequence_number")
+"""The first headers of a published event on Kafka, in this order."""
 NOT_TEXT = "not UTF-8, in base64: "
 """Precedes bytes that are no text: no JSON begins like this, so such a message becomes a dead letter."""
+
+
+def as_text(value: bytes) -> str:
+    """Key or value as text; bytes that are none follow NOT_TEXT."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return NOT_TEXT + base64.b64encode(value).decode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,11 +120,13 @@ class Transport(Protocol):
         starting: Mapping[TopicPartition, int],
         messages_max: int,
         newest_by: str | None = None,
+        identities: Mapping[str, str] | None = None,
     ) -> DataFrame:
         """The messages from these offsets on, with at least `COLUMNS`; other partitions from their start.
 
         `reader` is the query's name, under which the transport may show progress. With `newest_by`, the
         transport may leave out messages that a later one of the same aggregate, or key, supersedes.
+        `identities` are those that the caller stores positions under; the default is those of now.
         """
 
     def close(self) -> None: ...

@@ -28,6 +28,14 @@ def resume_offsets(
     return following
 
 
+def by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """As Spark's sources take offsets; partitions are texts there."""
+    found: dict[str, dict[str, int]] = {}
+    for place, offset in offsets.items():
+        found.setdefault(place.topic, {})[str(place.partition)] = offset
+    return found
+
+
 def topics_started_over(applied: Mapping[TopicPartition, int], identities: Mapping[str, str]) -> set[str]:
     """Topics of which only another one of the same name was read, and whose offsets do not go on behind it.
 

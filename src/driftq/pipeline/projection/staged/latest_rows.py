@@ -6,7 +6,6 @@ read, all events of its aggregate are folded one by one, and so is what is no ev
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from driftq.eventstore.published import decode_state_event
 from driftq.model import Operation
 from driftq.pipeline.projection.folds import BatchMessage, fold_latest
 from driftq.pipeline.source.newest import find_newest
-from driftq.pipeline.transport.port import NOT_TEXT
+from driftq.pipeline.transport.port import as_text
 from driftq.sinks import ProjectionDeadLetter
 from driftq.sinks.arrow_rows import CHANGES, as_table
 
@@ -80,15 +79,8 @@ def _with_texts(table: pa.Table) -> pa.Table:
     try:
         texts = values.cast(pa.string())
     except pa.ArrowInvalid:  # One of them, at least, is no UTF-8.
-        texts = pa.chunked_array([[None if each is None else _text(each) for each in values.to_pylist()]])
+        texts = pa.chunked_array([[None if each is None else as_text(each) for each in values.to_pylist()]])
     return table.set_column(table.column_names.index("value"), "value", texts)
-
-
-def _text(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return NOT_TEXT + base64.b64encode(value).decode()
 
 
 def _events(table: pa.Table, newest: NDArray[Any]) -> tuple[pa.Table, NDArray[np.bool_]]:

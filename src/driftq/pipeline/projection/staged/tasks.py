@@ -17,9 +17,10 @@ from driftq.errors import Unavailable
 from driftq.model import Aggregate
 from driftq.pipeline.dead_letters.projection import DeadLetterContext
 from driftq.pipeline.projection.delivery import RetryBudget
-from driftq.pipeline.projection.folds import Ordered, collecting_nothing, fold_latest, fold_ordered
+from driftq.pipeline.projection.folds import Ordered, fold_latest, fold_ordered
 from driftq.pipeline.projection.staged.latest_rows import fold_rows, messages
 from driftq.pipeline.projection.staged.reports import ReadUpTo, TaskReport, as_rows, read_up_to
+from driftq.pipeline.spark.garbage import collecting_nothing
 from driftq.sinks.arrow_rows import CHANGES, as_table
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import pytest
 from driftq.log.files import Bytes, File
 from driftq.log.frame import Frame
 from driftq.log.handles import OpenSegments
-from driftq.server.commit_place import CommitPlace
 from driftq.server.engine import Engine
+from driftq.server.io_threads import CommitPlace
 from driftq.storage.journal import Journal
 from driftq.testing.disk import SimFile
 from driftq.testing.loop import SimBackground

@@ -43,8 +43,6 @@ def partition_of(key: str, *, partitions: int) -> int:
 
 def partitions_of(keys: Sequence[str], *, partitions: int) -> list[int]:
     """The same for many."""
-    if partitions == 1:
-        return [0] * len(keys)
     digests = [_short_keys.get(key) for key in keys]
     if None in digests:
         slots = [slot for slot, digest in enumerate(digests) if digest is None]

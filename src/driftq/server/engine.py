@@ -10,7 +10,7 @@ earlier one decided. Answers and deliveries go into the turn's `Commit`, which i
 are written and synced; without records at once.
 
 While the disk is quick the loop writes them itself; requests wait in their sockets for the next turn. A slow
-disk, a large commit and a new segment are for the writer thread (`commit_place.py`). On a slow disk the next
+disk, a large commit and a new segment are for the writer thread (`io_threads.py`). On a slow disk the next
 turn comes before the answers, so that its commit is on its way while they go out. That commit is never one of
 the loop's: answers and deliveries leave in the order of the log.
 
@@ -139,8 +139,7 @@ class Engine:
             if not self._committing:
                 self._loop.soon(self._turn)
 
-    def _turn(self, *, ahead: bool = False) -> None:
-        """One turn; `ahead` of the answers of the last commit."""
+    def _turn(self, *, ahead: bool = False) -> None:  # Ahead: of the last commit's answers.
         self._turn_wanted = False
         if self._committing:
             return

@@ -19,7 +19,7 @@ from typing import TypeVar
 from driftq.errors import LogError
 from driftq.log.frame import Frame
 from driftq.log.log import Log
-from driftq.server.commit_place import CommitPlace, write_durably
+from driftq.server.io_threads import CommitPlace, write_durably
 from driftq.storage.payloads import EntriesGone
 from driftq.testing.clock import VirtualClock
 

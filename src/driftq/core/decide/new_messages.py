@@ -59,7 +59,7 @@ def decide_new(state: State, topic: Topic, new: NewMessages, *, now: int) -> New
 def room_for_all(state: State, topic: Topic, keys: Sequence[str], size_bytes: int) -> list[int] | None:
     """The partitions of messages that all fit easily; None when each must be checked alone."""
     count = len(topic.partitions)
-    partitions = partitions_of(keys, partitions=count)
+    partitions = partitions_of(keys, partitions=count) if count > 1 else [0] * len(keys)
     limits = state.limits
     messages_max = limits.partition_messages_max - len(keys)
     bytes_max = limits.partition_bytes_max - size_bytes

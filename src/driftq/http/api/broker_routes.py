@@ -345,9 +345,9 @@ BROKER_ROUTES = (
     Route(
         method="POST",
         path="/v1/ack/batch",
-        handler=messages.ack_batch,
+        handler=batch.ack_batch,
         roles=CONSUME,
-        topics=messages.topics_acked,
+        topics=batch.topics_acked,
         summary="Ack many messages",
         query=AckBatchBody,
         body=AckBatchBody,

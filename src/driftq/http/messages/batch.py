@@ -1,4 +1,4 @@
-"""POST /v1/produce/batch: many messages, one durable write, a result for each in order.
+"""Many messages or acks in one request: one durable write, a result for each in order.
 
 The whole body is decoded at once. Only when that fails is it decoded message by message, so that an invalid
 one gets its own error and the others go on.
@@ -14,18 +14,25 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from driftq.core.commands import Produce
+from driftq.core.commands import Ack, Produce
 from driftq.core.decide.produce import Accepted, Outcome
 from driftq.errors import DriftQError, FailedPrecondition, InvalidArgument
-from driftq.http.api.params import Form, decode
-from driftq.http.messages.handlers import read_message, whole_message
-from driftq.http.messages.singles import produced
+from driftq.http.api.params import Form, body_problem, check_count, check_name, decode, read_many
+from driftq.http.messages.handlers import produced, read_message, whole_message
 from driftq.http.messages.tenants import of_tenant, topics_of, within_tenant
 from driftq.http.messages.tracing import traced
-from driftq.http.wire.exchange import Exchange, count_refusals, error_body, error_fields, error_headers
+from driftq.http.wire.exchange import (
+    Exchange,
+    count_refusals,
+    error_body,
+    error_fields,
+    error_headers,
+    reply_each,
+)
+from driftq.model.wire.messages import AckBatchBody, AckBatchParts, AckPart
 from driftq.model.wire.produce import BatchBody, BatchParts, BatchQuery, BatchReply, ProduceBody
 from driftq.server.produce.prepare import Produced, are_simple, prepare_all
-from driftq.server.requests import ManyRequest, ProduceRequest, StoredRun
+from driftq.server.requests import AckRequest, ManyRequest, ProduceRequest, StoredRun
 from driftq.server.routing.service import RoutingService
 
 QUERY = Form(BatchQuery)
@@ -33,6 +40,9 @@ _decode = msgspec.json.Decoder(BatchBody).decode
 _parts = msgspec.json.Decoder(BatchParts)
 _decode_lines = msgspec.json.Decoder(ProduceBody).decode_lines
 _encode = msgspec.json.Encoder().encode
+ACK_BATCH = Form(AckBatchBody)
+_ack_parts = msgspec.json.Decoder(AckBatchParts)
+_decode_ack = msgspec.json.Decoder(AckPart).decode
 
 _ACCEPTED = b'{"status":"produced","topic":"%b","partition":%%d,"offset":%%d,"duplicate":false}'
 _NOT_STORED = FailedPrecondition("not stored: another message of this atomic batch was refused")
@@ -249,3 +259,36 @@ def _refuse(exchange: Exchange, results: list[Outcome], first: DriftQError) -> N
         ],
     }
     exchange.reply(exchange.edge.heads.whole(first.status, _encode(fields), extra=error_headers(first)))
+
+
+def ack_batch(exchange: Exchange) -> None:
+    """Many acks of one owner; an invalid one fails alone."""
+    errors: dict[int, DriftQError] = {}
+    asked = read_many(exchange, ACK_BATCH, _ack_parts)
+    if isinstance(asked, AckBatchBody):
+        acks = [Ack(asked.owner, one.partition, one.offset, one.attempt) for one in asked.acks]
+    else:
+        acks, errors = _read_acks(asked)
+    check_count(exchange, "acks", len(asked.acks))
+    check_name("group", asked.group)
+    check_name("owner", asked.owner)
+    reply = partial(reply_each, exchange, b'{"status":"acked"}', errors)
+    exchange.edge.engine.submit(AckRequest(asked.topic, asked.group, acks, reply))
+
+
+def topics_acked(exchange: Exchange) -> Iterable[str]:
+    return (read_many(exchange, ACK_BATCH, _ack_parts).topic,)
+
+
+def _read_acks(batch: AckBatchParts) -> tuple[list[Ack], dict[int, DriftQError]]:
+    """The acks that could be decoded, and the errors of the others by index."""
+    acks: list[Ack] = []
+    errors: dict[int, DriftQError] = {}
+    for slot, part in enumerate(batch.acks):
+        try:
+            ack = _decode_ack(part)
+        except (ValueError, RecursionError) as error:
+            errors[slot] = body_problem(error)
+        else:
+            acks.append(Ack(batch.owner, ack.partition, ack.offset, ack.attempt))
+    return acks, errors

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
 from typing import cast
 
 import msgspec
 
-from driftq.core.commands import Ack, Extend, Nack
+from driftq.core.commands import Ack, Extend, Nack, Produce
+from driftq.core.decide.produce import Outcome
 from driftq.core.lease import Credit
 from driftq.core.owners import OwnedKind
 from driftq.errors import DriftQError, InvalidArgument, TopicNotFound
-from driftq.http.api.params import Form, body_problem, check_count, check_name, read_many
-from driftq.http.messages.singles import ack_one, store_one
+from driftq.http.api.params import Form, body_problem, check_name
 from driftq.http.messages.tenants import of_tenant, topics_of, within_tenant
 from driftq.http.messages.tracing import traced
 from driftq.http.wire.exchange import (
@@ -21,29 +21,28 @@ from driftq.http.wire.exchange import (
     NDJSON,
     Exchange,
     chunk,
-    reply_each,
     reply_outcome,
 )
 from driftq.model import Envelope, Message, MessageRetryPolicy
 from driftq.model.envelope import EnvelopeBody
 from driftq.model.wire.messages import (
-    AckBatchBody,
-    AckBatchParts,
     AckBody,
-    AckPart,
     ConsumeBody,
     ExtendBody,
     NackBody,
 )
 from driftq.model.wire.produce import InProcessBody, NullableProduceBody, ProduceBody, ProduceQuery
-from driftq.server.produce.prepare import Produced
+from driftq.server.produce.prepare import SIMPLE_BYTES_MAX, Produced, is_simple, prepare
 from driftq.server.requests import (
-    AckRequest,
     DrainedRequest,
     ExtendRequest,
     JoinRequest,
     LeaveRequest,
     NackRequest,
+    ProduceRequest,
+    SingleAckRequest,
+    SingleRequest,
+    StoredRun,
 )
 from driftq.server.routing.service import RoutingService
 
@@ -59,9 +58,9 @@ CONSUME = Form(ConsumeBody)
 ACK = Form(AckBody)
 NACK = Form(NackBody)
 EXTEND = Form(ExtendBody)
-ACK_BATCH = Form(AckBatchBody)
-_parts = msgspec.json.Decoder(AckBatchParts)
-_decode_part = msgspec.json.Decoder(AckPart).decode
+_FEW = 3
+"""For no more replies a template of their own does not pay."""
+_ACCEPTED = b'{"status":"produced","topic":"%b","partition":%%d,"offset":%%d,"duplicate":false}'
 
 
 # Produce
@@ -289,34 +288,92 @@ def extend(exchange: Exchange) -> None:
     )
 
 
-def ack_batch(exchange: Exchange) -> None:
-    """Many acks of one owner; an invalid one fails alone."""
-    errors: dict[int, DriftQError] = {}
-    asked = read_many(exchange, ACK_BATCH, _parts)
-    if isinstance(asked, AckBatchBody):
-        acks = [Ack(asked.owner, one.partition, one.offset, one.attempt) for one in asked.acks]
+# Replies: alone, or together with all that a turn has decided
+
+
+def store_one(exchange: Exchange, message: Produced) -> None:
+    """Submit the message; raises InvalidArgument."""
+    edge = exchange.edge
+    size_bytes = len(exchange.body) + len(exchange.query)
+    if size_bytes <= SIMPLE_BYTES_MAX and (
+        (message.envelope is None and message.headers is None) or is_simple(message)
+    ):
+        edge.engine.submit(SingleRequest(message, size_bytes, exchange, _ANSWERS))
     else:
-        acks, errors = _read_parts(asked)
-    check_count(exchange, "acks", len(asked.acks))
-    check_name("group", asked.group)
-    check_name("owner", asked.owner)
-    reply = partial(reply_each, exchange, b'{"status":"acked"}', errors)
-    exchange.edge.engine.submit(AckRequest(asked.topic, asked.group, acks, reply))
+        command = prepare(message, at=edge.clock.now())
+        edge.engine.submit(ProduceRequest([command], partial(_stored, exchange, command)))
 
 
-def topics_acked(exchange: Exchange) -> Iterable[str]:
-    return (read_many(exchange, ACK_BATCH, _parts).topic,)
+def _stored(exchange: Exchange, command: Produce, outcomes: list[Outcome] | DriftQError) -> None:
+    outcome = outcomes if isinstance(outcomes, DriftQError) else outcomes[0]
+    _ANSWERS.answer(exchange, command.topic, outcome)
 
 
-def _read_parts(batch: AckBatchParts) -> tuple[list[Ack], dict[int, DriftQError]]:
-    """The acks that could be decoded, and the errors of the others by index."""
-    acks: list[Ack] = []
-    errors: dict[int, DriftQError] = {}
-    for slot, part in enumerate(batch.acks):
-        try:
-            ack = _decode_part(part)
-        except (ValueError, RecursionError) as error:
-            errors[slot] = body_problem(error)
+class _ProduceAnswers:
+    """The replies of `POST /v1/produce`."""
+
+    def answer(self, exchange: Exchange, topic: str, outcome: Outcome) -> None:
+        if isinstance(outcome, DriftQError):
+            exchange.reply_error(outcome)
         else:
-            acks.append(Ack(batch.owner, ack.partition, ack.offset, ack.attempt))
-    return acks, errors
+            exchange.reply_ok(produced(topic, outcome))
+
+    def answer_all(self, exchanges: Sequence[Exchange], run: StoredRun) -> None:
+        topic, partitions, first = run
+        body = _accepted(topic)
+        offsets = range(first, first + len(exchanges))
+        alike = (
+            len(exchanges) > _FEW and max(partitions) < 10 and len(str(offsets[0])) == len(str(offsets[-1]))
+        )
+        whole = (
+            b"%b%d\r\n\r\n%b" % (exchanges[0].edge.heads.ok, len(body % (0, first)), body) if alike else b""
+        )
+        for exchange, place in zip(exchanges, zip(partitions, offsets, strict=True), strict=True):
+            if alike and not (exchange.request_id or exchange.ends_connection or exchange.old):
+                exchange.connection.answered(exchange, whole % place)
+            else:
+                exchange.reply_ok(body % place)
+
+
+_ANSWERS = _ProduceAnswers()
+
+
+def ack_one(exchange: Exchange, topic: str, group: str, ack: Ack) -> None:
+    exchange.edge.engine.submit(SingleAckRequest(topic, group, ack, exchange, _ACK_ANSWERS))
+
+
+class _AckAnswers:
+    """The replies of `POST /v1/ack`."""
+
+    def answer(self, exchange: Exchange, outcome: DriftQError | None) -> None:
+        reply_outcome(exchange, outcome)
+
+    def answer_all(self, exchanges: Sequence[Exchange]) -> None:
+        done = exchanges[0].edge.heads.no_content
+        for exchange in exchanges:
+            if exchange.request_id or exchange.ends_connection or exchange.old:
+                exchange.reply_done()
+            else:
+                exchange.connection.answered(exchange, done)
+
+
+_ACK_ANSWERS = _AckAnswers()
+
+
+@lru_cache(maxsize=64)
+def _accepted(topic: str) -> bytes:
+    """The body for a new message of a topic, with placeholders for partition and offset."""
+    return _ACCEPTED % topic.encode()
+
+
+def produced(topic: str, outcome: Outcome) -> bytes:
+    """The reply for a stored message."""
+    if type(outcome) is tuple:
+        return _accepted(topic) % outcome
+    assert not isinstance(outcome, (tuple, DriftQError))
+    return b'{"status":"produced","topic":"%b","partition":%d,"offset":%d,"duplicate":true%b}' % (
+        outcome.topic.encode(),
+        outcome.partition,
+        outcome.offset,
+        b',"payload_mismatch":true' if outcome.payload_mismatch else b"",
+    )

@@ -9,8 +9,7 @@ import pytest
 
 from driftq.log import Frame, Log
 from driftq.log.memory import MemoryFolder
-from driftq.server.commit_place import AWAY_S, BYTES_MAX, QUICK_S, RECENT, SLOW_S, CommitPlace
-from driftq.server.io_threads import Fsync, Threads
+from driftq.server.io_threads import AWAY_S, BYTES_MAX, QUICK_S, RECENT, SLOW_S, CommitPlace, Fsync, Threads
 
 SEGMENT_BYTES = 4 * BYTES_MAX
 

@@ -116,11 +116,15 @@ class ServerConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._gone = True
         self._edge.leave(self)
-        line = list(self._line)
+        self._disconnect()
         self._line.clear()
-        for exchange in line:
+
+    def _disconnect(self) -> None:
+        """Nothing is delivered to this client any more."""
+        for exchange in list(self._line):
             if exchange.on_lost is not None:
-                exchange.on_lost()
+                on_lost, exchange.on_lost = exchange.on_lost, None
+                on_lost()
         if self._stream is not None:
             stream, self._stream = self._stream, None
             stream.lost()
@@ -137,11 +141,13 @@ class ServerConnection(asyncio.Protocol):
         """A client that closed only its own side still gets its pending replies.
 
         A consumer counts as disconnected, and so does a client that waits for jobs: a delivery would be
-        wasted.
+        wasted. They are gone at once: `connection_lost` comes later than a turn that is due by now.
         """
-        if not self._line or self._reader.within or self._lingers or self._consumed:
+        waits = self._stream is not None or any(exchange.on_lost is not None for exchange in self._line)
+        if waits:
+            self._disconnect()
             return False
-        if any(exchange.on_lost is not None for exchange in self._line):
+        if not self._line or self._reader.within or self._lingers or self._consumed:
             return False
         if not self._transport.can_write_eof():
             return False  # TLS closes both sides at once.

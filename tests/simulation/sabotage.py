@@ -184,7 +184,7 @@ def deliver_to_those_who_were_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def look_only_where_something_was_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Consumers, "wake", lambda self, topic, group, partition=None: None)
+    monkeypatch.setattr(Consumers, "wake", lambda self, topic, group, partition=None, *, settled=0: None)
 
 
 def drop_errors_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:

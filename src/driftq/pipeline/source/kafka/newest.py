@@ -40,7 +40,7 @@ class _StateOf(StateEvent, kw_only=True, gc=False):
 
     aggregate_type: str
     aggregate_id: str
-    sequence_number: _Sequence
+    sequence_number: Annotated[int, msgspec.Meta(ge=1, le=(1 << 63) - 1)]
 
 
 class _EventColumns(msgspec.Struct, gc=False):
@@ -52,15 +52,14 @@ class _EventColumns(msgspec.Struct, gc=False):
     sequence_number: _Sequence | None = None
 
 
-_Columns = _StateOf | _EventColumns | None
-_Readable = tuple[object, int, _Columns]
-"""What a message is about, its order among others about the same, and its columns where they are known."""
-_Held = tuple[int, "Message", _Columns]
-"""A message with its order."""
-_Row = tuple[int, "Message", _Columns]
-"""A message with its offset."""
+_Readable = tuple[object, int, str | None]
+"""What a message is about, its order among others about the same, and the id of its event."""
+_Held = tuple[int, "Message", str | None]
+"""A message with its order, and the id of its event."""
+_Row = tuple[int, "Message", _EventColumns | None]
+"""A message with its offset, and its columns where they are known."""
 
-_decode_state = msgspec.json.Decoder(_StateOf).decode
+_states = msgspec.json.Decoder(_StateOf)
 _decode_columns = msgspec.json.Decoder(_EventColumns).decode
 _decode_json = msgspec.json.Decoder().decode
 _UNREADABLE = (ValueError, RecursionError)
@@ -74,20 +73,19 @@ def newest_rows(lists: Iterable[list[Message]], *, by: str) -> Iterator[arrow.Re
     size = 0
     last: Message | None = None
     for messages in lists:
-        for message in messages:
+        for message, readable in zip(messages, read(messages), strict=True):
             last = message
-            readable = read(message)
             if readable is None:
                 others.append(message)
                 size += len(message) + _HELD_EACH
             else:
-                about, order, columns = readable
+                about, order, event_id = readable
                 held = newest.get(about)
                 if held is None:
-                    newest[about] = order, message, columns
+                    newest[about] = order, message, event_id
                     size += len(message) + _HELD_EACH
                 elif held[0] < order:
-                    newest[about] = order, message, columns
+                    newest[about] = order, message, event_id
                     size += len(message) - len(held[1])
             if size >= HELD_BYTES:
                 yield from _rows(newest, others, last)
@@ -96,25 +94,43 @@ def newest_rows(lists: Iterable[list[Message]], *, by: str) -> Iterator[arrow.Re
         yield from _rows(newest, others, last)
 
 
-def _read_state(message: Message) -> _Readable | None:
-    """The state of an aggregate; None where it has to be looked at alone."""
-    value = message.value()
-    if value is None:
-        return None
+def _read_states(messages: list[Message]) -> list[_Readable | None]:
+    """The states of aggregates; None for what has to be looked at alone.
+
+    Nearly always each value is an event on one line: then all are decoded, and their names checked, at once.
+    """
+    values = [message.value() or b"" for message in messages]
     try:
-        event = _decode_state(
-            value.decode()
-        )  # The payload's bytes, which are not looked at, are checked too.
+        text = b"\n".join(values).decode()  # The payloads, which are not looked at, are checked too.
+        events = _states.decode_lines(text) if text.count("\n") == len(values) - 1 else []
+    except _UNREADABLE:
+        events = []
+    if len(events) != len(values):
+        return [_read_state(value) for value in values]
+    names = [name for each in events for name in (each.event_id, each.aggregate_type, each.aggregate_id)]
+    if not _are_names(names):
+        return [_read_state(value) for value in values]
+    return [
+        ((each.aggregate_id, each.aggregate_type), each.sequence_number, each.event_id) for each in events
+    ]
+
+
+def _read_state(value: bytes) -> _Readable | None:
+    try:
+        event = _states.decode(value.decode())
     except _UNREADABLE:
         return None
-    kind, aggregate_id, sequence = event.aggregate_type, event.aggregate_id, event.sequence_number
-    if sequence < 1 or not _are_names(kind, aggregate_id, event.event_id):
+    if not _are_names([event.event_id, event.aggregate_type, event.aggregate_id]):
         return None
-    return (aggregate_id, kind), sequence, event
+    return (event.aggregate_id, event.aggregate_type), event.sequence_number, event.event_id
+
+
+def _read_values(messages: list[Message]) -> list[_Readable | None]:
+    """The values of keys; None for what has to be looked at alone."""
+    return [_read_value(message) for message in messages]
 
 
 def _read_value(message: Message) -> _Readable | None:
-    """The value of a key; None where it has to be looked at alone."""
     key, value = message.key(), message.value()
     if not key or value is None:
         return None
@@ -123,33 +139,33 @@ def _read_value(message: Message) -> _Readable | None:
         name = key.decode()
     except _UNREADABLE:
         return None
-    offset = message.offset()
-    assert offset is not None
-    return (name, offset, None) if _are_names(name) else None
+    return (name, _offset(message), None) if _are_names([name]) else None
 
 
-_READ: dict[str, Callable[[Message], _Readable | None]] = {"aggregate_id": _read_state, "key": _read_value}
+_READ: dict[str, Callable[[list[Message]], list[_Readable | None]]] = {
+    "aggregate_id": _read_states,
+    "key": _read_values,
+}
 
 
-def _are_names(*texts: str) -> bool:
+def _are_names(names: list[str]) -> bool:
     """Whether all of them are certainly valid keys of a read model."""
-    if not all(texts):
-        return False
-    together = "".join(texts)
-    if len(together) <= KEY_BYTES_MAX and together.isascii() and "\x00" not in together:
+    together = "".join(names)
+    if all(names) and max(map(len, names)) <= KEY_BYTES_MAX and together.isascii() and "\x00" not in together:
         return True  # Nearly all are.
     try:
-        for text in texts:
-            key_text("name", text)
+        return all(names) and all(key_text("name", name) for name in names)
     except InvalidArgument:
         return False
-    return True
 
 
 def _rows(
     newest: dict[object, _Held], others: Iterable[Message], last: Message
 ) -> Iterator[arrow.RecordBatch]:
-    rows: list[_Row] = [(_offset(message), message, columns) for _, message, columns in newest.values()]
+    rows: list[_Row] = [
+        (_offset(message), message, _columns(about, order, event_id))
+        for about, (order, message, event_id) in newest.items()
+    ]
     rows += [(_offset(message), message, None) for message in others]
     rows.sort(key=itemgetter(0))
     if not rows or rows[-1][0] != _offset(last):
@@ -186,7 +202,12 @@ def _texts(values: list[bytes | None]) -> arrow.Array:
         return arrow.array([None if each is None else as_text(each) for each in values], arrow.string())
 
 
-def _columns_of(message: Message) -> _StateOf | _EventColumns:
+def _columns(about: Any, order: int, event_id: str | None) -> _EventColumns | None:
+    """Of a state; a value by key has none."""
+    return None if event_id is None else _EventColumns(event_id, about[1], about[0], order)
+
+
+def _columns_of(message: Message) -> _EventColumns:
     """From the publisher's headers, where they are there, else from the value."""
     headers: Any = message.headers() or ()
     first = headers[: len(EVENT_HEADERS)]

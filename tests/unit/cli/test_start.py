@@ -233,3 +233,22 @@ main()
     others = {"driftq.cli.app", "driftq.cli.produce", "driftq.cli.pipeline", "driftq.transport.blocking"}
     assert not others & {*loaded}
     assert not {"sqlalchemy", "pyarrow", "obstore", "opentelemetry", "rich"} & {*loaded}
+
+
+def test_a_server_is_ready_without_a_search_for_garbage() -> None:
+    program = """
+import gc, signal, sys
+import driftq.cli.serving as serving
+from driftq.cli import main
+gc.disable()
+searches = []
+gc.callbacks.append(lambda phase, facts: searches.append(facts["generation"]))
+def ready(*_):
+    print(len(searches), gc.isenabled(), gc.get_freeze_count() > 10_000)
+    signal.raise_signal(signal.SIGTERM)
+serving._ready = ready
+sys.argv = ["driftq", "serve", "--no-wal", "--port", "0"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    assert done.stdout.split() == ["0", "True", "True"], done.stderr

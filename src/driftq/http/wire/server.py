@@ -175,7 +175,7 @@ async def run(
         await broker.close()
         raise
     loop.add_signal_handler(signal.SIGHUP, server.reload)
-    gc.collect()
+    # A start makes next to no garbage: a search through all of it would take longer than the log.
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
     gc.enable()  # The command line has turned it off for the start.

@@ -94,6 +94,10 @@ def _own_times(process: psutil.Process) -> tuple[float, float]:
     return times.user, times.system
 
 
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+"""Of a server: its modules are compiled once, as in an installed one."""
+
+
 class Server:
     """`driftq serve` on a free port."""
 
@@ -104,7 +108,7 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env={**os.environ, **(environment or {})},
+            env=ENVIRONMENT | (environment or {}),
         )
         self.port = self._read_port()
         self.measured = Measured(self.process.pid)

@@ -139,7 +139,7 @@ class Threads:
         self._loop = loop
         self._fsync = fsync
         self._place = CommitPlace(log, syncs=fsync is Fsync.ALWAYS)
-        self.commits_here, self.commit_here = self._place.is_here, self._place.commit
+        self.commits_here = self._place.is_here
         self._writes: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._reads: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._steps: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -169,6 +169,9 @@ class Threads:
     @property
     def may_commit_here(self) -> bool:
         return self._place.is_quick
+
+    def commit_here(self, frames: Sequence[Frame]) -> OSError | None:
+        return self._place.commit(frames)
 
     def _write(self, frames: Sequence[Frame]) -> OSError | None:
         if self._fsync is Fsync.ALWAYS:

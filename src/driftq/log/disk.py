@@ -20,6 +20,8 @@ _TRUSTED = {"ext4", "xfs"}
 Others may ignore the flag without an error. A daemon behind FUSE or 9p, for instance, gets it as a hint.
 """
 _NOT_SUPPORTED = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+_FEW = 4
+"""Parts of a write that a look at their sizes costs next to nothing."""
 _ZEROS = bytes(1024 * 1024)
 _sync = getattr(os, "fdatasync", os.fsync)
 _allocate = getattr(os, "posix_fallocate", None)
@@ -52,18 +54,29 @@ class OsFile:
 
     def _write(self, position: int, parts: Sequence[Bytes], *, flags: int) -> None:
         """All parts, however few bytes a call takes, each call with these flags."""
+        written = 0
+        if 0 < len(parts) <= _FEW:  # Most often, and then one call takes them all.
+            written = os.pwritev(self._descriptor, parts, position, flags)
+            if written == sum([len(part) if type(part) is bytes else _size_of(part) for part in parts]):
+                return
+        self._write_rest(position, parts, written, flags=flags)
+
+    def _write_rest(self, position: int, parts: Sequence[Bytes], written: int, *, flags: int) -> None:
+        """What is behind the first `written` bytes of these parts, which begin at this position."""
         waiting = [memoryview(part).cast("B") for part in parts if len(part)]
         first = 0
-        while first < len(waiting):
-            written = os.pwritev(self._descriptor, waiting[first : first + _PARTS_MAX], position, flags)
-            if written == 0:
-                raise OSError(errno.EIO, "the file takes no more bytes")
+        while True:
             position += written
             while first < len(waiting) and written >= len(waiting[first]):
                 written -= len(waiting[first])
                 first += 1
+            if first == len(waiting):
+                return
             if written:
                 waiting[first] = waiting[first][written:]
+            written = os.pwritev(self._descriptor, waiting[first : first + _PARTS_MAX], position, flags)
+            if written == 0:
+                raise OSError(errno.EIO, "the file takes no more bytes")
 
     def read_at(self, position: int, size: int) -> bytes:
         found = os.pread(self._descriptor, size, position)
@@ -189,6 +202,11 @@ class OsFolder:
 
     def __del__(self) -> None:
         self.close()
+
+
+def _size_of(part: Bytes) -> int:
+    """In bytes, whatever the items of a view are."""
+    return memoryview(part).nbytes
 
 
 def _file_system(device: int) -> str | None:

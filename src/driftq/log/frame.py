@@ -58,7 +58,7 @@ class Frame:
     fit and shrinks to `size` when the frame is finished.
     """
 
-    __slots__ = ("_parts", "capacity", "lsn", "position", "records", "segment", "size")
+    __slots__ = ("_parts", "capacity", "end", "lsn", "position", "records", "segment", "size")
 
     def __init__(self, *, segment: int, lsn: int, position: int, capacity: int) -> None:
         self.segment = segment
@@ -68,6 +68,8 @@ class Frame:
         self.records = 0
         """The number of appends, one for each record."""
         self.capacity = capacity
+        self.end = NOTHING
+        """Behind its last byte, once it is finished."""
         self._parts: list[bytes] = []
 
     def append(self, *parts: bytes) -> int:
@@ -83,10 +85,6 @@ class Frame:
         self.records += 1
         return self.position + before
 
-    @property
-    def end(self) -> LogEnd:
-        return LogEnd(self.segment, self.position + self.size, self.lsn)
-
     def encoded(self) -> list[bytes]:
         """Header and payload, to be written `HEADER_BYTES` before `position`."""
         parts = self._parts
@@ -95,11 +93,15 @@ class Frame:
         crc = 0
         for part in parts:
             crc = crc32c(part, crc)
-        return [encode_header(Header(self.size, self.lsn, crc)), *parts]
+        return [_header(self.size, self.lsn, crc), *parts]
 
 
 def encode_header(header: Header) -> bytes:
-    facts = _FACTS.pack(MAGIC, header.length, header.lsn, header.crc)
+    return _header(*header)
+
+
+def _header(length: int, lsn: int, crc: int) -> bytes:
+    facts = _FACTS.pack(MAGIC, length, lsn, crc)
     return facts + _CHECK.pack(crc32c(facts))
 
 
@@ -160,7 +162,7 @@ class Layout:
         self._open = None
         frame.capacity = frame.size
         if frame.size:
-            self._end = frame.end
+            self._end = frame.end = LogEnd(frame.segment, frame.position + frame.size, frame.lsn)
             self._records += frame.records
             self.waiting.append(frame)
 

@@ -154,20 +154,23 @@ class Log:
         waiting = self._layout.waiting
         if not waiting or waiting[0] is not frame:
             raise ValueError(f"frame {frame.lsn} is not the next to be written")
-        self._require_no_trouble()
-        self._trouble = f"frame {frame.lsn} could not be written"
-        if frame.segment != self._written.segment:
-            self._start_segment(frame)
-        assert self._file is not None  # The first frame started a segment.
-        start = frame.position - HEADER_BYTES
-        if durably:
-            self._sync_failed = True
-            self._file.write_through(start, frame.encoded())
-            self._sync_failed = False
-            self._synced = frame.end
-        else:
-            self._file.write_at(start, frame.encoded())
-        self._trouble = None
+        if self.broken is not None or self._trouble is not None:
+            self._require_no_trouble()
+        try:
+            if frame.segment != self._written.segment:
+                self._start_segment(frame)
+            assert self._file is not None  # The first frame started a segment.
+            start = frame.position - HEADER_BYTES
+            if durably:
+                self._sync_failed = True
+                self._file.write_through(start, frame.encoded())
+                self._sync_failed = False
+                self._synced = frame.end
+            else:
+                self._file.write_at(start, frame.encoded())
+        except BaseException:
+            self._trouble = f"frame {frame.lsn} could not be written"
+            raise
         self._written = frame.end
         self.written_bytes += HEADER_BYTES + frame.size
         waiting.popleft()
@@ -182,7 +185,8 @@ class Log:
 
     def confirm(self) -> None:
         """From here on, everything written so far may not be cut back."""
-        self._require_no_trouble()
+        if self.broken is not None or self._trouble is not None:
+            self._require_no_trouble()
         self.confirmed = self._written
 
     def prepare(self) -> None:

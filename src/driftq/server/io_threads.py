@@ -94,9 +94,11 @@ class CommitPlace:
 
     def is_here(self, frames: Sequence[Frame]) -> bool:
         """Whether the loop may write these frames now."""
-        if self.queued or not self.is_quick or frames[-1].segment != self._log.segment:
+        last = frames[-1]
+        if self.queued or not self._syncs or last.segment != self._log.segment:
             return False
-        return sum([frame.size for frame in frames]) <= BYTES_MAX
+        size = last.size if len(frames) == 1 else sum([frame.size for frame in frames])
+        return size <= BYTES_MAX and self._now() >= self._away_until
 
     def commit(self, frames: Sequence[Frame]) -> OSError | None:
         """Write the frames on the loop; returns when they are durable, or with the error that stopped it."""
@@ -110,6 +112,8 @@ class CommitPlace:
         recent = self._recent
         before = recent[-1] if recent else 0.0
         recent.append(seconds)
+        if seconds <= QUICK_S:
+            return
         if min(before, seconds) > SLOW_S or (len(recent) == RECENT and min(recent) > QUICK_S):
             self._away_until = self._now() + AWAY_S
 
@@ -135,6 +139,7 @@ class Threads:
         self._loop = loop
         self._fsync = fsync
         self._place = CommitPlace(log, syncs=fsync is Fsync.ALWAYS)
+        self.commits_here = self._place.is_here
         self._writes: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._reads: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._steps: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -164,9 +169,6 @@ class Threads:
     @property
     def may_commit_here(self) -> bool:
         return self._place.is_quick
-
-    def commits_here(self, frames: Sequence[Frame]) -> bool:
-        return self._place.is_here(frames)
 
     def commit_here(self, frames: Sequence[Frame]) -> OSError | None:
         return self._place.commit(frames)

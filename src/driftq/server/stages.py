@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any, TypeGuard
 
 from driftq.core.keys import MessageRef
 from driftq.core.state import State
@@ -28,7 +29,7 @@ from driftq.server.settle.dead_letters import DeadLetterWriter
 from driftq.server.settle.stage import SettleStage
 from driftq.server.topics.stage import TopicsStage
 from driftq.server.topics.waiting import TopicWaits
-from driftq.server.turn import Stage, Turn
+from driftq.server.turn import RequestQueue, Stage, Turn
 from driftq.storage.journal import Journal
 from driftq.storage.payloads import Payloads
 
@@ -88,11 +89,20 @@ class Stages:
         self.by_request: dict[type[EngineRequest], Stage] = {
             kind: stage for stage in self._stages for kind in stage.handles
         }
+        # Every turn asks them, so a stage whose class knows the answer is not asked.
+        self._queues = [one for one in self._stages if _is_queue(one)]
+        self._other_than_queues = [one for one in self._stages if not _is_queue(one)]
+        self._with_times = [
+            one for one in self._stages if type(one).next_at not in (None, RequestQueue.next_at)
+        ]
         self._rejection: DriftQError | None = None
 
     @property
     def pending(self) -> bool:
-        for stage in self._stages:  # noqa: SIM110 - half the cost of any() with a generator.
+        for queue in self._queues:
+            if queue.requests:
+                return True
+        for stage in self._other_than_queues:  # noqa: SIM110 - half the cost of any() with a generator.
             if stage.pending:
                 return True
         return False
@@ -100,7 +110,7 @@ class Stages:
     @property
     def next_at(self) -> int | None:
         earliest = None
-        for stage in self._stages:
+        for stage in self._with_times:
             at = stage.next_at
             if at is not None and (earliest is None or at < earliest):
                 earliest = at
@@ -145,3 +155,8 @@ class Stages:
             for partition in range(len(group.partitions)):
                 self._timers.note(group, partition)
         self.consumers.state_was_folded(state)
+
+
+def _is_queue(stage: Stage) -> TypeGuard[RequestQueue[Any]]:
+    """Whether its requests are all that can be pending."""
+    return isinstance(stage, RequestQueue) and vars(type(stage)).get("pending") is None

@@ -133,8 +133,9 @@ class Commit:
             reply(answer)
         for outbox, batch in self.deliveries:
             outbox.queue(batch)
-        for outbox in dict.fromkeys([outbox for outbox, _ in self.deliveries]):
-            outbox.flush()
+        if self.deliveries:
+            for outbox in dict.fromkeys([outbox for outbox, _ in self.deliveries]):
+                outbox.flush()
 
     def fail(self, error: DriftQError) -> None:
         """The records are not durable: answer everything with this error, and deliver nothing."""

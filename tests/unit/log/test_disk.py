@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+from array import array
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,24 @@ def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file = OsFolder(tmp_path).create("a")
     file.write_at(0, [b"abc", b"", b"defghijklm", b"nopqrstuvwxyz"])
     assert file.read_at(0, 100) == b"abcdefghijklmnopqrstuvwxyz"
+
+
+def test_a_short_write_is_seen_in_bytes_however_wide_the_items_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = array("Q", [1, 2, 3])
+    whole_write = os.pwritev
+    calls: list[int] = []
+
+    def as_many_bytes_as_items(descriptor: int, parts: list[memoryview], position: int, flags: int) -> int:
+        calls.append(position)
+        return whole_write(descriptor, [memoryview(parts[0]).cast("B")[:3]], position, flags)
+
+    monkeypatch.setattr(os, "pwritev", as_many_bytes_as_items)
+    file = OsFolder(tmp_path).create("a")
+    file.write_at(0, [memoryview(numbers)])
+    assert file.read_at(0, 100) == numbers.tobytes()
+    assert calls == list(range(0, 24, 3))
 
 
 class Calls:
@@ -240,6 +259,8 @@ def test_a_log_in_real_files_is_there_after_a_restart(tmp_path: Path) -> None:
 
 HOLD = """
 import sys
+from array import array
+from array import array
 from driftq.log import Log
 from driftq.log.disk import OsFile, OsFolder
 log = Log.open(OsFolder(sys.argv[1]))

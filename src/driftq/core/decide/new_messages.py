@@ -85,6 +85,21 @@ def stored_records(
 ) -> list[tuple[MessagesStored, list[bytes]]]:
     """Accepted messages as records of bounded size; a column that is empty says nothing of any message."""
     lengths = array("I", map(len, entries))
+    if not (terms or deadlines or delays) and 0 < len(lengths) <= RECORD_MESSAGES_MAX:
+        if sum(lengths) <= RECORD_BYTES_MAX:  # Most often: one record, and no instants or terms.
+            alone = partitions[0] if partitions.count(partitions[0]) == len(partitions) else -1
+            record = MessagesStored(
+                at=now,
+                topic=topic.id,
+                first_offset=topic.next_offset,
+                partition=alone,
+                partitions=b"" if alone >= 0 else array("H", partitions).tobytes(),
+                lengths=lengths.tobytes(),
+                sizes=array("I", sizes).tobytes(),
+                flags=flags if any(flags) else b"",
+                fingerprints=array("Q", fingerprints).tobytes() if any(fingerprints) else b"",
+            )
+            return [(record, entries)]
     records: list[tuple[MessagesStored, list[bytes]]] = []
     for start, stop in pairwise(_cuts(lengths)):
         numbers = partitions[start:stop]

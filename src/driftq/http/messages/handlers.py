@@ -322,9 +322,11 @@ class _ProduceAnswers:
         topic, partitions, first = run
         body = _accepted(topic)
         offsets = range(first, first + len(exchanges))
-        alike = (
-            len(exchanges) > _FEW and max(partitions) < 10 and len(str(offsets[0])) == len(str(offsets[-1]))
-        )
+        if len(exchanges) <= _FEW:
+            for exchange, place in zip(exchanges, zip(partitions, offsets, strict=True), strict=True):
+                exchange.reply_ok(body % place)
+            return
+        alike = max(partitions) < 10 and len(str(offsets[0])) == len(str(offsets[-1]))
         whole = (
             b"%b%d\r\n\r\n%b" % (exchanges[0].edge.heads.ok, len(body % (0, first)), body) if alike else b""
         )

@@ -157,7 +157,10 @@ class Exchange(msgspec.Struct, eq=False):
     def reply_ok(self, body: bytes) -> None:
         """The hottest replies name the request only if its client did."""
         answer = b"%b%d\r\n\r\n%b" % (self.edge.heads.ok, len(body), body)
-        self._send(self.identified(answer) if self.request_id else answer)
+        if self.request_id or self.ends_connection or self.old:
+            self._send(self.identified(answer) if self.request_id else answer)
+        else:
+            self.connection.answered(self, answer)
 
     def reply_done(self) -> None:
         answer = self.edge.heads.no_content

@@ -64,6 +64,8 @@ class EndWaiters:
     def decide(self, turn: Turn) -> None:
         """After them: answer requests about jobs that have ended, and those that waited long enough."""
         jobs = turn.state.jobs
+        if not (self._new or self._by_time or jobs.awaited_ends):
+            return
         for request in self._new:
             if self._stopping or request.until <= turn.now or jobs.state(request.offset) in _ENDED:
                 turn.reply(request, None)

@@ -79,8 +79,8 @@ class JobsStage:
         """
         jobs = self._journal.state.jobs
         if not self._waiting:
-            ends = (jobs.next_end(), self.ends.next_at)
-            return min((at for at in ends if at is not None), default=None)
+            end, wait_end = jobs.next_end() if jobs.ends else None, self.ends.next_at
+            return end if wait_end is None or (end is not None and end < wait_end) else wait_end
         times = [jobs.next_end(), self.ends.next_at, min(request.until for request in self._waiting)]
         queues = {queue for request in self._waiting for queue in request.queues}
         times += [jobs.next_due(queue, lead_ms=self._lead_ms) for queue in queues]
@@ -132,13 +132,13 @@ class JobsStage:
         requests = self._requests
         self.ends.begin(jobs)
         jobs.expire(turn.now)
-        if self.pending:
+        if requests.enqueues or requests.settles or requests.claims or requests.actions:
             self._requests = _Requests()
         if requests.settles:
             self._settle(turn, requests.settles)
         for action in requests.actions:
             self._act(turn, action)
-        if not turn.quiet:
+        if jobs.ends and not turn.quiet:
             for record in decide_job_expiries(jobs, now=turn.now, jitter=self._jitter):
                 measure(turn, record)
                 turn.journal.add(record)

@@ -44,14 +44,16 @@ class SchedulesStage(RequestQueue[SchedulesRequest]):
     @property
     def next_at(self) -> int | None:
         """The next fire, in engine time; a turn runs at least once a tick, in case the wall clock moves."""
-        at = self._schedules().next_at()
+        table = self._schedules()
+        at = table.next_at() if table.schedules else None
         return at + self._lead_ms if at is not None else None
 
     def decide(self, turn: Turn) -> None:
         self._lead_ms = turn.now - turn.wall
-        for request in self.take():
-            self._answer(turn, request)
-        if not turn.quiet and not turn.stopping:
+        if self.requests:
+            for request in self.take():
+                self._answer(turn, request)
+        if turn.state.schedules.schedules and not turn.quiet and not turn.stopping:
             _fire(turn)
 
     def _answer(self, turn: Turn, request: SchedulesRequest) -> None:

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from driftq.server.deliver.consumers import RUN_MAX
-from driftq.testing.broker import SimBroker, SimStream
+from driftq.server.deliver.consumers import HELD_FOR_ONE, RUN_MAX
+from driftq.testing.broker import Handed, SimBroker, SimStream
 
 STREAMS = 40
 LEASE_MS = 60_000
@@ -76,3 +76,57 @@ def test_a_group_that_was_idle_gets_one_message_a_stream_again(broker: SimBroker
     broker.pass_time(ms=idle_ms)
     broker.produce(*map(str, range(STREAMS)))
     assert [len(got) for got in spread(streams)] == [1] * STREAMS
+
+
+HELD = RUN_MAX * HELD_FOR_ONE
+"""So many messages in the hands of each stream allow the longest runs."""
+
+
+def load(broker: SimBroker, streams: list[SimStream]) -> list[list[Handed]]:
+    """Each stream gets `HELD` messages of a group that is not brisk, and acks none of them."""
+    broker.produce(*map(str, range(STREAMS * HELD)))
+    held = [stream.take() for stream in streams]
+    assert [len(mine) for mine in held] == [HELD] * STREAMS
+    return held
+
+
+@pytest.mark.clause("G1", "T5")
+def test_streams_that_are_busy_get_runs_in_their_order(broker: SimBroker) -> None:
+    streams = open_streams(broker)
+    load(broker, streams)
+    broker.produce(*map(str, range(3 * RUN_MAX)))
+    first, second, third = spread(streams)
+    assert len(first) == len(second) == len(third) == RUN_MAX
+    assert first + second + third == list(range(first[0], first[0] + 3 * RUN_MAX))
+    broker.produce(*map(str, range(RUN_MAX)))
+    assert streams[0].take() == []
+    assert len(streams[3].take()) == RUN_MAX
+
+
+@pytest.mark.clause("G1")
+def test_while_one_stream_is_idle_nobody_gets_a_run(broker: SimBroker) -> None:
+    streams = open_streams(broker)
+    for handed in load(broker, streams)[7]:
+        broker.ack(handed)
+    broker.produce(*map(str, range(STREAMS)))
+    assert [len(stream.take()) for stream in streams] == [1] * STREAMS
+
+
+@pytest.mark.clause("G1")
+def test_runs_are_shorter_where_a_stream_holds_less(broker: SimBroker) -> None:
+    streams = open_streams(broker)
+    for handed in load(broker, streams)[7][4 * HELD_FOR_ONE :]:
+        broker.ack(handed)
+    broker.produce(*map(str, range(12)))
+    assert [len(got) for got in spread(streams)] == [4, 4, 4]
+
+
+@pytest.mark.clause("G1")
+def test_runs_end_where_a_stream_has_no_more_room(broker: SimBroker) -> None:
+    streams = [
+        broker.consume(f"worker-{number}", lease_ms=LEASE_MS, prefetch=HELD + 2 if number == 0 else 2 * HELD)
+        for number in range(STREAMS)
+    ]
+    load(broker, streams)
+    broker.produce(*map(str, range(2 + 2 * RUN_MAX)))
+    assert [len(got) for got in spread(streams)] == [2, RUN_MAX, RUN_MAX]

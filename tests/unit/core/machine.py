@@ -130,7 +130,12 @@ class PureBroker:
         return self.topic.groups[group].partitions[partition]
 
     def deliver(
-        self, *capacities: tuple[str, int], group: str = "workers", partition: int = 0, lease_ms: int = 2_000
+        self,
+        *capacities: tuple[str, int],
+        group: str = "workers",
+        partition: int = 0,
+        lease_ms: int = 2_000,
+        run: int = 1,
     ) -> MessagesDelivered | None:
         """Deliver to consumers given by owner and room."""
         found = self.topic.groups[group]
@@ -143,6 +148,7 @@ class PureBroker:
             now=self.now,
             end=coming.end if coming.delayed else None,
             delayed=coming.delayed,
+            run=run,
         )
         if assignment is None:
             return None

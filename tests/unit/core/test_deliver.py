@@ -20,6 +20,28 @@ def test_new_messages_are_dealt_in_stripes(broker: PureBroker) -> None:
     assert _dealt(record.fresh) == [("a", [0, 3]), ("b", [1, 4]), ("c", [2, 5]), ("a", [6])]
 
 
+@pytest.mark.clause("G1", "T5")
+@pytest.mark.parametrize(
+    ("run", "rooms", "dealt"),
+    [
+        pytest.param(3, (9, 9, 9), [("a", [0, 1, 2]), ("b", [3, 4, 5]), ("c", [6])], id="in their order"),
+        pytest.param(
+            2, (9, 1, 9), [("a", [0, 1]), ("b", [2]), ("c", [3, 4]), ("a", [5, 6])], id="as far as room goes"
+        ),
+        pytest.param(2, (9, 0, 0), [("a", list(range(7)))], id="all for the only one"),
+        pytest.param(4, (2, 2, 2), [("a", [0, 1]), ("b", [2, 3]), ("c", [4, 5])], id="no more than fits"),
+    ],
+)
+def test_runs_are_of_consecutive_messages(
+    broker: PureBroker, run: int, rooms: tuple[int, int, int], dealt: list[tuple[str, list[int]]]
+) -> None:
+    broker.group()
+    broker.produce(*"abcdefg")
+    record = broker.deliver(*zip("abc", rooms, strict=True), run=run)
+    assert record is not None
+    assert _dealt(record.fresh) == dealt
+
+
 @pytest.mark.clause("G1")
 def test_a_consumer_without_room_is_skipped(broker: PureBroker) -> None:
     broker.group()

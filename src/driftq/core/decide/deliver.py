@@ -29,8 +29,9 @@ def decide_deliveries(
     now: int,
     end: int | None = None,
     delayed: Sequence[int] = (),
+    run: int = 1,
 ) -> Assignment | None:
-    """Assign due and new messages round-robin; None when there is nothing to assign.
+    """Assign due and new messages round-robin, new ones in runs; None when there is nothing to assign.
 
     Capacities come in the order of their turn and shrink with each message. Redeliveries go first, because
     they are older, and to a stalled member only where no other has credit. New messages are assigned up to
@@ -58,12 +59,13 @@ def decide_deliveries(
         count = sum(to - start for start, to in runs)
         fresh: list[tuple[int, FreshBlock]] = []
         for start, to in runs:
-            blocks, free = _assign_fresh(start, to, free, attempt=progress.attempt_base + 1)
+            blocks, free = _assign_fresh(start, to, free, run=run, attempt=progress.attempt_base + 1)
             fresh += blocks
     else:
         stop = min(upto + count, end)
         count = stop - upto
-        fresh = _assign_fresh(upto, stop, free, attempt=progress.attempt_base + 1)[0] if count else []
+        attempt = progress.attempt_base + 1
+        fresh = _assign_fresh(upto, stop, free, run=run, attempt=attempt)[0] if count else []
     if not fresh and not redelivered and stop == upto:
         return None
     record = MessagesDelivered(
@@ -130,12 +132,14 @@ def _runs(
 
 
 def _assign_fresh(
-    start: int, stop: int, free: list[Capacity], *, attempt: int
+    start: int, stop: int, free: list[Capacity], *, run: int, attempt: int
 ) -> tuple[list[tuple[int, FreshBlock]], list[Capacity]]:
-    """Stripes: with three members each gets every third message, until one of them has no credit left.
+    """One block for each member where that is possible, and who has credit left, in the order of their turn.
 
-    Also returns who has credit left, in the order of their turn.
+    Stripes without runs: with three members each gets every third message, until one of them has no credit.
     """
+    if run > 1:
+        return _assign_runs(start, stop, free, run=run, attempt=attempt)
     blocks: list[tuple[int, FreshBlock]] = []
     while start < stop:
         width = min(len(free), stop - start)
@@ -154,4 +158,32 @@ def _assign_fresh(
             capacity.room -= rows
         start = end
         free = [capacity for capacity in free[width:] + free[:width] if capacity.room > 0]
+    return blocks, free
+
+
+def _assign_runs(
+    start: int, stop: int, free: list[Capacity], *, run: int, attempt: int
+) -> tuple[list[tuple[int, FreshBlock]], list[Capacity]]:
+    """Consecutive messages for each member: a run, or its share where that is more."""
+    blocks: list[tuple[int, FreshBlock]] = []
+    while start < stop:
+        length = max(run, (stop - start) // len(free))
+        served = 0
+        for capacity in free:
+            end = min(start + min(length, capacity.room), stop)
+            block = FreshBlock(
+                owner=capacity.owner,
+                lease_ms=capacity.lease_ms,
+                start=start,
+                stop=end,
+                step=1,
+                attempt=attempt,
+            )
+            blocks.append((capacity.member, block))
+            capacity.room -= end - start
+            served += 1
+            start = end
+            if start == stop:
+                break
+        free = [capacity for capacity in free[served:] + free[:served] if capacity.room > 0]
     return blocks, free

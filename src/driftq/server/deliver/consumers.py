@@ -33,6 +33,8 @@ sent meanwhile would be released, and counted, when the stream closes."""
 
 RUN_MAX = 16
 """Messages of one turn that a stream gets in a run, where runs delay nobody."""
+HELD_FOR_ONE = 4
+"""So many messages that each stream of a group holds already allow a run to be one longer."""
 PACE_MS = 100
 """How often a group's pace is measured."""
 QUIET_MS = 500
@@ -115,6 +117,7 @@ class Members:
         self.ready: dict[int, None] = {}
         """Partitions that may have something to deliver, the longest waiting first."""
         self.pace = GroupPace()
+        self._busy_run = 1
 
     def add(self, member: Member) -> None:
         self.members.append(member)
@@ -127,17 +130,29 @@ class Members:
         if not of_owner:
             del self.by_owner[member.consumer.owner]
 
-    def run_length(self, group: Group, partition: int, now: int, *, in_flight_max: int) -> int:
+    def look(self, now: int) -> None:
+        """A turn begins to deliver to the group: see how its streams are doing."""
+        self.pace.measure(self.members, now)
+        enough = RUN_MAX * HELD_FOR_ONE
+        for member in self.members:
+            held = member.credit.in_flight
+            if held < enough and member.stall is None:
+                enough = held
+                if held < 2 * HELD_FOR_ONE:
+                    break
+        self._busy_run = enough // HELD_FOR_ONE
+
+    def run_length(self, group: Group, partition: int, *, in_flight_max: int) -> int:
         """How many messages a stream gets in its turn: one while others could begin the next ones sooner.
 
-        More where each stream has as many waiting for it, or where the group is brisk.
+        More where the group is brisk, and where each stream has as many waiting for it or is busy for longer
+        with those that it holds.
         """
-        self.pace.measure(self.members, now)
         if self.pace.brisk:
             return RUN_MAX
         progress = group.partitions[partition]
         share = min(progress.index.end - progress.upto, in_flight_max) // len(self.members)
-        return max(1, min(share, RUN_MAX))
+        return max(1, min(max(share, self._busy_run), RUN_MAX))
 
     def capacities(
         self, group: Group, partition: int, now: int, *, wanted: int, run: int

@@ -66,7 +66,8 @@ class DeliverStage:
             for members in consumers.take_awake():
                 topic = turn.state.topics.get(members.topic)
                 group = topic.groups.get(members.group) if topic is not None else None
-                if group is not None:
+                if group is not None and members.ready:
+                    members.look(turn.now)
                     for partition in list(members.ready):
                         if not self._deliver_partition(turn, members, group, partition):
                             break
@@ -101,12 +102,9 @@ class DeliverStage:
             if left <= 0:
                 break  # An ack wakes the group.
             again = bool(progress.waiting) or progress.due_first is not None
+            run = 1 if again else members.run_length(group, partition, in_flight_max=limit)
             with_room, capacities = members.capacities(
-                group,
-                partition,
-                now,
-                wanted=left if again else min(left, end - progress.upto),
-                run=1 if again else members.run_length(group, partition, now, in_flight_max=limit),
+                group, partition, now, wanted=left if again else min(left, end - progress.upto), run=run
             )
             if not capacities:
                 return False
@@ -118,6 +116,7 @@ class DeliverStage:
                 now=now,
                 end=end,
                 delayed=delayed,
+                run=run,
             )
             if assignment is None:
                 break  # All were skipped.

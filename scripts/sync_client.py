@@ -29,8 +29,8 @@ class Twin:
     source: str
     """The module of the asyncio class."""
     name: str
-    into: str
-    """The module to write."""
+    into: str = ""
+    """The module to write, in `driftq.client.sync`, where it is not called as the source is."""
     parents: tuple[str, ...] = ()
     """Classes of `threads.py` with what only the sync class has."""
     opening: tuple[str, ...] = ()
@@ -44,6 +44,10 @@ class Twin:
     """Methods that are more than plain calls, or EVERY: they wait for other tasks, on the client's loop."""
 
     @property
+    def target(self) -> str:
+        return f"driftq.client.sync.{self.into or self.source.rpartition('.')[2]}"
+
+    @property
     def sync_name(self) -> str:
         return self.name.removeprefix("Async")
 
@@ -54,7 +58,7 @@ TWINS = (
     Twin(
         source="driftq.client.async_client",
         name="AsyncClient",
-        into="driftq.client.sync.client",
+        into="client",
         parents=("ThreadClient",),
         on_loop=frozenset({"produce", "produce_many", "ack", "ack_many", "nack", "extend", "close"}),
         opening=('self._bind(AsyncClient({arguments}), LoopThread("driftq-client"))',),
@@ -64,44 +68,30 @@ TWINS = (
             "    self._thread.close()",
         ),
     ),
-    Twin(source="driftq.client.effects", name="AsyncIdempotency", into="driftq.client.sync.effects"),
+    Twin(source="driftq.client.effects", name="AsyncIdempotency"),
     Twin(
         source="driftq.client.job_calls",
         name="AsyncJobCalls",
-        into="driftq.client.sync.job_calls",
         on_loop=frozenset({"enqueue_many"}),
     ),
     Twin(
         source="driftq.client.schedule_calls",
         name="AsyncScheduleCalls",
-        into="driftq.client.sync.schedule_calls",
     ),
-    Twin(source="driftq.client.queue_calls", name="AsyncQueueCalls", into="driftq.client.sync.queue_calls"),
-    Twin(
-        source="driftq.client.dead_letters",
-        name="AsyncDeadLetters",
-        into="driftq.client.sync.dead_letters",
-    ),
-    Twin(
-        source="driftq.client.operating",
-        name="AsyncMessageSearch",
-        into="driftq.client.sync.message_search",
-    ),
-    Twin(
-        source="driftq.client.operating", name="AsyncRegistryCalls", into="driftq.client.sync.registry_calls"
-    ),
-    Twin(source="driftq.client.operating", name="AsyncPipelines", into="driftq.client.sync.pipelines"),
+    Twin(source="driftq.client.queue_calls", name="AsyncQueueCalls"),
+    Twin(source="driftq.client.dead_letters", name="AsyncDeadLetters"),
+    Twin(source="driftq.client.operating", name="AsyncMessageSearch", into="message_search"),
+    Twin(source="driftq.client.operating", name="AsyncRegistryCalls", into="registry_calls"),
+    Twin(source="driftq.client.operating", name="AsyncPipelines", into="pipelines"),
     Twin(
         source="driftq.client.consuming.consumer",
         name="AsyncConsumer",
-        into="driftq.client.sync.consumer",
         parents=("DeliveryIterator",),
         on_loop=EVERY,
     ),
     Twin(
         source="driftq.client.consuming.delivery",
         name="AsyncDelivery",
-        into="driftq.client.sync.delivery",
         binding=("super().__init__(awaited._line, awaited._settling, awaited.lease_ms)",),
         slots=True,
         on_loop=EVERY,
@@ -109,14 +99,12 @@ TWINS = (
     Twin(
         source="driftq.client.follower",
         name="AsyncEventFollower",
-        into="driftq.client.sync.follower",
         parents=("EventIterator",),
         on_loop=EVERY,
     ),
     Twin(
         source="driftq.client.event_store",
         name="AsyncEventStore",
-        into="driftq.client.sync.event_store",
         on_loop=frozenset({"close"}),
         opening=(
             "self._owns_client = isinstance(server, str)",
@@ -152,7 +140,7 @@ FROM_ANYWHERE = {
     "DeliveryIterator": THREADS,
     "EventIterator": THREADS,
     **{twin.name: twin.source for twin in TWINS},
-    **{twin.sync_name: twin.into for twin in TWINS},
+    **{twin.sync_name: twin.target for twin in TWINS},
 }
 
 Method = ast.FunctionDef | ast.AsyncFunctionDef
@@ -389,7 +377,7 @@ def path_of(module: str) -> Path:
 def written(twin: Twin) -> str:
     """The module of a sync class."""
     module = Module(twin.source, path_of(twin.source).read_text())
-    return formatted(Writer(twin, module).text(), path_of(twin.into))
+    return formatted(Writer(twin, module).text(), path_of(twin.target))
 
 
 def main() -> int:
@@ -398,7 +386,7 @@ def main() -> int:
     check: bool = parser.parse_args().check
     stale = 0
     for twin in TWINS:
-        path, text = path_of(twin.into), written(twin)
+        path, text = path_of(twin.target), written(twin)
         if check and (not path.exists() or path.read_text() != text):
             print(f"{path.relative_to(ROOT)} is stale: run `make sync-client`", file=sys.stderr)
             stale = 1

@@ -59,7 +59,7 @@ def test_the_sync_class_has_every_call_with_the_same_parameters(awaited: type, s
 
 @pytest.mark.parametrize("twin", sync_client.TWINS, ids=lambda twin: twin.name)
 def test_every_generated_module_is_what_the_script_writes(twin: sync_client.Twin) -> None:
-    assert sync_client.path_of(twin.into).read_text() == sync_client.written(twin)
+    assert sync_client.path_of(twin.target).read_text() == sync_client.written(twin)
 
 
 def test_a_changed_signature_changes_the_generated_module() -> None:
